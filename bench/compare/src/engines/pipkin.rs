@@ -1,0 +1,136 @@
+//! pipkin itself.
+//!
+//! Default options; the log is the store, so a load is a run of commits of a thousand records, and single puts without a flush go to
+//! the page cache of the system, where a killed process leaves them.
+
+use crate::Result;
+use crate::data::{Key, Pair};
+use crate::engine::{Engine, Facts, OpenOptions, Reader, Unflushed};
+use pipkin::{Db, FlushPolicy};
+use std::path::Path;
+
+/// Records of one commit of the load: enough for their cost to be that of the records, few enough to stay in the cache.
+const LOAD_BATCH: usize = 1_000;
+
+pub(crate) struct Pipkin {
+    db: Db,
+}
+
+impl Engine for Pipkin {
+    const FACTS: Facts = Facts {
+        peer: false,
+        ordered: true,
+        unflushed: Unflushed::Kept("in the log, in the page cache of the system"),
+        ..Facts::peer("pipkin", "pipkin", "defaults: shared syncs, checksums on reads")
+    };
+
+    type Reader<'a> = View<'a>;
+
+    fn open(folder: &Path, options: &OpenOptions) -> Result<Self> {
+        let builder = Db::builder().path(folder.join("store.pipkin")).flush_policy(FlushPolicy::Group);
+        Ok(Self { db: builder.verify_on_read(options.verify).ordered(options.ordered).open()? })
+    }
+
+    fn load<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()> {
+        let mut records = records.peekable();
+        while records.peek().is_some() {
+            self.db.insert_many(records.by_ref().take(LOAD_BATCH))?;
+        }
+        self.flush()
+    }
+
+    fn put_durable(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.db.insert(key, value)?;
+        self.flush()
+    }
+
+    fn batch_durable<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()> {
+        self.db.insert_many(records)?;
+        self.flush()
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.db.insert(key, value)?)
+    }
+
+    fn remove(&self, keys: &[Key]) -> Result<()> {
+        for key in keys {
+            self.db.remove(key)?;
+        }
+        self.flush()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.db.len()?)
+    }
+
+    fn reader(&self) -> Result<View<'_>> {
+        Ok(View { db: &self.db })
+    }
+
+    fn compact(self) -> Result<Self> {
+        self.db.compact()?;
+        Ok(self)
+    }
+
+    fn index_bytes(&self) -> Option<u64> {
+        Some(self.db.stats().ok()?.index_bytes)
+    }
+
+    /// Events are asked for by number, many at once: that needs no order.
+    fn each_event(&self, count: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
+        let mut hits = 0;
+        let keys = (0..count as u64).map(u64::to_be_bytes);
+        self.db.get_many_with(keys, |_, event| {
+            if let Some(event) = event {
+                hits += 1;
+                each(event);
+            }
+        })?;
+        Ok(hits)
+    }
+
+    fn close(self) -> Result<()> {
+        Ok(self.db.close()?)
+    }
+}
+
+pub(crate) struct View<'a> {
+    db: &'a Db,
+}
+
+impl Reader for View<'_> {
+    #[inline]
+    fn get(&mut self, key: &[u8], with: impl FnOnce(&[u8])) -> Result<bool> {
+        let value = self.db.get_zerocopy(key)?;
+        Ok(value.map(|value| with(&value)).is_some())
+    }
+
+    fn get_many(&mut self, keys: &[Key], mut each: impl FnMut(&[u8])) -> Result<usize> {
+        let mut hits = 0;
+        self.db.get_many_with(keys, |_, value| {
+            if let Some(value) = value {
+                hits += 1;
+                each(value);
+            }
+        })?;
+        Ok(hits)
+    }
+
+    fn range(&mut self, from: &[u8], count: usize, mut each: impl FnMut(&[u8], &[u8])) -> Result<usize> {
+        let mut hits = 0;
+        if count > 0 {
+            self.db.range_with(from.., |key, value| {
+                each(key, value);
+                hits += 1;
+                hits < count
+            })?;
+        }
+        Ok(hits)
+    }
+}

@@ -1,0 +1,136 @@
+//! What is measured. Each set of phases runs in a process of its own, with a store of its own.
+
+mod events;
+mod group;
+mod large;
+mod limited;
+mod main_set;
+mod mixed;
+mod ranges;
+mod read;
+pub(crate) mod reopen;
+mod together;
+mod write;
+
+use crate::Result;
+use crate::data::{KEY_LEN, VALUE_LEN};
+use crate::engine::{Engine, OpenOptions, Unflushed};
+use crate::rows;
+use crate::sample::{Sink, Unit};
+use crate::scale::Scale;
+use std::path::PathBuf;
+
+/// The sets in the order in which they run. `reopen` is several processes over one store, see [`reopen::STEPS`].
+pub(crate) const SETS: [&str; 8] = ["main", "ranges", "group", "ycsb", "large", "events", "reopen", "limited"];
+
+/// What one process has to do.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) set: String,
+    /// Where the store lies.
+    pub(crate) folder: PathBuf,
+    pub(crate) scale: Scale,
+    pub(crate) sink: Sink,
+}
+
+impl Job {
+    pub(crate) fn run<E: Engine>(self) -> Result<()> {
+        match self.set.as_str() {
+            "main" => main_set::run::<E>(&self),
+            "ranges" => ranges::run::<E>(&self),
+            "group" => group::run::<E>(&self),
+            "ycsb" => mixed::run::<E>(&self),
+            "large" => large::run::<E>(&self),
+            "events" => events::run::<E>(&self),
+            "limited" => limited::run::<E>(&self),
+            step => reopen::run::<E>(&self, step),
+        }
+    }
+
+    fn open<E: Engine>(&self) -> Result<E> {
+        self.open_with(&self.options())
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions { expected: self.expected(), ..OpenOptions::default() }
+    }
+
+    /// About how many bytes of keys and values the set will write.
+    fn expected(&self) -> u64 {
+        let scale = &self.scale;
+        let ordinary = KEY_LEN + VALUE_LEN;
+        let written = scale.records + scale.durable_puts + scale.batches * scale.batch_size + 2 * scale.unflushed_puts;
+        let bytes = match self.set.as_str() {
+            "large" => scale.large_values * (KEY_LEN + rows::LARGE),
+            "limited" => scale.limited_records * (KEY_LEN + rows::LIMITED),
+            "ycsb" => (scale.records + 2 * scale.ycsb_ops + scale.timed_ops) * ordinary,
+            _ => (written + scale.records / 4) * ordinary, // tombstones are shorter than records
+        };
+        (bytes + (1 << 20)) as u64
+    }
+
+    fn open_with<E: Engine>(&self, options: &OpenOptions) -> Result<E> {
+        E::open(&self.folder, options)
+    }
+
+    /// The scale that this engine is up to.
+    fn scale_for<E: Engine>(&self) -> Scale {
+        let mut scale = self.scale.clone();
+        let counts = [
+            &mut scale.records,
+            &mut scale.unflushed_puts,
+            &mut scale.reads,
+            &mut scale.missing,
+            &mut scale.ranges,
+            &mut scale.ycsb_ops,
+            &mut scale.events,
+            &mut scale.limited_records,
+            &mut scale.limited_reads,
+            &mut scale.timed_ops,
+        ];
+        for count in counts {
+            *count = (*count).min(E::FACTS.records_max);
+        }
+        // Half of these are unflushed puts.
+        scale.ycsb_ops = scale.ycsb_ops.min(E::FACTS.unflushed_max.saturating_mul(2));
+        scale.unflushed_puts = scale.unflushed_puts.min(E::FACTS.unflushed_max);
+        scale
+    }
+
+    /// The sink for figures that depend on what an unflushed put survives.
+    fn unflushed_sink<E: Engine>(&self) -> Sink {
+        match E::FACTS.unflushed {
+            Unflushed::Kept(_) => self.sink_with(None),
+            Unflushed::Lost(why) => self.sink_with(Some(why)),
+        }
+    }
+
+    /// The sink for figures that depend on what is on the device.
+    fn durable_sink<E: Engine>(&self) -> Sink {
+        self.sink_with(E::FACTS.sync_gap)
+    }
+
+    fn sink_with(&self, gap: Option<&'static str>) -> Sink {
+        Sink { engine: self.sink.engine.clone(), round: self.sink.round, gap }
+    }
+
+    fn size<E: Engine>(&self, engine: &E, row: &str) -> Result<()> {
+        self.sink.number(row, engine.size(&self.folder)? as f64, Unit::Bytes)
+    }
+}
+
+/// Why an engine has nothing to measure in a row, as far as that is known without running it.
+pub(crate) fn absent(facts: &crate::engine::Facts, row: &rows::Row) -> Option<String> {
+    let why = match (row.set, row.id.as_str()) {
+        (set, _) if !facts.pairs && !matches!(set, "events" | "size") => "stores events only",
+        ("reopen" | "limited", _) if facts.served => "a server of its own, which is neither killed nor limited here",
+        ("main", "written_load" | "written_batches" | "written_puts") | ("size", _) if facts.served => "a server of its own",
+        ("limited", _) if facts.records_max < usize::MAX => "does so few records that they fit into the memory",
+        ("ranges", _) if !facts.ordered => "not available: keys have no order",
+        ("large", _) if facts.value_max < rows::LARGE => "its values are shorter",
+        ("limited", _) if facts.value_max < rows::LIMITED => "its values are shorter",
+        (_, "compaction" | "size_compacted") if !facts.compacts => "has no compaction",
+        _ => return None,
+    };
+    Some(why.to_owned())
+}

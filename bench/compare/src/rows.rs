@@ -1,0 +1,142 @@
+//! The rows of the report: what there is to measure, in the order in which a reader looks for it.
+
+use crate::sample::Unit;
+use crate::scale::Scale;
+
+/// What one row is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) group: &'static str,
+    pub(crate) title: String,
+    pub(crate) unit: Unit,
+    /// The set of phases that measures it.
+    pub(crate) set: &'static str,
+}
+
+/// Threads of the read rows; one thread has rows of its own.
+pub(crate) const THREADS: [usize; 4] = [4, 8, 16, 32];
+/// Keys of one multi-get.
+pub(crate) const MULTI: usize = 1_000;
+/// Records of one range.
+pub(crate) const RANGE: usize = 10;
+/// Threads of the group commit.
+pub(crate) const GROUP: usize = 8;
+/// Bytes of a large value.
+pub(crate) const LARGE: usize = 64 << 10;
+/// Bytes of a value of the set with limited memory.
+pub(crate) const LIMITED: usize = 1 << 10;
+/// Reads after which an opened store is taken to be warm.
+pub(crate) const WARM_READS: usize = 1_000;
+
+pub(crate) fn all(scale: &Scale) -> Vec<Row> {
+    let mut rows = Rows(Vec::new());
+    writes(&mut rows, scale);
+    reads(&mut rows, scale);
+    mixed(&mut rows, scale);
+    life(&mut rows, scale);
+    space(&mut rows);
+    rows.0
+}
+
+struct Rows(Vec<Row>);
+
+impl Rows {
+    fn add(&mut self, set: &'static str, group: &'static str, id: &str, title: String, unit: Unit) {
+        self.0.push(Row { id: id.to_owned(), group, title, unit, set });
+    }
+}
+
+fn writes(rows: &mut Rows, scale: &Scale) {
+    let mut add = |id: &str, title: String| rows.add("main", "Writes", id, title, Unit::Ms);
+    add("load", format!("bulk load of {}, durable at the end", count(scale.records)));
+    add("durable_puts", format!("{} single puts, each durable", count(scale.durable_puts)));
+    add("batches", format!("{} batches of {}, each durable", count(scale.batches), count(scale.batch_size)));
+    add("unflushed_puts", format!("{} single puts, not flushed, kept through a process kill", count(scale.unflushed_puts)));
+    rows.add(
+        "group",
+        "Writes",
+        "group_commit",
+        format!("{GROUP} threads, {} durable puts each", count(scale.group_puts)),
+        Unit::Ms,
+    );
+    rows.add("main", "Writes", "removals", format!("removal of {}, durable at the end", count(scale.records / 2)), Unit::Ms);
+}
+
+fn reads(rows: &mut Rows, scale: &Scale) {
+    let reads = count(scale.reads);
+    let mut add = |id: &str, title: String| rows.add("main", "Reads", id, title, Unit::Ms);
+    add("len", "exact number of records".to_owned());
+    add("reads_insertion", format!("{reads} reads in insertion order"));
+    add("reads_shuffled", format!("{reads} reads, shuffled"));
+    add("reads_unchecked", format!("{reads} reads, shuffled, checksums off where that can be chosen"));
+    for threads in THREADS {
+        add(&format!("reads_{threads}_threads"), format!("{reads} reads, shuffled, {threads} threads together"));
+    }
+    add("multi_get", format!("{} multi-gets of {}", count(scale.reads / MULTI), count(MULTI)));
+    add("missing", format!("{} reads of missing keys", count(scale.missing)));
+    rows.add("ranges", "Reads", "ranges", format!("{} ranges of {RANGE} records", count(scale.ranges)), Unit::Ms);
+}
+
+fn mixed(rows: &mut Rows, scale: &Scale) {
+    for threads in [1, 2] {
+        for (workload, about) in [("a", "half updates"), ("b", "5 % updates"), ("c", "reads only")] {
+            let (upper, plural) = (workload.to_uppercase(), if threads == 1 { "" } else { "s" });
+            let title = format!("YCSB-{upper}, {about}, zipfian, {} operations, {threads} thread{plural}", count(scale.ycsb_ops));
+            rows.add("ycsb", "Mixed", &format!("ycsb_{workload}_{threads}"), title, Unit::Ms);
+        }
+    }
+    let large = count(scale.large_values);
+    rows.add("large", "Large values", "large_load", format!("load of {large} values of 64 KiB, durable at the end"), Unit::Ms);
+    rows.add("large", "Large values", "large_reads", "reads of all of them, shuffled".to_owned(), Unit::Ms);
+    let events = count(scale.events);
+    rows.add("events", "Events", "event_batches", format!("{events} events appended, durable every 1,000"), Unit::Ms);
+    rows.add("events", "Events", "event_iteration", format!("all {events} events read in order"), Unit::Ms);
+}
+
+fn life(rows: &mut Rows, scale: &Scale) {
+    let mut add = |id: &str, title: String, unit| rows.add("reopen", "Opening", id, title, unit);
+    add("reopen_clean", "open after a clean close, one read".to_owned(), Unit::Ms);
+    add("reopen_clean_warm", format!("the same, {} reads", count(WARM_READS)), Unit::Ms);
+    add("reopen_killed", "open after `kill -9`, one read".to_owned(), Unit::Ms);
+    add("reopen_killed_warm", format!("the same, {} reads", count(WARM_READS)), Unit::Ms);
+    add("survivors", format!("of {} unflushed puts before the kill, found after it", count(scale.unflushed_puts)), Unit::Count);
+    rows.add("main", "Compaction", "compaction", "full compaction after the removals".to_owned(), Unit::Ms);
+    let mebibytes = scale.memory_limit >> 20;
+    let (records, reads) = (count(scale.limited_records), count(scale.limited_reads));
+    let about = format!("{mebibytes} MiB of memory for {records} values of 1 KiB");
+    rows.add("limited", "Data larger than memory", "limited_load", format!("{about}: load, durable every 1,000"), Unit::Ms);
+    rows.add("limited", "Data larger than memory", "limited_reads", format!("the same: {reads} reads, shuffled"), Unit::Ms);
+}
+
+fn space(rows: &mut Rows) {
+    let mut add = |set, id: &str, title: &str, unit| rows.add(set, "Space", id, title.to_owned(), unit);
+    add("main", "size_loaded", "size on the device after the load", Unit::Bytes);
+    add("main", "size_written", "after all writes", Unit::Bytes);
+    add("main", "size_removed", "after the removals", Unit::Bytes);
+    add("main", "size_compacted", "after the compaction", Unit::Bytes);
+    add("main", "size_closed", "after the close", Unit::Bytes);
+    for (id, about) in [("load", "bulk load"), ("batches", "durable batches"), ("puts", "single durable puts")] {
+        let title = format!("bytes written per byte stored, by the process: {about}");
+        add("main", &format!("written_{id}"), &title, Unit::Ratio);
+        let title = format!("bytes written per byte stored, on the device, whole machine: {about}");
+        add("main", &format!("device_{id}"), &title, Unit::Ratio);
+    }
+    add("reopen", "memory_loaded", "memory of the process per record after the load", Unit::BytesEach);
+    add("reopen", "memory_reopened", "the same after a reopen and reads of every record", Unit::BytesEach);
+    add("reopen", "index_bytes", "memory of the index per record, as the engine counts it", Unit::BytesEach);
+    add("size", "program", "a minimal program, stripped", Unit::Bytes);
+}
+
+/// `1000000` as `1,000,000`.
+pub(crate) fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

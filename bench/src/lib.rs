@@ -1,0 +1,140 @@
+//! What the benches share: the records, and the places where a store can lie.
+//!
+//! Records are made before the clock runs: 24-byte keys and 150-byte values, both of pseudo-random bytes, in an order that has
+//! nothing to do with the keys. `PIPKIN_BENCH_RECORDS` says how many (default 100 000).
+
+use pipkin::{Builder, Db, Result};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Bytes of a key.
+pub const KEY_LEN: usize = 24;
+/// Bytes of a value.
+pub const VALUE_LEN: usize = 150;
+
+const RECORDS_DEFAULT: usize = 100_000;
+
+/// A key and a value.
+pub type Record = ([u8; KEY_LEN], [u8; VALUE_LEN]);
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, fast, the same on every machine.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers that belong to a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        for chunk in out.chunks_mut(8) {
+            chunk.iter_mut().zip(self.next().to_le_bytes()).for_each(|(to, from)| *to = from);
+        }
+        out
+    }
+
+    /// Fisher-Yates. The bias of the remainder is far below anything that a clock could see.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, (self.next() % (end as u64 + 1)) as usize);
+        }
+    }
+}
+
+/// How many records the benches work on.
+pub fn record_count() -> usize {
+    let wanted = std::env::var("PIPKIN_BENCH_RECORDS").ok();
+    wanted.and_then(|wanted| wanted.replace('_', "").parse().ok()).unwrap_or(RECORDS_DEFAULT).max(1)
+}
+
+/// Records whose keys are as good as certainly different; another seed gives other keys.
+pub fn records(count: usize, seed: u64) -> Vec<Record> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| (random.bytes(), random.bytes())).collect()
+}
+
+/// Their keys, in an order of its own.
+pub fn shuffled_keys(records: &[Record]) -> Vec<[u8; KEY_LEN]> {
+    let mut keys: Vec<_> = records.iter().map(|(key, _)| *key).collect();
+    Random::new(keys.len() as u64).shuffle(&mut keys);
+    keys
+}
+
+/// Touches every byte, so that a value that is a slice of the file is really read.
+pub fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(*byte)).sum()
+}
+
+/// Where a store lies.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In a file of its own, in a new folder inside this one.
+    File(PathBuf),
+    /// In memory.
+    Memory,
+}
+
+impl Place {
+    /// A file inside `folder`, and memory.
+    pub fn both(folder: impl AsRef<Path>) -> [Self; 2] {
+        [Self::File(folder.as_ref().into()), Self::Memory]
+    }
+
+    /// Its name in the reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::File(_) => "file",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// A new store with default options.
+    pub fn create(&self) -> Result<Store> {
+        self.create_with(Db::builder())
+    }
+
+    /// A new store.
+    pub fn create_with(&self, builder: Builder) -> Result<Store> {
+        let folder = match self {
+            Self::File(parent) => Some(new_folder(parent)?),
+            Self::Memory => None,
+        };
+        let db = match &folder {
+            Some(folder) => builder.path(folder.path().join("bench.pipkin")).open()?,
+            None => builder.in_memory()?,
+        };
+        Ok(Store { db, _folder: folder })
+    }
+}
+
+/// A folder that ends with its guard.
+pub fn new_folder(parent: &Path) -> Result<TempDir> {
+    tempfile::tempdir_in(parent).map_err(|_| pipkin::Error::InvalidArgument("the folder for the benches cannot be written"))
+}
+
+/// An open store, and the folder that goes with it.
+#[derive(Debug)]
+pub struct Store {
+    /// The store; closed before its folder is removed.
+    pub db: Db,
+    _folder: Option<TempDir>,
+}
+
+impl Store {
+    /// Inserts all records, one by one.
+    pub fn load(self, records: &[Record]) -> Result<Self> {
+        for (key, value) in records {
+            self.db.insert(key, value)?;
+        }
+        Ok(self)
+    }
+}

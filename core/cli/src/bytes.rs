@@ -1,0 +1,213 @@
+//! Bytes as text: the forms in which keys and values are typed and printed.
+
+use crate::exit::{Failure, Outcome};
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt::Write;
+
+/// How bytes are written as text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As they are; what is not text is escaped (plain output) or put into base64 (JSON and CSV).
+    #[default]
+    Text,
+    Hex,
+    Base64,
+}
+
+/// Standard alphabet, padded when written, with or without padding when read.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+impl Form {
+    /// The form that a marker field such as `"key_encoding"` names.
+    pub(crate) fn from_marker(name: &str) -> Option<Self> {
+        match name {
+            "" | "text" => Some(Self::Text),
+            "hex" => Some(Self::Hex),
+            "base64" => Some(Self::Base64),
+            _ => None,
+        }
+    }
+
+    /// The bytes that `text` stands for, or what is wrong with it.
+    pub(crate) fn decode<'a>(self, text: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
+        match self {
+            Self::Text => Ok(Cow::Borrowed(text)),
+            Self::Hex => {
+                decode_hex(text).map(Cow::Owned).ok_or_else(|| "this is not hexadecimal (pairs of 0-9 and a-f)".to_owned())
+            }
+            Self::Base64 => BASE64.decode(text).map(Cow::Owned).map_err(|error| format!("this is not base64: {error}")),
+        }
+    }
+
+    /// A key from the command line.
+    pub(crate) fn parse_argument(self, argument: &OsStr) -> Outcome<Vec<u8>> {
+        let raw = os_bytes(argument)
+            .ok_or_else(|| Failure::usage("an argument is not valid Unicode; give its bytes with --hex or --base64"))?;
+        match self.decode(raw) {
+            Ok(bytes) => Ok(bytes.into_owned()),
+            Err(what) => Err(Failure::usage(format!("{}: {what}", argument.display()))),
+        }
+    }
+
+    /// One line of plain text without tab or line break, from which the bytes can be told.
+    pub(crate) fn plain(self, bytes: &[u8]) -> Cow<'_, str> {
+        match self {
+            Self::Text => escape(bytes),
+            Self::Hex => Cow::Owned(hex(bytes)),
+            Self::Base64 => Cow::Owned(BASE64.encode(bytes)),
+        }
+    }
+
+    /// Text for a JSON string or a CSV cell, and the marker that tells how to read it; no marker means UTF-8 text.
+    pub(crate) fn marked(self, bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
+        match self {
+            Self::Hex => (Cow::Owned(hex(bytes)), Some("hex")),
+            Self::Base64 => (Cow::Owned(BASE64.encode(bytes)), Some("base64")),
+            Self::Text => match std::str::from_utf8(bytes) {
+                Ok(text) => (Cow::Borrowed(text), None),
+                Err(_) => (Cow::Owned(BASE64.encode(bytes)), Some("base64")),
+            },
+        }
+    }
+}
+
+/// A key, alone in a JSON object or beside other fields.
+#[derive(Serialize)]
+pub(crate) struct KeyJson<'a> {
+    key: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_encoding: Option<&'static str>,
+}
+
+impl<'a> KeyJson<'a> {
+    pub(crate) fn new(form: Form, key: &'a [u8]) -> Self {
+        let (key, key_encoding) = form.marked(key);
+        Self { key, key_encoding }
+    }
+}
+
+/// A record as `scan --json` and `export` write it and `import` reads it.
+#[derive(Serialize)]
+pub(crate) struct RecordJson<'a> {
+    key: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_encoding: Option<&'static str>,
+    value: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_encoding: Option<&'static str>,
+}
+
+impl<'a> RecordJson<'a> {
+    pub(crate) fn new(form: Form, key: &'a [u8], value: &'a [u8]) -> Self {
+        let (key, key_encoding) = form.marked(key);
+        let (value, value_encoding) = form.marked(value);
+        Self { key, key_encoding, value, value_encoding }
+    }
+}
+
+/// The bytes of an argument or a file name. Unix has bytes; elsewhere only valid Unicode has a byte form to rely on.
+#[cfg(unix)]
+pub(crate) fn os_bytes(text: &OsStr) -> Option<&[u8]> {
+    Some(std::os::unix::ffi::OsStrExt::as_bytes(text))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn os_bytes(text: &OsStr) -> Option<&[u8]> {
+    text.to_str().map(str::as_bytes)
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().saturating_mul(2));
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+/// Text with `\\`, `\t`, `\n`, `\r` and `\xNN` for a backslash, for control characters and for bytes that are not UTF-8.
+fn escape(bytes: &[u8]) -> Cow<'_, str> {
+    let is_plain = bytes.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\');
+    if is_plain && let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(bytes.len().saturating_add(16));
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                '\t' => out.push_str("\\t"),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                c if c.is_control() => escape_bytes(&mut out, c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c => out.push(c),
+            }
+        }
+        escape_bytes(&mut out, chunk.invalid());
+    }
+    Cow::Owned(out)
+}
+
+fn escape_bytes(out: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        let _ = write!(out, "\\x{byte:02x}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    #[test]
+    fn hex_and_base64_are_read_back_as_written() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for form in [Form::Hex, Form::Base64] {
+            let text = form.plain(&bytes);
+            assert_eq!(form.decode(text.as_bytes()).unwrap(), bytes);
+        }
+        assert_eq!(Form::Hex.decode(b"00fFaB").unwrap().as_ref(), [0, 255, 171]);
+        assert_eq!(Form::Base64.decode(b"AP+r").unwrap(), Form::Base64.decode(b"AP+r").unwrap());
+        assert_eq!(Form::Base64.decode(b"AA").unwrap().as_ref(), [0]);
+    }
+
+    #[test]
+    fn what_is_not_hex_or_base64_is_refused() {
+        for bad in ["0", "0g", "0x00", " 00", "+1"] {
+            assert!(Form::Hex.decode(bad.as_bytes()).is_err(), "{bad}");
+        }
+        for bad in ["A", "A?==", "AA AA"] {
+            assert!(Form::Base64.decode(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn plain_text_never_holds_a_tab_or_a_line_break() {
+        assert_eq!(Form::Text.plain(b"plain \xc3\xa4"), "plain \u{e4}");
+        assert_eq!(Form::Text.plain(b"a\tb\nc\\d\r\0\xff\xc2\x85"), "a\\tb\\nc\\\\d\\r\\x00\\xff\\xc2\\x85");
+    }
+
+    #[test]
+    fn json_marks_bytes_that_are_not_text() {
+        assert_eq!(Form::Text.marked(b"a\0b"), (Cow::Borrowed("a\0b"), None));
+        assert_eq!(Form::Text.marked(b"\xff"), (Cow::Borrowed("/w=="), Some("base64")));
+        assert_eq!(Form::Hex.marked(b"a"), (Cow::Borrowed("61"), Some("hex")));
+    }
+}

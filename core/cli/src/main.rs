@@ -1,0 +1,20 @@
+//! The `pipkin` command: read, fill, check, mend and copy pipkin stores from a terminal.
+
+mod args;
+mod bytes;
+mod exit;
+mod interrupt;
+mod new_file;
+mod output;
+mod progress;
+mod store;
+mod verbs;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match args::parse() {
+        Ok(cli) => exit::finish(verbs::run(&cli), cli.global.json),
+        Err(code) => code,
+    }
+}

@@ -1,0 +1,57 @@
+//! Standard output: a report as plain text or as one JSON object.
+
+use crate::exit::{Failure, Outcome};
+use serde::Serialize;
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+/// A buffered stdout for verbs that write much. Call [`finish`] in the end: a drop would hide a full disk.
+pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+}
+
+/// Hands what is buffered to the reader.
+pub(crate) fn finish(mut out: impl Write) -> Outcome<()> {
+    out.flush().map_err(|error| Failure::stdout(&error))
+}
+
+/// One JSON object and a line break.
+pub(crate) fn json_line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, object)?;
+    out.write_all(b"\n")
+}
+
+/// The result of a verb on stdout: `report` as JSON, else the lines of `plain`, which may be none.
+pub(crate) fn report(json: bool, report: &impl Serialize, plain: &str) -> Outcome<()> {
+    print_to(&mut io::stdout().lock(), json, report, plain).map_err(|error| Failure::stdout(&error))
+}
+
+/// As [`report`], on stderr: for verbs whose data went to stdout.
+pub(crate) fn report_beside_data(json: bool, report: &impl Serialize, plain: &str) {
+    // Nobody is left to tell when stderr is gone.
+    let _ = print_to(&mut io::stderr().lock(), json, report, plain);
+}
+
+fn print_to(out: &mut dyn Write, json: bool, report: &impl Serialize, plain: &str) -> io::Result<()> {
+    if json {
+        json_line(out, report)?;
+    } else if !plain.is_empty() {
+        writeln!(out, "{plain}")?;
+    }
+    out.flush()
+}
+
+/// A number of bytes for a person: `186.2 MiB`.
+pub(crate) fn human_bytes(bytes: u64) -> String {
+    indicatif::HumanBytes(bytes).to_string()
+}
+
+/// A number for a person: `1,000,000`.
+pub(crate) fn human_count(count: u64) -> String {
+    indicatif::HumanCount(count).to_string()
+}
+
+/// `1 record`, `2 records`.
+pub(crate) fn records(count: u64) -> String {
+    let noun = if count == 1 { "record" } else { "records" };
+    format!("{} {noun}", human_count(count))
+}

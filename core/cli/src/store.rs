@@ -1,0 +1,124 @@
+//! Opening a store for a verb, and the one namespace that the verb works on.
+
+use crate::args::NamespaceArg;
+use crate::exit::{Exit, Failure, Outcome};
+use pipkin::storage::{NativeOptions, NativeStorage};
+use pipkin::{Builder, Db, Durability, Namespace};
+use std::path::{Path, PathBuf};
+
+/// An open store with the namespace that the verb works on.
+pub(crate) struct Store {
+    db: Db,
+    path: PathBuf,
+    space: Space,
+}
+
+/// Where the records are. Both arms have the same methods.
+#[derive(Clone)]
+pub(crate) enum Space {
+    Default(Db),
+    Named(Namespace),
+}
+
+/// Calls the same method on whatever holds the records.
+macro_rules! on_space {
+    ($space:expr, $records:ident => $call:expr) => {
+        match $space {
+            $crate::store::Space::Default($records) => $call,
+            $crate::store::Space::Named($records) => $call,
+        }
+    };
+}
+pub(crate) use on_space;
+
+impl Store {
+    /// For verbs that only read. The store and the namespace must exist.
+    pub(crate) fn read(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        Self::open_existing(Db::builder().path(path).read_only(true).create(false), path, namespace)
+    }
+
+    /// For verbs that change a store. The store and the namespace must exist.
+    pub(crate) fn change(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        // A few records are written and the process ends: nothing for a background thread to do.
+        Self::open_existing(Db::builder().path(path).create(false).background(false), path, namespace)
+    }
+
+    /// For verbs that add records. Store and namespace are created where they are missing.
+    pub(crate) fn fill(builder: Builder, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        let db = builder.path(path).open().map_err(|error| Failure::store(path, &error))?;
+        Self::with_space(db, path, namespace)
+    }
+
+    fn open_existing(builder: Builder, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        let db = builder.open().map_err(|error| Failure::store(path, &error))?;
+        if let Some(name) = &namespace.namespace
+            && !db.list_namespaces().contains(name)
+        {
+            return Err(no_namespace(path, name));
+        }
+        Self::with_space(db, path, namespace)
+    }
+
+    fn with_space(db: Db, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        let space = match &namespace.namespace {
+            None => Space::Default(db.clone()),
+            Some(name) => Space::Named(db.namespace(name).map_err(|error| Failure::store(path, &error))?),
+        };
+        Ok(Self { db, path: path.to_path_buf(), space })
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// An engine error on this store.
+    pub(crate) fn failure(&self, error: &pipkin::Error) -> Failure {
+        Failure::store(&self.path, error)
+    }
+
+    /// Makes everything durable and closes the store; says how durable it is.
+    pub(crate) fn flush_and_close(self) -> Outcome<Durability> {
+        let durability = self.db.flush().map_err(|error| self.failure(&error))?;
+        self.close()?;
+        Ok(durability)
+    }
+
+    /// Closes the store and reports what a drop would hide.
+    pub(crate) fn close(self) -> Outcome<()> {
+        drop(self.space);
+        self.db.close().map_err(|error| Failure::store(&self.path, &error))
+    }
+}
+
+/// The bytes of a store that may be too damaged to open, never written. Not mapped: a medium that fails to deliver a page is
+/// then an error, where a mapped read would end the process.
+pub(crate) fn open_damaged(path: &Path) -> Outcome<NativeStorage> {
+    NativeStorage::open(path, NativeOptions { read_only: true, create: false, mmap: false, ..NativeOptions::default() })
+        .map_err(|error| Failure::store(path, &error))
+}
+
+/// The answer to a namespace that is not there.
+pub(crate) fn no_namespace(path: &Path, name: &str) -> Failure {
+    Failure::new(
+        Exit::No,
+        "namespace-not-found",
+        format!("{} has no namespace {name:?}; `pipkin namespaces list` names them", path.display()),
+    )
+}
+
+/// The name of a durability level in reports.
+pub(crate) fn durability_name(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Device => "device",
+        Durability::Os => "os",
+        _ => "none",
+    }
+}

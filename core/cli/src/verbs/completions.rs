@@ -1,0 +1,43 @@
+//! `pipkin completions`
+
+use crate::args::{Cli, Global};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use serde::Serialize;
+use std::io::{self, Write};
+
+const EXAMPLES: &str = "\
+Examples:
+  pipkin completions bash > ~/.local/share/bash-completion/completions/pipkin
+  pipkin completions zsh > ~/.zfunc/_pipkin
+  pipkin completions fish > ~/.config/fish/completions/pipkin.fish";
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    shell: String,
+    script: &'a str,
+}
+
+pub(crate) fn run(global: Global, args: &CompletionsArgs) -> Outcome {
+    // By way of memory: the generator panics when stdout is closed.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "pipkin", &mut script);
+    if global.json {
+        let report = Report { shell: args.shell.to_string(), script: &String::from_utf8_lossy(&script) };
+        output::report(true, &report, "")?;
+    } else {
+        let mut out = io::stdout().lock();
+        out.write_all(&script).and_then(|()| out.flush()).map_err(|error| Failure::stdout(&error))?;
+    }
+    Ok(Exit::Done)
+}

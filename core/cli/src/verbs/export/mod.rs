@@ -1,0 +1,141 @@
+//! `pipkin export`
+
+mod sink;
+
+use crate::args::{FormArgs, Global, NamespaceArg};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{self, human_bytes, records};
+use crate::progress::{Progress, Unit};
+use crate::store::Store;
+use crate::verbs::import::source::Format;
+use crate::verbs::select::SelectArgs;
+use clap::Args;
+use serde::Serialize;
+use sink::{Refused, Sink};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  pipkin export app.pipkin app.ndjson
+  pipkin export app.pipkin app.csv --sort
+  pipkin export app.pipkin ./photos --format dir --prefix 2026/
+  pipkin export app.pipkin - | gzip > app.ndjson.gz
+
+ndjson (.ndjson, .jsonl; the default on stdout)
+  {\"key\":\"...\",\"value\":\"...\"} per line. Bytes that are not UTF-8 are base64,
+  with \"key_encoding\":\"base64\" or \"value_encoding\":\"base64\" beside them.
+csv (.csv; .tsv with tabs)
+  The columns key, value, key_encoding and value_encoding; an encoding is
+  empty for UTF-8 text.
+dir (an empty directory, or a name that ends in /)
+  One file per record, the key as its path. A key that is no path within the
+  directory (empty, absolute, with .. or //) ends the export, or is passed
+  over with --skip-invalid.
+
+`pipkin import` reads each of them back, every byte the same. A file appears \
+under its name when it is whole. Only the chosen namespace is exported. With \
+- the report goes to stderr.";
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ExportArgs {
+    /// The store file
+    store: PathBuf,
+    /// The file or directory to create, or - for stdout
+    target: PathBuf,
+    /// The format; by default that of the target's extension
+    #[arg(long, short, value_enum)]
+    format: Option<Format>,
+    /// Replace the target file if it exists
+    #[arg(long)]
+    force: bool,
+    /// To a directory: pass over keys that cannot be file names, and count them, instead of stopping
+    #[arg(long)]
+    skip_invalid: bool,
+    #[command(flatten)]
+    select: SelectArgs,
+    #[command(flatten)]
+    form: FormArgs,
+    #[command(flatten)]
+    namespace: NamespaceArg,
+}
+
+#[derive(Default, Serialize)]
+struct Report {
+    records: u64,
+    payload_bytes: u64,
+    skipped: u64,
+}
+
+pub(crate) fn run(global: Global, args: &ExportArgs) -> Outcome {
+    let format = format(args)?;
+    let selection = args.select.selection(args.form)?;
+    let store = Store::read(&args.store, &args.namespace)?;
+    let mut sink = Sink::create(&args.target, format, args.form.form(), args.force)?;
+    let mut report = Report::default();
+    {
+        let progress = Progress::start(global.progress, Unit::Records, "export", selection.total(&store));
+        progress.say(selection.first_step());
+        selection.records(&store, |key, value| {
+            if report.records == 0 {
+                progress.say("");
+            }
+            match sink.write(key, value) {
+                Ok(()) => {
+                    report.records = report.records.saturating_add(1);
+                    let payload = key.len().saturating_add(value.len());
+                    report.payload_bytes = report.payload_bytes.saturating_add(u64::try_from(payload).unwrap_or(u64::MAX));
+                }
+                Err(Refused::Key(_)) if args.skip_invalid => report.skipped = report.skipped.saturating_add(1),
+                Err(Refused::Key(what)) => {
+                    return Err(Failure::bad_input(what).and("export to NDJSON or CSV, or pass over it with --skip-invalid"));
+                }
+                Err(Refused::Failed(failure)) => return Err(failure),
+            }
+            progress.advance(1);
+            Ok(())
+        })?;
+    }
+    sink.finish()?;
+    tell(global, args, &report)?;
+    Ok(Exit::Done)
+}
+
+fn tell(global: Global, args: &ExportArgs, report: &Report) -> Outcome<()> {
+    let skipped = match report.skipped {
+        0 => String::new(),
+        skipped => format!(", {skipped} passed over"),
+    };
+    if is_stdout(&args.target) {
+        let plain = format!("{} ({}) exported{skipped}", records(report.records), human_bytes(report.payload_bytes));
+        output::report_beside_data(global.json, report, &plain);
+        return Ok(());
+    }
+    let target = args.target.display();
+    let plain = format!("{} ({}) exported to {target}{skipped}", records(report.records), human_bytes(report.payload_bytes));
+    output::report(global.json, report, &plain)
+}
+
+fn format(args: &ExportArgs) -> Outcome<Format> {
+    let target = &args.target;
+    let named = args.format.or_else(|| match target {
+        target if is_stdout(target) => Some(Format::Ndjson),
+        target if target.is_dir() || target.as_os_str().as_encoded_bytes().ends_with(b"/") => Some(Format::Dir),
+        target => Format::from_name(target),
+    });
+    match named {
+        Some(Format::Dir) if is_stdout(target) => {
+            Err(Failure::usage("a directory cannot go to stdout; name one, or choose ndjson or csv"))
+        }
+        Some(format) => Ok(format),
+        None => Err(Failure::usage(format!(
+            "cannot tell the format of {} from its name; say --format ndjson, --format csv or --format dir",
+            target.display()
+        ))),
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}

@@ -1,0 +1,158 @@
+//! Where exported records go.
+
+use crate::bytes::{Form, RecordJson};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::new_file::NewFile;
+use crate::output::{self, json_line};
+use crate::verbs::import::dir::path_of;
+use crate::verbs::import::source::{Format, default_delimiter};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A half-finished export.
+pub(crate) enum Sink {
+    Stdout(Table<BufWriter<io::StdoutLock<'static>>>),
+    File { table: Table<BufWriter<File>>, new_file: NewFile },
+    Tree(PathBuf),
+}
+
+/// Why a record was not exported.
+pub(crate) enum Refused {
+    /// There is no place for this key; the next one may fit.
+    Key(String),
+    /// Nothing can be written any more.
+    Failed(Failure),
+}
+
+impl Sink {
+    pub(crate) fn create(target: &Path, format: Format, form: Form, force: bool) -> Outcome<Self> {
+        let delimiter = default_delimiter(target);
+        match format {
+            Format::Dir => create_folder(target),
+            _ if target.as_os_str() == "-" => {
+                let table = Table::new(output::stdout(), format, form, delimiter).map_err(|error| Failure::stdout(&error))?;
+                Ok(Self::Stdout(table))
+            }
+            _ => {
+                let new_file = NewFile::new(target, force)?;
+                let failure = |error: io::Error| Failure::io("write", target, &error);
+                let file = BufWriter::with_capacity(256 * 1024, File::create_new(new_file.part()).map_err(failure)?);
+                let table = Table::new(file, format, form, delimiter).map_err(failure)?;
+                Ok(Self::File { table, new_file })
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), Refused> {
+        match self {
+            Self::Stdout(table) => table.write(key, value).map_err(|error| Refused::Failed(Failure::stdout(&error))),
+            Self::File { table, new_file } => {
+                table.write(key, value).map_err(|error| Refused::Failed(Failure::io("write", new_file.target(), &error)))
+            }
+            Self::Tree(root) => write_file(root, key, value),
+        }
+    }
+
+    /// Everything is on its way to the disk when this returns, and a file has its name.
+    pub(crate) fn finish(self) -> Outcome<()> {
+        match self {
+            Self::Stdout(table) => table.into_inner().and_then(|mut out| out.flush()).map_err(|error| Failure::stdout(&error)),
+            Self::File { table, new_file } => {
+                let synced =
+                    table.into_inner().and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all());
+                synced.map_err(|error| Failure::io("write", new_file.target(), &error))?;
+                new_file.finish()
+            }
+            Self::Tree(_) => Ok(()),
+        }
+    }
+}
+
+/// Records as lines or rows.
+pub(crate) struct Table<W: Write> {
+    rows: Rows<W>,
+    form: Form,
+}
+
+enum Rows<W: Write> {
+    Ndjson(W),
+    Csv(Box<csv::Writer<W>>),
+}
+
+impl<W: Write> Table<W> {
+    fn new(out: W, format: Format, form: Form, delimiter: u8) -> io::Result<Self> {
+        let rows = if format == Format::Csv {
+            let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(out);
+            writer.write_record(["key", "value", "key_encoding", "value_encoding"]).map_err(io_error)?;
+            Rows::Csv(Box::new(writer))
+        } else {
+            Rows::Ndjson(out)
+        };
+        Ok(Self { rows, form })
+    }
+
+    fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        match &mut self.rows {
+            Rows::Ndjson(out) => json_line(out, &RecordJson::new(self.form, key, value)),
+            Rows::Csv(writer) => {
+                let (key, key_encoding) = self.form.marked(key);
+                let (value, value_encoding) = self.form.marked(value);
+                let row = [&key, &value, key_encoding.unwrap_or_default(), value_encoding.unwrap_or_default()];
+                writer.write_record(row).map_err(io_error)
+            }
+        }
+    }
+
+    fn into_inner(self) -> io::Result<W> {
+        match self.rows {
+            Rows::Ndjson(out) => Ok(out),
+            Rows::Csv(writer) => {
+                writer.into_inner().map_err(|error| io::Error::new(error.error().kind(), error.error().to_string()))
+            }
+        }
+    }
+}
+
+/// The error of the file below: csv's own conversion hides its kind, and a closed pipe would not be known any more.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+/// A directory to fill: a new one, or one that holds nothing.
+fn create_folder(target: &Path) -> Outcome<Sink> {
+    fs::create_dir_all(target).map_err(|error| Failure::io("create", target, &error))?;
+    let mut entries = fs::read_dir(target).map_err(|error| Failure::io("list", target, &error))?;
+    if entries.next().is_some() {
+        let what = format!("{} is not empty and was left as it is; choose a new directory", target.display());
+        return Err(Failure::new(Exit::Usage, "exists", what));
+    }
+    Ok(Sink::Tree(target.to_path_buf()))
+}
+
+fn write_file(root: &Path, key: &[u8], value: &[u8]) -> Result<(), Refused> {
+    let Some(relative) = path_of(key) else {
+        return Err(Refused::Key(format!("the key {:?} cannot be the name of a file", Form::Text.plain(key))));
+    };
+    let path = root.join(relative);
+    let create = || {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        File::create_new(&path)
+    };
+    let mut file = create().map_err(|error| match error.kind() {
+        // `a` and `a/b`, or `A` and `a` where the file system does not tell them apart, or a name longer than it takes.
+        io::ErrorKind::AlreadyExists
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::InvalidFilename => {
+            Refused::Key(format!("there is no place for the key {:?} in a directory: {error}", Form::Text.plain(key)))
+        }
+        _ => Refused::Failed(Failure::io("create", &path, &error)),
+    })?;
+    file.write_all(value).map_err(|error| Refused::Failed(Failure::io("write", &path, &error)))
+}

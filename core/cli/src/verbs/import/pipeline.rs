@@ -1,0 +1,148 @@
+//! Parsing and writing side by side: batches travel from the parser's thread to the writer and back for the next records.
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::interrupt;
+use crate::output::records;
+use crate::progress::Progress;
+use crate::store::{Store, on_space};
+use crate::verbs::import::batch::{Batch, Trouble};
+use crate::verbs::import::source::RecordSource;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+/// How often the writer looks for Ctrl-C while the source delivers nothing.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How far an import came.
+pub(crate) struct Imported {
+    pub(crate) records: u64,
+    pub(crate) payload: u64,
+    pub(crate) skipped: u64,
+    pub(crate) batches: u64,
+    /// Bytes of the source behind which everything is in the store.
+    pub(crate) position: u64,
+    pub(crate) ended: Ended,
+}
+
+/// Why it stopped there.
+pub(crate) enum Ended {
+    Done,
+    Interrupted,
+    BadRecord(String),
+    Failed(Failure),
+}
+
+enum Message {
+    Batch(Batch),
+    End(Ended),
+}
+
+/// Imports everything that `source` delivers. The store is not flushed in the end.
+pub(crate) fn run(
+    source: Box<dyn RecordSource>,
+    store: &Store,
+    skip_invalid: bool,
+    durable: bool,
+    progress: &Progress,
+) -> Imported {
+    let mut imported = Imported { records: 0, payload: 0, skipped: 0, batches: 0, position: 0, ended: Ended::Done };
+    // One batch waits while one is written and one is filled: memory stays bounded even with values of 1 GiB.
+    let (to_writer, from_parser) = mpsc::sync_channel(1);
+    let (to_parser, from_writer) = mpsc::channel();
+    // Not joined: after Ctrl-C it may sit in a read of stdin that nobody ends. The process does.
+    let parser = thread::Builder::new().name("parser".to_owned()).spawn(move || {
+        let ended = parse(source, skip_invalid, &to_writer, &from_writer);
+        // No receiver means that the writer has stopped for a reason of its own.
+        let _ = to_writer.send(Message::End(ended));
+    });
+    if let Err(error) = parser {
+        imported.ended = Ended::Failed(Failure::new(Exit::Io, "io", format!("cannot start a thread: {error}")));
+        return imported;
+    }
+    imported.ended = loop {
+        let batch = match receive(&from_parser) {
+            Ok(Message::Batch(batch)) => batch,
+            Ok(Message::End(ended)) => break ended,
+            Err(ended) => break ended,
+        };
+        if let Err(failure) = write(store, &batch, durable) {
+            break Ended::Failed(failure);
+        }
+        imported.records = imported.records.saturating_add(batch.len());
+        imported.payload = imported.payload.saturating_add(batch.payload());
+        imported.skipped = imported.skipped.saturating_add(batch.skipped);
+        imported.batches = imported.batches.saturating_add(u64::from(batch.len() > 0));
+        imported.position = batch.position;
+        progress.set(imported.position);
+        progress.say(records(imported.records));
+        // The parser may have ended already.
+        let _ = to_parser.send(batch);
+    };
+    imported
+}
+
+/// The next batch, unless the user wants to stop.
+fn receive(from_parser: &Receiver<Message>) -> Result<Message, Ended> {
+    loop {
+        if interrupt::requested() {
+            return Err(Ended::Interrupted);
+        }
+        match from_parser.recv_timeout(PATIENCE) {
+            Ok(message) => return Ok(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Ended::Failed(Failure::new(
+                    Exit::Io,
+                    "bug",
+                    "the parser stopped without a word; please report this",
+                )));
+            }
+        }
+    }
+}
+
+fn write(store: &Store, batch: &Batch, durable: bool) -> Outcome<()> {
+    if batch.len() > 0 {
+        on_space!(store.space(), records => records.insert_many(batch.iter())).map_err(|error| store.failure(&error))?;
+        if durable {
+            store.db().flush().map_err(|error| store.failure(&error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills batches until the source ends, fails, or nobody wants them any more.
+fn parse(
+    mut source: Box<dyn RecordSource>,
+    skip_invalid: bool,
+    to_writer: &SyncSender<Message>,
+    from_writer: &Receiver<Batch>,
+) -> Ended {
+    loop {
+        let mut batch = from_writer.try_recv().unwrap_or_default();
+        batch.reset();
+        let ended = fill(source.as_mut(), skip_invalid, &mut batch);
+        batch.position = source.position();
+        if to_writer.send(Message::Batch(batch)).is_err() {
+            return Ended::Interrupted;
+        }
+        if let Some(ended) = ended {
+            return ended;
+        }
+    }
+}
+
+/// Fills one batch; says so if it is the last.
+fn fill(source: &mut dyn RecordSource, skip_invalid: bool, batch: &mut Batch) -> Option<Ended> {
+    while !batch.is_full() {
+        match source.next_into(batch) {
+            Ok(true) => {}
+            Ok(false) => return Some(Ended::Done),
+            Err(Trouble::Skippable(_)) if skip_invalid => batch.skipped = batch.skipped.saturating_add(1),
+            Err(Trouble::Skippable(what)) => return Some(Ended::BadRecord(what)),
+            Err(Trouble::Fatal(failure)) => return Some(Ended::Failed(failure)),
+        }
+    }
+    None
+}

@@ -1,0 +1,65 @@
+//! `pipkin rm`
+
+use crate::args::{FormArgs, Global, NamespaceArg};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::store::{Store, on_space};
+use clap::Args;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  pipkin rm app.pipkin greeting
+  pipkin rm app.pipkin --hex 00ff2a 00ff2b
+
+Exits with 1 if one of the keys was not there; the others are removed all the same.";
+
+/// Arguments of `rm`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RmArgs {
+    /// The store file
+    store: PathBuf,
+    /// The keys
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<OsString>,
+    #[command(flatten)]
+    form: FormArgs,
+    #[command(flatten)]
+    namespace: NamespaceArg,
+}
+
+#[derive(Serialize)]
+struct Report {
+    removed: u64,
+    missing: u64,
+}
+
+pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
+    let form = args.form.form();
+    let keys = args.keys.iter().map(|key| form.parse_argument(key)).collect::<Outcome<Vec<_>>>()?;
+    let store = Store::change(&args.store, &args.namespace)?;
+    let mut report = Report { removed: 0, missing: 0 };
+    let mut first_missing = None;
+    for key in &keys {
+        if on_space!(store.space(), records => records.remove(key)).map_err(|error| store.failure(&error))? {
+            report.removed = report.removed.saturating_add(1);
+        } else {
+            report.missing = report.missing.saturating_add(1);
+            first_missing = first_missing.or(Some(key));
+        }
+    }
+    store.flush_and_close()?;
+    output::report(global.json, &report, "")?;
+    match (first_missing, report.missing) {
+        (None, _) => Ok(Exit::Done),
+        (Some(key), 1) => Err(missing(format!("the key {} is not in the store", form.plain(key)))),
+        (Some(key), more) => Err(missing(format!("{more} of the keys are not in the store, the first is {}", form.plain(key)))),
+    }
+}
+
+fn missing(message: String) -> Failure {
+    Failure::new(Exit::No, "key-not-found", message)
+}

@@ -1,0 +1,117 @@
+//! Which records `scan` and `export` read, and in which order.
+
+use crate::args::FormArgs;
+use crate::exit::Outcome;
+use crate::store::{Store, on_space};
+use clap::Args;
+use std::ffi::OsString;
+
+/// The choice as the user makes it.
+#[derive(Debug, Args)]
+pub(crate) struct SelectArgs {
+    /// Only keys that begin with these bytes; every key is looked at
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<OsString>,
+    /// Order by key, as unsigned bytes; holds all chosen keys in memory
+    #[arg(long)]
+    sort: bool,
+    /// Stop after this many records
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u64>,
+}
+
+/// The choice in bytes.
+#[derive(Default)]
+pub(crate) struct Selection {
+    prefix: Vec<u8>,
+    sort: bool,
+    limit: Option<u64>,
+}
+
+impl SelectArgs {
+    pub(crate) fn selection(&self, form: FormArgs) -> Outcome<Selection> {
+        let prefix = self.prefix.as_deref().map(|prefix| form.form().parse_argument(prefix)).transpose()?;
+        Ok(Selection { prefix: prefix.unwrap_or_default(), sort: self.sort, limit: self.limit })
+    }
+}
+
+impl Selection {
+    /// Everything, by key.
+    pub(crate) fn all_sorted() -> Self {
+        Self { sort: true, ..Self::default() }
+    }
+
+    /// How many records will come, if that is known beforehand.
+    pub(crate) fn total(&self, store: &Store) -> Option<u64> {
+        if !self.prefix.is_empty() {
+            return None;
+        }
+        let len = on_space!(store.space(), records => records.len());
+        Some(len.ok()?.min(self.limit.unwrap_or(u64::MAX)))
+    }
+
+    /// Hands every chosen key to `each`.
+    pub(crate) fn keys(&self, store: &Store, mut each: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
+        if self.sort {
+            return self.sorted_keys(store)?.iter().try_for_each(|key| each(key));
+        }
+        on_space!(store.space(), records => {
+            let chosen = records.keys().filter(|key| self.chooses_key(key));
+            for key in chosen.take(self.take()) {
+                each(&key.map_err(|error| store.failure(&error))?)?;
+            }
+        });
+        Ok(())
+    }
+
+    /// What happens before the first record comes.
+    pub(crate) fn first_step(&self) -> &'static str {
+        if self.sort { "(ordering the keys)" } else { "" }
+    }
+
+    /// Hands every chosen record to `each`.
+    pub(crate) fn records(&self, store: &Store, mut each: impl FnMut(&[u8], &[u8]) -> Outcome<()>) -> Outcome<()> {
+        if self.sort {
+            for key in self.sorted_keys(store)? {
+                let value = on_space!(store.space(), records => records.get_zerocopy(&key));
+                // Nobody else can have removed it: the store is locked.
+                if let Some(value) = value.map_err(|error| store.failure(&error))? {
+                    each(&key, &value)?;
+                }
+            }
+            return Ok(());
+        }
+        on_space!(store.space(), records => {
+            let chosen = records.iter().filter(|record| match record {
+                Ok((key, _)) => key.starts_with(&self.prefix),
+                Err(_) => true,
+            });
+            for record in chosen.take(self.take()) {
+                let (key, value) = record.map_err(|error| store.failure(&error))?;
+                each(&key, &value)?;
+            }
+        });
+        Ok(())
+    }
+
+    fn sorted_keys(&self, store: &Store) -> Outcome<Vec<Vec<u8>>> {
+        let mut keys = Vec::new();
+        on_space!(store.space(), records => {
+            for key in records.keys().filter(|key| self.chooses_key(key)) {
+                keys.push(key.map_err(|error| store.failure(&error))?);
+            }
+        });
+        keys.sort_unstable();
+        keys.truncate(self.take());
+        Ok(keys)
+    }
+
+    /// Errors pass, to be reported.
+    fn chooses_key(&self, key: &pipkin::Result<Vec<u8>>) -> bool {
+        key.as_ref().map_or(true, |key| key.starts_with(&self.prefix))
+    }
+
+    fn take(&self) -> usize {
+        self.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+    }
+}

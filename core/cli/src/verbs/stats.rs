@@ -1,0 +1,107 @@
+//! `pipkin stats`
+
+use crate::args::{Global, NamespaceArg};
+use crate::exit::{Exit, Outcome};
+use crate::output::{self, human_bytes, human_count};
+use crate::store::Store;
+use clap::Args;
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  pipkin stats app.pipkin
+  pipkin stats app.pipkin --json | jq .dead_bytes";
+
+/// Arguments of `stats`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StatsArgs {
+    /// The store file
+    store: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report {
+    path: String,
+    records: u64,
+    namespaces: u64,
+    file_bytes: u64,
+    live_bytes: u64,
+    dead_bytes: u64,
+    segments: u64,
+    free_segments: u64,
+    segment_size: u64,
+    index_bytes: u64,
+    replay_debt: u64,
+    closed_cleanly: bool,
+    replayed_records: u64,
+    torn_bytes: u64,
+}
+
+pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
+    let store = Store::read(&args.store, &NamespaceArg::default())?;
+    let stats = store.db().stats().map_err(|error| store.failure(&error))?;
+    let opened = store.db().open_report();
+    let report = Report {
+        path: store.path().display().to_string(),
+        records: stats.records,
+        namespaces: stats.namespaces,
+        file_bytes: stats.file_bytes,
+        live_bytes: stats.live_bytes,
+        dead_bytes: stats.dead_bytes,
+        segments: stats.segments,
+        free_segments: stats.free_segments,
+        segment_size: stats.segment_size,
+        index_bytes: stats.index_bytes,
+        replay_debt: stats.replay_debt,
+        closed_cleanly: opened.clean,
+        replayed_records: opened.replayed_records,
+        torn_bytes: opened.torn_bytes,
+    };
+    output::report(global.json, &report, plain(&report).trim_end())?;
+    Ok(Exit::Done)
+}
+
+fn plain(report: &Report) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<12} {value}");
+    };
+    let bytes = |count: u64| match count {
+        0..1024 => human_bytes(count),
+        _ => format!("{} ({} bytes)", human_bytes(count), human_count(count)),
+    };
+    line("store", report.path.clone());
+    line("records", human_count(report.records));
+    line("namespaces", human_count(report.namespaces));
+    line("file", bytes(report.file_bytes));
+    line("live", bytes(report.live_bytes));
+    line("dead", format!("{}{}", bytes(report.dead_bytes), dead_share(report)));
+    let size = human_bytes(report.segment_size);
+    line("segments", format!("{} of {size}, {} of them free", human_count(report.segments), human_count(report.free_segments)));
+    line("index", bytes(report.index_bytes));
+    line("replay debt", bytes(report.replay_debt));
+    line("last close", last_close(report));
+    text
+}
+
+fn dead_share(report: &Report) -> String {
+    let all = report.live_bytes.saturating_add(report.dead_bytes);
+    match report.dead_bytes.saturating_mul(100).checked_div(all) {
+        Some(percent) if percent > 0 => format!(", {percent} % of the data; `pipkin compact` gives it back"),
+        _ => String::new(),
+    }
+}
+
+fn last_close(report: &Report) -> String {
+    if report.closed_cleanly {
+        return "clean".to_owned();
+    }
+    let replayed = human_count(report.replayed_records);
+    match report.torn_bytes {
+        0 => format!("unclean, nothing lost; {replayed} records replayed"),
+        torn => format!("unclean, {torn} unfinished bytes at the end ignored; {replayed} records replayed"),
+    }
+}

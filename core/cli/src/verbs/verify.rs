@@ -1,0 +1,109 @@
+//! `pipkin verify`
+
+use crate::args::Global;
+use crate::bytes::{Form, KeyJson};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{self, human_bytes, records};
+use crate::progress::{Progress, Unit};
+use crate::store::open_damaged;
+use crate::verbs::counting::Counting;
+use clap::Args;
+use pipkin::{Damage, Storage};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  pipkin verify app.pipkin
+  pipkin verify app.pipkin --json | jq -c '.damage[]'
+
+Reads the whole file and checks every checksum, also of a store that does not \
+open. Nothing is changed. Exits with 0 if all is well and with 3 if there is \
+damage.";
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct VerifyArgs {
+    /// The store file
+    store: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    ok: bool,
+    /// Dead ones and tombstones included.
+    log_records: u64,
+    bytes_checked: u64,
+    segments: u64,
+    damage: Vec<DamageJson<'a>>,
+}
+
+/// A damaged place in reports.
+#[derive(Serialize)]
+pub(crate) struct DamageJson<'a> {
+    offset: u64,
+    len: u64,
+    what: &'static str,
+    #[serde(flatten)]
+    key: Option<KeyJson<'a>>,
+}
+
+impl<'a> DamageJson<'a> {
+    pub(crate) fn list(damage: &'a [Damage]) -> Vec<Self> {
+        let json = |place: &'a Damage| Self {
+            offset: place.offset,
+            len: place.len,
+            what: place.what,
+            key: place.key.as_deref().map(|key| KeyJson::new(Form::Text, key)),
+        };
+        damage.iter().map(json).collect()
+    }
+}
+
+/// One line per damaged place, for a person.
+pub(crate) fn describe(damage: &[Damage]) -> String {
+    let mut text = String::new();
+    for place in damage {
+        let _ = write!(text, "damage at byte {}, {} bytes: {}", place.offset, place.len, place.what);
+        let _ = match &place.key {
+            Some(key) => writeln!(text, ", key {}", Form::Text.plain(key)),
+            None => writeln!(text),
+        };
+    }
+    text
+}
+
+pub(crate) fn run(global: Global, args: &VerifyArgs) -> Outcome {
+    let failure = |error: pipkin::Error| Failure::store(&args.store, &error);
+    let storage = open_damaged(&args.store)?;
+    let total = storage.len().map_err(|error| failure(error.into()))?;
+    let checked = {
+        let progress = Progress::start(global.progress, Unit::Bytes, "verify", Some(total));
+        let storage = Counting::new(storage, |bytes| progress.advance(bytes));
+        pipkin::verify_storage(&storage).map_err(failure)?
+    };
+    let report = Report {
+        ok: checked.is_ok(),
+        log_records: checked.records,
+        bytes_checked: checked.bytes_checked,
+        segments: checked.segments,
+        damage: DamageJson::list(&checked.damage),
+    };
+    let mut plain = describe(&checked.damage);
+    let (good, bytes) = (records(report.log_records), human_bytes(report.bytes_checked));
+    let _ = if report.ok {
+        write!(plain, "all is well: {good} in the log, {bytes} checked")
+    } else {
+        let places = if report.damage.len() == 1 { "place" } else { "places" };
+        write!(
+            plain,
+            "{} damaged {places}, {good} in the log are good; copy them with `pipkin salvage {} NEW_FILE`",
+            report.damage.len(),
+            args.store.display()
+        )
+    };
+    output::report(global.json, &report, &plain)?;
+    Ok(if report.ok { Exit::Done } else { Exit::Damage })
+}

@@ -1,0 +1,113 @@
+//! A flipped bit: verify names it, nothing hides it, salvage gets everything else out.
+
+use crate::support::{Folder, Records, STORE, digest_of};
+use serde_json::Value;
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// A store of 500 records, one of which has lost a bit of its value. Returns the other records and the place of the flip.
+fn damaged(folder: &Folder) -> (Records, u64) {
+    let mut records: Records =
+        (0..500).map(|i| (format!("key-{i}").into_bytes(), format!("value of record {i} ").repeat(8).into_bytes())).collect();
+    records.insert(b"victim".to_vec(), b"here will be a flipped bit".to_vec());
+    for (key, value) in &records {
+        let line = serde_json::json!({"key": String::from_utf8_lossy(key), "value": String::from_utf8_lossy(value)});
+        let mut text = if folder.path("in.ndjson").exists() { folder.read("in.ndjson") } else { Vec::new() };
+        text.extend_from_slice(format!("{line}\n").as_bytes());
+        folder.write("in.ndjson", text);
+    }
+    folder.ok(&["import", STORE, "in.ndjson"]);
+    let mut bytes = folder.read(STORE);
+    let value = records.remove(&b"victim"[..]).unwrap();
+    let place = bytes.windows(value.len()).position(|window| window == value).expect("values are stored as they are");
+    bytes[place + 3] ^= 0x10;
+    folder.write(STORE, bytes);
+    (records, place as u64 + 3)
+}
+
+#[test]
+fn verify_names_the_place_and_the_key() {
+    let folder = Folder::new();
+    let (_, place) = damaged(&folder);
+    let before = folder.read(STORE);
+    let run = folder.run(&["verify", STORE, "--json"]).exits(3);
+    let report: Value = serde_json::from_slice(&run.out).unwrap();
+    assert_eq!(report["ok"], false);
+    let damage = report["damage"].as_array().unwrap();
+    let hit = damage.iter().find(|hit| {
+        let offset = hit["offset"].as_u64().unwrap();
+        (offset..offset + hit["len"].as_u64().unwrap()).contains(&place)
+    });
+    assert!(hit.is_some(), "the flip at {place} is not within {damage:?}");
+    let run = folder.run(&["verify", STORE]).exits(3);
+    assert!(run.text().contains("damage at byte") && run.text().contains("salvage"), "{}", run.text());
+    assert_eq!(folder.read(STORE), before, "verify changes nothing");
+}
+
+#[test]
+fn a_damaged_value_is_never_given_out() {
+    let folder = Folder::new();
+    damaged(&folder);
+    assert_eq!(folder.run(&["get", STORE, "victim", "--json"]).exits(3).error()["kind"], "damage");
+    let run = folder.run(&["digest", STORE]).exits(3);
+    assert!(run.err.contains("pipkin verify") && run.err.contains("pipkin salvage"), "{}", run.err);
+    folder.run(&["export", STORE, "out.ndjson"]).exits(3);
+    folder.run(&["backup", STORE, "copy.pipkin"]).exits(3);
+    assert_eq!(folder.names(), ["in.ndjson", STORE], "no half file stays");
+}
+
+#[test]
+fn salvage_gets_every_other_record_out() {
+    let folder = Folder::new();
+    let (others, _) = damaged(&folder);
+    let before = folder.read(STORE);
+    let run = folder.run(&["salvage", STORE, "mended.pipkin", "--json"]).exits(3);
+    let report: Value = serde_json::from_slice(&run.out).unwrap();
+    assert!(!report["damage"].as_array().unwrap().is_empty());
+    assert_eq!(report["records"], others.len());
+    assert_eq!(folder.read(STORE), before, "salvage changes nothing");
+    assert_eq!(folder.json(&["verify", "mended.pipkin"])["ok"], true);
+    assert_eq!(folder.digest("mended.pipkin"), digest_of(&others));
+    assert_eq!(folder.names(), ["in.ndjson", "mended.pipkin", STORE]);
+}
+
+#[test]
+fn salvage_of_a_good_store_is_a_copy() {
+    let folder = Folder::new();
+    folder.fill(STORE);
+    folder.ok(&["put", STORE, "key", "value", "-n", "space"]);
+    folder.ok(&["salvage", STORE, "copy.pipkin"]);
+    assert_eq!(folder.digest("copy.pipkin"), folder.digest(STORE));
+    assert_eq!(folder.ok(&["get", "copy.pipkin", "key", "-n", "space"]), b"value");
+}
+
+#[test]
+fn a_store_that_does_not_open_any_more_is_verified_and_salvaged_all_the_same() {
+    let folder = Folder::new();
+    let mut child =
+        folder.command(&["import", STORE, "-", "--format", "ndjson", "--durable"]).stdin(Stdio::piped()).spawn().unwrap();
+    let lines: String =
+        (0..3000).map(|i| format!("{{\"key\":\"key-{i:04}\",\"value\":\"value of record {i:04}.\"}}\n")).collect();
+    child.stdin.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let stats = folder.json(&["stats", STORE]);
+    assert_eq!((&stats["records"], &stats["closed_cleanly"]), (&Value::from(3000), &Value::from(false)), "{stats}");
+
+    // Nothing but the log holds this store, and a record in the middle of what was synced is not what it was.
+    let mut bytes = folder.read(STORE);
+    let value = b"value of record 0500.";
+    let place = bytes.windows(value.len()).position(|window| window == value).unwrap();
+    bytes[place] ^= 1;
+    folder.write(STORE, bytes);
+    let error = folder.run(&["get", STORE, "key-0001", "--json"]).exits(3).error();
+    assert!(error["offset"].as_u64().unwrap() <= place as u64, "{error}");
+    folder.run(&["put", STORE, "a", "b"]).exits(3);
+    let report: Value = serde_json::from_slice(&folder.run(&["verify", STORE, "--json"]).exits(3).out).unwrap();
+    assert!(!report["damage"].as_array().unwrap().is_empty(), "{report}");
+    folder.run(&["salvage", STORE, "mended.pipkin"]).exits(3);
+    assert_eq!(folder.ok(&["get", "mended.pipkin", "key-2999"]), b"value of record 2999.");
+    folder.run(&["get", "mended.pipkin", "key-0500"]).exits(1);
+}

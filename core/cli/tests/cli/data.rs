@@ -1,0 +1,147 @@
+//! put, get, rm, scan.
+
+use crate::support::{Folder, STORE, awkward_records, hex};
+use serde_json::{Value, json};
+
+#[test]
+fn a_value_comes_back_byte_for_byte_from_argument_stdin_and_file() {
+    let folder = Folder::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    folder.write("value.bin", &bytes);
+    assert_eq!(folder.ok(&["put", STORE, "argument", "hello"]), b"", "success is silent");
+    folder.run_with_stdin(&["put", STORE, "stdin", "-"], &bytes).success();
+    folder.ok(&["put", STORE, "file", "--file", "value.bin"]);
+    assert_eq!(folder.ok(&["get", STORE, "argument"]), b"hello");
+    assert_eq!(folder.ok(&["get", STORE, "stdin"]), bytes);
+    assert_eq!(folder.ok(&["get", STORE, "file"]), bytes);
+}
+
+#[test]
+fn a_second_put_replaces_the_value() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "key", "old"]);
+    folder.ok(&["put", STORE, "key", "new"]);
+    assert_eq!(folder.ok(&["get", STORE, "key"]), b"new");
+    assert_eq!(folder.json(&["stats", STORE])["records"], 1);
+}
+
+#[test]
+fn keys_are_bytes_in_hex_in_base64_or_as_they_are() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "--hex", "00FF2a", "by hex"]);
+    assert_eq!(folder.ok(&["get", STORE, "--base64", "AP8q"]), b"by hex");
+    folder.ok(&["put", STORE, "--base64", "a2V5", "by base64"]);
+    assert_eq!(folder.ok(&["get", STORE, "key"]), b"by base64");
+    folder.ok(&["put", STORE, "", "of the empty key"]);
+    assert_eq!(folder.ok(&["get", STORE, "--hex", ""]), b"of the empty key");
+    folder.ok(&["put", STORE, "--", "-dash", "x"]);
+    assert_eq!(folder.ok(&["get", STORE, "--", "-dash"]), b"x");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_argument_that_is_no_unicode_is_taken_as_bytes() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    let key = OsStr::from_bytes(b"\xff\xfe");
+    folder.ok(&[OsStr::new("put"), OsStr::new(STORE), key, OsStr::new("v")]);
+    assert_eq!(folder.ok(&["get", STORE, "--hex", "fffe"]), b"v");
+}
+
+#[test]
+fn json_of_get_marks_bytes_that_are_no_text() {
+    let folder = Folder::new();
+    folder.run_with_stdin(&["put", STORE, "--hex", "ff", "-"], b"\x00\xfe").success();
+    folder.ok(&["put", STORE, "text", "ab"]);
+    let marked = json!({"key": "/w==", "key_encoding": "base64", "value": "AP4=", "value_encoding": "base64"});
+    assert_eq!(
+        folder.json(&["get", STORE, "--hex", "ff"]),
+        json!({"key": "ff", "key_encoding": "hex", "value": "00fe", "value_encoding": "hex"})
+    );
+    assert_eq!(folder.json(&["get", STORE, "--base64", "/w"]), marked);
+    assert_eq!(folder.json(&["get", STORE, "text"]), json!({"key": "text", "value": "ab"}));
+}
+
+#[test]
+fn a_missing_key_is_told_by_exit_code_1() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "there", "x"]);
+    let run = folder.run(&["get", STORE, "missing"]).exits(1);
+    assert_eq!(run.out, b"");
+    assert_eq!(run.err, "pipkin: the key missing is not in the store\n");
+    assert_eq!(folder.run(&["get", STORE, "missing", "--json"]).exits(1).error()["kind"], "key-not-found");
+}
+
+#[test]
+fn rm_removes_what_is_there_and_tells_what_was_not() {
+    let folder = Folder::new();
+    for key in ["a", "b", "c"] {
+        folder.ok(&["put", STORE, key, "x"]);
+    }
+    let run = folder.run(&["rm", STORE, "a", "missing", "b", "--json"]).exits(1);
+    assert_eq!(serde_json::from_slice::<Value>(&run.out).unwrap(), json!({"removed": 2, "missing": 1}));
+    assert!(run.error()["message"].as_str().unwrap().contains("missing"));
+    assert_eq!(folder.ok(&["scan", STORE]), b"c\tx\n");
+    folder.ok(&["rm", STORE, "--hex", &hex(b"c")]);
+    assert_eq!(folder.ok(&["scan", STORE]), b"");
+}
+
+#[test]
+fn scan_prints_one_line_per_record_from_which_the_bytes_can_be_told() {
+    let folder = Folder::new();
+    folder.run_with_stdin(&["put", STORE, "--hex", &hex(b"a\tb\\\n\xff"), "-"], b"1\r\x01").success();
+    assert_eq!(folder.run(&["scan", STORE]).success().text(), "a\\tb\\\\\\n\\xff\t1\\r\\x01\n");
+    assert_eq!(folder.run(&["scan", STORE, "--hex"]).success().text(), "6109625c0aff\t310d01\n");
+    assert_eq!(folder.run(&["scan", STORE, "--base64", "--keys-only"]).success().text(), "YQliXAr/\n");
+}
+
+#[test]
+fn scan_selects_by_prefix_sorts_and_stops_at_the_limit() {
+    let folder = Folder::new();
+    for key in ["b/2", "a/1", "b/1", "c", "b"] {
+        folder.ok(&["put", STORE, key, &key.to_uppercase()]);
+    }
+    assert_eq!(folder.run(&["scan", STORE, "--sort"]).success().text(), "a/1\tA/1\nb\tB\nb/1\tB/1\nb/2\tB/2\nc\tC\n");
+    assert_eq!(folder.run(&["scan", STORE, "--prefix", "b/", "--sort", "--keys-only"]).success().text(), "b/1\nb/2\n");
+    assert_eq!(folder.run(&["scan", STORE, "--prefix", "622f", "--hex", "--sort", "-k"]).success().text(), "622f31\n622f32\n");
+    assert_eq!(folder.run(&["scan", STORE, "--sort", "--limit", "1"]).success().text(), "a/1\tA/1\n");
+    assert_eq!(folder.run(&["scan", STORE, "--limit", "3"]).success().text().lines().count(), 3);
+    assert_eq!(folder.ok(&["scan", STORE, "--limit", "0"]), b"");
+}
+
+#[test]
+fn json_lines_of_scan_hold_every_byte_of_every_record() {
+    let folder = Folder::new();
+    let records = folder.fill(STORE);
+    assert_eq!(records, awkward_records());
+    let run = folder.run(&["scan", STORE, "--json"]).success();
+    assert_eq!(run.text().lines().count(), records.len());
+    folder.run_with_stdin(&["import", "copy.pipkin", "-", "--format", "ndjson"], &run.out).success();
+    assert_eq!(folder.digest("copy.pipkin"), folder.digest(STORE));
+    let keys = folder.run(&["scan", STORE, "--json", "--keys-only", "--sort"]).success();
+    let first: Value = serde_json::from_str(keys.text().lines().next().unwrap()).unwrap();
+    assert_eq!(first, json!({"key": ""}));
+}
+
+#[test]
+fn namespaces_keep_records_apart() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "key", "default"]);
+    folder.ok(&["put", STORE, "key", "one", "--namespace", "one"]);
+    folder.ok(&["put", STORE, "other", "two", "-n", "two words"]);
+    assert_eq!(folder.ok(&["get", STORE, "key"]), b"default");
+    assert_eq!(folder.ok(&["get", STORE, "key", "-n", "one"]), b"one");
+    assert_eq!(folder.ok(&["scan", STORE, "-n", "two words"]), b"other\ttwo\n");
+    assert_eq!(folder.run(&["namespaces", "list", STORE]).success().text(), "one\t1\ntwo words\t1\n");
+    let listed =
+        json!({"default_records": 1, "namespaces": [{"name": "one", "records": 1}, {"name": "two words", "records": 1}]});
+    assert_eq!(folder.json(&["namespaces", "list", STORE]), listed);
+
+    folder.ok(&["namespaces", "drop", STORE, "one"]);
+    assert_eq!(folder.run(&["namespaces", "drop", STORE, "one", "--json"]).exits(1).error()["kind"], "namespace-not-found");
+    assert_eq!(folder.run(&["get", STORE, "key", "-n", "one", "--json"]).exits(1).error()["kind"], "namespace-not-found");
+    folder.run(&["rm", STORE, "key", "-n", "one"]).exits(1);
+    assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"two words\t1\n", "reading makes no namespace");
+    assert_eq!(folder.ok(&["get", STORE, "key"]), b"default");
+}

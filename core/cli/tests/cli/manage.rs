@@ -1,0 +1,101 @@
+//! stats, verify, compact, backup, digest.
+
+use crate::support::{Folder, Records, STORE, digest_of};
+
+#[test]
+fn stats_counts_what_is_there() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "key", &"v".repeat(5000)]);
+    let before = folder.json(&["stats", STORE]);
+    assert_eq!(before["records"], 1);
+    assert!(before["live_bytes"].as_u64().unwrap() >= 5003, "{before}");
+    assert_eq!(before["closed_cleanly"], true);
+    folder.ok(&["rm", STORE, "key"]);
+    let after = folder.json(&["stats", STORE]);
+    assert_eq!(after["records"], 0);
+    assert!(after["dead_bytes"].as_u64().unwrap() >= 5003, "{after}");
+    let run = folder.run(&["stats", STORE]).success();
+    for name in ["records", "namespaces", "file", "live", "dead", "segments", "index", "replay debt", "last close"] {
+        assert!(run.text().lines().any(|line| line.starts_with(name)), "{name}: {}", run.text());
+    }
+}
+
+#[test]
+fn verify_of_a_good_store_says_so() {
+    let folder = Folder::new();
+    folder.fill(STORE);
+    let report = folder.json(&["verify", STORE]);
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["log_records"], 13);
+    assert!(folder.run(&["verify", STORE]).success().text().starts_with("all is well: 13 records"));
+}
+
+#[test]
+fn compact_gives_space_back_and_keeps_every_record() {
+    let folder = Folder::new();
+    let lines: String =
+        (0..300).map(|i| format!("{{\"key\":\"k{}\",\"value\":\"{}\"}}\n", i % 10, "v".repeat(100_000))).collect();
+    folder.run_with_stdin(&["import", STORE, "-", "--format", "ndjson"], lines.as_bytes()).success();
+    let digest = folder.digest(STORE);
+    let report = folder.json(&["compact", STORE]);
+    assert!(report["bytes_freed"].as_u64().unwrap() > 0, "{report}");
+    // Of 300 records 10 are alive. Where there are no holes the file may only have more room inside.
+    #[cfg(target_os = "linux")]
+    assert!(report["disk_bytes_after"].as_u64().unwrap() < report["disk_bytes_before"].as_u64().unwrap() / 2, "{report}");
+    assert_eq!(folder.digest(STORE), digest);
+    folder.ok(&["compact", STORE]);
+    assert_eq!(folder.digest(STORE), digest);
+    assert_eq!(folder.json(&["verify", STORE])["ok"], true);
+}
+
+#[test]
+fn a_backup_is_a_store_with_the_same_records_in_all_namespaces() {
+    let folder = Folder::new();
+    folder.fill(STORE);
+    folder.ok(&["put", STORE, "key", "value", "-n", "space"]);
+    folder.ok(&["rm", STORE, "plain"]);
+    let report = folder.json(&["backup", STORE, "copy.pipkin"]);
+    assert_eq!(report["records"], 13);
+    assert_eq!(folder.digest("copy.pipkin"), folder.digest(STORE));
+    assert_eq!(folder.ok(&["get", "copy.pipkin", "key", "-n", "space"]), b"value");
+    assert_eq!(folder.json(&["verify", "copy.pipkin"])["ok"], true);
+    folder.ok(&["put", "copy.pipkin", "more", "x"]);
+    assert_eq!(folder.names(), ["copy.pipkin", STORE]);
+}
+
+#[test]
+fn backup_and_salvage_never_overwrite() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "key", "value"]);
+    folder.write("precious", "precious");
+    for verb in ["backup", "salvage"] {
+        let run = folder.run(&[verb, STORE, "precious", "--json"]).exits(2);
+        assert_eq!(run.error()["kind"], "exists");
+        folder.run(&[verb, STORE, STORE]).exits(2);
+        folder.run(&[verb, STORE, "."]).exits(2);
+        folder.run(&[verb, STORE, "missing-folder/copy.pipkin"]).exits(7);
+        assert_eq!(folder.read("precious"), b"precious");
+        assert_eq!(folder.ok(&["get", STORE, "key"]), b"value");
+    }
+    assert_eq!(folder.names(), ["precious", STORE]);
+}
+
+#[test]
+fn the_digest_depends_on_the_records_alone() {
+    let folder = Folder::new();
+    folder.ok(&["put", "one.pipkin", "a", "1"]);
+    folder.ok(&["put", "one.pipkin", "b", "2"]);
+    folder.ok(&["put", "two.pipkin", "b", "old"]);
+    folder.ok(&["put", "two.pipkin", "c", "gone"]);
+    folder.ok(&["put", "two.pipkin", "b", "2"]);
+    folder.ok(&["put", "two.pipkin", "a", "1"]);
+    folder.ok(&["rm", "two.pipkin", "c"]);
+    folder.ok(&["put", "two.pipkin", "a", "elsewhere", "-n", "space"]);
+    let expected = Records::from([(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())]);
+    assert_eq!(folder.digest("one.pipkin"), digest_of(&expected));
+    assert_eq!(folder.digest("two.pipkin"), digest_of(&expected));
+    let plain = folder.run(&["digest", "one.pipkin"]).success();
+    assert_eq!(plain.text(), format!("{}  one.pipkin\n", digest_of(&expected)));
+    folder.ok(&["rm", "one.pipkin", "a", "b"]);
+    assert_eq!(folder.digest("one.pipkin"), digest_of(&Records::new()));
+}

@@ -1,0 +1,184 @@
+//! A checkpoint: the list of live segments goes into the log, the index into a snapshot, and a superblock points at both. Reopening
+//! then loads the snapshot and replays what came behind the list.
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::frame::{FrameSpec, Kind};
+use crate::index::SHARDS;
+use crate::log::{
+    CheckpointPlace, Cut, Purpose, Roster, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt,
+};
+use crate::names::Names;
+use crate::planted::{Bug, is};
+use crate::snapshot::{SegmentUse, SnapshotWriter, estimate};
+use crate::sync::RwLock;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Extents that a snapshot takes.
+#[derive(Clone, Copy, Debug)]
+struct SnapshotRun {
+    extent: u32,
+    extents: u32,
+    fresh: bool,
+    salt: u64,
+}
+
+/// The namespaces at the moment of the cut.
+struct Listed {
+    next: u32,
+    names: Vec<(String, u32)>,
+}
+
+/// Writes a checkpoint while others read and write. The caller sees to it that there is one at a time.
+///
+/// Without the space for a snapshot the checkpoint goes without: reopening takes longer, but compaction can free the segments in
+/// front of it.
+pub(crate) fn write(engine: &Engine, names: &RwLock<Names>) -> Result<()> {
+    let log = &engine.log;
+    log.writable()?;
+    engine.build_all(|| false)?;
+    let _checkpoint = engine.checkpoints.lock();
+    let run = match reserve_snapshot(engine, names) {
+        Ok(run) => run,
+        Err(Error::NoSpace) => return write_without_snapshot(engine, names),
+        Err(error) => return Err(error),
+    };
+    match write_into(engine, names, run) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            log.tail.lock().space.release(run.extent, run.extents, true);
+            // The store grew faster than its snapshot was written; the checkpoint before still stands.
+            if matches!(error, Error::NoSpace) { Ok(()) } else { Err(error) }
+        }
+    }
+}
+
+fn write_into(engine: &Engine, names: &RwLock<Names>, run: SnapshotRun) -> Result<()> {
+    let log = &engine.log;
+    let (cut, listed) = cut_log(engine, names)?;
+    let written = write_snapshot(engine, run, &listed);
+    engine.index.end_dump();
+    let snapshot_len = written.map_err(|error| if matches!(error, Error::NoSpace) { error } else { log.poison(error) })?;
+    if !is(Bug::SuperblockBeforeData) {
+        log.sync_now()?;
+    }
+    publish(engine, cut, Some(run), snapshot_len)
+}
+
+fn write_without_snapshot(engine: &Engine, names: &RwLock<Names>) -> Result<()> {
+    let (cut, _) = cut_log(engine, names)?;
+    engine.log.sync_now()?;
+    publish(engine, cut, None, 0)
+}
+
+/// Cuts the log in two, with no commit on both sides of the cut, and lists the namespaces as they are there.
+fn cut_log(engine: &Engine, names: &RwLock<Names>) -> Result<(Cut, Listed)> {
+    let _writers = engine.lock_all()?;
+    let names = names.read();
+    let mut tail = engine.log.tail.lock();
+    let listed: Vec<(String, u32)> = names.pairs().map(|(name, number)| (name.into(), number)).collect();
+    Ok((append_list(engine, &mut tail, names.next)?, Listed { next: names.next, names: listed }))
+}
+
+/// Appends the list of live segments. All writers wait meanwhile.
+pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
+    let log = &engine.log;
+    // The list names the segment that it stands in, and its own place: it may not open a segment while it is appended.
+    let room = log.make_room(tail, |tail| 64 + (tail.segments.len() as u64 + 1) * 32)?;
+    let mut segments: Vec<_> = tail.segments.values().copied().collect();
+    if let Some(last) = segments.last_mut() {
+        last.end = room.position;
+    }
+    let listed = segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
+    let value = Roster { segments, next_namespace }.encode();
+    let mut placed = Vec::new();
+    log.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::MakeSpace, &mut placed)?;
+    match placed.first() {
+        Some(placed) if placed.offset == room.position => {
+            Ok(Cut { segment: room.segment, offset: placed.offset, end: placed.offset + placed.len, listed })
+        }
+        _ => Err(log.poison(Error::corrupt(room.position, "a checkpoint that did not land where it was planned"))),
+    }
+}
+
+fn reserve_snapshot(engine: &Engine, names: &RwLock<Names>) -> Result<SnapshotRun> {
+    let log = &engine.log;
+    let (records, names) = (engine.index.len_all(), names.read().len());
+    let mut tail = log.tail.lock();
+    let need = estimate(records, names, tail.segments.len(), log.storage.len()?);
+    let extents = need.div_ceil(log.geometry.segment_size()) as u32;
+    let run = log.take(&mut tail, extents, Purpose::Store)?;
+    // Any salt that no log segment has: their orders are far below.
+    let generation = log.superblocks.lock().current.generation;
+    let salt = salt(log.store_id, generation, u64::MAX - u64::from(run.extent), log.entropy);
+    Ok(SnapshotRun { extent: run.extent, extents, fresh: run.fresh, salt })
+}
+
+fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<u64> {
+    let log = &engine.log;
+    let start = log.geometry.start(run.extent);
+    let limit = log.geometry.start(run.extent + run.extents);
+    let header = SegmentHeader {
+        kind: SegmentKind::Snapshot,
+        order: 0,
+        salt: run.salt,
+        previous_order: 0,
+        previous_end: 0,
+        synced: 0,
+        extents: run.extents,
+        fresh: run.fresh,
+    };
+    log.storage.write_at(start, &[&header.encode(log.store_id, start)])?;
+    let mut writer = SnapshotWriter::new(&*log.storage, run.salt, start, limit, log.storage.len()?);
+    writer.names(listed.next, listed.names.iter().map(|(name, number)| (name.as_str(), *number)))?;
+    log.ledger.clear_late();
+    for shard in 0..SHARDS {
+        let mut image = engine.lock_shard(shard)?.dump();
+        image.sort();
+        writer.shard(shard, &image)?;
+    }
+    let uses: Vec<SegmentUse> = {
+        let _writers = engine.lock_all()?;
+        let tail = log.tail.lock();
+        let of = |segment: &Segment| SegmentUse {
+            order: segment.order,
+            live: log.ledger.live_at_dump(segment.extent),
+            tombstones: log.ledger.tombstones(segment.extent),
+        };
+        tail.segments.values().map(of).collect()
+    };
+    writer.finish(&uses)
+}
+
+/// The commit point: a superblock that points at the list and at the snapshot. It is written to both slots, one after the other, so
+/// that a damaged one never leads back to a state whose space has been used again.
+fn publish(engine: &Engine, cut: Cut, run: Option<SnapshotRun>, snapshot_len: u64) -> Result<()> {
+    let log = &engine.log;
+    let place = CheckpointPlace {
+        order: cut.segment.order,
+        salt: cut.segment.salt,
+        offset: cut.offset,
+        snapshot_offset: run.map_or(0, |run| log.geometry.start(run.extent)),
+        snapshot_len,
+        snapshot_salt: run.map_or(0, |run| run.salt),
+    };
+    let synced = log.sync_state.synced();
+    let before = log.superblocks.lock().current.checkpoint;
+    for _ in 0..2 {
+        log.flip(|superblock| Superblock { checkpoint: Some(place), synced: superblock.synced.max(synced), ..superblock })?;
+    }
+    log.set_checkpoint(cut.segment.lsn(log.geometry, cut.offset));
+    let mut tail = log.tail.lock();
+    let size = log.geometry.segment_size();
+    tail.space.listed = cut.listed;
+    if let Some(run) = run {
+        let used = (SEGMENT_HEADER_LEN as u64 + snapshot_len).div_ceil(size) as u32;
+        tail.space.release(run.extent + used, run.extents - used, true);
+    }
+    if let Some(before) = before.filter(|before| before.snapshot_offset != 0) {
+        let extents = (SEGMENT_HEADER_LEN as u64 + before.snapshot_len).div_ceil(size) as u32;
+        tail.space.release(log.geometry.extent_of(before.snapshot_offset), extents, true);
+    }
+    Ok(())
+}

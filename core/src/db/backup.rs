@@ -1,0 +1,150 @@
+//! Backup: the log up to one moment, copied record by record through its checksums.
+
+use super::store::Store;
+use crate::checkpoint::append_list;
+use crate::error::{Error, Result};
+use crate::limits::DATA_START;
+use crate::log::{CheckpointPlace, Segment, Step, Superblock, SuperblockSlot, Walk, Window};
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+const PIECE: u64 = 1024 * 1024;
+
+/// What a backup copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// Records in the log of the copy, dead ones and tombstones included.
+    pub records: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// What to copy.
+struct Plan {
+    /// Segments up to their ends.
+    segments: Vec<Segment>,
+    checkpoint: Option<CheckpointPlace>,
+    /// Log position up to which damage in the copy is damage, and no torn tail.
+    end: u64,
+    /// The list of segments names extents below this one.
+    listed: u32,
+}
+
+impl Store {
+    pub(super) fn backup_to_storage(&self, target: &dyn Storage) -> Result<BackupReport> {
+        if !target.is_empty()? {
+            return Err(Error::InvalidArgument("a backup needs an empty target"));
+        }
+        let engine = &self.engine;
+        let log = &engine.log;
+        // From here on no segment is reused; compaction may retire some, but their bytes stay.
+        let _pin = engine.pins.pin();
+        let plan = if log.read_only { self.plan_as_is() } else { self.plan_with_cut()? };
+        let mut report = BackupReport::default();
+        target.set_len(DATA_START)?;
+        for segment in &plan.segments {
+            self.copy_segment(target, segment, &mut report)?;
+        }
+        let len = target.len()?.max(log.geometry.start(plan.listed));
+        target.set_len(len)?;
+        target.sync()?;
+        let end = plan.end;
+        // Not marked as closed: the copy goes on in a segment of its own, so that the two files never hold different records under
+        // the same salt and place.
+        let current = log.superblocks.lock().current;
+        for (slot, step) in [(SuperblockSlot::A, 1), (SuperblockSlot::B, 2)] {
+            let generation = current.generation + step;
+            Superblock { checkpoint: plan.checkpoint, clean_end: None, torn_end: false, synced: end, generation, ..current }
+                .write(target, slot)?;
+            target.sync()?;
+        }
+        report.bytes += DATA_START;
+        Ok(report)
+    }
+
+    /// The log up to this moment, and a list of its segments that was just appended to it.
+    fn plan_with_cut(&self) -> Result<Plan> {
+        let engine = &self.engine;
+        let log = &engine.log;
+        let (cut, mut segments) = {
+            let _writers = engine.lock_all()?;
+            let next_namespace = self.names.read().next;
+            let mut tail = log.tail.lock();
+            let cut = append_list(engine, &mut tail, next_namespace)?;
+            (cut, tail.segments.values().copied().collect::<Vec<Segment>>())
+        };
+        log.sync_to(log.end())?;
+        if let Some(last) = segments.last_mut() {
+            last.end = cut.end;
+        }
+        let place = CheckpointPlace {
+            order: cut.segment.order,
+            salt: cut.segment.salt,
+            offset: cut.offset,
+            snapshot_offset: 0,
+            snapshot_len: 0,
+            snapshot_salt: 0,
+        };
+        let end = cut.segment.lsn(log.geometry, cut.end);
+        Ok(Plan { segments, checkpoint: Some(place), end, listed: cut.listed })
+    }
+
+    /// A store that is open for reading only changes no more: its newest list serves.
+    fn plan_as_is(&self) -> Plan {
+        let log = &self.engine.log;
+        let tail = log.tail.lock();
+        let place = log.superblocks.lock().current.checkpoint;
+        let without_snapshot =
+            place.map(|place| CheckpointPlace { snapshot_offset: 0, snapshot_len: 0, snapshot_salt: 0, ..place });
+        let segments = tail.segments.values().copied().collect();
+        Plan { segments, checkpoint: without_snapshot, end: log.sync_state.synced(), listed: tail.space.listed }
+    }
+
+    /// Copies a segment, after every record of it has been held against its checksum.
+    fn copy_segment(&self, target: &dyn Storage, segment: &Segment, report: &mut BackupReport) -> Result<()> {
+        let log = &self.engine.log;
+        let end = segment.end;
+        let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), end);
+        loop {
+            match walk.step()? {
+                Step::End => break,
+                Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
+                Step::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
+            }
+        }
+        let mut window = Window::new(&*log.storage, end);
+        let mut position = log.geometry.start(segment.extent);
+        while position < end {
+            let len = PIECE.min(end - position);
+            target.write_at(position, &[window.bytes(position, len as usize)?])?;
+            position += len;
+            report.bytes += len;
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "native")]
+    pub(super) fn backup_to(&self, path: &std::path::Path) -> Result<BackupReport> {
+        use crate::storage::native::{NativeOptions, NativeStorage};
+        if path.exists() {
+            return Err(Error::InvalidArgument("the backup's file exists already; choose a new name"));
+        }
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        let unfinished = std::path::PathBuf::from(unfinished);
+        let _ = std::fs::remove_file(&unfinished);
+        let result = {
+            let target = NativeStorage::open(&unfinished, NativeOptions { mmap: false, ..NativeOptions::default() })?;
+            self.backup_to_storage(&target)
+        };
+        let finished = result.and_then(|report| {
+            crate::storage::native::publish(&unfinished, path)?;
+            Ok(report)
+        });
+        if finished.is_err() {
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        finished
+    }
+}

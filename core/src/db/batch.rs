@@ -1,0 +1,202 @@
+//! Commits of several records: all of them or none, across keys and namespaces.
+
+use super::read::GROUP;
+use super::store::{Store, check_key, check_value};
+use crate::engine::FullKey;
+use crate::error::{Error, Result};
+use crate::frame::{FrameSpec, Kind};
+use crate::index::{KeyHash, SHARDS, ShardGuard};
+use crate::log::{Placed, Purpose};
+use crate::names::Name;
+use crate::planted::{Bug, is};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// From so many records on a commit takes all shards: sorting out the few that it does not need would cost more.
+const ALL_SHARDS_FROM: usize = 128;
+
+/// One record of a commit.
+#[derive(Debug)]
+pub(super) struct BatchOp<'a> {
+    pub(super) name: &'a Arc<Name>,
+    pub(super) key: &'a [u8],
+    /// `None` removes the key.
+    pub(super) value: Option<&'a [u8]>,
+}
+
+/// What a transaction has read and must find again: the hash of a value, or none.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) name: &'a Arc<Name>,
+    pub(super) key: &'a [u8],
+    pub(super) value: Option<u64>,
+}
+
+/// The shards of a commit, locked in order, so that two commits never wait for each other.
+struct Shards<'a>(Vec<(usize, ShardGuard<'a>)>);
+
+impl<'a> Shards<'a> {
+    fn get(&mut self, hash: KeyHash) -> Result<&mut ShardGuard<'a>> {
+        let shard = hash.shard();
+        let place = if self.0.len() == SHARDS { Ok(shard) } else { self.0.binary_search_by_key(&shard, |(number, _)| *number) };
+        place.ok().and_then(|place| self.0.get_mut(place)).map(|(_, guard)| guard).ok_or(Error::Conflict)
+    }
+}
+
+/// A record with what locking has shown about it.
+struct Target<'a> {
+    key: FullKey<'a>,
+    op: &'a BatchOp<'a>,
+}
+
+/// What a record of a commit replaces.
+enum Old {
+    None,
+    InStore(Placed),
+    /// The record of that number in the same commit.
+    InCommit(usize),
+}
+
+impl Store {
+    pub(super) fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        name: &Arc<Name>,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<()> {
+        let records: Vec<(K, V)> = records.into_iter().collect();
+        let ops: Vec<BatchOp<'_>> =
+            records.iter().map(|(key, value)| BatchOp { name, key: key.as_ref(), value: Some(value.as_ref()) }).collect();
+        self.commit(&ops, &[])
+    }
+
+    /// Writes a commit, if everything in `seen` is still as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when it is not; nothing was written then.
+    pub(super) fn commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<()> {
+        for op in ops {
+            check_key(op.key)?;
+            check_value(op.value.unwrap_or_default())?;
+        }
+        if ops.is_empty() && seen.is_empty() {
+            return Ok(());
+        }
+        if !ops.is_empty() {
+            self.writable()?;
+        }
+        self.with_reclaimed(|| self.try_commit(ops, seen))?;
+        self.after_write()
+    }
+
+    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<()> {
+        let (mut shards, targets) = self.lock_targets(ops, seen)?;
+        self.check_seen(&mut shards, seen)?;
+        let old = self.find_old(&mut shards, &targets)?;
+        let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(targets.len());
+        for (index, target) in targets.iter().enumerate() {
+            frames.push(FrameSpec {
+                kind: if target.op.value.is_some() { Kind::Put } else { Kind::Tombstone },
+                continues: index + 1 < ops.len() && !is(Bug::TransactionSplit),
+                namespace: target.key.namespace,
+                key: target.op.key,
+                value: target.op.value.unwrap_or_default(),
+            });
+        }
+        let stores = ops.iter().any(|op| op.value.is_some());
+        let mut placed = Vec::with_capacity(frames.len());
+        if frames.is_empty() {
+            return Ok(());
+        }
+        self.engine.log.append(&frames, if stores { Purpose::Store } else { Purpose::MakeSpace }, &mut placed)?;
+        for ((target, &new), old) in targets.iter().zip(&placed).zip(old) {
+            let old = match old {
+                Old::None => None,
+                Old::InStore(old) => Some(old),
+                Old::InCommit(index) => placed.get(index).copied(),
+            };
+            let shard = shards.get(target.key.hash)?;
+            match target.op.value {
+                Some(_) => self.engine.publish_put(shard, target.key, old, new),
+                None => self.engine.publish_remove(shard, target.key, old, new),
+            }
+        }
+        Ok(())
+    }
+
+    /// What each record of the commit replaces. Looked up before anything is written: once the commit stands in the log, publishing it
+    /// must not fail half way.
+    fn find_old(&self, shards: &mut Shards<'_>, targets: &[Target<'_>]) -> Result<Vec<Old>> {
+        let mut old = Vec::with_capacity(targets.len());
+        let pin = self.engine.pins.pin();
+        for group in targets.chunks(GROUP) {
+            self.engine.prefetch(&pin, group.iter().map(|target| target.key.hash));
+            for target in group {
+                let found = self.engine.find_locked(shards.get(target.key.hash)?, target.key)?;
+                old.push(found.map_or(Old::None, Old::InStore));
+            }
+        }
+        let mut hashes: Vec<KeyHash> = targets.iter().map(|target| target.key.hash).collect();
+        hashes.sort_unstable();
+        if hashes.iter().zip(hashes.iter().skip(1)).any(|(one, next)| one == next) {
+            Self::find_repeated(targets, &mut old);
+        }
+        Ok(old)
+    }
+
+    /// Of several records of one key in the commit, each replaces the one before it.
+    fn find_repeated(targets: &[Target<'_>], old: &mut [Old]) {
+        let mut by_key: Vec<usize> = (0..targets.len()).collect();
+        let key = |index: &usize| targets.get(*index).map(|target| (target.key.hash, target.key.namespace, target.op.key));
+        by_key.sort_by(|left, right| key(left).cmp(&key(right)));
+        for (before, index) in by_key.iter().zip(by_key.iter().skip(1)).filter(|(before, index)| key(before) == key(index)) {
+            let removed = targets.get(*before).is_some_and(|target| target.op.value.is_none());
+            if let Some(old) = old.get_mut(*index) {
+                *old = if removed { Old::None } else { Old::InCommit(*before) };
+            }
+        }
+    }
+
+    /// Locks every shard that the commit touches, under the numbers that the namespaces have at that moment.
+    fn lock_targets<'a>(&self, ops: &'a [BatchOp<'a>], seen: &[Seen<'_>]) -> Result<(Shards<'_>, Vec<Target<'a>>)> {
+        loop {
+            let target = |op: &'a BatchOp<'a>| -> Result<Target<'a>> {
+                let number = op.name.number().ok_or(Error::NamespaceDropped)?;
+                Ok(Target { key: self.engine.full_key(number, op.key), op })
+            };
+            let targets: Vec<Target<'a>> = ops.iter().map(target).collect::<Result<_>>()?;
+            let read = seen.iter().filter_map(|seen| Some(self.engine.full_key(seen.name.number()?, seen.key).hash));
+            let mut wanted: Vec<usize> = if targets.len() + seen.len() >= ALL_SHARDS_FROM {
+                (0..SHARDS).collect()
+            } else {
+                targets.iter().map(|target| target.key.hash).chain(read).map(KeyHash::shard).collect()
+            };
+            wanted.sort_unstable();
+            wanted.dedup();
+            let lock = |shard| Ok((shard, self.engine.lock_shard(shard)?));
+            let shards = Shards(wanted.into_iter().map(lock).collect::<Result<_>>()?);
+            if targets.iter().all(|target| target.op.name.number() == Some(target.key.namespace)) {
+                return Ok((shards, targets));
+            }
+        }
+    }
+
+    fn check_seen(&self, shards: &mut Shards<'_>, seen: &[Seen<'_>]) -> Result<()> {
+        for seen in seen {
+            let Some(number) = seen.name.number() else {
+                return Err(Error::NamespaceDropped);
+            };
+            let key = self.engine.full_key(number, seen.key);
+            let frame = self.engine.frame_locked(shards.get(key.hash)?, key)?;
+            if frame.map(|frame| value_hash(frame.value())) != seen.value {
+                return Err(Error::Conflict);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a transaction remembers of a value that it has read.
+pub(super) fn value_hash(value: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(value)
+}

@@ -1,0 +1,263 @@
+//! Options for opening a store.
+
+use super::handle::Db;
+use super::open::OpenOptions;
+use super::store::{FlushPolicy, Policy};
+use crate::error::{Error, Result};
+use crate::limits::{REPLAY_DEBT_MAX_DEFAULT, SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
+use crate::storage::{MemoryStorage, Storage};
+use alloc::boxed::Box;
+#[cfg(feature = "native")]
+use std::path::{Path, PathBuf};
+
+/// Options for opening a store; from [`Db::builder`].
+///
+/// ```
+/// # fn main() -> pipkin::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let db = pipkin::Db::builder().path(folder.path().join("app.pipkin")).open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `open`"]
+pub struct Builder {
+    read_only: bool,
+    create: bool,
+    verify_on_read: bool,
+    flush_policy: FlushPolicy,
+    #[cfg(feature = "ordered")]
+    ordered: bool,
+    segment_size: u32,
+    replay_debt_max: u64,
+    compact_dead_share: f64,
+    #[cfg(feature = "std")]
+    compact_rate: Option<u64>,
+    #[cfg(feature = "std")]
+    background: Option<bool>,
+    entropy: Option<[u8; 16]>,
+    #[cfg(feature = "native")]
+    place: Place,
+    #[cfg(feature = "native")]
+    mmap: bool,
+}
+
+/// Where the file is.
+#[cfg(feature = "native")]
+#[derive(Clone, Debug, Default)]
+struct Place {
+    path: Option<PathBuf>,
+    app_name: Option<String>,
+    database_name: Option<String>,
+    data_root: Option<PathBuf>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            create: true,
+            verify_on_read: true,
+            flush_policy: FlushPolicy::Group,
+            #[cfg(feature = "ordered")]
+            ordered: false,
+            segment_size: SEGMENT_SIZE_DEFAULT,
+            replay_debt_max: REPLAY_DEBT_MAX_DEFAULT,
+            compact_dead_share: 0.5,
+            #[cfg(feature = "std")]
+            compact_rate: None,
+            #[cfg(feature = "std")]
+            background: None,
+            entropy: None,
+            #[cfg(feature = "native")]
+            place: Place::default(),
+            #[cfg(feature = "native")]
+            mmap: true,
+        }
+    }
+}
+
+impl Builder {
+    /// Opens for reading only: the file is not changed, and several readers may share it. Default: false.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Creates the store if there is none. Default: true.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Holds every record that is read against its checksum. Default: true.
+    pub fn verify_on_read(mut self, verify: bool) -> Self {
+        self.verify_on_read = verify;
+        self
+    }
+
+    /// When writes become durable. Default: [`FlushPolicy::Group`].
+    pub fn flush_policy(mut self, policy: FlushPolicy) -> Self {
+        self.flush_policy = policy;
+        self
+    }
+
+    /// Keeps all keys in order in memory, beside the hash index: [`Db::range`], [`Db::range_prefix`] and [`Db::iter_from`] need it. A key takes
+    /// about 60 bytes and its length then, and opening reads every key. Default: false.
+    #[cfg(feature = "ordered")]
+    pub fn ordered(mut self, ordered: bool) -> Self {
+        self.ordered = ordered;
+        self
+    }
+
+    /// Bytes of a segment of a new store: a power of two from 4 KiB to 256 MiB. An existing store keeps its own. Default: 4 MiB.
+    pub fn segment_size(mut self, bytes: u32) -> Self {
+        self.segment_size = bytes;
+        self
+    }
+
+    /// Bytes of log after which a checkpoint is written, which bounds the work of a reopen after a crash. Default: 32 MiB.
+    pub fn replay_debt_max(mut self, bytes: u64) -> Self {
+        self.replay_debt_max = bytes;
+        self
+    }
+
+    /// Share of dead bytes, from 0 to 1, from which on a segment is compacted unasked; more than 1 for never. Default: 0.5.
+    pub fn auto_compact_dead_share(mut self, share: f64) -> Self {
+        self.compact_dead_share = share;
+        self
+    }
+
+    /// Bytes a second that compaction copies at most when nobody asked for it, so that it leaves the medium to others.
+    /// [`Db::compact`] is not held back. Default: no limit.
+    #[cfg(feature = "std")]
+    pub fn auto_compact_rate(mut self, bytes_per_second: u64) -> Self {
+        self.compact_rate = Some(bytes_per_second);
+        self
+    }
+
+    /// Leaves checkpoints and compaction to a thread; otherwise the write that finds them due does them. Default: true for
+    /// [`Builder::open`], false for other storages.
+    #[cfg(feature = "std")]
+    pub fn background(mut self, background: bool) -> Self {
+        self.background = Some(background);
+        self
+    }
+
+    /// Random bytes for a new store and this session: needed where the standard library has none (a browser), useful for tests that
+    /// repeat. Never give two stores the same.
+    pub fn entropy(mut self, entropy: [u8; 16]) -> Self {
+        self.entropy = Some(entropy);
+        self
+    }
+
+    /// Opens a store in any storage.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::open`].
+    pub fn open_storage(self, storage: Box<dyn Storage>) -> Result<Db> {
+        let valid = (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&self.segment_size) && self.segment_size.is_power_of_two();
+        if !valid {
+            return Err(Error::InvalidArgument("the segment size must be a power of two from 4 KiB to 256 MiB"));
+        }
+        let options = OpenOptions {
+            read_only: self.read_only,
+            create: self.create,
+            verify_on_read: self.verify_on_read,
+            segment_size: self.segment_size,
+            #[cfg(feature = "ordered")]
+            ordered: self.ordered,
+            entropy: self.entropy.unwrap_or_else(default_entropy),
+            policy: Policy {
+                flush: self.flush_policy,
+                replay_debt_max: self.replay_debt_max,
+                compact_dead_share: self.compact_dead_share,
+                #[cfg(feature = "std")]
+                compact_rate: self.compact_rate,
+                #[cfg(feature = "std")]
+                background: self.background.unwrap_or(false) && !self.read_only,
+            },
+        };
+        super::open::open(storage, options).map(Db::new)
+    }
+
+    /// Opens a store that lives in memory and ends with its last handle.
+    pub fn in_memory(self) -> Result<Db> {
+        self.open_storage(Box::new(MemoryStorage::default()))
+    }
+}
+
+#[cfg(feature = "native")]
+impl Builder {
+    /// The file.
+    pub fn path(mut self, path: impl AsRef<Path>) -> Self {
+        self.place.path = Some(path.as_ref().into());
+        self
+    }
+
+    /// The folder, inside the platform's folder for application data, for stores without a [`Self::path`].
+    pub fn app_name(mut self, name: impl Into<String>) -> Self {
+        self.place.app_name = Some(name.into());
+        self
+    }
+
+    /// The name of the file, without its ending, for stores without a [`Self::path`]. Default: `"data"`.
+    pub fn database_name(mut self, name: impl Into<String>) -> Self {
+        self.place.database_name = Some(name.into());
+        self
+    }
+
+    /// What takes the place of the platform's folder for application data, for stores without a [`Self::path`].
+    pub fn data_root(mut self, root: impl AsRef<Path>) -> Self {
+        self.place.data_root = Some(root.as_ref().into());
+        self
+    }
+
+    /// Maps the file into memory for reading. Default: true. Choose false for a file that another program may shorten while it is
+    /// open: touching a map behind the end of its file ends the process.
+    pub fn mmap(mut self, mmap: bool) -> Self {
+        self.mmap = mmap;
+        self
+    }
+
+    /// Opens the file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor an app name was given.
+    pub fn open(mut self) -> Result<Db> {
+        use crate::storage::native::{NativeOptions, NativeStorage, data_path};
+        let path = match (&self.place.path, &self.place.app_name) {
+            (Some(path), _) => path.clone(),
+            (None, Some(app)) => {
+                let database = self.place.database_name.as_deref().unwrap_or("data");
+                data_path(app, database, self.place.data_root.as_deref())?
+            }
+            (None, None) => {
+                return Err(Error::InvalidArgument("a store needs a place: give the builder a `path` or an `app_name`"));
+            }
+        };
+        let options = NativeOptions {
+            read_only: self.read_only,
+            create: self.create && !self.read_only,
+            mmap: self.mmap,
+            write_through: self.flush_policy == FlushPolicy::WriteThrough,
+        };
+        let storage = NativeStorage::open(&path, options)?;
+        self.background = Some(self.background.unwrap_or(true));
+        self.open_storage(Box::new(storage))
+    }
+}
+
+#[cfg(feature = "std")]
+fn default_entropy() -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    let word = || RandomState::new().hash_one(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok());
+    (u128::from(word()) | u128::from(word()) << 64).to_le_bytes()
+}
+
+#[cfg(not(feature = "std"))]
+const fn default_entropy() -> [u8; 16] {
+    [0; 16]
+}

@@ -1,0 +1,385 @@
+//! The handle to an open store.
+
+use super::builder::Builder;
+use super::iter::{Iter, Keys};
+use super::namespace::Namespace;
+#[cfg(feature = "ordered")]
+use super::range::{Range, bounds, bounds_of_prefix};
+use super::stats::Stats;
+use super::store::Store;
+use super::transaction::Transaction;
+use super::value::Value;
+use crate::compact::{CompactProgress, CompactReport};
+use crate::error::Result;
+use crate::recover::OpenReport;
+use crate::storage::Durability;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Deref;
+#[cfg(feature = "ordered")]
+use core::ops::{Bound, RangeBounds};
+
+/// A store that is open as long as a handle to it lives.
+pub(super) struct Open(Arc<Store>);
+
+impl Deref for Open {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Nobody is left to hear of an error: `Db::close` is for those who want to. What was flushed is safe either way.
+        let _ = self.0.close();
+    }
+}
+
+/// An open store, and its default namespace.
+///
+/// A handle is cheap to clone and may be used from many threads. The store is closed when the last handle, [`Namespace`] handles
+/// included, is dropped.
+///
+/// When a write returns, the record survives the end of the process, however it ends. After [`Db::flush`] it survives what the
+/// host promises: on a native file the loss of power.
+///
+/// ```
+/// # fn main() -> pipkin::Result<()> {
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert("color", "green")?;
+/// assert_eq!(db.get("color")?.as_deref(), Some(&b"green"[..]));
+/// db.flush()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    store: Arc<Open>,
+}
+
+impl core::fmt::Debug for Db {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Db").field("records", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        Self { store: Arc::new(Open(store)) }
+    }
+
+    /// Opens the store at `path`; creates it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`](crate::Error::Locked) while another handle has it open, [`Error::NotAStore`](crate::Error::NotAStore),
+    /// [`Error::NewerVersion`](crate::Error::NewerVersion), [`Error::IsDirectory`](crate::Error::IsDirectory),
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when something is damaged that had been safe. The file stays as it was.
+    #[cfg(feature = "native")]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder().path(path).open()
+    }
+
+    /// A store that lives in memory and ends with its last handle.
+    pub fn open_in_memory() -> Result<Self> {
+        Self::builder().in_memory()
+    }
+
+    /// Options for opening.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// What opening found: whether the store had been closed, what a crash had left unfinished.
+    pub fn open_report(&self) -> &OpenReport {
+        &self.store.report
+    }
+
+    /// Stores a value; a value that the key had is gone. When this returns, the record survives the end of the process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::ValueTooLong`](crate::Error::ValueTooLong),
+    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly),
+    /// [`Error::Poisoned`](crate::Error::Poisoned) after an earlier failure. The store is as it was before.
+    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.store.insert(&self.store.default, key.as_ref(), value.as_ref())
+    }
+
+    /// A copy of the value of a key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when the record does not fit its checksum.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.store.get(&self.store.default, key.as_ref())
+    }
+
+    /// The value of a key without a copy where the host can map the file. See [`Value`].
+    pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
+        self.store.get_zerocopy(&self.store.default, key.as_ref())
+    }
+
+    /// Removes a key; true if it was there. Works on a full disk too: some space is kept back for it.
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.remove(&self.store.default, key.as_ref())
+    }
+
+    /// True if the key has a value.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.contains_key(&self.store.default, key.as_ref())
+    }
+
+    /// Stores many records as one commit: after a crash all of them are there or none.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// assert_eq!(db.len()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        self.store.insert_many(&self.store.default, records)
+    }
+
+    /// The values of many keys, in the order of the keys.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
+        self.store.get_many(&self.store.default, keys)
+    }
+
+    /// Hands each key with its value, or `None`, to `each`, without a copy where the host can map the file: the quickest way to read
+    /// many records.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert_many([("a", "1"), ("b", "22")])?;
+    /// let mut bytes = 0;
+    /// db.get_many_with(["a", "b", "c"], |_key, value| bytes += value.map_or(0, <[u8]>::len))?;
+    /// assert_eq!(bytes, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        each: impl FnMut(K, Option<&[u8]>),
+    ) -> Result<()> {
+        self.store.get_many_with(&self.store.default, keys, each)
+    }
+
+    /// Records whose keys lie in a range, in the order of the keys.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
+    /// let keys: Vec<_> = db.range("a".."c")?.map(|record| record.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`].
+    #[cfg(feature = "ordered")]
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
+        self.store.range(&self.store.default, bounds(&range))
+    }
+
+    /// Records whose keys begin with `prefix`, in the order of the keys. See [`Self::range`].
+    #[cfg(feature = "ordered")]
+    pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.store.range(&self.store.default, bounds_of_prefix(prefix.as_ref()))
+    }
+
+    /// Records from `key` on, in the order of the keys. See [`Self::range`].
+    #[cfg(feature = "ordered")]
+    pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range(key.as_ref()..)
+    }
+
+    /// Records behind `key`, in the order of the keys. See [`Self::range`].
+    #[cfg(feature = "ordered")]
+    pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
+    }
+
+    /// Hands the records whose keys lie in a range to `each`, in the order of the keys, without a copy where the host can map the file,
+    /// until it says `false`. See [`Self::range`].
+    #[cfg(feature = "ordered")]
+    pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        self.store.range_with(&self.store.default, &bounds(&range), each)
+    }
+
+    /// Writes `new` (`None` removes the key) if the key has the value `expected` (`None`: no value); true if it had. No other
+    /// writer comes in between.
+    pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+        self.store.compare_and_swap(&self.store.default, key.as_ref(), expected, new)
+    }
+
+    /// Replaces the value of a key by what `new` makes of it (`None` removes the key). No other writer comes in between, so `new`
+    /// must not write to the store itself.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// for _ in 0..3 {
+    ///     db.update("visits", |old| Some(vec![old.map_or(0, |old| old[0]) + 1]))?;
+    /// }
+    /// assert_eq!(db.get("visits")?, Some(vec![3]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update(&self, key: impl AsRef<[u8]>, new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        self.store.update(&self.store.default, key.as_ref(), new)
+    }
+
+    /// Removes all records of the default namespace, as one commit of a few bytes.
+    pub fn clear(&self) -> Result<()> {
+        self.store.clear(&self.store.default)
+    }
+
+    /// Records in the default namespace. The first call after opening builds what is not built yet of the index.
+    pub fn len(&self) -> Result<u64> {
+        self.store.len(&self.store.default)
+    }
+
+    /// True when the default namespace holds no record.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// All records of the default namespace, in no order. A record that is there all the while comes exactly once; one that is
+    /// written or removed meanwhile may come or not. While the iterator lives, compaction cannot reuse any segment.
+    pub fn iter(&self) -> Iter<'_> {
+        self.store.iter(&self.store.default)
+    }
+
+    /// All keys of the default namespace; see [`Db::iter`].
+    pub fn keys(&self) -> Keys<'_> {
+        self.store.keys(&self.store.default)
+    }
+
+    /// The namespace of that name, created if there is none.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// users.insert("7", "Ada")?;
+    /// assert!(!db.contains_key("7")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn namespace(&self, name: &str) -> Result<Namespace> {
+        Ok(Namespace { name: self.store.namespace(name)?, store: self.store.clone() })
+    }
+
+    /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it answer
+    /// [`Error::NamespaceDropped`](crate::Error::NamespaceDropped) from then on.
+    pub fn drop_namespace(&self, name: &str) -> Result<bool> {
+        self.store.drop_namespace(name)
+    }
+
+    /// The names of all namespaces but the default one, in order.
+    pub fn list_namespaces(&self) -> Vec<String> {
+        self.store.list_namespaces()
+    }
+
+    /// Runs `body` and writes what it wrote as one commit, across namespaces; nothing if it returns an error. Reads inside see the
+    /// writes. Transactions run one at a time; the writes of others are not held up.
+    ///
+    /// # Errors
+    ///
+    /// What `body` returns, and [`Error::Conflict`](crate::Error::Conflict) when another writer changed what it had read: run it
+    /// again.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("a", [5])?;
+    /// db.transaction(|tx| {
+    ///     let moved = tx.get("a")?.unwrap_or_default();
+    ///     tx.insert("b", moved)?;
+    ///     tx.remove("a")?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!((db.get("a")?, db.get("b")?), (None, Some(vec![5])));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transaction<T>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.store.transaction(body)
+    }
+
+    /// Makes every write that has returned as durable as the host can, and says how durable that is. See
+    /// [`FlushPolicy`](crate::FlushPolicy).
+    pub fn flush(&self) -> Result<Durability> {
+        self.store.flush()
+    }
+
+    /// Writes an index snapshot, so that the next opening has nothing to replay. It happens by itself now and then, and when a
+    /// store with much to replay is closed.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.store.checkpoint()
+    }
+
+    /// Compacts every segment that holds anything dead, and gives the space at the end of the file back. Others read and write
+    /// meanwhile.
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.compact_with(|_| {})
+    }
+
+    /// [`Db::compact`], with word of how far it has come.
+    pub fn compact_with(&self, progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+        self.store.compact(progress)
+    }
+
+    /// Compacts the one segment where it pays most; `None` when nothing is worth it.
+    pub fn compact_step(&self) -> Result<Option<CompactReport>> {
+        self.store.compact_step()
+    }
+
+    /// Figures about the store.
+    pub fn stats(&self) -> Result<Stats> {
+        self.store.stats()
+    }
+
+    /// Copies the store, as it is at this moment, into an empty storage, checking every record on the way. Others read and write
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a record does not check: a backup never carries damage on.
+    pub fn backup_to_storage(&self, target: &dyn crate::storage::Storage) -> Result<super::BackupReport> {
+        self.store.backup_to_storage(target)
+    }
+
+    /// Copies the store, as it is at this moment, to a new file; the file appears whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::backup_to_storage`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the file exists already.
+    #[cfg(feature = "native")]
+    pub fn backup_to(&self, path: impl AsRef<std::path::Path>) -> Result<super::BackupReport> {
+        self.store.backup_to(path.as_ref())
+    }
+
+    /// Holds every byte that counts against its checksum.
+    pub fn verify(&self) -> Result<super::VerifyReport> {
+        self.store.verify()
+    }
+
+    /// Flushes and closes the store, and says what went wrong, which dropping the handle cannot. Other handles answer with an error
+    /// when they write afterwards.
+    pub fn close(self) -> Result<()> {
+        self.store.close()
+    }
+}

@@ -1,0 +1,87 @@
+//! Going through all records, in no order, a shard of the index at a time.
+
+use super::store::Store;
+use crate::error::Result;
+use crate::index::{SHARDS, Slot};
+use crate::log::Frame;
+use crate::names::Name;
+use crate::pins::Pin;
+use alloc::sync::Arc;
+use alloc::vec::{self, Vec};
+
+/// The records of a namespace, in no order. See [`Db::iter`](super::Db::iter).
+pub struct Iter<'a>(Frames<'a>);
+
+/// The keys of a namespace, in no order. See [`Db::keys`](super::Db::keys).
+pub struct Keys<'a>(Frames<'a>);
+
+impl Iterator for Iter<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.next()?.map(|frame| (frame.key().to_vec(), frame.value().to_vec())))
+    }
+}
+
+impl Iterator for Keys<'_> {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.next()?.map(|frame| frame.key().to_vec()))
+    }
+}
+
+/// The frames of a namespace. The pin keeps every record that a shard pointed at when its turn came.
+pub(super) struct Frames<'a> {
+    store: &'a Store,
+    number: Option<u32>,
+    shard: usize,
+    slots: vec::IntoIter<Slot>,
+    _pin: Pin<'a>,
+}
+
+impl Store {
+    pub(super) fn iter(&self, name: &Arc<Name>) -> Iter<'_> {
+        Iter(self.frames(name))
+    }
+
+    pub(super) fn keys(&self, name: &Arc<Name>) -> Keys<'_> {
+        Keys(self.frames(name))
+    }
+
+    fn frames(&self, name: &Arc<Name>) -> Frames<'_> {
+        Frames { store: self, number: name.number(), shard: 0, slots: Vec::new().into_iter(), _pin: self.engine.pin() }
+    }
+}
+
+impl<'a> Frames<'a> {
+    fn next(&mut self) -> Option<Result<Frame<'a>>> {
+        let number = self.number?;
+        loop {
+            let Some(slot) = self.slots.next() else {
+                if self.shard == SHARDS {
+                    return None;
+                }
+                let guard = match self.store.engine.lock_shard(self.shard) {
+                    Ok(guard) => guard,
+                    Err(error) => return Some(Err(error)),
+                };
+                // A shard without records of the namespace needs no look into the log.
+                if guard.count(number) > 0 {
+                    let mut slots = guard.slots();
+                    // In the order of the file, which is kinder to caches than the order of hashes.
+                    slots.sort_unstable_by_key(|slot| slot.offset());
+                    self.slots = slots.into_iter();
+                }
+                self.shard += 1;
+                continue;
+            };
+            let frame = self.store.engine.log.frame_if(slot.offset(), |other, _| other == number);
+            match frame.and_then(|frame| frame.map(|frame| frame.check().map(|()| frame)).transpose()) {
+                Ok(Some(frame)) => return Some(Ok(frame)),
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What a user holds: [`Db`], [`Namespace`], [`Transaction`], and the builder that opens a store.
+//!
+//! One file per verb that is a flow; `store` is what all handles share.
+
+mod backup;
+mod batch;
+mod builder;
+mod handle;
+mod iter;
+mod maintain;
+mod namespace;
+mod open;
+#[cfg(feature = "ordered")]
+mod range;
+mod read;
+mod stats;
+mod store;
+mod transaction;
+mod value;
+mod verify;
+mod write;
+
+pub use backup::BackupReport;
+pub use builder::Builder;
+pub use handle::Db;
+pub use iter::{Iter, Keys};
+pub use namespace::Namespace;
+#[cfg(feature = "ordered")]
+pub use range::Range;
+pub use stats::Stats;
+pub use store::FlushPolicy;
+pub use transaction::Transaction;
+pub use value::Value;
+pub use verify::{VerifyReport, verify_storage};

@@ -1,0 +1,237 @@
+//! Namespaces: key spaces of their own in one store.
+
+use super::iter::{Iter, Keys};
+#[cfg(feature = "ordered")]
+use super::range::{Range, bounds, bounds_of_prefix};
+use super::store::Store;
+use super::value::Value;
+use crate::error::{Error, Result};
+use crate::frame::{FrameSpec, Kind, NAMESPACE_OF_NAMES};
+use crate::index::SHARDS;
+use crate::limits::NAMESPACE_NAME_LEN_MAX;
+use crate::log::Purpose;
+use crate::names::{DEFAULT, Name};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+#[cfg(feature = "ordered")]
+use core::ops::{Bound, RangeBounds};
+
+/// A key space of its own: the same keys in two namespaces have nothing to do with each other. Cheap to clone; may be used from
+/// many threads.
+#[derive(Clone)]
+pub struct Namespace {
+    pub(super) store: Arc<super::handle::Open>,
+    pub(super) name: Arc<Name>,
+}
+
+impl Namespace {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name.name
+    }
+
+    /// See [`Db::insert`](super::Db::insert).
+    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.store.insert(&self.name, key.as_ref(), value.as_ref())
+    }
+
+    /// See [`Db::get`](super::Db::get).
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.store.get(&self.name, key.as_ref())
+    }
+
+    /// See [`Db::get_zerocopy`](super::Db::get_zerocopy).
+    pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
+        self.store.get_zerocopy(&self.name, key.as_ref())
+    }
+
+    /// See [`Db::remove`](super::Db::remove).
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.remove(&self.name, key.as_ref())
+    }
+
+    /// See [`Db::contains_key`](super::Db::contains_key).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.contains_key(&self.name, key.as_ref())
+    }
+
+    /// See [`Db::insert_many`](super::Db::insert_many).
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        self.store.insert_many(&self.name, records)
+    }
+
+    /// See [`Db::get_many`](super::Db::get_many).
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
+        self.store.get_many(&self.name, keys)
+    }
+
+    /// See [`Db::get_many_with`](super::Db::get_many_with).
+    pub fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        each: impl FnMut(K, Option<&[u8]>),
+    ) -> Result<()> {
+        self.store.get_many_with(&self.name, keys, each)
+    }
+
+    /// See [`Db::range`](super::Db::range).
+    #[cfg(feature = "ordered")]
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
+        self.store.range(&self.name, bounds(&range))
+    }
+
+    /// See [`Db::range_prefix`](super::Db::range_prefix).
+    #[cfg(feature = "ordered")]
+    pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.store.range(&self.name, bounds_of_prefix(prefix.as_ref()))
+    }
+
+    /// See [`Db::iter_from`](super::Db::iter_from).
+    #[cfg(feature = "ordered")]
+    pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range(key.as_ref()..)
+    }
+
+    /// See [`Db::iter_after`](super::Db::iter_after).
+    #[cfg(feature = "ordered")]
+    pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
+    }
+
+    /// See [`Db::range_with`](super::Db::range_with).
+    #[cfg(feature = "ordered")]
+    pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        self.store.range_with(&self.name, &bounds(&range), each)
+    }
+
+    /// See [`Db::compare_and_swap`](super::Db::compare_and_swap).
+    pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+        self.store.compare_and_swap(&self.name, key.as_ref(), expected, new)
+    }
+
+    /// See [`Db::update`](super::Db::update).
+    pub fn update(&self, key: impl AsRef<[u8]>, new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        self.store.update(&self.name, key.as_ref(), new)
+    }
+
+    /// See [`Db::clear`](super::Db::clear).
+    pub fn clear(&self) -> Result<()> {
+        self.store.clear(&self.name)
+    }
+
+    /// Records in this namespace.
+    pub fn len(&self) -> Result<u64> {
+        self.store.len(&self.name)
+    }
+
+    /// True when it holds no record.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// See [`Db::iter`](super::Db::iter).
+    pub fn iter(&self) -> Iter<'_> {
+        self.store.iter(&self.name)
+    }
+
+    /// See [`Db::keys`](super::Db::keys).
+    pub fn keys(&self) -> Keys<'_> {
+        self.store.keys(&self.name)
+    }
+}
+
+impl Store {
+    /// The namespace of that name, created if need be.
+    pub(super) fn namespace(&self, name: &str) -> Result<Arc<Name>> {
+        if name.is_empty() || name.len() > NAMESPACE_NAME_LEN_MAX {
+            return Err(Error::NamespaceName { len: name.len() });
+        }
+        if let Some(found) = self.names.read().get(name) {
+            return Ok(found);
+        }
+        self.writable()?;
+        self.renumber(name)
+    }
+
+    /// Drops a namespace with all its records; false when there is none of that name.
+    pub(super) fn drop_namespace(&self, name: &str) -> Result<bool> {
+        self.writable()?;
+        let old = {
+            let mut shards = self.engine.lock_all()?;
+            let mut names = self.names.write();
+            let Some(old) = (if name == DEFAULT { None } else { names.get(name).and_then(|name| name.number()) }) else {
+                return Ok(false);
+            };
+            self.write_name(&mut shards, name, old, Kind::Tombstone)?;
+            names.drop_name(name);
+            old
+        };
+        self.bury_number(old)?;
+        self.after_write()?;
+        Ok(true)
+    }
+
+    pub(super) fn list_namespaces(&self) -> Vec<String> {
+        self.names.read().list()
+    }
+
+    /// Forgets every record of a namespace, by giving its name a new number.
+    pub(super) fn clear(&self, name: &Name) -> Result<()> {
+        self.writable()?;
+        let old = name.number().ok_or(Error::NamespaceDropped)?;
+        if self.engine.count(old)? > 0 {
+            self.renumber(&name.name)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a name the next number: as one record, so that a crash finds all of it or nothing.
+    fn renumber(&self, name: &str) -> Result<Arc<Name>> {
+        let (found, old) = {
+            let mut shards = self.engine.lock_all()?;
+            let mut names = self.names.write();
+            let old = names.get(name).and_then(|name| name.number());
+            let number = names.next;
+            self.write_name(&mut shards, name, number, Kind::Put)?;
+            (names.set(name, number), old)
+        };
+        if let Some(old) = old {
+            self.bury_number(old)?;
+        }
+        self.after_write()?;
+        Ok(found)
+    }
+
+    /// Writes the record of a name. The number stands in the tombstone too: it must never be given out again.
+    fn write_name(&self, shards: &mut [crate::index::ShardGuard<'_>], name: &str, number: u32, kind: Kind) -> Result<()> {
+        let engine = &self.engine;
+        let (key, value) = (name.as_bytes(), number.to_le_bytes());
+        let full_key = engine.full_key(NAMESPACE_OF_NAMES, key);
+        let shard = shards.get_mut(full_key.hash.shard()).ok_or(Error::Conflict)?;
+        let old = engine.find_locked(shard, full_key)?;
+        let spec = FrameSpec { kind, continues: false, namespace: NAMESPACE_OF_NAMES, key, value: &value };
+        let purpose = if old.is_some() { Purpose::MakeSpace } else { Purpose::Store };
+        let new = engine.log.append_one(&spec, purpose)?;
+        match kind {
+            Kind::Tombstone => engine.publish_remove(shard, full_key, old, new),
+            _ => engine.publish_put(shard, full_key, old, new),
+        }
+        Ok(())
+    }
+
+    /// Takes the records of a dead number out of the index; nobody can reach them any more.
+    fn bury_number(&self, number: u32) -> Result<()> {
+        #[cfg(feature = "ordered")]
+        if let Some(ordered) = self.engine.ordered.get() {
+            ordered.drop_namespace(number);
+        }
+        for shard in 0..SHARDS {
+            let mut guard = self.engine.lock_shard(shard)?;
+            if guard.count(number) > 0 {
+                self.engine.bury(&mut guard, |other| other == number)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! Opening and closing: superblock, end of the log, index, ready.
+
+use super::store::{Policy, Store};
+use crate::checkpoint;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::index::{Index, seed_of};
+use crate::limits::DATA_START;
+use crate::log::{
+    Active, CheckpointPlace, Front, Geometry, Log, LogOptions, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind,
+    Superblock, SuperblockPair, SuperblockSlot, Tail, read_superblocks,
+};
+use crate::names::{DEFAULT, Names};
+use crate::pins::Pins;
+use crate::recover::{Chain, OpenReport, SnapshotState, rebuild};
+use crate::storage::Storage;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::sync::Arc;
+use once_cell::race::OnceBox;
+
+/// A closed store with less than this to replay needs no new snapshot: replaying is as quick as loading one.
+const REPLAY_DEBT_AT_CLOSE: u64 = 256 * 1024;
+
+pub(super) struct OpenOptions {
+    pub(super) read_only: bool,
+    pub(super) create: bool,
+    pub(super) verify_on_read: bool,
+    pub(super) segment_size: u32,
+    #[cfg(feature = "ordered")]
+    pub(super) ordered: bool,
+    pub(super) entropy: [u8; 16],
+    pub(super) policy: Policy,
+}
+
+pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Arc<Store>> {
+    let mut report = OpenReport::default();
+    let mut pair = match read_superblocks(&*storage)? {
+        Front::Store(pair) => pair,
+        Front::Blank if options.create && !options.read_only => {
+            report.created = true;
+            create(&*storage, &options)?
+        }
+        Front::Blank if storage.is_empty()? => {
+            return Err(Error::NotFound { path: String::from("this path") });
+        }
+        Front::Blank => {
+            return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
+        }
+    };
+    if !options.read_only {
+        if pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
+            // A creation that a crash cut short behind its first superblock.
+            storage.set_len(DATA_START)?;
+        }
+        storage.claim()?;
+    }
+    let chain = Chain::follow(&*storage, &pair)?;
+    let lost_snapshot = drop_lost_snapshot(&*storage, &mut pair)?;
+    report.clean = chain.clean;
+    report.damaged_superblock = pair.other_damaged;
+    (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
+
+    let log_options = LogOptions {
+        read_only: options.read_only,
+        verify_on_read: options.verify_on_read,
+        entropy: xxhash_rust::xxh3::xxh3_64(&options.entropy),
+    };
+    let log = Log::new(storage, pair, log_options);
+    let seed = seed_of(&pair.current.store_id);
+    let engine = Engine {
+        index: Index::default(),
+        pins: Pins::default(),
+        log,
+        checkpoints: Mutex::new(()),
+        origin: OnceBox::new(),
+        #[cfg(feature = "ordered")]
+        ordered: OnceBox::new(),
+        seed,
+    };
+    let names = rebuild(&engine, &chain, &mut report)?;
+    if lost_snapshot {
+        report.snapshot = SnapshotState::Damaged;
+    }
+    stand_at_the_end(&engine, &chain, &pair)?;
+    #[cfg(feature = "ordered")]
+    if options.ordered {
+        engine.order()?;
+    }
+    // Nothing has been written so far: whatever refuses to open stays as it was.
+    if pair.other_damaged && !engine.log.read_only {
+        // Two good ones again. What the lost one said is not known, so the log does not count as closed.
+        engine.log.flip(|superblock| Superblock {
+            synced: superblock.synced.max(superblock.clean_end.unwrap_or(0)),
+            clean_end: None,
+            torn_end: false,
+            ..superblock
+        })?;
+    }
+    Ok(start(engine, names, report, options.policy))
+}
+
+/// Forgets a snapshot whose place is not one: outside of the file, or under no header of its own.
+fn drop_lost_snapshot(storage: &dyn Storage, pair: &mut SuperblockPair) -> Result<bool> {
+    let current = &mut pair.current;
+    let Some(place) = current.checkpoint.filter(|place| place.snapshot_offset != 0) else { return Ok(false) };
+    let geometry = Geometry::new(current.segment_size);
+    let extent = geometry.extent_of(place.snapshot_offset);
+    let end = place.snapshot_offset.saturating_add(SEGMENT_HEADER_LEN as u64).saturating_add(place.snapshot_len);
+    if place.snapshot_offset == geometry.start(extent) && end <= storage.len()? {
+        let header = SegmentHeader::read(storage, current.store_id, place.snapshot_offset)?;
+        let fits = |header: SegmentHeader| {
+            let room = u64::from(header.extents) * geometry.segment_size();
+            header.kind == SegmentKind::Snapshot && header.salt == place.snapshot_salt && end - place.snapshot_offset <= room
+        };
+        if header.is_some_and(fits) {
+            return Ok(false);
+        }
+    }
+    current.checkpoint = Some(CheckpointPlace { snapshot_offset: 0, snapshot_len: 0, snapshot_salt: 0, ..place });
+    Ok(true)
+}
+
+/// Writes the superblocks of a new store, one after the other, so that a crash leaves a blank file or a store.
+fn create(storage: &dyn Storage, options: &OpenOptions) -> Result<SuperblockPair> {
+    let mut current = Superblock {
+        store_id: options.entropy,
+        generation: 1,
+        segment_size: options.segment_size,
+        checkpoint: None,
+        clean_end: None,
+        synced: 0,
+        torn_end: false,
+    };
+    storage.set_len(DATA_START)?;
+    for slot in [SuperblockSlot::A, SuperblockSlot::B] {
+        current.write(storage, slot)?;
+        storage.sync()?;
+        current.generation += 1;
+    }
+    current.generation -= 1;
+    Ok(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: false })
+}
+
+/// Puts the tail of the log where recovery found its end.
+fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Result<()> {
+    let log = &engine.log;
+    let geometry = log.geometry;
+    let len = log.storage.len()?;
+    let mut tail = log.tail.lock();
+    let tail: &mut Tail = &mut tail;
+    let live = chain.live_segments();
+    tail.segments.extend(live.iter().map(|segment| (segment.order, *segment)));
+    tail.next_order = chain.next_order;
+    tail.torn_headers.clone_from(&chain.torn_headers);
+    if let Some(last) = live.last() {
+        tail.previous = (last.order, last.end);
+        if chain.clean && !pair.current.torn_end {
+            tail.active = Some(Active { segment: *last, position: last.end, fresh: false });
+        }
+    }
+
+    let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
+    let mut used: BTreeSet<u32> = live.iter().flat_map(places).collect();
+    if let Some(place) = pair.current.checkpoint.filter(|place| place.snapshot_offset != 0) {
+        let extents = (SEGMENT_HEADER_LEN as u64 + place.snapshot_len).div_ceil(geometry.segment_size()) as u32;
+        let first = geometry.extent_of(place.snapshot_offset);
+        used.extend(first..first + extents);
+    }
+    let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(&segment.order));
+    for extent in retired.flat_map(places) {
+        // Where the tail has used the place again already, it stays.
+        if used.insert(extent) {
+            log.retire_again(tail, &engine.pins, extent, chain.end);
+        }
+    }
+    // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
+    let whole = (len.saturating_sub(DATA_START) / geometry.segment_size()) as u32;
+    tail.space.listed = chain.base.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
+    tail.space.total = used.last().map_or(whole, |&last| whole.max(last + 1));
+    for extent in (0..tail.space.total).filter(|extent| !used.contains(extent)) {
+        tail.space.release(extent, 1, false);
+    }
+
+    log.appended.store(chain.end, Ordering::Release);
+    log.sync_state.start_at(if chain.clean { chain.end } else { chain.proven.min(chain.end) });
+    let checkpoint = pair.current.checkpoint.and(chain.base.segments.last());
+    log.set_checkpoint(checkpoint.map_or(geometry.segment_size().min(chain.end), |last| last.lsn(geometry, last.end)));
+    Ok(())
+}
+
+fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Arc<Store> {
+    let default = names.get(DEFAULT).unwrap_or_default();
+    let end = engine.log.end();
+    let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(policy.replay_debt_max);
+    let store = Arc::new(Store {
+        default,
+        report,
+        policy,
+        names: RwLock::new(names),
+        transactions: Mutex::new(()),
+        maintenance: Mutex::new(()),
+        checkpoint_due: AtomicU64::new(due),
+        compaction_due: AtomicU64::new(end + engine.log.geometry.segment_size()),
+        closed: AtomicBool::new(false),
+        #[cfg(feature = "std")]
+        background: super::maintain::Background::default(),
+        engine,
+    });
+    #[cfg(feature = "std")]
+    if policy.background {
+        super::maintain::Background::start(&store);
+    }
+    store
+}
+
+impl Store {
+    /// Flushes, writes a snapshot if there is much to replay, and says in the superblock where the log ends.
+    pub(super) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        #[cfg(feature = "std")]
+        self.background.stop();
+        let _maintenance = self.maintenance.lock();
+        let log = &self.engine.log;
+        if log.read_only {
+            return Ok(());
+        }
+        let result = self.mark_clean();
+        log.close_to_writes();
+        log.storage.release()?;
+        result
+    }
+
+    fn mark_clean(&self) -> Result<()> {
+        let log = &self.engine.log;
+        if !log.tail.lock().announced && self.report.clean {
+            return Ok(());
+        }
+        log.writable()?;
+        if log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16) {
+            checkpoint::write(&self.engine, &self.names)?;
+            // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
+            if log.snapshot_could_move_down() {
+                checkpoint::write(&self.engine, &self.names)?;
+            }
+        }
+        let _writers = self.engine.lock_all()?;
+        log.mend_headers(&mut log.tail.lock())?;
+        log.sync_now()?;
+        self.engine.pins.advance();
+        log.reclaim(&self.engine.pins);
+        let end = log.end();
+        let torn_end = log.tail.lock().active.is_none();
+        log.flip(|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, ..superblock })?;
+        // The file is whole without this; giving space back is a courtesy to the host.
+        let _ = log.trim();
+        Ok(())
+    }
+}

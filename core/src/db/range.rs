@@ -1,0 +1,146 @@
+//! Records in the order of their keys. Needs the [ordered index](super::Builder::ordered).
+
+use super::store::Store;
+use crate::error::{Error, Result};
+use crate::names::Name;
+use alloc::sync::Arc;
+use alloc::vec::{self, Vec};
+use core::ops::{Bound, RangeBounds};
+
+/// Records that are fetched at a time: few at first, for many ranges are short.
+const GROUP_FIRST: usize = 4;
+const GROUP_MAX: usize = 32;
+
+/// The bounds of a range of keys, as copies.
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Records in the order of their keys. See [`Db::range`](super::Db::range).
+///
+/// Records that are written or removed meanwhile may come or not.
+pub struct Range<'a> {
+    store: &'a Store,
+    name: Arc<Name>,
+    bounds: Bounds,
+    group: usize,
+    fetched: vec::IntoIter<(Vec<u8>, Vec<u8>)>,
+    error: Option<Error>,
+    done: bool,
+}
+
+/// Copies the bounds of a range.
+pub(super) fn bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
+    let copy = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+    (copy(range.start_bound()), copy(range.end_bound()))
+}
+
+/// The range of all keys that begin with `prefix`.
+pub(super) fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
+    let mut end = prefix.to_vec();
+    // The first key behind them all: the last byte that can be, counted up.
+    while end.pop_if(|last| *last == u8::MAX).is_some() {}
+    let end = match end.last_mut() {
+        Some(last) => {
+            *last += 1;
+            Bound::Excluded(end)
+        }
+        None => Bound::Unbounded,
+    };
+    (Bound::Included(prefix.to_vec()), end)
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+fn is_inside(key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Included(end) => key <= end,
+        Bound::Excluded(end) => key < end,
+        Bound::Unbounded => true,
+    }
+}
+
+impl Store {
+    pub(super) fn range(&self, name: &Arc<Name>, bounds: Bounds) -> Result<Range<'_>> {
+        self.engine.ordered()?;
+        let fetched = Vec::new().into_iter();
+        Ok(Range { store: self, name: name.clone(), bounds, group: GROUP_FIRST, fetched, error: None, done: false })
+    }
+
+    /// Hands the records inside `bounds` to `each`, in the order of their keys, until it says `false`.
+    pub(super) fn range_with(&self, name: &Name, bounds: &Bounds, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let ordered = self.engine.ordered()?;
+        let Some(number) = name.number() else { return Ok(()) };
+        let end = as_slice(&bounds.1);
+        let mut from = as_slice(&bounds.0).map(<[u8]>::to_vec);
+        let mut group = GROUP_FIRST;
+        let mut offsets: Vec<u64> = Vec::with_capacity(GROUP_MAX);
+        loop {
+            // Before the offsets are read: they stay good for as long.
+            let pin = self.engine.pin();
+            offsets.clear();
+            let mut last = None;
+            ordered.walk(number, as_slice(&from), |key, offset| {
+                if !is_inside(key, end) {
+                    return false;
+                }
+                self.engine.log.prefetch(offset);
+                offsets.push(offset);
+                if offsets.len() == group {
+                    last = Some(key.to_vec());
+                }
+                offsets.len() < group
+            });
+            for &offset in &offsets {
+                let frame = self.engine.log.frame(offset)?;
+                if self.engine.log.verify_on_read {
+                    frame.check()?;
+                }
+                if !each(frame.key(), frame.value()) {
+                    return Ok(());
+                }
+            }
+            drop(pin);
+            let Some(last) = last else { return Ok(()) };
+            from = Bound::Excluded(last);
+            group = (group * 2).min(GROUP_MAX);
+        }
+    }
+}
+
+impl Range<'_> {
+    fn fetch(&mut self) {
+        let mut fetched = Vec::with_capacity(self.group);
+        let group = self.group;
+        let result = self.store.range_with(&self.name, &self.bounds, |key, value| {
+            fetched.push((key.to_vec(), value.to_vec()));
+            fetched.len() < group
+        });
+        self.error = result.err();
+        self.done = self.error.is_some() || fetched.len() < group;
+        if let Some((key, _)) = fetched.last() {
+            self.bounds.0 = Bound::Excluded(key.clone());
+        }
+        self.group = (group * 2).min(GROUP_MAX);
+        self.fetched = fetched.into_iter();
+    }
+}
+
+impl Iterator for Range<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(record) = self.fetched.next() {
+                return Some(Ok(record));
+            }
+            if let Some(error) = self.error.take() {
+                return Some(Err(error));
+            }
+            if self.done {
+                return None;
+            }
+            self.fetch();
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What all handles of one open store share.
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::names::{Name, Names};
+use crate::recover::OpenReport;
+use crate::storage::Durability;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
+use alloc::sync::Arc;
+
+/// One open store.
+pub(crate) struct Store {
+    pub(crate) engine: Engine,
+    pub(crate) names: RwLock<Names>,
+    pub(crate) default: Arc<Name>,
+    pub(crate) report: OpenReport,
+    pub(crate) policy: Policy,
+    /// One transaction at a time.
+    pub(crate) transactions: Mutex<()>,
+    /// One checkpoint or compaction at a time.
+    pub(crate) maintenance: Mutex<()>,
+    /// Log position at which the next checkpoint is due.
+    pub(crate) checkpoint_due: AtomicU64,
+    /// Log position at which dead space is looked at again.
+    pub(crate) compaction_due: AtomicU64,
+    pub(crate) closed: AtomicBool,
+    #[cfg(feature = "std")]
+    pub(crate) background: super::maintain::Background,
+}
+
+/// When writes become durable. A write that has returned survives the end of the process under each of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FlushPolicy {
+    /// [`Db::flush`](super::Db::flush) makes everything durable that was written before it. A lone caller syncs at once, without a
+    /// timer; callers that arrive during a sync share the next one.
+    #[default]
+    Group,
+    /// Every flush syncs for itself, even when another one has just covered all that there is.
+    OnEachFlush,
+    /// Every write is durable when it returns, as if a flush under [`Self::Group`] came right behind it. On Windows the file is opened
+    /// for writing through, too. A write whose sync fails returns an error, though the record may be there.
+    WriteThrough,
+}
+
+/// When the store does what nobody asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    pub(crate) flush: FlushPolicy,
+    pub(crate) replay_debt_max: u64,
+    /// Share of dead bytes in a segment from which on it is compacted; more than 1 for never.
+    pub(crate) compact_dead_share: f64,
+    /// Bytes a second that compaction copies at most when nobody asked for it.
+    #[cfg(feature = "std")]
+    pub(crate) compact_rate: Option<u64>,
+    /// A thread does it; otherwise the write that finds it due.
+    #[cfg(feature = "std")]
+    pub(crate) background: bool,
+}
+
+impl Store {
+    pub(crate) fn writable(&self) -> Result<()> {
+        self.engine.log.writable()
+    }
+
+    /// Makes everything durable that was written before the call.
+    pub(crate) fn flush(&self) -> Result<Durability> {
+        let log = &self.engine.log;
+        match self.policy.flush {
+            FlushPolicy::OnEachFlush => log.sync_now(),
+            FlushPolicy::Group | FlushPolicy::WriteThrough => log.sync_to(log.end()),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// Holds a key against its limit.
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() > KEY_LEN_MAX { Err(Error::KeyTooLong { len: key.len() }) } else { Ok(()) }
+}
+
+/// Holds a value against its limit.
+pub(crate) fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() > VALUE_LEN_MAX { Err(Error::ValueTooLong { len: value.len() }) } else { Ok(()) }
+}

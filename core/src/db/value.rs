@@ -1,0 +1,45 @@
+//! A value that is not copied where the host can help it.
+
+use crate::log::ValueBytes;
+use crate::pins::Pin;
+use core::fmt;
+use core::ops::Deref;
+
+/// A value as it stands in the file: a slice of the map where the host can map, a copy elsewhere.
+///
+/// While it lives, compaction cannot reuse the segment that it lies in, so do not keep it for long. It stays in the thread that asked for it;
+/// its bytes may be lent to others.
+pub struct Value<'a> {
+    bytes: ValueBytes<'a>,
+    /// Keeps the segment from being reused.
+    _pin: Pin<'a>,
+}
+
+impl<'a> Value<'a> {
+    pub(super) fn new(bytes: ValueBytes<'a>, pin: Pin<'a>) -> Self {
+        Self { bytes, _pin: pin }
+    }
+}
+
+impl Deref for Value<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.bytes {
+            ValueBytes::Mapped(bytes) => bytes,
+            ValueBytes::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Value<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Value({} bytes)", self.len())
+    }
+}

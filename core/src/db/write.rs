@@ -1,0 +1,129 @@
+//! `insert`, `remove` and the conditional writes of one key: append to the log, then publish in the index, both while the key's
+//! shard is held, so that per key the order of the log is the order of the index.
+
+use super::store::{Store, check_key, check_value};
+use crate::engine::FullKey;
+use crate::error::{Error, Result};
+use crate::frame::{FrameSpec, Kind};
+use crate::index::ShardGuard;
+use crate::log::{Placed, Purpose};
+use crate::names::Name;
+use crate::planted::{Bug, is};
+use alloc::vec::Vec;
+
+/// A key whose other writers wait.
+struct LockedKey<'a, 'k> {
+    key: FullKey<'k>,
+    shard: ShardGuard<'a>,
+}
+
+impl Store {
+    /// Locks the shard of a key, under the number that its namespace has at that moment.
+    fn lock_key<'k>(&self, name: &Name, key: &'k [u8]) -> Result<LockedKey<'_, 'k>> {
+        loop {
+            let number = name.number().ok_or(Error::NamespaceDropped)?;
+            let key = self.engine.full_key(number, key);
+            let shard = self.engine.lock(key.hash)?;
+            // Clearing gives out a new number while it holds all shards.
+            if name.number() == Some(number) {
+                return Ok(LockedKey { key, shard });
+            }
+        }
+    }
+
+    pub(super) fn insert(&self, name: &Name, key: &[u8], value: &[u8]) -> Result<()> {
+        check_key(key)?;
+        check_value(value)?;
+        self.with_reclaimed(|| self.try_insert(name, key, value))?;
+        self.after_write()
+    }
+
+    fn try_insert(&self, name: &Name, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut locked = self.lock_key(name, key)?;
+        let old = self.engine.find_locked(&locked.shard, locked.key)?;
+        self.put(&mut locked, value, old)
+    }
+
+    pub(super) fn remove(&self, name: &Name, key: &[u8]) -> Result<bool> {
+        check_key(key)?;
+        self.writable()?;
+        self.with_space(|| self.try_remove(name, key))
+    }
+
+    fn try_remove(&self, name: &Name, key: &[u8]) -> Result<bool> {
+        let mut locked = self.lock_key(name, key)?;
+        let old = self.engine.find_locked(&locked.shard, locked.key)?;
+        let Some(old) = old else { return Ok(false) };
+        self.bury_key(&mut locked, old)?;
+        drop(locked);
+        self.after_write()?;
+        Ok(true)
+    }
+
+    pub(super) fn compare_and_swap(&self, name: &Name, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+        check_value(new.unwrap_or_default())?;
+        let mut swapped = false;
+        self.change(name, key, |old| {
+            swapped = old == expected;
+            if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
+        })?;
+        Ok(swapped)
+    }
+
+    pub(super) fn update(&self, name: &Name, key: &[u8], new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        self.change(name, key, |old| Change::To(new(old)))
+    }
+
+    /// Reads a key, decides, and writes it, with no other writer of the key in between.
+    fn change(&self, name: &Name, key: &[u8], decide: impl FnOnce(Option<&[u8]>) -> Change) -> Result<()> {
+        check_key(key)?;
+        self.writable()?;
+        let mut locked = self.lock_key(name, key)?;
+        let frame = self.engine.frame_locked(&locked.shard, locked.key)?;
+        if let Some(frame) = &frame {
+            frame.check()?;
+        }
+        let old = frame.as_ref().map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 });
+        match (decide(frame.as_ref().map(|frame| frame.value())), old) {
+            (Change::To(Some(value)), old) => {
+                check_value(&value)?;
+                self.put(&mut locked, &value, old)?;
+            }
+            (Change::To(None), Some(old)) => self.bury_key(&mut locked, old)?,
+            (Change::To(None), None) | (Change::None, _) => return Ok(()),
+        }
+        drop(locked);
+        self.after_write()
+    }
+
+    fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], old: Option<Placed>) -> Result<()> {
+        let FullKey { namespace, key, .. } = locked.key;
+        let spec = FrameSpec { kind: Kind::Put, continues: false, namespace, key, value };
+        let new = match self.engine.log.append_one(&spec, Purpose::Store) {
+            Err(error) if is(Bug::IndexBeforeAppend) => {
+                if let Some(old) = old {
+                    self.engine.publish_remove(&mut locked.shard, locked.key, Some(old), old);
+                }
+                return Err(error);
+            }
+            result => result?,
+        };
+        self.engine.publish_put(&mut locked.shard, locked.key, old, new);
+        Ok(())
+    }
+
+    fn bury_key(&self, locked: &mut LockedKey<'_, '_>, old: Placed) -> Result<()> {
+        let FullKey { namespace, key, .. } = locked.key;
+        let spec = FrameSpec { kind: Kind::Tombstone, continues: false, namespace, key, value: &[] };
+        let placed = self.engine.log.append_one(&spec, Purpose::MakeSpace)?;
+        self.engine.publish_remove(&mut locked.shard, locked.key, Some(old), placed);
+        Ok(())
+    }
+}
+
+/// What a conditional write decided.
+enum Change {
+    None,
+    /// The new value; `None` removes the key.
+    To(Option<Vec<u8>>),
+}

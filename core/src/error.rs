@@ -1,0 +1,169 @@
+//! What can go wrong, in words that tell a person what to do next.
+
+use crate::storage::{StorageError, StorageErrorKind};
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+/// The result of every call that can fail.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why a call failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file is open elsewhere.
+    Locked {
+        /// The path, where there is one.
+        path: String,
+        /// The process that holds it, if it left its number.
+        holder: Option<u32>,
+    },
+    /// There is no file at the path, and the open was not allowed to create one.
+    NotFound {
+        /// The path.
+        path: String,
+    },
+    /// The path is a directory.
+    IsDirectory {
+        /// The path.
+        path: String,
+    },
+    /// The file is not a pipkin store. It was not changed.
+    NotAStore {
+        /// What was seen instead.
+        detail: &'static str,
+    },
+    /// The file was written by a newer version of pipkin. It was not changed.
+    NewerVersion {
+        /// The format version in the file.
+        found: u32,
+        /// The newest format version that this build reads.
+        supported: u32,
+    },
+    /// The file or the medium cannot be written, or the store was opened read-only.
+    ReadOnly,
+    /// The medium or the quota is full. Nothing acknowledged was lost.
+    NoSpace,
+    /// The key is longer than [`KEY_LEN_MAX`](crate::limits::KEY_LEN_MAX).
+    KeyTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The value is longer than [`VALUE_LEN_MAX`](crate::limits::VALUE_LEN_MAX).
+    ValueTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The name of a namespace is empty or too long.
+    NamespaceName {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The namespace of this handle was dropped.
+    NamespaceDropped,
+    /// A byte that was safely stored has changed since.
+    Corrupt {
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What is damaged there.
+        what: &'static str,
+    },
+    /// Another writer changed what this transaction had read. Nothing was written.
+    Conflict,
+    /// An earlier write or sync failed; writes are refused until the store is opened again. Reads go on.
+    Poisoned(Arc<Error>),
+    /// The store was closed by another handle.
+    Closed,
+    /// Records in order need the ordered index, and the store was opened without.
+    NotOrdered,
+    /// An option or argument that makes no sense.
+    InvalidArgument(&'static str),
+    /// The host's file system failed.
+    Storage(StorageError),
+}
+
+impl Error {
+    pub(crate) fn corrupt(offset: u64, what: &'static str) -> Self {
+        Self::Corrupt { offset, what }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked { path, holder: Some(pid) } => {
+                write!(f, "{path} is open in process {pid}; close it there, or open it read-only after that process has ended")
+            }
+            Self::Locked { path, holder: None } => {
+                write!(f, "{path} is open elsewhere; close it there and try again")
+            }
+            Self::NotFound { path } => write!(f, "there is no store at {path}; check the path, or create it by writing to it"),
+            Self::IsDirectory { path } => {
+                write!(f, "{path} is a directory; a store is a single file, so name a file inside it")
+            }
+            Self::NotAStore { detail } => write!(
+                f,
+                "this file is not a pipkin store ({detail}); it was left as it is. Check the path, or choose a new file name"
+            ),
+            Self::NewerVersion { found, supported } => {
+                write!(f, "the store has format version {found}, this build reads up to {supported}; open it with a newer pipkin")
+            }
+            Self::NotOrdered => {
+                f.write_str("ranges and prefixes need the ordered index; open the store with `Db::builder().ordered(true)`")
+            }
+            Self::ReadOnly => {
+                write!(f, "the store cannot be written: it was opened read-only, or its file or medium is write-protected")
+            }
+            Self::NoSpace => write!(
+                f,
+                "no space left for new data; everything acknowledged is safe. Free space, or remove records and compact, then try again"
+            ),
+            Self::KeyTooLong { len } => {
+                write!(f, "the key has {len} bytes, the limit is {}; use a shorter key", crate::limits::KEY_LEN_MAX)
+            }
+            Self::ValueTooLong { len } => {
+                write!(f, "the value has {len} bytes, the limit is {}; split it over several keys", crate::limits::VALUE_LEN_MAX)
+            }
+            Self::NamespaceName { len } => {
+                write!(f, "a namespace needs a name of 1 to {} bytes, this one has {len}", crate::limits::NAMESPACE_NAME_LEN_MAX)
+            }
+            Self::NamespaceDropped => write!(f, "this namespace was dropped or cleared; get a new handle with `namespace(name)`"),
+            Self::Corrupt { offset, what } => write!(
+                f,
+                "damage at byte {offset} of the file: {what}. Run `pipkin verify` to list all damage and `pipkin salvage` to copy \
+                 everything else into a new store"
+            ),
+            Self::Conflict => {
+                write!(f, "another writer changed what this transaction had read; nothing was written, run it again")
+            }
+            Self::Poisoned(first) => write!(
+                f,
+                "writes are refused since an earlier one failed ({first}); reads go on. Mend the cause, then close and open the store"
+            ),
+            Self::Closed => write!(f, "the store was closed by another handle; open it again"),
+            Self::InvalidArgument(what) => write!(f, "{what}"),
+            Self::Storage(error) => write!(f, "the file system said no: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Storage(error) => Some(error),
+            Self::Poisoned(first) => Some(first.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        match error.kind {
+            StorageErrorKind::NoSpace => Self::NoSpace,
+            StorageErrorKind::ReadOnly => Self::ReadOnly,
+            _ => Self::Storage(error),
+        }
+    }
+}

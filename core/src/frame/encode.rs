@@ -1,0 +1,122 @@
+//! From a record to the bytes of its frame.
+
+use super::{CRC_LEN, Checksum, FLAG_NAMESPACE, HEAD_CONTINUES, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, bind, varint};
+use alloc::vec::Vec;
+
+/// A frame to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameSpec<'a> {
+    pub(crate) kind: Kind,
+    /// More frames of the same commit follow.
+    pub(crate) continues: bool,
+    pub(crate) namespace: u32,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> FrameSpec<'a> {
+    /// A frame of the store's own book-keeping.
+    pub(crate) const fn control(kind: Kind, value: &'a [u8]) -> Self {
+        Self { kind, continues: false, namespace: 0, key: &[], value }
+    }
+
+    /// Bytes of the whole frame.
+    pub(crate) fn len(&self) -> usize {
+        let namespace = if self.namespace == 0 { 0 } else { 1 + varint::len(self.namespace) };
+        CRC_LEN
+            + 1
+            + namespace
+            + varint::len(self.key.len() as u32)
+            + varint::len(self.value.len() as u32)
+            + self.key.len()
+            + self.value.len()
+    }
+
+    /// The header with its checksum, for a frame at `offset` of a segment with `salt`.
+    pub(crate) fn header(&self, salt: u64, offset: u64) -> HeaderBytes {
+        let mut header = self.unbound_header();
+        header.bind(salt, offset);
+        header
+    }
+
+    /// The header with a checksum that does not know its place yet: the costly part, for which no lock is needed.
+    pub(crate) fn unbound_header(&self) -> HeaderBytes {
+        let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
+        let continues = if self.continues { HEAD_CONTINUES } else { 0 };
+        if self.namespace == 0 {
+            out.push(self.kind.code() | continues);
+        } else {
+            out.push(self.kind.code() | continues | HEAD_EXTENDED);
+            out.push(FLAG_NAMESPACE);
+        }
+        varint::encode(self.key.len() as u32, |byte| out.push(byte));
+        varint::encode(self.value.len() as u32, |byte| out.push(byte));
+        if self.namespace != 0 {
+            varint::encode(self.namespace, |byte| out.push(byte));
+        }
+        let mut checksum = Checksum::new();
+        checksum.update(out.as_slice().get(CRC_LEN..).unwrap_or_default());
+        if !crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) {
+            checksum.update(self.key);
+        }
+        checksum.update(self.value);
+        if let Some(place) = out.bytes.first_chunk_mut::<CRC_LEN>() {
+            *place = checksum.finish().to_le_bytes();
+        }
+        out
+    }
+
+    /// Appends the whole frame, which will stand at `offset` of a segment with `salt`, to `out`.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>, salt: u64, offset: u64) {
+        out.reserve(self.len());
+        out.extend_from_slice(self.header(salt, offset).as_slice());
+        out.extend_from_slice(self.key);
+        out.extend_from_slice(self.value);
+    }
+}
+
+/// An encoded header, on the stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeaderBytes {
+    bytes: [u8; HEADER_LEN_MAX],
+    len: usize,
+}
+
+impl HeaderBytes {
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+
+    /// Binds the checksum to the place at which the frame will stand.
+    pub(crate) fn bind(&mut self, salt: u64, offset: u64) {
+        if let Some(place) = self.bytes.first_chunk_mut::<CRC_LEN>() {
+            *place = (u32::from_le_bytes(*place) ^ bind(salt, offset)).to_le_bytes();
+        }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// Lengths `(key, value)` of a pad frame that fills exactly `room` bytes; both parts are zeros. `None` when the room is too
+/// small for a frame.
+///
+/// Where the length of the value needs one byte more just at this size, a key of one byte takes up the slack.
+pub(crate) fn pad_spec(room: usize) -> Option<(usize, usize)> {
+    let fixed = CRC_LEN + 2;
+    for key in 0..=1 {
+        for value_len_bytes in 1..=5 {
+            let Some(value) = room.checked_sub(fixed + key + value_len_bytes) else {
+                continue;
+            };
+            if varint::len(value as u32) == value_len_bytes {
+                return Some((key, value));
+            }
+        }
+    }
+    None
+}

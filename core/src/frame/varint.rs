@@ -1,0 +1,37 @@
+//! LEB128 for unsigned 32-bit numbers, in the shortest form only, so that every number has one encoding.
+
+/// Bytes that `value` takes.
+pub(super) const fn len(value: u32) -> usize {
+    match value {
+        0..=0x7f => 1,
+        0x80..=0x3fff => 2,
+        0x4000..=0x1f_ffff => 3,
+        0x20_0000..=0xfff_ffff => 4,
+        _ => 5,
+    }
+}
+
+/// Appends `value` to `out` by way of `push`.
+pub(super) fn encode(mut value: u32, mut push: impl FnMut(u8)) {
+    while value >= 0x80 {
+        push((value as u8 & 0x7f) | 0x80);
+        value >>= 7;
+    }
+    push(value as u8);
+}
+
+/// A number and how many bytes it took; `None` where the bytes end or are not the shortest form.
+pub(super) fn decode(bytes: &[u8]) -> Option<(u32, usize)> {
+    let mut value = 0u32;
+    for (i, &byte) in bytes.iter().take(5).enumerate() {
+        let part = u32::from(byte & 0x7f);
+        if i == 4 && part > 0x0f {
+            return None;
+        }
+        value |= part << (7 * i);
+        if byte & 0x80 == 0 {
+            return (i == 0 || byte != 0).then_some((value, i + 1));
+        }
+    }
+    None
+}

@@ -1,0 +1,130 @@
+//! The index: for every live key a slot of eight bytes, a piece of the key's hash and the record's offset in the file.
+//!
+//! No keys are kept; a slot that fits is held against the record itself. Readers take no lock. Writers of one shard exclude each
+//! other, and append to the log while they hold the shard, so that per key the order of the log is the order of the index.
+
+mod parked;
+mod shard;
+mod slot;
+mod table;
+
+pub(crate) use parked::Parked;
+pub(crate) use shard::{ShardGuard, ShardImage};
+pub(crate) use slot::Slot;
+
+use crate::error::Result;
+use crate::pins::{Pin, Pins};
+use alloc::boxed::Box;
+use shard::Shard;
+
+/// Shards of the index. A power of two: the shard is the top of the hash.
+pub(crate) const SHARDS: usize = 256;
+
+/// The seed of a store's hashes.
+pub(crate) fn seed_of(store_id: &[u8; 16]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(store_id, 1)
+}
+
+/// The hash of a key in a namespace.
+///
+/// XXH3 (Yann Collet), seeded by the store: the snapshot keeps parts of it, so it belongs to the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyHash(u64);
+
+impl KeyHash {
+    pub(crate) fn new(seed: u64, namespace: u32, key: &[u8]) -> Self {
+        let seed = seed ^ u64::from(namespace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self(xxhash_rust::xxh3::xxh3_64_with_seed(key, seed))
+    }
+
+    pub(crate) const fn shard(self) -> usize {
+        (self.0 >> 56) as usize
+    }
+
+    const fn tag(self) -> u64 {
+        (self.0 >> (56 - slot::TAG_BITS)) & ((1 << slot::TAG_BITS) - 1)
+    }
+}
+
+/// All shards.
+#[derive(Debug)]
+pub(crate) struct Index {
+    shards: Box<[Shard]>,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Shard::default()).collect() }
+    }
+}
+
+impl Index {
+    fn shard(&self, index: usize) -> &Shard {
+        #[expect(clippy::indexing_slicing, reason = "the mask keeps the number inside the fixed number of shards")]
+        &self.shards[index % SHARDS]
+    }
+
+    /// Asks `found` about the offset of every record that may belong to `hash`, until it answers.
+    pub(crate) fn find<T>(&self, pin: &Pin<'_>, hash: KeyHash, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        self.shard(hash.shard()).find(pin, hash.tag(), found)
+    }
+
+    /// Asks the processor for the place where the search for `hash` begins.
+    pub(crate) fn prefetch(&self, pin: &Pin<'_>, hash: KeyHash) {
+        self.shard(hash.shard()).prefetch(pin, hash.tag());
+    }
+
+    /// The offset of the first record that may belong to `hash`: most often the one that does.
+    pub(crate) fn guess(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
+        self.shard(hash.shard()).guess(pin, hash.tag())
+    }
+
+    /// True when nobody has needed the shard of `hash` since the store was opened: it has to be built first.
+    pub(crate) fn is_parked(&self, hash: KeyHash) -> bool {
+        self.shard(hash.shard()).is_parked()
+    }
+
+    /// The shard of `hash`, for a writer.
+    #[cfg(test)]
+    pub(crate) fn lock(&self, hash: KeyHash) -> ShardGuard<'_> {
+        self.lock_shard(hash.shard())
+    }
+
+    /// Shard number `index`, for a writer, who builds it if it is parked.
+    pub(crate) fn lock_shard(&self, index: usize) -> ShardGuard<'_> {
+        self.shard(index).lock()
+    }
+
+    /// The dump of the index is over.
+    pub(crate) fn end_dump(&self) {
+        for shard in &self.shards {
+            shard.lock().end_dump();
+        }
+    }
+
+    /// Records in a namespace.
+    #[cfg(test)]
+    pub(crate) fn len(&self, namespace: u32) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().count(namespace)).sum()
+    }
+
+    /// Records in all namespaces.
+    pub(crate) fn len_all(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().len() as u64).sum()
+    }
+
+    /// Bytes of memory that the tables take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().bytes()).sum::<u64>() + (SHARDS * size_of::<Shard>()) as u64
+    }
+
+    /// Frees replaced tables that no reader can see any more.
+    pub(crate) fn reclaim(&self, pins: &Pins) {
+        for shard in &self.shards {
+            shard.lock().reclaim(pins);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

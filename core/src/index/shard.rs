@@ -1,0 +1,303 @@
+//! One shard: a table for readers, and behind a lock what its writers need.
+
+use super::KeyHash;
+use super::parked::Parked;
+use super::slot::Slot;
+use super::table::{LINE_SLOTS, OldTable, Table, TableCell};
+use crate::error::Result;
+use crate::pins::{Pin, Pins, Ticket};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A table grows when more than 7 of 8 slots are used ...
+const fn is_full(used: usize, slots: usize) -> bool {
+    used * 8 >= slots * 7
+}
+
+/// ... to one and a half times what its records need at that load: a key takes 9.2 to 13.8 bytes.
+const fn lines_after_growth(records: usize) -> usize {
+    (records * 12).div_ceil(7 * LINE_SLOTS) + 1
+}
+
+/// A table that is built for good takes 10.7 bytes a key.
+const fn lines_for(records: usize) -> usize {
+    (records * 4).div_ceil(3 * LINE_SLOTS) + 1
+}
+
+/// One shard of the index.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    table: TableCell,
+    /// The same as `state.parked.is_some()`, for readers.
+    is_parked: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Slots that point at a record.
+    len: usize,
+    /// Slots that are not empty.
+    used: usize,
+    /// Records by namespace. Few namespaces have records in one shard of a small store, so a list does.
+    counts: Vec<(u32, u64)>,
+    /// A dump of the index that is under way has passed this shard.
+    dumped: bool,
+    /// What is still to be built.
+    parked: Option<Parked>,
+    /// Tables that readers may still use.
+    old: Vec<(Ticket, OldTable)>,
+}
+
+impl Shard {
+    pub(super) fn find<T>(&self, pin: &Pin<'_>, tag: u64, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        let Some(table) = self.table.get(pin) else {
+            return Ok(None);
+        };
+        for slot in table.matches(tag) {
+            if let Some(answer) = found(slot.offset())? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn prefetch(&self, pin: &Pin<'_>, tag: u64) {
+        if let Some(table) = self.table.get(pin) {
+            table.prefetch(tag);
+        }
+    }
+
+    /// The first record that may carry `tag`.
+    pub(super) fn guess(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
+        self.table.get(pin)?.matches(tag).next().map(Slot::offset)
+    }
+
+    pub(super) fn is_parked(&self) -> bool {
+        self.is_parked.load(Ordering::Acquire)
+    }
+
+    pub(super) fn lock(&self) -> ShardGuard<'_> {
+        ShardGuard { cell: &self.table, is_parked: &self.is_parked, state: self.state.lock() }
+    }
+}
+
+/// A copy of what a shard holds.
+#[derive(Debug, Default)]
+pub(crate) struct ShardImage {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) counts: Vec<(u32, u64)>,
+}
+
+impl ShardImage {
+    /// Puts the slots in order of their tags. Not done while the shard is held: it takes longer than all of the rest.
+    pub(crate) fn sort(&mut self) {
+        self.slots.sort_unstable();
+    }
+}
+
+/// A shard whose other writers wait.
+pub(crate) struct ShardGuard<'a> {
+    cell: &'a TableCell,
+    is_parked: &'a AtomicBool,
+    state: MutexGuard<'a, State>,
+}
+
+impl ShardGuard<'_> {
+    fn table(&self) -> Option<&Table> {
+        // SAFETY: this guard holds the shard's lock, and the result borrows the guard.
+        unsafe { self.cell.get_locked() }
+    }
+
+    /// Asks `found` about the offset of every record that may belong to `hash`, until it answers.
+    pub(crate) fn find<T>(&self, hash: KeyHash, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        let Some(table) = self.table() else {
+            return Ok(None);
+        };
+        for slot in table.matches(hash.tag()) {
+            if let Some(answer) = found(slot.offset())? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True when the shard has to be built before it is used.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.state.parked.is_some()
+    }
+
+    /// What the shard will be built from.
+    pub(crate) fn park(&mut self) -> &mut Parked {
+        self.is_parked.store(true, Ordering::Release);
+        self.state.parked.get_or_insert_default()
+    }
+
+    /// Builds the shard; if that fails, it is parked as before.
+    pub(crate) fn unpark(&mut self, pins: &Pins, build: impl FnOnce(&mut Self, &Parked) -> Result<()>) -> Result<()> {
+        let Some(parked) = self.state.parked.take() else {
+            return Ok(());
+        };
+        let result = build(self, &parked);
+        if result.is_ok() {
+            self.is_parked.store(false, Ordering::Release);
+        } else {
+            self.clear(pins);
+            self.state.parked = Some(parked);
+        }
+        result
+    }
+
+    /// A new record.
+    pub(crate) fn insert(&mut self, pins: &Pins, hash: KeyHash, namespace: u32, offset: u64) {
+        self.insert_slot(pins, Slot::new(hash.tag(), offset));
+        self.count_up(namespace);
+    }
+
+    fn insert_slot(&mut self, pins: &Pins, slot: Slot) {
+        if self.table().is_none_or(|table| is_full(self.state.used, table.slots())) {
+            self.grow(pins);
+        }
+        let fresh = self.table().and_then(|table| table.insert(slot));
+        self.state.used += usize::from(fresh == Some(true));
+        self.state.len += 1;
+    }
+
+    /// The record moved from `old` to `new`.
+    pub(crate) fn replace(&mut self, hash: KeyHash, old: u64, new: u64) -> bool {
+        self.table().is_some_and(|table| table.replace(Slot::new(hash.tag(), old), Slot::new(hash.tag(), new)))
+    }
+
+    /// The record at `offset` is gone.
+    pub(crate) fn remove(&mut self, hash: KeyHash, namespace: u32, offset: u64) -> bool {
+        self.remove_slot(Slot::new(hash.tag(), offset), namespace)
+    }
+
+    pub(crate) fn remove_slot(&mut self, slot: Slot, namespace: u32) -> bool {
+        let Some(emptied) = self.table().and_then(|table| table.remove(slot)) else {
+            return false;
+        };
+        self.state.used -= usize::from(emptied);
+        self.state.len -= 1;
+        self.count_down(namespace);
+        true
+    }
+
+    /// Replaces the counts by namespace.
+    pub(crate) fn set_counts(&mut self, counts: Vec<(u32, u64)>) {
+        self.state.counts = counts;
+    }
+
+    /// All slots, in no order.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.table().into_iter().flat_map(Table::live).collect()
+    }
+
+    fn count_up(&mut self, namespace: u32) {
+        match self.state.counts.iter_mut().find(|(number, _)| *number == namespace) {
+            Some((_, count)) => *count += 1,
+            None => self.state.counts.push((namespace, 1)),
+        }
+    }
+
+    fn count_down(&mut self, namespace: u32) {
+        if let Some(place) = self.state.counts.iter().position(|&(number, _)| number == namespace)
+            && let Some((_, count)) = self.state.counts.get_mut(place)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.state.counts.swap_remove(place);
+            }
+        }
+    }
+
+    fn grow(&mut self, pins: &Pins) {
+        self.rebuild(pins, lines_after_growth(self.state.len + 1));
+    }
+
+    fn rebuild(&mut self, pins: &Pins, lines: usize) {
+        let table = Table::new(lines);
+        let mut used = 0;
+        for slot in self.table().into_iter().flat_map(Table::live) {
+            used += usize::from(table.insert(slot).is_some());
+        }
+        self.state.used = used;
+        if let Some(old) = self.cell.swap(Box::new(table)) {
+            self.state.old.push((pins.ticket(), old));
+            self.reclaim(pins);
+        }
+    }
+
+    /// Frees replaced tables that no reader can see any more.
+    pub(crate) fn reclaim(&mut self, pins: &Pins) {
+        if !self.state.old.is_empty() {
+            pins.advance();
+            self.state.old.retain(|(ticket, _)| !pins.passed(ticket));
+        }
+    }
+
+    /// Forgets every record.
+    pub(crate) fn clear(&mut self, pins: &Pins) {
+        self.state.len = 0;
+        self.state.counts.clear();
+        self.state.used = 0;
+        if let Some(old) = self.cell.swap(Box::new(Table::new(1))) {
+            self.state.old.push((pins.ticket(), old));
+        }
+        self.reclaim(pins);
+    }
+
+    pub(crate) fn count(&self, namespace: u32) -> u64 {
+        self.state.counts.iter().find(|&&(number, _)| number == namespace).map_or(0, |&(_, count)| count)
+    }
+
+    /// The namespaces with records in this shard.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = u32> {
+        self.state.counts.iter().map(|&(number, _)| number)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.state.len
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        let old: u64 = self.state.old.iter().map(|(_, table)| table.bytes()).sum();
+        self.table().map_or(0, Table::bytes) + old
+    }
+
+    /// A copy for a snapshot: what changes from now on is late for it.
+    pub(crate) fn dump(&mut self) -> ShardImage {
+        self.state.dumped = true;
+        self.image()
+    }
+
+    pub(crate) fn end_dump(&mut self) {
+        self.state.dumped = false;
+    }
+
+    /// True when a dump that is under way has passed this shard.
+    pub(crate) fn is_dumped(&self) -> bool {
+        self.state.dumped
+    }
+
+    /// A copy, in no order.
+    pub(crate) fn image(&self) -> ShardImage {
+        let mut slots: Vec<Slot> = Vec::with_capacity(self.state.len);
+        slots.extend(self.table().into_iter().flat_map(Table::live));
+        ShardImage { slots, counts: self.state.counts.clone() }
+    }
+
+    /// Takes over a copy; what the shard held before is forgotten.
+    pub(crate) fn load(&mut self, pins: &Pins, image: ShardImage) {
+        self.clear(pins);
+        if image.slots.is_empty() {
+            return;
+        }
+        self.rebuild(pins, lines_for(image.slots.len()));
+        for slot in image.slots {
+            self.insert_slot(pins, slot);
+        }
+        self.state.counts = image.counts;
+    }
+}

@@ -1,0 +1,42 @@
+//! One slot of the index: 22 bits of hash above 42 bits of offset.
+
+use crate::limits::{DATA_START, OFFSET_BITS};
+
+/// Bits of the hash that a slot keeps.
+pub(super) const TAG_BITS: u32 = u64::BITS - OFFSET_BITS;
+
+/// A slot. No record stands in front of [`DATA_START`], so the smallest offsets have other meanings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(u64);
+
+impl Slot {
+    /// Never used: a search ends here.
+    pub(super) const EMPTY: Self = Self(0);
+    /// Used and given up: a search goes on.
+    pub(super) const DEAD: Self = Self(1);
+
+    pub(crate) const fn new(tag: u64, offset: u64) -> Self {
+        Self(tag << OFFSET_BITS | offset)
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn tag(self) -> u64 {
+        self.0 >> OFFSET_BITS
+    }
+
+    pub(crate) const fn offset(self) -> u64 {
+        self.0 & ((1 << OFFSET_BITS) - 1)
+    }
+
+    /// True when it points at a record.
+    pub(crate) const fn is_live(self) -> bool {
+        self.offset() >= DATA_START
+    }
+}

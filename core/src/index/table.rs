@@ -1,0 +1,187 @@
+//! The hash table of one shard: lines of eight slots, one cache line each, searched from the line that the tag points at.
+//!
+//! The line is a function of the tag alone, and rises with it: growing needs no key, and slots in order of their tags fill the
+//! table front to back. Slots are replaced in place, one atomic store each; a table that is full is replaced whole.
+
+use super::slot::{Slot, TAG_BITS};
+use crate::pins::Pin;
+use crate::prefetch::prefetch;
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+use alloc::boxed::Box;
+use core::ptr;
+
+pub(super) const LINE_SLOTS: usize = 8;
+
+/// Eight slots in one cache line.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+struct Line([AtomicU64; LINE_SLOTS]);
+
+/// The slots of one shard.
+#[derive(Debug)]
+pub(super) struct Table {
+    lines: Box<[Line]>,
+}
+
+impl Table {
+    /// A table with room for `lines * 8` slots.
+    pub(super) fn new(lines: usize) -> Self {
+        Self { lines: (0..lines.max(1)).map(|_| Line::default()).collect() }
+    }
+
+    pub(super) const fn slots(&self) -> usize {
+        self.lines.len() * LINE_SLOTS
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        (self.lines.len() * size_of::<Line>()) as u64
+    }
+
+    /// The lines to search for `tag`, from its own on.
+    fn lines_from(&self, tag: u64) -> impl Iterator<Item = &Line> {
+        let (front, back) = self.lines.split_at(self.home(tag).min(self.lines.len()));
+        back.iter().chain(front)
+    }
+
+    /// The slots with `tag`, in the order of the search.
+    pub(super) fn matches(&self, tag: u64) -> impl Iterator<Item = Slot> {
+        let mut last = false;
+        self.lines_from(tag)
+            .take_while(move |line| !core::mem::replace(&mut last, has_empty(line)))
+            .flat_map(|line| line.0.iter().map(|slot| Slot::from_bits(slot.load(Ordering::Acquire))))
+            .filter(move |slot| slot.tag() == tag && slot.is_live())
+    }
+
+    /// Asks the processor for the line in which the search for `tag` begins.
+    pub(super) fn prefetch(&self, tag: u64) {
+        if let Some(line) = self.lines.get(self.home(tag)) {
+            prefetch(&line.0);
+        }
+    }
+
+    fn home(&self, tag: u64) -> usize {
+        ((tag * self.lines.len() as u64) >> TAG_BITS) as usize
+    }
+
+    /// Every slot that points at a record.
+    pub(super) fn live(&self) -> impl Iterator<Item = Slot> {
+        let slots = self.lines.iter().flat_map(|line| line.0.iter());
+        slots.map(|slot| Slot::from_bits(slot.load(Ordering::Acquire))).filter(|slot| slot.is_live())
+    }
+
+    /// Replaces `old` by `new`, which has the same tag. Only the holder of the shard's lock calls this.
+    pub(super) fn replace(&self, old: Slot, new: Slot) -> bool {
+        for line in self.lines_from(old.tag()) {
+            if let Some(slot) = line.0.iter().find(|slot| slot.load(Ordering::Relaxed) == old.bits()) {
+                slot.store(new.bits(), Ordering::Release);
+                return true;
+            }
+            if has_empty(line) {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Puts `new` into a free slot; `Some(true)` when it had never been used before, `None` when the table is full. Only the holder
+    /// of the shard's lock calls this.
+    pub(super) fn insert(&self, new: Slot) -> Option<bool> {
+        for line in self.lines_from(new.tag()) {
+            let free = |slot: &&AtomicU64| !Slot::from_bits(slot.load(Ordering::Relaxed)).is_live();
+            if let Some(slot) = line.0.iter().find(free) {
+                let fresh = slot.load(Ordering::Relaxed) == Slot::EMPTY.bits();
+                slot.store(new.bits(), Ordering::Release);
+                return Some(fresh);
+            }
+        }
+        None
+    }
+
+    /// Takes `old` out; `Some(true)` when its slot counts as never used again. Only the holder of the shard's lock calls this.
+    pub(super) fn remove(&self, old: Slot) -> Option<bool> {
+        for line in self.lines_from(old.tag()) {
+            let ends_here = has_empty(line);
+            if let Some(slot) = line.0.iter().find(|slot| slot.load(Ordering::Relaxed) == old.bits()) {
+                // A line that was full may have pushed others past it: their search must not end at this slot.
+                let emptied = if ends_here { Slot::EMPTY } else { Slot::DEAD };
+                slot.store(emptied.bits(), Ordering::Release);
+                return Some(ends_here);
+            }
+            if ends_here {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+fn has_empty(line: &Line) -> bool {
+    line.0.iter().any(|slot| slot.load(Ordering::Relaxed) == Slot::EMPTY.bits())
+}
+
+/// The place from which readers take the table of a shard.
+#[derive(Debug)]
+pub(super) struct TableCell(AtomicPtr<Table>);
+
+impl Default for TableCell {
+    fn default() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+}
+
+impl TableCell {
+    /// The table, for a reader.
+    pub(super) fn get<'a>(&'a self, _pin: &'a Pin<'_>) -> Option<&'a Table> {
+        // SAFETY: the pointer is null or came from `Box::into_raw` in `swap`. A table that is swapped out is freed only once
+        // every pin from before the swap is gone (`Shard::reclaim`), and the result does not outlive the pin.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The table, for the holder of the shard's lock.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the shard's lock for as long as it uses the result: only then nobody swaps the table.
+    pub(super) unsafe fn get_locked(&self) -> Option<&Table> {
+        // SAFETY: the pointer is null or a live box; by the caller's promise nobody swaps it out meanwhile.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Puts `new` in place and hands out the table that was there. Readers from before may still use it.
+    pub(super) fn swap(&self, new: Box<Table>) -> Option<OldTable> {
+        let old = self.0.swap(Box::into_raw(new), Ordering::AcqRel);
+        (!old.is_null()).then(|| OldTable(old))
+    }
+}
+
+impl Drop for TableCell {
+    fn drop(&mut self) {
+        let table = *self.0.get_mut();
+        if !table.is_null() {
+            // SAFETY: the pointer came from `Box::into_raw`, and `&mut self` means that no reader is left.
+            drop(unsafe { Box::from_raw(table) });
+        }
+    }
+}
+
+/// A table that was swapped out. Dropping it frees the memory.
+#[derive(Debug)]
+pub(super) struct OldTable(*mut Table);
+
+// SAFETY: it owns the table it points at, and a table is `Send`.
+unsafe impl Send for OldTable {}
+
+impl OldTable {
+    pub(super) fn bytes(&self) -> u64 {
+        // SAFETY: the pointer is a live box until `drop`.
+        unsafe { (*self.0).bytes() }
+    }
+}
+
+impl Drop for OldTable {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from `Box::into_raw` in `swap` and is owned by this value alone. The shard drops it only once
+        // every pin from before the swap has gone.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}

@@ -1,0 +1,68 @@
+//! **pipkin** is an embedded key-value store: one append-only log file and an index in memory. The same file opens unchanged in a
+//! native program, in a WebAssembly component and in a browser.
+//!
+//! ```
+//! # fn main() -> pipkin::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("app.pipkin");
+//! let db = pipkin::Db::open(path)?;
+//! db.insert("key", "value")?; // survives the end of the process
+//! db.flush()?; //                survives a power cut
+//! assert_eq!(db.get("key")?.as_deref(), Some(&b"value"[..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! - `std` (default): locks that wait, threads, the CPU's CRC-32C.
+//! - `native` (default): files.
+//! - `ordered` (default): the ordered index, for stores that ask for it (`Builder::ordered`).
+//! - Without both the crate needs only `alloc`; a host brings a [`Storage`] and [`Builder::open_storage`] does the rest.
+//! - `testing`: the crash simulator, the fault injector and the conformance suite for storages; the codec of frames.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+
+mod checkpoint;
+mod compact;
+mod db;
+mod engine;
+mod error;
+#[cfg(feature = "testing")]
+pub mod frame;
+#[cfg(not(feature = "testing"))]
+mod frame;
+mod index;
+pub mod limits;
+mod log;
+mod names;
+#[cfg(feature = "ordered")]
+mod ordered;
+mod pins;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
+#[cfg(not(feature = "planted-bugs"))]
+mod planted;
+mod prefetch;
+mod recover;
+mod salvage;
+mod scan;
+mod shards;
+mod snapshot;
+pub mod storage;
+mod sync;
+
+pub use compact::{CompactProgress, CompactReport};
+#[cfg(feature = "ordered")]
+pub use db::Range;
+pub use db::{
+    BackupReport, Builder, Db, FlushPolicy, Iter, Keys, Namespace, Stats, Transaction, Value, VerifyReport, verify_storage,
+};
+pub use error::{Error, Result};
+pub use recover::{OpenReport, SnapshotState};
+pub use salvage::{SalvageReport, salvage};
+pub use scan::Damage;
+pub use storage::{Durability, Storage, StorageError, StorageErrorKind};

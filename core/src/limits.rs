@@ -1,0 +1,34 @@
+//! Every maximum of the store in one place, with the relations between them checked at compile time.
+
+/// Longest key, in bytes.
+pub const KEY_LEN_MAX: usize = 64 * 1024;
+/// Longest value, in bytes.
+pub const VALUE_LEN_MAX: usize = 1024 * 1024 * 1024;
+/// Longest name of a namespace, in bytes of UTF-8.
+pub const NAMESPACE_NAME_LEN_MAX: usize = 1024;
+/// Smallest segment, in bytes. Tests use it; real stores use [`SEGMENT_SIZE_DEFAULT`].
+pub const SEGMENT_SIZE_MIN: u32 = 4 * 1024;
+/// Largest segment, in bytes.
+pub const SEGMENT_SIZE_MAX: u32 = 256 * 1024 * 1024;
+/// Segment size of a new store, in bytes.
+pub const SEGMENT_SIZE_DEFAULT: u32 = 4 * 1024 * 1024;
+/// Where the first segment begins. A multiple of every page size in use, so that holes and maps line up.
+pub const DATA_START: u64 = 16 * 1024;
+/// Bits of a file offset that an index slot can hold: a store file is at most 4 TiB.
+pub const OFFSET_BITS: u32 = 42;
+/// Longest store file, in bytes.
+pub const FILE_LEN_MAX: u64 = 1 << OFFSET_BITS;
+/// Largest log position, in bytes that were ever written: four exbibytes. A file that names a larger one is damaged. No sum of two
+/// overflows.
+pub(crate) const LOG_POSITION_MAX: u64 = 1 << 62;
+/// Largest place of a segment in log order: what the smallest segments need to get there.
+pub(crate) const ORDER_MAX: u64 = LOG_POSITION_MAX / SEGMENT_SIZE_MIN as u64;
+/// Log bytes behind the newest checkpoint after which a new one is due. It bounds the work of a reopen after a crash.
+pub const REPLAY_DEBT_MAX_DEFAULT: u64 = 32 * 1024 * 1024;
+
+const _: () = assert!(SEGMENT_SIZE_MIN.is_power_of_two() && SEGMENT_SIZE_MAX.is_power_of_two());
+const _: () = assert!(SEGMENT_SIZE_DEFAULT.is_power_of_two());
+const _: () = assert!(SEGMENT_SIZE_MIN <= SEGMENT_SIZE_DEFAULT && SEGMENT_SIZE_DEFAULT <= SEGMENT_SIZE_MAX);
+const _: () = assert!(DATA_START.is_multiple_of(SEGMENT_SIZE_MIN as u64));
+const _: () = assert!((VALUE_LEN_MAX as u64) < u32::MAX as u64);
+const _: () = assert!(LOG_POSITION_MAX.checked_mul(2).is_some());

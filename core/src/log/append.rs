@@ -1,0 +1,320 @@
+//! Appending commits: the space is secured first, so that running out of it happens before the first byte is written.
+
+use super::space::Run;
+use super::{Active, Log, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt};
+use crate::error::{Error, Result};
+use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, pad_spec};
+use crate::planted::{Bug, is};
+use crate::sync::Ordering;
+use alloc::vec::Vec;
+
+/// Values from this size on go to the storage from where they lie; smaller ones are gathered into one write.
+pub(super) const DIRECT: usize = 32 * 1024;
+/// Gathered frames are written out at this size.
+const GATHER: usize = 1024 * 1024;
+
+static ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
+
+/// What an append is for: it decides who may take the last free segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// New data: always leaves one segment for the others.
+    Store,
+    /// Removals, compaction, book-keeping: they make space, so they may use the reserve.
+    MakeSpace,
+}
+
+/// Where a frame was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// The log position at which a checkpoint cuts the log in two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    pub(crate) segment: Segment,
+    /// Where the list of live segments stands.
+    pub(crate) offset: u64,
+    /// Offset behind it.
+    pub(crate) end: u64,
+    /// The extent behind the last one that it names.
+    pub(crate) listed: u32,
+}
+
+impl Log {
+    /// Appends the frames of one commit, one behind the other, and says where they stand.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`] leaves the log as it was. Any other error closes the store to writes.
+    pub(crate) fn append(&self, frames: &[FrameSpec<'_>], purpose: Purpose, placed: &mut Vec<Placed>) -> Result<()> {
+        let mut tail = self.tail.lock();
+        self.append_locked(&mut tail, frames, purpose, placed)
+    }
+
+    pub(crate) fn append_locked(
+        &self,
+        tail: &mut Tail,
+        frames: &[FrameSpec<'_>],
+        purpose: Purpose,
+        placed: &mut Vec<Placed>,
+    ) -> Result<()> {
+        self.writable()?;
+        self.announce(tail)?;
+        let mut runs = self.plan(tail, frames, purpose)?.into_iter();
+        let (active, next_order) = (tail.active, tail.next_order);
+        let result = self.write_planned(tail, frames, &mut runs, placed);
+        tail.scratch.clear();
+        if result.is_err() {
+            // The log ends where it ended before.
+            tail.segments.retain(|&order, _| order < next_order);
+            tail.active = active;
+        }
+        match result {
+            Err(error) if is(Bug::WriteErrorForgotten) => Err(error),
+            // Part of the commit may be in the file: whatever is appended behind it would be taken for its rest.
+            Err(error) => Err(self.poison(error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// The first append of a session: the superblock says from now on that a writer is at work, and how far the salts have come.
+    /// A crash before this leaves the store as clean as it was.
+    pub(crate) fn announce(&self, tail: &mut Tail) -> Result<()> {
+        if tail.announced {
+            return Ok(());
+        }
+        if let Some(active) = &tail.active {
+            self.reserve(active.position, active.segment.limit(self.geometry))?;
+        }
+        self.mend_headers(tail)?;
+        let synced = self.sync_state.synced();
+        self.flip(|superblock| Superblock {
+            clean_end: None,
+            torn_end: false,
+            synced: superblock.synced.max(synced),
+            ..superblock
+        })?;
+        // That sync has covered what recovery found, too: the next segment header says so.
+        self.sync_state.start_at(synced.max(self.end()));
+        if tail.active.is_none() && is(Bug::TornTailKept) {
+            self.continue_torn_segment(tail);
+        }
+        tail.announced = true;
+        Ok(())
+    }
+
+    /// Writes headers whole again of which a crash has left one copy: the same bytes, so a crash of this leaves no less.
+    pub(crate) fn mend_headers(&self, tail: &mut Tail) -> Result<()> {
+        for (offset, header) in core::mem::take(&mut tail.torn_headers) {
+            let bytes = header.encode(self.store_id, offset);
+            self.storage.write_at(offset, &[&bytes]).map_err(|error| self.poison(error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// The planted bug of that name.
+    fn continue_torn_segment(&self, tail: &mut Tail) {
+        if let Some((_, segment)) = tail.segments.last_key_value()
+            && self.reserve(segment.end, segment.limit(self.geometry)).is_ok()
+        {
+            tail.active = Some(Active { segment: *segment, position: segment.end, fresh: false });
+        }
+    }
+
+    /// Writes a new superblock to the other slot and syncs it: the commit point of every change of structure.
+    pub(crate) fn flip(&self, change: impl FnOnce(Superblock) -> Superblock) -> Result<()> {
+        let mut pair = self.superblocks.lock();
+        // A slot that could not be read may have held a higher generation: leave it far behind.
+        let step = if pair.other_damaged { 1024 } else { 1 };
+        let current = Superblock { generation: pair.current.generation + step, ..change(pair.current) };
+        let slot = if is(Bug::SuperblockInPlace) { pair.slot } else { pair.slot.other() };
+        let written = current.write(&*self.storage, slot).and_then(|()| Ok(self.storage.sync()?));
+        if let Err(error) = written {
+            return Err(self.poison(error));
+        }
+        pair.current = current;
+        self.generation.store(current.generation, Ordering::Relaxed);
+        pair.slot = slot;
+        pair.other_damaged = false;
+        Ok(())
+    }
+
+    /// Sees to it that a control frame of `len(tail)` bytes fits into the active segment, with no mark due in front of it. Says where
+    /// it will stand.
+    pub(crate) fn make_room(&self, tail: &mut Tail, len: impl Fn(&Tail) -> u64) -> Result<Active> {
+        self.writable()?;
+        self.announce(tail)?;
+        let result = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
+        result.map_err(|error| self.poison(error))?;
+        tail.mark_due = None;
+        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        if room < len(tail) {
+            let need = SEGMENT_HEADER_LEN as u64 + len(tail);
+            let run = self.take(tail, need.div_ceil(self.geometry.segment_size()) as u32, Purpose::MakeSpace)?;
+            self.begin_segment(tail, run).map_err(|error| self.poison(error))?;
+            self.note_end(tail);
+        }
+        tail.active.ok_or(Error::NoSpace)
+    }
+
+    pub(super) fn note_end(&self, tail: &Tail) {
+        if let Some(active) = tail.active {
+            self.appended.store(active.segment.lsn(self.geometry, active.position), Ordering::Release);
+        }
+    }
+
+    fn write_planned(
+        &self,
+        tail: &mut Tail,
+        frames: &[FrameSpec<'_>],
+        runs: &mut dyn Iterator<Item = Run>,
+        placed: &mut Vec<Placed>,
+    ) -> Result<()> {
+        self.put_mark(tail, frames.first())?;
+        for frame in frames {
+            let len = frame.len() as u64;
+            let active = match tail.active {
+                Some(active) if len <= active.segment.limit(self.geometry) - active.position => active,
+                _ => {
+                    let run = runs.next().ok_or(Error::NoSpace)?;
+                    self.begin_segment(tail, run)?
+                }
+            };
+            self.put(tail, active, frame)?;
+            placed.push(Placed { offset: active.position, len });
+        }
+        self.write_gathered(tail)?;
+        self.note_end(tail);
+        Ok(())
+    }
+
+    /// A mark goes in front of a commit when both fit into the active segment. A new segment says in its header how far the log is
+    /// synced, and needs no mark.
+    pub(super) fn mark_fits(&self, tail: &Tail, first: Option<&FrameSpec<'_>>) -> bool {
+        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        tail.mark_due.is_some() && room >= MARK_LEN + first.map_or(0, |frame| frame.len() as u64)
+    }
+
+    /// Says in the log how far it is known to be synced.
+    fn put_mark(&self, tail: &mut Tail, first: Option<&FrameSpec<'_>>) -> Result<()> {
+        if !self.mark_fits(tail, first) {
+            return Ok(());
+        }
+        let (Some(synced), Some(active)) = (tail.mark_due.take(), tail.active) else {
+            return Ok(());
+        };
+        let claimed = if is(Bug::SyncMarkTooHigh) { synced + self.geometry.segment_size() } else { synced };
+        self.put(tail, active, &FrameSpec::control(Kind::Mark, &claimed.to_le_bytes()))
+    }
+
+    /// Puts one frame behind the last one: into the gathered bytes, or straight to the storage when it is long.
+    fn put(&self, tail: &mut Tail, active: Active, frame: &FrameSpec<'_>) -> Result<()> {
+        let (salt, offset) = (active.segment.salt, active.position);
+        if frame.value.len() >= DIRECT {
+            self.write_gathered(tail)?;
+            let header = frame.header(salt, offset);
+            self.storage.write_at(offset, &[header.as_slice(), frame.key, frame.value])?;
+        } else {
+            frame.encode_into(&mut tail.scratch, salt, offset);
+        }
+        let len = frame.len() as u64;
+        if let Some(active) = &mut tail.active {
+            active.position = offset + len;
+        }
+        if tail.scratch.len() >= GATHER { self.write_gathered(tail) } else { Ok(()) }
+    }
+
+    fn write_gathered(&self, tail: &mut Tail) -> Result<()> {
+        if let Some(active) = tail.active
+            && !tail.scratch.is_empty()
+        {
+            self.storage.write_at(active.position - tail.scratch.len() as u64, &[&tail.scratch])?;
+            tail.scratch.clear();
+        }
+        Ok(())
+    }
+
+    /// Closes the active segment and begins the next one on `run`.
+    fn begin_segment(&self, tail: &mut Tail, run: Run) -> Result<Active> {
+        self.seal(tail)?;
+        let start = self.geometry.start(run.extent);
+        let (store_id, generation) = (self.store_id, self.generation.load(Ordering::Relaxed));
+        let salt = if is(Bug::SaltNotRenewed) {
+            salt(store_id, 0, u64::from(run.extent), 0)
+        } else {
+            salt(store_id, generation, tail.next_order, self.entropy)
+        };
+        let segment = Segment {
+            order: tail.next_order,
+            extent: run.extent,
+            extents: run.extents,
+            end: start + SEGMENT_HEADER_LEN as u64,
+            salt,
+        };
+        let header = SegmentHeader {
+            kind: SegmentKind::Log,
+            order: segment.order,
+            salt,
+            previous_order: tail.previous.0,
+            previous_end: tail.previous.1,
+            synced: self.sync_state.synced(),
+            extents: run.extents,
+            fresh: run.fresh,
+        };
+        self.storage.write_at(start, &[&header.encode(store_id, start)])?;
+        self.ledger.enter(run.extent, run.extents, salt);
+        tail.next_order += u64::from(run.extents);
+        tail.segments.insert(segment.order, segment);
+        let active = Active { segment, position: segment.end, fresh: run.fresh };
+        tail.active = Some(active);
+        tail.mark_due = None;
+        Ok(active)
+    }
+
+    /// Fills the rest of the active segment, so that every byte of it is under a checksum.
+    pub(crate) fn seal(&self, tail: &mut Tail) -> Result<()> {
+        self.write_gathered(tail)?;
+        let Some(active) = tail.active.take() else {
+            return Ok(());
+        };
+        let limit = active.segment.limit(self.geometry);
+        let room = (limit - active.position) as usize;
+        if let Some((key, value)) = pad_spec(room) {
+            self.write_pad(&active, key, value)?;
+        } else if room > 0 && !active.fresh {
+            self.storage.write_at(active.position, &[ZEROS.get(..room.min(FRAME_LEN_MIN)).unwrap_or_default()])?;
+        }
+        if let Some(segment) = tail.segments.get_mut(&active.segment.order) {
+            segment.end = limit;
+        }
+        tail.previous = (active.segment.order, limit);
+        Ok(())
+    }
+
+    /// Closes the active segment, so that compaction may take it once a checkpoint has passed it.
+    pub(crate) fn seal_active(&self) -> Result<()> {
+        let mut tail = self.tail.lock();
+        self.writable()?;
+        self.announce(&mut tail)?;
+        self.seal(&mut tail).map_err(|error| self.poison(error))?;
+        if let Some((_, last)) = tail.segments.last_key_value() {
+            self.appended.fetch_max(last.lsn(self.geometry, last.end), Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn write_pad(&self, active: &Active, key: usize, value: usize) -> Result<()> {
+        let zeros = alloc::vec![0; key + value];
+        let (key, value) = zeros.split_at(key);
+        let frame = FrameSpec { key, ..FrameSpec::control(Kind::Pad, value) };
+        let header = frame.header(active.segment.salt, active.position);
+        let body: &[u8] = if active.fresh { &[] } else { &zeros };
+        Ok(self.storage.write_at(active.position, &[header.as_slice(), body])?)
+    }
+}
+
+/// Bytes of a mark frame.
+pub(crate) const MARK_LEN: u64 = FRAME_LEN_MIN as u64 + 8;

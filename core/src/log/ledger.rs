@@ -1,0 +1,156 @@
+//! What is known of every extent of the file, readable without a lock while the file grows.
+
+use crate::sync::{AtomicU64, Ordering};
+use alloc::boxed::Box;
+use once_cell::race::OnceBox;
+
+/// Entries of the first chunk; each further chunk doubles the total.
+const FIRST_CHUNK: u32 = 64;
+/// Enough for a file of the longest length in segments of the smallest size.
+const CHUNKS: usize = 26;
+
+#[derive(Debug, Default)]
+struct Entry {
+    salt: AtomicU64,
+    /// Bytes of live records whose segment begins at this extent.
+    live: AtomicU64,
+    /// The part of `live` that came or went in shards that the dump of the index had already passed.
+    late: AtomicU64,
+    /// Bytes of tombstones in the segment that begins at this extent.
+    tombstones: AtomicU64,
+    /// The extent at which the segment begins that this extent belongs to.
+    head: AtomicU64,
+}
+
+/// Salt and live bytes by extent.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    chunks: [OnceBox<Box<[Entry]>>; CHUNKS],
+}
+
+impl Ledger {
+    fn place(extent: u32) -> (usize, usize) {
+        let chunk = (u64::from(extent / FIRST_CHUNK) + 1).ilog2();
+        let before = FIRST_CHUNK as u64 * ((1u64 << chunk) - 1);
+        (chunk as usize, (u64::from(extent) - before) as usize)
+    }
+
+    fn entry(&self, extent: u32) -> Option<&Entry> {
+        let (chunk, index) = Self::place(extent);
+        self.chunks.get(chunk)?.get()?.get(index)
+    }
+
+    fn entry_or_create(&self, extent: u32) -> Option<&Entry> {
+        let (chunk, index) = Self::place(extent);
+        self.chunks
+            .get(chunk)?
+            .get_or_init(|| {
+                let len = (FIRST_CHUNK as usize) << chunk;
+                Box::new((0..len).map(|_| Entry::default()).collect())
+            })
+            .get(index)
+    }
+
+    /// Enters a segment: all its extents carry its salt and point at its first one.
+    pub(crate) fn enter(&self, extent: u32, extents: u32, salt: u64) {
+        for index in extent..extent.saturating_add(extents) {
+            if let Some(entry) = self.entry_or_create(index) {
+                entry.head.store(u64::from(extent), Ordering::Relaxed);
+                entry.live.store(0, Ordering::Relaxed);
+                entry.tombstones.store(0, Ordering::Relaxed);
+                entry.salt.store(salt, Ordering::Release);
+            }
+        }
+    }
+
+    /// The salt of the segment that the extent belongs to; zero where there is none, which no frame fits.
+    pub(crate) fn salt(&self, extent: u32) -> u64 {
+        self.entry(extent).map_or(0, |entry| entry.salt.load(Ordering::Acquire))
+    }
+
+    /// The extent at which the segment of `extent` begins.
+    pub(crate) fn head(&self, extent: u32) -> u32 {
+        self.entry(extent).map_or(extent, |entry| entry.head.load(Ordering::Relaxed) as u32)
+    }
+
+    /// Live bytes of the segment of `extent` change by `change`, in a shard that a dump has passed or not.
+    pub(crate) fn change_live(&self, extent: u32, change: i64, late: bool) {
+        if let Some(entry) = self.entry(self.head(extent)) {
+            entry.live.fetch_add(change as u64, Ordering::Relaxed);
+            if late {
+                entry.late.fetch_add(change as u64, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A tombstone of `len` bytes was appended to the segment of `extent`.
+    pub(crate) fn add_tombstone(&self, extent: u32, len: u64) {
+        if let Some(entry) = self.entry(self.head(extent)) {
+            entry.tombstones.fetch_add(len, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of tombstones in the segment that begins at `extent`.
+    pub(crate) fn tombstones(&self, extent: u32) -> u64 {
+        self.entry(extent).map_or(0, |entry| entry.tombstones.load(Ordering::Relaxed))
+    }
+
+    /// A dump of the index begins.
+    pub(crate) fn clear_late(&self) {
+        for entry in self.chunks.iter().filter_map(OnceBox::get).flat_map(|chunk| chunk.iter()) {
+            entry.late.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Live bytes of the segment that begins at `extent` as the dump of the index has them. All shards are locked.
+    pub(crate) fn live_at_dump(&self, extent: u32) -> u64 {
+        self.entry(extent).map_or(0, |entry| {
+            let bytes = entry.live.load(Ordering::Relaxed).wrapping_sub(entry.late.load(Ordering::Relaxed));
+            (bytes as i64).max(0) as u64
+        })
+    }
+
+    /// Bytes of live records of the segment that begins at `extent`.
+    ///
+    /// A record can be replaced by one thread before another has counted it in, so the sum may dip below zero for a moment.
+    pub(crate) fn live(&self, extent: u32) -> u64 {
+        self.entry(extent).map_or(0, |entry| (entry.live.load(Ordering::Relaxed) as i64).max(0) as u64)
+    }
+
+    /// Sets what a snapshot says of the segment that begins at `extent`.
+    pub(crate) fn set(&self, extent: u32, live: u64, tombstones: u64) {
+        if let Some(entry) = self.entry_or_create(extent) {
+            entry.live.store(live, Ordering::Relaxed);
+            entry.tombstones.store(tombstones, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+    use super::*;
+
+    #[test]
+    fn every_extent_has_a_place_of_its_own() {
+        let mut expected = (0, 0);
+        for extent in 0..10_000 {
+            assert_eq!(Ledger::place(extent), expected);
+            expected.1 += 1;
+            if expected.1 == (FIRST_CHUNK as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert!(Ledger::place(u32::MAX / 4).0 < CHUNKS);
+    }
+
+    #[test]
+    fn live_bytes_of_a_run_are_counted_at_its_head() {
+        let ledger = Ledger::default();
+        ledger.enter(62, 4, 9);
+        ledger.change_live(65, 100, false);
+        ledger.change_live(62, 10, true);
+        assert_eq!((ledger.live(62), ledger.live_at_dump(62)), (110, 100));
+        assert_eq!((ledger.salt(64), ledger.salt(66)), (9, 0));
+    }
+}

@@ -1,0 +1,257 @@
+//! The append-only log: one file of superblocks and segments, appended to at one end and read anywhere.
+
+mod append;
+mod ledger;
+mod read;
+mod retire;
+mod room;
+mod roster;
+mod segment;
+mod single;
+mod space;
+mod superblock;
+mod sync;
+mod walk;
+mod window;
+
+pub(crate) use append::{Cut, Placed, Purpose};
+pub(crate) use ledger::Ledger;
+pub(crate) use read::{Frame, ValueBytes};
+pub(crate) use roster::Roster;
+pub(crate) use segment::{SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind};
+pub(crate) use space::Space;
+pub(crate) use superblock::{CheckpointPlace, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot, read_superblocks};
+pub(crate) use walk::{Step, Walk};
+pub(crate) use window::Window;
+
+use crate::error::{Error, Result};
+use crate::limits::DATA_START;
+use crate::storage::Storage;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use once_cell::race::OnceBox;
+
+/// Where segments lie in the file, and the arithmetic of log positions.
+///
+/// A log position ("lsn") counts bytes in log order: the order of a segment times the segment size, plus the offset inside it.
+/// It only ever grows, while an offset in the file comes back when a segment is reused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    shift: u32,
+}
+
+impl Geometry {
+    pub(crate) const fn new(segment_size: u32) -> Self {
+        Self { shift: segment_size.trailing_zeros() }
+    }
+
+    pub(crate) const fn segment_size(self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Offset in the file of the extent `index`.
+    pub(crate) const fn start(self, extent: u32) -> u64 {
+        DATA_START + ((extent as u64) << self.shift)
+    }
+
+    /// The extent that holds the byte at `offset`.
+    pub(crate) const fn extent_of(self, offset: u64) -> u32 {
+        (offset.saturating_sub(DATA_START) >> self.shift) as u32
+    }
+
+    /// How many extents a file of `len` bytes reaches into.
+    pub(crate) const fn extents_in(self, len: u64) -> u32 {
+        (len.saturating_sub(DATA_START).div_ceil(self.segment_size())) as u32
+    }
+}
+
+/// A live segment of the log: a run of neighbouring extents with one place in log order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// Place in log order. A run of `n` extents takes `n` places.
+    pub(crate) order: u64,
+    pub(crate) extent: u32,
+    pub(crate) extents: u32,
+    /// Offset in the file behind its last frame; for the active segment the tail knows better.
+    pub(crate) end: u64,
+    pub(crate) salt: u64,
+}
+
+impl Segment {
+    /// Offset of the first frame.
+    pub(crate) const fn first_frame(&self, geometry: Geometry) -> u64 {
+        geometry.start(self.extent) + SEGMENT_HEADER_LEN as u64
+    }
+
+    /// Offset behind its last extent.
+    pub(crate) const fn limit(&self, geometry: Geometry) -> u64 {
+        geometry.start(self.extent) + self.extents as u64 * geometry.segment_size()
+    }
+
+    /// The log position of `offset`, which lies in this segment.
+    pub(crate) const fn lsn(&self, geometry: Geometry, offset: u64) -> u64 {
+        self.order * geometry.segment_size() + (offset - geometry.start(self.extent))
+    }
+}
+
+/// The end of the log and everything that changes with it; one writer at a time.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Live segments by order; the last one is active when `active` says so.
+    pub(crate) segments: BTreeMap<u64, Segment>,
+    /// The segment that takes appends.
+    pub(crate) active: Option<Active>,
+    /// The order that the next segment gets.
+    pub(crate) next_order: u64,
+    /// What the next segment header says about its predecessor: its order and where its last frame ends.
+    pub(crate) previous: (u64, u64),
+    pub(crate) space: Space,
+    /// A sync reached this log position and no mark says so yet.
+    pub(crate) mark_due: Option<u64>,
+    /// The file says that a writer is at work. Until then nothing may be appended.
+    pub(crate) announced: bool,
+    /// Headers of which a crash has left one copy.
+    pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+    /// Retired segments whose retirement is not durable yet.
+    pub(crate) retired: Vec<retire::Retired>,
+    /// Reused between appends, so that an append allocates nothing.
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// Where the next frame goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Active {
+    pub(crate) segment: Segment,
+    pub(crate) position: u64,
+    /// The space behind `position` has never been written: it reads as zeros.
+    pub(crate) fresh: bool,
+}
+
+/// The log of one open store.
+pub(crate) struct Log {
+    pub(crate) storage: Box<dyn Storage>,
+    pub(crate) geometry: Geometry,
+    pub(crate) store_id: [u8; 16],
+    pub(crate) read_only: bool,
+    pub(crate) verify_on_read: bool,
+    /// Randomness of this session, mixed into the salts.
+    pub(crate) entropy: u64,
+    /// Salt and live bytes of every extent, readable without a lock.
+    pub(crate) ledger: Ledger,
+    pub(crate) tail: Mutex<Tail>,
+    /// Held while one is written and synced: nothing that a writer does waits for it.
+    pub(crate) superblocks: Mutex<SuperblockPair>,
+    /// The newest generation of the superblocks.
+    generation: AtomicU64,
+    pub(crate) sync_state: sync::SyncState,
+    /// Log position behind the last append.
+    pub(crate) appended: AtomicU64,
+    /// Log position of the newest checkpoint.
+    checkpoint: AtomicU64,
+    closed: AtomicBool,
+    /// The last free segment was taken: whoever can should compact.
+    pub(crate) space_low: AtomicBool,
+    /// The first failed write or sync; set once.
+    latch: OnceBox<Arc<Error>>,
+}
+
+impl Log {
+    pub(crate) fn new(storage: Box<dyn Storage>, superblocks: SuperblockPair, options: LogOptions) -> Self {
+        let geometry = Geometry::new(superblocks.current.segment_size);
+        Self {
+            storage,
+            geometry,
+            store_id: superblocks.current.store_id,
+            read_only: options.read_only,
+            verify_on_read: options.verify_on_read,
+            entropy: options.entropy,
+            ledger: Ledger::default(),
+            tail: Mutex::new(Tail {
+                segments: BTreeMap::new(),
+                active: None,
+                next_order: 1,
+                previous: (0, 0),
+                space: Space::default(),
+                mark_due: None,
+                announced: false,
+                torn_headers: Vec::new(),
+                retired: Vec::new(),
+                scratch: Vec::new(),
+            }),
+            superblocks: Mutex::new(superblocks),
+            generation: AtomicU64::new(superblocks.current.generation),
+            sync_state: sync::SyncState::default(),
+            appended: AtomicU64::new(0),
+            checkpoint: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            space_low: AtomicBool::new(false),
+            latch: OnceBox::new(),
+        }
+    }
+
+    /// Refuses writes after the first failed one, and always in a read-only store.
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        match self.latch.get() {
+            Some(first) => Err(Error::Poisoned(first.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the store to later writes: after a failed write or sync nobody knows what the file holds behind the last sync.
+    pub(crate) fn poison(&self, error: Error) -> Error {
+        let _ = self.latch.set(Box::new(Arc::new(error.clone())));
+        error
+    }
+
+    /// A write or a sync has failed.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.latch.get().is_some()
+    }
+
+    /// The store is closed: whoever still holds a handle cannot write any more.
+    pub(crate) fn close_to_writes(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn set_checkpoint(&self, lsn: u64) {
+        self.checkpoint.store(lsn, Ordering::Release);
+    }
+
+    /// Bytes of log that a reopen would have to replay.
+    pub(crate) fn replay_debt(&self) -> u64 {
+        self.end().saturating_sub(self.checkpoint.load(Ordering::Acquire))
+    }
+
+    /// Log position behind the last append.
+    pub(crate) fn end(&self) -> u64 {
+        self.appended.load(Ordering::Acquire)
+    }
+}
+
+/// How a log is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogOptions {
+    pub(crate) read_only: bool,
+    pub(crate) verify_on_read: bool,
+    pub(crate) entropy: u64,
+}
+
+/// A salt that no other session, segment or store is likely to have. The generation of the superblock is in it, which grows and
+/// is durable before a session writes its first segment: even without entropy no salt comes twice in one file.
+pub(crate) fn salt(store_id: [u8; 16], generation: u64, order: u64, entropy: u64) -> u64 {
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    hash.update(&store_id);
+    for field in [generation, order, entropy] {
+        hash.update(&field.to_le_bytes());
+    }
+    hash.digest()
+}

@@ -1,0 +1,136 @@
+//! Securing space: an append takes the segments that it will need before it writes a byte, so running out of space changes nothing.
+
+use super::append::{MARK_LEN, Purpose};
+use super::space::Run;
+use super::{Log, SEGMENT_HEADER_LEN, Tail};
+use crate::error::{Error, Result};
+use crate::frame::FrameSpec;
+use crate::limits::FILE_LEN_MAX;
+use crate::storage::StorageErrorKind;
+use crate::sync::Ordering;
+use alloc::vec::Vec;
+
+impl Log {
+    /// Takes the segments that the frames will need beyond the active one.
+    pub(super) fn plan(&self, tail: &mut Tail, frames: &[FrameSpec<'_>], purpose: Purpose) -> Result<Vec<Run>> {
+        let size = self.geometry.segment_size();
+        if purpose == Purpose::Store && tail.active.is_some() {
+            self.keep_reserve(tail)?;
+        }
+        let mut runs = Vec::new();
+        let mut room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        if self.mark_fits(tail, frames.first()) {
+            room -= MARK_LEN;
+        }
+        for frame in frames {
+            let len = frame.len() as u64;
+            if len > room {
+                let extents = (SEGMENT_HEADER_LEN as u64 + len).div_ceil(size);
+                room = extents * size - SEGMENT_HEADER_LEN as u64;
+                match self.take(tail, extents as u32, purpose) {
+                    Ok(run) => runs.push(run),
+                    Err(error) => {
+                        for run in runs {
+                            tail.space.release(run.extent, run.extents, false);
+                        }
+                        return Err(error);
+                    }
+                }
+            }
+            room -= len;
+        }
+        Ok(runs)
+    }
+
+    /// Takes a run of free extents, growing the file where needed.
+    pub(crate) fn take(&self, tail: &mut Tail, extents: u32, purpose: Purpose) -> Result<Run> {
+        let run = match tail.space.take(extents) {
+            Some(run) => run,
+            None => {
+                for _ in tail.space.free_at_end()..extents {
+                    self.grow(tail)?;
+                }
+                tail.space.take(extents).ok_or(Error::NoSpace)?
+            }
+        };
+        if purpose == Purpose::Store
+            && let Err(error) = self.keep_reserve(tail)
+        {
+            tail.space.release(run.extent, run.extents, false);
+            return Err(error);
+        }
+        if !run.backed {
+            let start = self.geometry.start(run.extent);
+            if let Err(error) = self.reserve(start, start + u64::from(run.extents) * self.geometry.segment_size()) {
+                tail.space.release(run.extent, run.extents, false);
+                return Err(error);
+            }
+        }
+        if tail.space.backed_count() == 0 {
+            self.space_low.store(true, Ordering::Relaxed);
+        }
+        Ok(run)
+    }
+
+    /// One free segment is for removals and compaction, without which a full store could never get out of being full: new data has
+    /// to leave it alone, and, once it is in use, stays out of it.
+    fn keep_reserve(&self, tail: &mut Tail) -> Result<()> {
+        if tail.space.backed_count() == 0 { self.back_one_more(tail) } else { Ok(()) }
+    }
+
+    /// Makes sure that records of `bytes` bytes in all can be appended without running out of space.
+    pub(crate) fn secure(&self, bytes: u64) -> Result<()> {
+        let mut tail = self.tail.lock();
+        self.announce(&mut tail)?;
+        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        // Records do not fill segments to the last byte: half of each is counted on.
+        let usable = self.geometry.segment_size() / 2;
+        while room + u64::from(tail.space.backed_count()) * usable < bytes {
+            self.back_one_more(&mut tail)?;
+        }
+        Ok(())
+    }
+
+    /// Grows the file until `extents` are free; false when there is no space for them.
+    pub(crate) fn secure_free(&self, extents: u32) -> Result<bool> {
+        let mut tail = self.tail.lock();
+        self.announce(&mut tail)?;
+        while tail.space.backed_count() < extents {
+            match self.back_one_more(&mut tail) {
+                Ok(()) => {}
+                Err(Error::NoSpace) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// One more free extent that can be written without running out of space.
+    fn back_one_more(&self, tail: &mut Tail) -> Result<()> {
+        let Some(extent) = tail.space.first_unbacked() else { return self.grow(tail) };
+        let start = self.geometry.start(extent);
+        self.reserve(start, start + self.geometry.segment_size())?;
+        tail.space.set_backed(extent);
+        Ok(())
+    }
+
+    fn grow(&self, tail: &mut Tail) -> Result<()> {
+        let start = self.geometry.start(tail.space.total);
+        // A crash may have left the file cut in the middle of this extent, with leftovers in the part that exists.
+        let fresh = self.storage.len()? <= start;
+        self.reserve(start, start + self.geometry.segment_size())?;
+        tail.space.grown(fresh);
+        Ok(())
+    }
+
+    /// Makes sure that `from..to` of the file can be written. No space is no reason to close the store: nothing was written.
+    pub(super) fn reserve(&self, from: u64, to: u64) -> Result<()> {
+        if to > FILE_LEN_MAX {
+            return Err(Error::NoSpace);
+        }
+        self.storage.reserve(from, to - from).map_err(|error| match error.kind {
+            StorageErrorKind::NoSpace => Error::NoSpace,
+            _ => self.poison(error.into()),
+        })
+    }
+}

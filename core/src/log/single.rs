@@ -1,0 +1,65 @@
+//! Appending a commit of one frame: what happens most often, without what it does not need. The checksum is taken before the lock, so
+//! that writers hold each other up for the time of a copy.
+
+use super::append::{DIRECT, Placed, Purpose};
+use super::{Active, Log, Tail};
+use crate::error::{Error, Result};
+use crate::frame::FrameSpec;
+use crate::planted::{Bug, is};
+use alloc::vec::Vec;
+
+/// Unsynced bytes from which on a small frame goes through the map.
+///
+/// Whoever flushes record by record is better served by writes: a page that was changed through a map makes the sync behind it take
+/// about twice as long. In a burst the map saves a call of the system for each record.
+const BURST: u64 = 16 * 1024;
+
+impl Log {
+    /// Appends a commit of one frame.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::append`].
+    pub(crate) fn append_one(&self, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Placed> {
+        let mut header = frame.unbound_header();
+        let len = frame.len() as u64;
+        let mut tail = self.tail.lock();
+        let Some(active) = self.ready(&tail, frame, purpose)? else {
+            let mut placed = Vec::with_capacity(1);
+            self.append_locked(&mut tail, core::slice::from_ref(frame), purpose, &mut placed)?;
+            return placed.pop().ok_or(Error::NoSpace);
+        };
+        let offset = active.position;
+        header.bind(active.segment.salt, offset);
+        if let Err(error) = self.put_small(offset, &[header.as_slice(), frame.key, frame.value]) {
+            return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
+        }
+        tail.active = Some(Active { position: offset + len, ..active });
+        self.note_end(&tail);
+        Ok(Placed { offset, len })
+    }
+
+    /// The active segment, if the frame can go there and nothing else is due.
+    fn ready(&self, tail: &Tail, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Option<Active>> {
+        self.writable()?;
+        let has_reserve = purpose == Purpose::MakeSpace || tail.space.backed_count() > 0;
+        if !tail.announced || tail.mark_due.is_some() || !has_reserve || frame.value.len() >= DIRECT {
+            return Ok(None);
+        }
+        let fits = |active: &Active| active.segment.limit(self.geometry) - active.position >= frame.len() as u64;
+        Ok(tail.active.filter(fits))
+    }
+
+    /// Writes behind the end of the log, in the active segment. The tail is locked.
+    fn put_small(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        if self.end().saturating_sub(self.sync_state.synced()) >= BURST {
+            // SAFETY: the active segment was reserved when it was taken, or when this session's first append announced itself, and is
+            // given back only once it has been retired. Nothing behind the end of the log has been published, so nobody looks
+            // there, and the lock of the tail keeps other writers away.
+            if unsafe { self.storage.store(offset, parts) } {
+                return Ok(());
+            }
+        }
+        Ok(self.storage.write_at(offset, parts)?)
+    }
+}

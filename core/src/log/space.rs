@@ -1,0 +1,184 @@
+//! Which extents of the file are free.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// A run of neighbouring extents, taken out of the free ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) extent: u32,
+    pub(crate) extents: u32,
+    /// Never written: reads as zeros.
+    pub(crate) fresh: bool,
+    /// The host has set blocks aside for all of it.
+    pub(crate) backed: bool,
+}
+
+/// What is known of a free extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Free {
+    /// Never written since the file grew to hold it.
+    fresh: bool,
+    /// Its blocks are there: writing to it cannot run out of space.
+    backed: bool,
+}
+
+/// The free extents, and how many there are in all.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    free: BTreeMap<u32, Free>,
+    /// Those of `free` that are backed.
+    backed: u32,
+    /// Extents in the file, free or not.
+    pub(crate) total: u32,
+    /// The newest checkpoint names places below this one: the file is never cut so far that one of them lies outside.
+    pub(crate) listed: u32,
+}
+
+impl Space {
+    pub(crate) fn free_count(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Free extents that can be written without running out of space.
+    pub(crate) fn backed_count(&self) -> u32 {
+        self.backed
+    }
+
+    fn put(&mut self, extent: u32, free: Free) {
+        self.remove(extent);
+        self.backed += u32::from(free.backed);
+        self.free.insert(extent, free);
+    }
+
+    fn remove(&mut self, extent: u32) -> bool {
+        let removed = self.free.remove(&extent);
+        self.backed -= u32::from(removed.is_some_and(|free| free.backed));
+        removed.is_some()
+    }
+
+    /// Gives extents back; `backed` says whether their blocks are known to be there.
+    pub(crate) fn release(&mut self, extent: u32, extents: u32, backed: bool) {
+        for index in extent..extent.saturating_add(extents) {
+            self.put(index, Free { fresh: false, backed });
+        }
+        self.total = self.total.max(extent.saturating_add(extents));
+    }
+
+    /// The file grew by one extent, which the host has backed.
+    pub(crate) fn grown(&mut self, fresh: bool) {
+        self.put(self.total, Free { fresh, backed: true });
+        self.total += 1;
+    }
+
+    /// A free extent of which it is not known whether its blocks are there.
+    pub(crate) fn first_unbacked(&self) -> Option<u32> {
+        self.free.iter().find(|(_, free)| !free.backed).map(|(&index, _)| index)
+    }
+
+    /// The host has backed a free extent.
+    pub(crate) fn set_backed(&mut self, extent: u32) {
+        if let Some(&free) = self.free.get(&extent) {
+            self.put(extent, Free { backed: true, ..free });
+        }
+    }
+
+    /// All backed extents but the first few give their blocks back to the host: says which.
+    pub(crate) fn unback_all_but(&mut self, kept: usize) -> Vec<u32> {
+        let backed = self.free.iter().filter(|(_, free)| free.backed).map(|(&index, _)| index);
+        let given: Vec<u32> = backed.skip(kept).collect();
+        for &extent in &given {
+            self.put(extent, Free { fresh: false, backed: false });
+        }
+        given
+    }
+
+    /// The first run of `extents` free neighbours, better a backed one.
+    pub(crate) fn take(&mut self, extents: u32) -> Option<Run> {
+        let run = self.find(extents, true).or_else(|| self.find(extents, false))?;
+        for index in run.extent..run.extent + run.extents {
+            self.remove(index);
+        }
+        Some(run)
+    }
+
+    fn find(&self, extents: u32, only_backed: bool) -> Option<Run> {
+        let mut run: Option<Run> = None;
+        for (&index, &Free { fresh, backed }) in self.free.iter().filter(|(_, free)| free.backed || !only_backed) {
+            let next = match run {
+                Some(run) if run.extent + run.extents == index => {
+                    Run { extents: run.extents + 1, fresh: run.fresh && fresh, backed: run.backed && backed, ..run }
+                }
+                _ => Run { extent: index, extents: 1, fresh, backed },
+            };
+            if next.extents == extents {
+                return Some(next);
+            }
+            run = Some(next);
+        }
+        None
+    }
+
+    /// How many free extents stand at the end of the file.
+    pub(crate) fn free_at_end(&self) -> u32 {
+        let mut end = self.total;
+        while end > 0 && self.free.contains_key(&(end - 1)) {
+            end -= 1;
+        }
+        self.total - end
+    }
+
+    /// True when `extents` free neighbours stand in front of the extent `limit`.
+    pub(crate) fn has_run_below(&self, extents: u32, limit: u32) -> bool {
+        let mut run = 0;
+        let mut next = 0;
+        for &index in self.free.range(..limit).map(|(index, _)| index) {
+            run = if index == next { run + 1 } else { 1 };
+            next = index + 1;
+            if run == extents {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// How many free extents could be cut off the end.
+    pub(crate) fn surplus(&self) -> u32 {
+        self.free_at_end().min(self.total.saturating_sub(self.listed))
+    }
+
+    /// Drops `extents` free extents from the end.
+    pub(crate) fn shrink(&mut self, extents: u32) {
+        for _ in 0..extents {
+            if self.total > 0 && self.remove(self.total - 1) {
+                self.total -= 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_in_the_middle_and_at_the_end() {
+        let mut space = Space { total: 4, ..Space::default() };
+        space.release(1, 1, true);
+        assert_eq!(space.take(2), None);
+        space.grown(true);
+        space.grown(true);
+        assert_eq!(space.take(2), Some(Run { extent: 4, extents: 2, fresh: true, backed: true }));
+        assert_eq!(space.take(1), Some(Run { extent: 1, extents: 1, fresh: false, backed: true }));
+        assert_eq!(space.take(1), None);
+        space.release(4, 2, false);
+        assert_eq!((space.free_count(), space.backed_count(), space.first_unbacked()), (2, 0, Some(4)));
+        space.set_backed(5);
+        assert_eq!(space.take(1), Some(Run { extent: 5, extents: 1, fresh: false, backed: true }));
+        space.release(5, 1, true);
+        assert_eq!((space.unback_all_but(1), space.backed_count()), (Vec::new(), 1));
+        assert_eq!((space.free_at_end(), space.total), (2, 6));
+        space.shrink(2);
+        assert_eq!((space.free_at_end(), space.total), (0, 4));
+    }
+}

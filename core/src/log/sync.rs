@@ -1,0 +1,106 @@
+//! Group commit without a timer: a lone caller syncs at once, callers that arrive during a sync share the next one.
+
+use super::Log;
+use crate::error::{Error, Result};
+use crate::planted::{Bug, is};
+use crate::storage::Durability;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+
+/// How far the log is synced, and who is at it.
+#[derive(Debug, Default)]
+pub(crate) struct SyncState {
+    turn: Mutex<Turn>,
+    /// A sync has ended.
+    ended: Condvar,
+    /// Everything in front of this log position is synced.
+    synced: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// A sync is running.
+    running: bool,
+    /// What the last sync achieved.
+    achieved: Durability,
+}
+
+impl SyncState {
+    pub(crate) fn start_at(&self, lsn: u64) {
+        self.synced.store(lsn, Ordering::Release);
+    }
+
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+}
+
+/// The sync that is running. Whatever becomes of it, those who wait for it are woken, all at once: who is covered goes on while one of
+/// the others runs the next.
+struct Running<'a>(&'a SyncState);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.turn.lock().running = false;
+        self.0.ended.notify_all();
+    }
+}
+
+impl Log {
+    /// Syncs unless everything in front of `lsn` already is. Says what was achieved.
+    pub(crate) fn sync_to(&self, lsn: u64) -> Result<Durability> {
+        let covered = |turn: &Turn| {
+            // Somebody's sync, begun after our bytes were written, has covered them while we waited.
+            let covered = self.sync_state.synced() >= lsn && turn.achieved != Durability::None;
+            (covered || is(Bug::FlushSkipsSync)).then_some(turn.achieved)
+        };
+        self.sync_unless(covered)
+    }
+
+    /// Syncs whatever has been written so far, log or not.
+    pub(crate) fn sync_now(&self) -> Result<Durability> {
+        self.sync_unless(|_| None)
+    }
+
+    /// Syncs in turn, unless `covered` says that there is no need to.
+    fn sync_unless(&self, covered: impl Fn(&Turn) -> Option<Durability>) -> Result<Durability> {
+        let mut turn = self.sync_state.turn.lock();
+        loop {
+            if !is(Bug::AckBeforeSync) {
+                self.writable()?;
+            }
+            if let Some(achieved) = covered(&turn) {
+                return Ok(achieved);
+            }
+            if !turn.running {
+                break;
+            }
+            turn = self.sync_state.ended.wait(&self.sync_state.turn, turn);
+        }
+        turn.running = true;
+        drop(turn);
+        let running = Running(&self.sync_state);
+        let achieved = self.sync_in_turn()?;
+        drop(running);
+        Ok(achieved)
+    }
+
+    fn sync_in_turn(&self) -> Result<Durability> {
+        self.writable()?;
+        let end = self.end();
+        if is(Bug::AckBeforeSync) {
+            self.sync_state.synced.store(end, Ordering::Release);
+        }
+        let achieved = match self.storage.sync() {
+            Ok(durability) => durability,
+            Err(error) if is(Bug::SyncErrorForgotten) => return Err(error.into()),
+            // What the failed sync should have saved may be gone from the cache and not be on the medium: it is never retried.
+            Err(error) => return Err(self.poison(Error::from(error))),
+        };
+        self.sync_state.turn.lock().achieved = achieved;
+        if self.sync_state.synced() < end {
+            self.sync_state.synced.store(end, Ordering::Release);
+            self.tail.lock().mark_due = Some(end);
+        }
+        Ok(achieved)
+    }
+}

@@ -1,0 +1,110 @@
+//! Walking the frames of one segment, each held against its checksum.
+
+use super::Window;
+use crate::error::Result;
+use crate::frame::{CRC_LEN, Checksum, DecodeError, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, bind, check};
+use crate::storage::Storage;
+
+/// Frames up to this size are checked in one piece; longer ones piece by piece, so that a large value needs no large buffer.
+const PIECE: usize = 256 * 1024;
+
+/// Bytes that are asked for at a time where they can be had without a copy: hundreds of small frames for one question.
+const AHEAD: u64 = 64 * 1024;
+
+/// What a step met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A frame that checks.
+    Frame { offset: u64, header: Header },
+    /// The end of the stretch, exactly.
+    End,
+    /// Bytes that are no frame; the walk cannot go on.
+    Bad { offset: u64, error: DecodeError },
+}
+
+/// A walk over the frames in `position..end`, which belong to a segment with `salt`.
+pub(crate) struct Walk<'a> {
+    window: Window<'a>,
+    salt: u64,
+    position: u64,
+    end: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// See [`Window::new`] for what the caller guarantees.
+    pub(crate) fn new(storage: &'a dyn Storage, salt: u64, position: u64, end: u64) -> Self {
+        Self { window: Window::new(storage, end), salt, position, end }
+    }
+
+    /// Where the next frame begins.
+    pub(crate) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next frame.
+    pub(crate) fn step(&mut self) -> Result<Step> {
+        let offset = self.position;
+        let room = self.end.saturating_sub(offset);
+        if room < FRAME_LEN_MIN as u64 {
+            let rest = self.window.bytes(offset, room as usize)?;
+            let error = DecodeError::Invalid("bytes behind the last record of a segment");
+            return Ok(if rest.iter().all(|&byte| byte == 0) { Step::End } else { Step::Bad { offset, error } });
+        }
+        let front = self.window.bytes_ahead(offset, room.min(AHEAD) as usize, room.min(HEADER_LEN_MAX as u64) as usize)?;
+        let header = match Header::decode(front) {
+            Ok(header) if header.frame_len() as u64 <= room => header,
+            Ok(_) => {
+                return Ok(Step::Bad { offset, error: DecodeError::Invalid("a record that reaches past its segment") });
+            }
+            Err(error) => return Ok(Step::Bad { offset, error }),
+        };
+        if let Some(frame) = front.get(..header.frame_len())
+            && check(&header, frame, self.salt, offset).is_ok()
+        {
+            self.position = offset + header.frame_len() as u64;
+            return Ok(Step::Frame { offset, header });
+        }
+        if !crate::planted::is(crate::planted::Bug::ReplayUnchecked)
+            && let Err(error) = self.check(&header, offset)?
+        {
+            return Ok(Step::Bad { offset, error });
+        }
+        self.position = offset + header.frame_len() as u64;
+        Ok(Step::Frame { offset, header })
+    }
+
+    fn check(&mut self, header: &Header, offset: u64) -> Result<Result<(), DecodeError>> {
+        let len = header.frame_len();
+        if len <= PIECE {
+            return Ok(check(header, self.window.bytes(offset, len)?, self.salt, offset));
+        }
+        let mut checksum = Checksum::new();
+        let stored = self.window.bytes(offset, CRC_LEN)?.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let mut done = CRC_LEN;
+        while done < len {
+            let piece = PIECE.min(len - done);
+            checksum.update(self.window.bytes(offset + done as u64, piece)?);
+            done += piece;
+        }
+        let fits = stored == checksum.finish() ^ bind(self.salt, offset);
+        Ok(if fits { Ok(()) } else { Err(DecodeError::Checksum) })
+    }
+
+    /// The key of a frame that a step returned.
+    pub(crate) fn key(&mut self, offset: u64, header: &Header) -> Result<&[u8]> {
+        self.window.bytes(offset + header.header_len as u64, header.key_len)
+    }
+
+    /// The value of a frame that a step returned.
+    pub(crate) fn value(&mut self, offset: u64, header: &Header) -> Result<&[u8]> {
+        self.window.bytes(offset + (header.header_len + header.key_len) as u64, header.value_len)
+    }
+
+    /// The value of a frame that a step returned, as one number.
+    pub(crate) fn value_u64(&mut self, offset: u64, header: &Header) -> Result<Option<u64>> {
+        if header.value_len != 8 {
+            return Ok(None);
+        }
+        Ok(self.value(offset, header)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)))
+    }
+}

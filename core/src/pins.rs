@@ -1,0 +1,258 @@
+//! Pins hold back the reuse of what readers may still see: retired segments and replaced index tables.
+//!
+//! A reader announces itself in a counter, one of two by the phase it saw; whoever wants to reuse something waits until both
+//! counters of every stripe have been seen at zero after the thing became unreachable. Readers never wait. The scheme is that of
+//! sleepable read-copy-update (Paul McKenney, 2006), with the wait turned into a question.
+//!
+//! Nearly every thread has a stripe of its own, so announcing is a plain store. Where the system can put a barrier into all threads at
+//! once (`membarrier` of Linux), the one who asks does that, and readers need none: their loads of one lookup overlap with those of
+//! the next. Elsewhere each reader has a full barrier of its own.
+
+use crate::sync::{AtomicUsize, Mutex, Ordering, compiler_fence, fence};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+/// Threads with a stripe of their own; all others share one more.
+#[cfg(feature = "std")]
+const OWNED: usize = 128;
+#[cfg(not(feature = "std"))]
+const OWNED: usize = 0;
+
+/// Two cache lines, so that neighbouring stripes never fetch each other's.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Stripe {
+    active: [AtomicUsize; 2],
+}
+
+/// The pins of one store.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    phase: AtomicUsize,
+    stripes: Box<[Stripe]>,
+    /// One at a time turns the phase.
+    turn: Mutex<()>,
+    /// Readers leave the barrier to the one who asks.
+    asymmetric: bool,
+}
+
+/// A moment: it has passed once no reader from before it is left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket(usize);
+
+/// A reader. While it lives, nothing that it can reach is reused.
+#[derive(Debug)]
+pub(crate) struct Pin<'a> {
+    counter: Option<&'a AtomicUsize>,
+    /// Only the thread of a stripe writes to it.
+    owned: bool,
+    /// A pin stays with its thread.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Pin<'_> {
+    /// A pin that holds nothing back: a planted bug.
+    pub(crate) const fn none() -> Self {
+        Self { counter: None, owned: false, _not_send: PhantomData }
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        match self.counter {
+            Some(counter) if self.owned => counter.store(counter.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release),
+            Some(counter) => drop(counter.fetch_sub(1, Ordering::Release)),
+            None => {}
+        }
+    }
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self {
+            phase: AtomicUsize::new(0),
+            stripes: (0..=OWNED).map(|_| Stripe::default()).collect::<Vec<_>>().into_boxed_slice(),
+            turn: Mutex::new(()),
+            asymmetric: barrier::register(),
+        }
+    }
+}
+
+impl Pins {
+    /// Announces a reader.
+    #[inline]
+    pub(crate) fn pin(&self) -> Pin<'_> {
+        let phase = self.phase.load(Ordering::Relaxed) & 1;
+        let own = thread::own_stripe();
+        let owned = own.is_some();
+        let counter = self.stripes.get(own.unwrap_or(OWNED)).and_then(|stripe| stripe.active.get(phase));
+        match counter {
+            Some(counter) if owned => counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed),
+            Some(counter) => drop(counter.fetch_add(1, Ordering::Relaxed)),
+            None => {}
+        }
+        // Pairs with the barrier in `advance`: either the one who waits sees this reader, or this reader sees all that was made
+        // unreachable before.
+        if self.asymmetric {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+        Pin { counter, owned, _not_send: PhantomData }
+    }
+
+    /// A ticket for everything that has just been made unreachable.
+    pub(crate) fn ticket(&self) -> Ticket {
+        let _turn = self.turn.lock();
+        Ticket(self.phase.load(Ordering::Relaxed))
+    }
+
+    /// Turns the phase if all readers of the phase before have gone. Two turns pass a ticket.
+    pub(crate) fn advance(&self) {
+        let _turn = self.turn.lock();
+        for _ in 0..2 {
+            if !self.barrier() {
+                return;
+            }
+            let phase = self.phase.load(Ordering::Relaxed);
+            let before = (phase & 1) ^ 1;
+            let gone = |stripe: &Stripe| stripe.active.get(before).is_none_or(|count| count.load(Ordering::Acquire) == 0);
+            if !self.stripes.iter().all(gone) {
+                return;
+            }
+            self.phase.store(phase.wrapping_add(1), Ordering::Relaxed);
+        }
+        self.barrier();
+    }
+
+    /// A full barrier here, and in every reader that has none of its own. False when that could not be had.
+    fn barrier(&self) -> bool {
+        fence(Ordering::SeqCst);
+        !self.asymmetric || barrier::in_all_threads()
+    }
+
+    /// True when no reader from before the ticket is left.
+    pub(crate) fn passed(&self, ticket: &Ticket) -> bool {
+        let passed = self.phase.load(Ordering::Relaxed).wrapping_sub(ticket.0) >= 2;
+        fence(Ordering::Acquire);
+        passed
+    }
+}
+
+/// The barrier that one thread puts into all threads of the process.
+#[cfg(all(target_os = "linux", feature = "native", not(miri)))]
+mod barrier {
+    use rustix::thread::{MembarrierCommand, membarrier};
+
+    pub(super) fn register() -> bool {
+        membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+    }
+
+    pub(super) fn in_all_threads() -> bool {
+        membarrier(MembarrierCommand::PrivateExpedited).is_ok()
+    }
+}
+
+#[cfg(not(all(target_os = "linux", feature = "native", not(miri))))]
+mod barrier {
+    pub(super) const fn register() -> bool {
+        false
+    }
+
+    pub(super) const fn in_all_threads() -> bool {
+        false
+    }
+}
+
+/// The model checker numbers its threads itself.
+#[cfg(shuttle)]
+mod thread {
+    pub(super) fn own_stripe() -> Option<usize> {
+        Some(usize::from(shuttle::current::me())).filter(|&number| number < super::OWNED)
+    }
+}
+
+/// The numbers of the threads.
+#[cfg(all(feature = "std", not(shuttle)))]
+mod thread {
+    use super::OWNED;
+    use crate::sync::Mutex;
+    use alloc::vec::Vec;
+
+    /// Numbers of threads that have ended, and the next new one.
+    static NUMBERS: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
+
+    /// A number that no other living thread has, as long as there are any.
+    struct Number(usize);
+
+    impl Number {
+        fn take() -> Self {
+            let mut numbers = NUMBERS.lock();
+            let number = numbers.0.pop().unwrap_or_else(|| {
+                let next = numbers.1;
+                numbers.1 = (next + 1).min(OWNED);
+                next
+            });
+            Self(number)
+        }
+    }
+
+    impl Drop for Number {
+        fn drop(&mut self) {
+            if self.0 < OWNED {
+                NUMBERS.lock().0.push(self.0);
+            }
+        }
+    }
+
+    std::thread_local! {
+        static MINE: Number = Number::take();
+    }
+
+    /// The stripe that is this thread's alone, if there are enough.
+    #[inline]
+    pub(super) fn own_stripe() -> Option<usize> {
+        MINE.try_with(|mine| mine.0).ok().filter(|&number| number < OWNED)
+    }
+}
+
+#[cfg(not(feature = "std"))]
+mod thread {
+    pub(super) const fn own_stripe() -> Option<usize> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_passes_only_when_every_reader_from_before_it_has_gone() {
+        let pins = Pins::default();
+        let early = pins.pin();
+        let ticket = pins.ticket();
+        for _ in 0..4 {
+            pins.advance();
+            assert!(!pins.passed(&ticket));
+        }
+        let late = pins.pin();
+        drop(early);
+        pins.advance();
+        pins.advance();
+        assert!(pins.passed(&ticket) || pins.phase.load(Ordering::Relaxed) > 0);
+        drop(late);
+        pins.advance();
+        pins.advance();
+        assert!(pins.passed(&ticket));
+    }
+
+    #[test]
+    fn without_readers_a_ticket_passes_at_once() {
+        let pins = Pins::default();
+        let ticket = pins.ticket();
+        pins.advance();
+        assert!(pins.passed(&ticket));
+    }
+}

@@ -1,0 +1,350 @@
+//! Following the log from the newest checkpoint to its end.
+
+use super::evidence::Evidence;
+use crate::error::{Error, Result};
+use crate::frame::{DecodeError, Kind};
+use crate::index::{KeyHash, seed_of};
+use crate::limits::{DATA_START, LOG_POSITION_MAX};
+use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk};
+use crate::planted::{Bug, is};
+use crate::storage::Storage;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// A record of the tail, to be applied once the whole tail is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Op {
+    pub(crate) offset: u64,
+    pub(crate) namespace: u32,
+    pub(crate) hash: KeyHash,
+}
+
+/// The log behind the newest checkpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// The segments that the checkpoint lists, in log order; the last one holds the checkpoint itself.
+    pub(crate) base: Roster,
+    /// Segments of the tail in log order. The first one is the last of `base`, where there is one.
+    pub(crate) tail: Vec<Segment>,
+    /// Records of whole commits behind the checkpoint, in log order.
+    pub(crate) ops: Vec<Op>,
+    /// Orders of segments that were retired behind the checkpoint.
+    pub(crate) retired: BTreeSet<u64>,
+    /// The order behind every segment that was ever begun.
+    pub(crate) next_order: u64,
+    /// Log position of the end.
+    pub(crate) end: u64,
+    /// The log is known to have been synced up to here.
+    pub(crate) proven: u64,
+    /// The last writer closed the store.
+    pub(crate) clean: bool,
+    /// Where the unfinished end begins, and its bytes.
+    pub(crate) torn: Option<(u64, u64)>,
+    /// Bytes of log behind the checkpoint.
+    pub(crate) tail_bytes: u64,
+    /// Headers of which the crash has left one copy, and where: nothing proves that they had been synced.
+    pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+}
+
+/// Every segment header in the file, by the extent at which it stands.
+pub(crate) fn find_headers(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+) -> Result<BTreeMap<u32, SegmentHeader>> {
+    let mut headers = BTreeMap::new();
+    for extent in 0..geometry.extents_in(storage.len()?) {
+        let header = SegmentHeader::read(storage, store_id, geometry.start(extent))?;
+        // One that no store reaches is none: sums with its place would overflow.
+        let fits = |header: &SegmentHeader| header.order.saturating_mul(geometry.segment_size()) <= LOG_POSITION_MAX;
+        headers.extend(header.filter(fits).map(|header| (extent, header)));
+    }
+    Ok(headers)
+}
+
+/// The list of live segments at the checkpoint that the superblock points at.
+pub(crate) fn read_roster(storage: &dyn Storage, geometry: Geometry, superblock: &Superblock) -> Result<Roster> {
+    let Some(place) = superblock.checkpoint else {
+        return Ok(Roster::default());
+    };
+    let what = "the checkpoint that the superblock points at";
+    let len = storage.len()?;
+    if !(DATA_START..len).contains(&place.offset) {
+        return Err(Error::corrupt(place.offset.min(len), what));
+    }
+    let mut walk = Walk::new(storage, place.salt, place.offset, len);
+    let Step::Frame { offset, header } = walk.step()? else {
+        return Err(Error::corrupt(place.offset, what));
+    };
+    if header.kind != Kind::Checkpoint {
+        return Err(Error::corrupt(offset, what));
+    }
+    let roster = Roster::decode(walk.value(offset, &header)?, geometry, geometry.extents_in(len));
+    let holds_it = |roster: &Roster| {
+        roster.segments.last().is_some_and(|last| {
+            (last.order, last.end, last.salt) == (place.order, place.offset, place.salt)
+                && last.extent <= geometry.extent_of(offset)
+        })
+    };
+    roster.filter(holds_it).ok_or(Error::corrupt(offset, what))
+}
+
+/// Where a segment of the tail ends, as far as others say so.
+enum KnownEnd {
+    /// The header of the next segment, or the superblock of a closed store, names the place.
+    At(u64),
+    /// Nobody says: the segment was active when the writer went away.
+    Unknown,
+}
+
+impl Chain {
+    /// Follows the log to its end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when something in front of a sync mark does not check.
+    pub(crate) fn follow(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
+        let superblock = pair.current;
+        let geometry = Geometry::new(superblock.segment_size);
+        let base = read_roster(storage, geometry, &superblock)?;
+        let headers = find_headers(storage, geometry, superblock.store_id)?;
+        let seed = seed_of(&superblock.store_id);
+        let chain = Self::default();
+        let mut follower = Follower { storage, geometry, seed, headers, superblock, pair, chain, pending: Vec::new() };
+        follower.run(base)?;
+        Ok(follower.chain)
+    }
+}
+
+impl Chain {
+    /// All live segments in log order, each with its end.
+    pub(crate) fn live_segments(&self) -> Vec<Segment> {
+        let first = self.tail.first().map_or(u64::MAX, |segment| segment.order);
+        let before = self.base.segments.iter().filter(|segment| segment.order < first && !self.retired.contains(&segment.order));
+        before.chain(&self.tail).copied().collect()
+    }
+}
+
+struct Follower<'a> {
+    storage: &'a dyn Storage,
+    geometry: Geometry,
+    seed: u64,
+    headers: BTreeMap<u32, SegmentHeader>,
+    superblock: Superblock,
+    pair: &'a SuperblockPair,
+    chain: Chain,
+    /// Records of a commit whose end has not come yet.
+    pending: Vec<Op>,
+}
+
+/// Where the log would end if nothing more came.
+#[derive(Clone, Copy)]
+struct CommitEnd {
+    /// Segments of the tail in front of and including the one that holds it.
+    segments: usize,
+    offset: u64,
+}
+
+impl Follower<'_> {
+    fn run(&mut self, base: Roster) -> Result<()> {
+        let begun = |header: &SegmentHeader| header.order.saturating_add(header.extents.into());
+        let logs = self.headers.values().filter(|header| header.kind == SegmentKind::Log);
+        self.chain.next_order = logs.map(begun).max().unwrap_or(1).max(1);
+        let mut position = 0;
+        if let Some(&last) = base.segments.last() {
+            self.chain.next_order = self.chain.next_order.max(last.order + u64::from(last.extents));
+            position = last.end;
+            let limit = last.limit(self.geometry).min(self.storage.len()?.max(position));
+            self.chain.tail.push(Segment { end: limit, ..last });
+        } else if let Some(first) = self.next_after(0) {
+            position = first.first_frame(self.geometry);
+            self.chain.tail.push(first);
+        }
+        self.chain.base = base;
+        self.chain.proven = self.superblock.synced.max(self.superblock.clean_end.unwrap_or(0));
+        self.chain.clean = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
+        if !self.chain.tail.is_empty() {
+            self.walk_tail(position)?;
+        }
+        if self.superblock.clean_end.is_some_and(|end| self.chain.end < end) {
+            // A closed store was synced to its end: what is missing has been damaged.
+            let at = self.chain.tail.last().map_or(DATA_START, |segment| segment.end);
+            return Err(Error::corrupt(at, "the end of the log is missing"));
+        }
+        Ok(())
+    }
+
+    /// The segment that follows the one with `order` in the log: of several that say so the youngest, for the others were given up
+    /// by a recovery.
+    fn next_after(&self, order: u64) -> Option<Segment> {
+        let follows =
+            |header: &SegmentHeader| header.kind == SegmentKind::Log && header.previous_order == order && header.order > order;
+        let candidates = self.headers.iter().filter(|(_, header)| follows(header));
+        let (&extent, header) = candidates.max_by_key(|(_, header)| header.order)?;
+        let inside = extent.checked_add(header.extents)? <= self.geometry.extents_in(self.storage.len().ok()?);
+        let segment = Segment { order: header.order, extent, extents: header.extents, end: 0, salt: header.salt };
+        let end = segment.limit(self.geometry).min(self.storage.len().ok()?);
+        inside.then_some(Segment { end, ..segment })
+    }
+
+    fn header_of(&self, segment: &Segment) -> Option<&SegmentHeader> {
+        self.headers.get(&segment.extent).filter(|header| header.order == segment.order)
+    }
+
+    fn known_end(&self, segment: &Segment, next: Option<&Segment>) -> KnownEnd {
+        if self.chain.clean
+            && let Some(end) = self.superblock.clean_end
+        {
+            let first = segment.lsn(self.geometry, self.geometry.start(segment.extent));
+            let behind = first + u64::from(segment.extents) * self.geometry.segment_size();
+            if (first..=behind).contains(&end) && next.is_none_or(|next| next.order * self.geometry.segment_size() > end) {
+                return KnownEnd::At(self.geometry.start(segment.extent) + (end - first));
+            }
+        }
+        match next.and_then(|next| self.header_of(next)) {
+            Some(header) => KnownEnd::At(header.previous_end),
+            None => KnownEnd::Unknown,
+        }
+    }
+
+    fn walk_tail(&mut self, mut position: u64) -> Result<()> {
+        let mut commit_end = CommitEnd { segments: 1, offset: position };
+        loop {
+            let Some(&segment) = self.chain.tail.last() else {
+                return Ok(());
+            };
+            if let Some(header) = self.header_of(&segment) {
+                self.chain.proven = self.chain.proven.max(header.synced);
+            }
+            let mut next = self.next_after(segment.order);
+            let end = match self.known_end(&segment, next.as_ref()) {
+                KnownEnd::At(end) if end >= position => end,
+                KnownEnd::At(_) => {
+                    return Err(Error::corrupt(position, "the end of a segment lies in front of its records"));
+                }
+                KnownEnd::Unknown => segment.end,
+            };
+            if self.chain.clean && self.superblock.clean_end == Some(segment.lsn(self.geometry, end)) {
+                next = None;
+            }
+            // The file may have lost its end in a crash.
+            let readable = end.min(segment.end);
+            let mut stopped = self.walk_segment(&segment, position, readable, &mut commit_end)?;
+            if stopped.is_none() && readable < end {
+                stopped = Some((readable, DecodeError::Truncated));
+            }
+            if let Some((offset, error)) = stopped {
+                self.judge(&segment, offset, error)?;
+                next = None;
+            }
+            match next {
+                Some(next) => {
+                    position = next.first_frame(self.geometry);
+                    if let Some(last) = self.chain.tail.last_mut() {
+                        last.end = end;
+                    }
+                    self.chain.tail.push(next);
+                    if self.pending.is_empty() {
+                        commit_end = CommitEnd { segments: self.chain.tail.len(), offset: position };
+                    }
+                }
+                None => return self.finish(commit_end),
+            }
+        }
+    }
+
+    /// Collects what the frames in `position..end` do. Says where and why it could not go on.
+    fn walk_segment(
+        &mut self,
+        segment: &Segment,
+        position: u64,
+        end: u64,
+        commit_end: &mut CommitEnd,
+    ) -> Result<Option<(u64, DecodeError)>> {
+        let mut walk = Walk::new(self.storage, segment.salt, position, end);
+        loop {
+            match walk.step()? {
+                Step::End => return Ok(None),
+                Step::Bad { offset, error } => return Ok(Some((offset, error))),
+                Step::Frame { offset, header } => {
+                    self.chain.tail_bytes += header.frame_len() as u64;
+                    match header.kind {
+                        Kind::Mark => {
+                            let mark = walk.value_u64(offset, &header)?.unwrap_or(0);
+                            self.chain.proven = self.chain.proven.max(mark);
+                        }
+                        Kind::Retire => {
+                            self.chain.retired.extend(walk.value_u64(offset, &header)?);
+                        }
+                        Kind::Checkpoint | Kind::Pad => {}
+                        Kind::Put | Kind::Tombstone => {
+                            let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, &header)?);
+                            self.pending.push(Op { offset, namespace: header.namespace, hash });
+                        }
+                    }
+                    let whole = !header.continues || is(Bug::BatchEndIgnored);
+                    if !header.kind.is_control() && whole {
+                        self.chain.ops.append(&mut self.pending);
+                    }
+                    if self.pending.is_empty() {
+                        *commit_end = CommitEnd { segments: self.chain.tail.len(), offset: walk.position() };
+                    }
+                }
+            }
+        }
+    }
+
+    /// A frame does not check: is that the torn tail of a crash, or has something been damaged that was safe?
+    fn judge(&mut self, segment: &Segment, offset: u64, error: DecodeError) -> Result<()> {
+        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        let lsn = segment.lsn(self.geometry, offset);
+        if self.chain.proven <= lsn {
+            self.chain.proven = self.chain.proven.max(evidence.behind(segment, offset)?);
+        }
+        if self.chain.proven > lsn && !is(Bug::SyncMarkNever) {
+            return Err(Error::corrupt(offset, error.what()));
+        }
+        Ok(())
+    }
+
+    /// The log ends here. What an unfinished commit left behind is dropped with the rest of the tail.
+    fn finish(&mut self, commit_end: CommitEnd) -> Result<()> {
+        let given_up = self.chain.tail.split_off(commit_end.segments.min(self.chain.tail.len()));
+        let Some(last) = self.chain.tail.last_mut() else {
+            return Ok(());
+        };
+        let limit = last.end;
+        last.end = commit_end.offset;
+        let last = *last;
+        self.chain.end = last.lsn(self.geometry, last.end);
+        if self.chain.clean && self.superblock.clean_end == Some(self.chain.end) {
+            return Ok(());
+        }
+        self.chain.clean = false;
+        // A segment in the middle may have lost its header: what comes behind it would prove that.
+        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        self.chain.proven = self.chain.proven.max(evidence.behind(&last, limit)?);
+        if self.chain.end < self.chain.proven && !is(Bug::SyncMarkNever) && !is(Bug::BatchEndIgnored) {
+            return Err(Error::corrupt(last.end, "the log goes on behind this point, but its next part is missing"));
+        }
+        let mut torn = Evidence::used_bytes(self.storage, last.end, limit)?;
+        for segment in &given_up {
+            torn += Evidence::used_bytes(self.storage, self.geometry.start(segment.extent), segment.end)?;
+        }
+        self.chain.torn = (torn > 0).then_some((last.end, torn));
+        self.find_torn_headers()
+    }
+
+    fn find_torn_headers(&mut self) -> Result<()> {
+        for segment in &self.chain.tail {
+            let start = self.geometry.start(segment.extent);
+            if let Some(&header) = self.header_of(segment)
+                && segment.lsn(self.geometry, start) >= self.chain.proven
+                && !SegmentHeader::is_whole(self.storage, self.superblock.store_id, start)?
+            {
+                self.chain.torn_headers.push((start, header));
+            }
+        }
+        Ok(())
+    }
+}

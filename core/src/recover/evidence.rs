@@ -1,0 +1,82 @@
+//! Looking behind a frame that does not check: does anything there prove that the frame had been safe?
+//!
+//! Sync marks are short and of fixed shape, so they are found without knowing where frames begin, and each is bound to its place
+//! and to the salt of its segment: no value that a user stored passes for one.
+
+use crate::error::Result;
+use crate::frame::{FRAME_LEN_MIN, Header, Kind, check};
+use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, Window};
+use crate::storage::Storage;
+use alloc::collections::BTreeMap;
+
+const MARK_LEN: usize = FRAME_LEN_MIN + 8;
+/// Head, key length and value length of a mark, as they stand behind its checksum.
+const MARK_SHAPE: [u8; 3] = [3, 0, 8];
+const PIECE: u64 = 64 * 1024;
+
+/// Where to look.
+pub(super) struct Evidence<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) geometry: Geometry,
+    pub(super) headers: &'a BTreeMap<u32, SegmentHeader>,
+}
+
+impl Evidence<'_> {
+    /// The highest log position that anything behind `offset` of `segment` says was synced: marks in the rest of the segment, and
+    /// headers and marks of all segments further along the log, whether or not the way to them is whole.
+    pub(super) fn behind(&self, segment: &Segment, offset: u64) -> Result<u64> {
+        let mut proven = self.marks(segment.salt, offset, segment.limit(self.geometry))?;
+        let behind = |header: &SegmentHeader| header.kind == SegmentKind::Log && header.order > segment.order;
+        for (&extent, header) in self.headers.iter().filter(|(_, header)| behind(header)) {
+            let start = self.geometry.start(extent);
+            let limit = start.saturating_add(u64::from(header.extents).saturating_mul(self.geometry.segment_size()));
+            proven = proven.max(header.synced).max(self.marks(header.salt, start, limit)?);
+        }
+        Ok(proven)
+    }
+
+    /// The highest mark in `from..to`, wherever its frame begins.
+    fn marks(&self, salt: u64, from: u64, to: u64) -> Result<u64> {
+        let to = to.min(self.storage.len()?);
+        let mut window = Window::new(self.storage, to);
+        let mut highest = 0;
+        let mut piece = from;
+        while piece < to {
+            let len = (PIECE + MARK_LEN as u64).min(to - piece) as usize;
+            let bytes = window.bytes(piece, len)?;
+            for (index, shape) in bytes.windows(MARK_SHAPE.len()).enumerate() {
+                let Some(start) = (shape == MARK_SHAPE).then(|| index.checked_sub(4)).flatten() else {
+                    continue;
+                };
+                let frame = bytes.get(start..).unwrap_or_default();
+                let Ok(header) = Header::decode(frame) else {
+                    continue;
+                };
+                if header.kind == Kind::Mark
+                    && check(&header, frame, salt, piece + start as u64).is_ok()
+                    && let Some(value) = header.value(frame).and_then(<[u8]>::first_chunk)
+                {
+                    highest = highest.max(u64::from_le_bytes(*value));
+                }
+            }
+            piece += PIECE;
+        }
+        Ok(highest)
+    }
+
+    /// Bytes from `from` to the last one in front of `to` that is not zero.
+    pub(super) fn used_bytes(storage: &dyn Storage, from: u64, to: u64) -> Result<u64> {
+        let to = to.min(storage.len()?);
+        let mut window = Window::new(storage, to);
+        let mut used = 0;
+        let mut piece = from;
+        while piece < to {
+            let len = PIECE.min(to - piece) as usize;
+            if let Some(last) = window.bytes(piece, len)?.iter().rposition(|&byte| byte != 0) {
+                used = piece - from + last as u64 + 1;
+            }
+            piece += len as u64;
+        }
+        Ok(used)
+    }
+}

@@ -1,0 +1,50 @@
+//! From a file to a store: find the end of the log, tell a torn tail from damage, rebuild the index.
+//!
+//! The decisions are the table in `core/FORMAT.md`; [`chain`] takes them. Recovery writes nothing: what it found out is said in the
+//! header of the next segment, by the first append.
+
+mod chain;
+mod evidence;
+mod replay;
+
+pub(crate) use chain::{Chain, find_headers, read_roster};
+pub(crate) use replay::rebuild;
+
+/// What opening found, for those who want to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenReport {
+    /// The file was new.
+    pub created: bool,
+    /// The last writer had closed the store.
+    pub clean: bool,
+    /// Bytes behind the last whole commit that a crash left unfinished, and that were dropped. In a segment that had been used
+    /// before, older leftovers count too.
+    pub torn_bytes: u64,
+    /// Where in the file they begin.
+    pub torn_at: Option<u64>,
+    /// What became of the index snapshot.
+    pub snapshot: SnapshotState,
+    /// Records replayed from the log.
+    pub replayed_records: u64,
+    /// Bytes of log read to replay them.
+    pub replayed_bytes: u64,
+    /// One of the two superblocks could not be read; the other one served.
+    pub damaged_superblock: bool,
+}
+
+/// What became of the index snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SnapshotState {
+    /// There was none.
+    #[default]
+    None,
+    /// It was loaded.
+    Loaded,
+    /// It was damaged: the index was rebuilt from the log, and nothing is lost.
+    Damaged,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Building the index: from the snapshot, or from the segments in front of the checkpoint, and then from the tail. With a snapshot
+//! nothing is built yet: each shard is parked, and built by the first who needs it.
+
+use super::chain::Chain;
+use super::{OpenReport, SnapshotState};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::frame::{Kind, NAMESPACE_OF_NAMES};
+use crate::index::SHARDS;
+use crate::log::{Segment, Step, Walk, Window};
+use crate::names::Names;
+use crate::planted::{Bug, is};
+use crate::shards::Origin;
+use crate::snapshot;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Fills the index of `engine` with what the log says; returns the namespaces.
+pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -> Result<Names> {
+    let mut replay = Replay { engine, names: Names::default(), records: 0 };
+    replay.names.next = replay.names.next.max(chain.base.next_namespace);
+    let retired = |segment: &&Segment| !chain.retired.contains(&segment.order);
+    let live: Vec<Segment> = chain.base.segments.iter().filter(retired).copied().collect();
+    for segment in live.iter().chain(&chain.tail) {
+        engine.log.ledger.enter(segment.extent, segment.extents, segment.salt);
+    }
+
+    report.snapshot = replay.park_snapshot(chain)?;
+    let parked = report.snapshot == SnapshotState::Loaded;
+    if !parked {
+        for segment in in_log_order(&live) {
+            replay.segment(&segment)?;
+            report.replayed_bytes += segment.end - segment.first_frame(engine.log.geometry);
+        }
+    }
+    let late = is(Bug::SnapshotCutTooLate) && parked;
+    let ops = chain.ops.get(usize::from(late)..).unwrap_or_default();
+    let mut window = Window::new(&*engine.log.storage, engine.log.storage.len()?);
+    for op in ops {
+        if op.namespace == NAMESPACE_OF_NAMES {
+            replay.name_at(op.offset, &mut window)?;
+        }
+        let mut shard = engine.index.lock_shard(op.hash.shard());
+        if parked {
+            shard.park().later.push(op.offset);
+        } else {
+            engine.apply_at(&mut shard, op.offset, &mut window)?;
+        }
+    }
+    replay.records += ops.len() as u64;
+    if parked {
+        replay.remember_origin(chain);
+    } else {
+        let dead = |number: u32| number != NAMESPACE_OF_NAMES && !replay.names.has_number(number);
+        for shard in 0..SHARDS {
+            engine.bury(&mut engine.lock_shard(shard)?, dead)?;
+        }
+    }
+    report.replayed_bytes += chain.tail_bytes;
+    report.replayed_records = replay.records;
+    Ok(replay.names)
+}
+
+fn in_log_order(segments: &[Segment]) -> Vec<Segment> {
+    let mut segments = segments.to_vec();
+    if is(Bug::ReplayByPlace) {
+        segments.sort_unstable_by_key(|segment| core::cmp::Reverse(segment.extent));
+    }
+    segments
+}
+
+struct Replay<'a> {
+    engine: &'a Engine,
+    names: Names,
+    records: u64,
+}
+
+impl Replay<'_> {
+    /// Parks the shards of the snapshot, if there is one that checks.
+    fn park_snapshot(&mut self, chain: &Chain) -> Result<SnapshotState> {
+        let Engine { log, index, .. } = self.engine;
+        let Some(place) = log.superblocks.lock().current.checkpoint.filter(|place| place.snapshot_offset != 0) else {
+            return Ok(SnapshotState::None);
+        };
+        let loaded = match snapshot::load(&*log.storage, place.snapshot_offset, place.snapshot_len, place.snapshot_salt) {
+            Ok(loaded) => loaded,
+            Err(Error::Corrupt { .. }) => return Ok(SnapshotState::Damaged),
+            Err(error) => return Err(error),
+        };
+        for (shard, part) in loaded.shards {
+            index.lock_shard(shard).park().part = Some(part);
+        }
+        for (name, number) in &loaded.names {
+            self.names.set(name, *number);
+        }
+        self.names.next = self.names.next.max(loaded.next_namespace);
+        for part in loaded.uses {
+            if let Some(segment) = chain.base.segments.iter().find(|segment| segment.order == part.order)
+                && !chain.retired.contains(&part.order)
+            {
+                log.ledger.set(segment.extent, part.live, part.tombstones);
+            }
+        }
+        Ok(SnapshotState::Loaded)
+    }
+
+    /// Notes what building a parked shard needs to know of the moment of opening.
+    fn remember_origin(&self, chain: &Chain) {
+        let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(&segment.order));
+        let place = self.engine.log.superblocks.lock().current.checkpoint;
+        let origin = Origin {
+            snapshot_salt: place.map_or(0, |place| place.snapshot_salt),
+            retired: retired.flat_map(|segment| segment.extent..segment.extent + segment.extents).collect::<BTreeSet<u32>>(),
+            namespaces: self.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).collect(),
+        };
+        // Opening is the only one to set it, and does so once.
+        let _ = self.engine.origin.set(Box::new(origin));
+    }
+
+    /// Applies every record of a segment that lies in front of the checkpoint: all its commits are whole.
+    fn segment(&mut self, segment: &Segment) -> Result<()> {
+        let log = &self.engine.log;
+        let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
+        loop {
+            match walk.step()? {
+                Step::End => return Ok(()),
+                Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
+                Step::Frame { offset, header } => {
+                    if !matches!(header.kind, Kind::Put | Kind::Tombstone) {
+                        continue;
+                    }
+                    self.records += 1;
+                    if header.namespace == NAMESPACE_OF_NAMES {
+                        let name = walk.key(offset, &header)?.to_vec();
+                        self.apply_name(header.kind, offset, &name, walk.value(offset, &header)?)?;
+                    }
+                    let key = self.engine.full_key(header.namespace, walk.key(offset, &header)?);
+                    let mut shard = self.engine.index.lock_shard(key.hash.shard());
+                    self.engine.apply(&mut shard, key, &header, offset)?;
+                }
+            }
+        }
+    }
+
+    /// Applies the namespace record at `offset`, which has been checked.
+    fn name_at(&mut self, offset: u64, window: &mut Window<'_>) -> Result<()> {
+        let header = window.header(offset)?;
+        let bytes = window.bytes(offset, header.frame_len())?;
+        let (name, value) = (header.key(bytes).unwrap_or_default(), header.value(bytes).unwrap_or_default());
+        self.apply_name(header.kind, offset, name, value)
+    }
+
+    fn apply_name(&mut self, kind: Kind, offset: u64, name: &[u8], value: &[u8]) -> Result<()> {
+        let malformed = || Error::corrupt(offset, "a namespace record");
+        let name = core::str::from_utf8(name).map(String::from).map_err(|_| malformed())?;
+        let number = u32::from_le_bytes(*value.first_chunk().ok_or_else(malformed)?);
+        self.names.next = self.names.next.max(number.saturating_add(1));
+        match kind {
+            Kind::Put => drop(self.names.set(&name, number)),
+            _ if name.is_empty() => return Err(malformed()),
+            _ => self.names.drop_name(&name),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! The rows of the recovery table in `core/FORMAT.md`, one test each where a single file shows it. The crash suites go through the
+//! combinations.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
+
+use crate::storage::MemoryStorage;
+use crate::{Db, Error, SnapshotState};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Offset of the first frame of the first segment.
+const FIRST: usize = 16_384 + 128;
+
+fn open(bytes: &[u8]) -> Result<(Db, MemoryStorage), Error> {
+    let storage = MemoryStorage::from_vec(bytes.to_vec());
+    let db = Db::builder().segment_size(4096).entropy([7; 16]).open_storage(Box::new(storage.clone()))?;
+    Ok((db, storage))
+}
+
+/// A store with `a` = `1` flushed, then `b` = `2`, then a commit of `c` and `d`; not closed.
+fn killed() -> Vec<u8> {
+    let (db, storage) = open(&[]).unwrap();
+    db.insert("a", "1").unwrap();
+    db.flush().unwrap();
+    db.insert("b", "2").unwrap();
+    db.insert_many([("c", "3"), ("d", "4")]).unwrap();
+    let bytes = storage.to_vec();
+    drop(db);
+    bytes
+}
+
+fn closed() -> Vec<u8> {
+    let (db, storage) = open(&killed()).unwrap();
+    db.insert("e", "5").unwrap();
+    db.close().unwrap();
+    storage.to_vec()
+}
+
+/// Where a key and its value stand next to each other.
+fn find(bytes: &[u8], what: &[u8]) -> usize {
+    bytes.windows(what.len()).position(|window| window == what).unwrap()
+}
+
+fn keys(db: &Db) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = db.keys().map(Result::unwrap).collect();
+    keys.sort();
+    keys
+}
+
+fn corrupt_at(bytes: &[u8]) -> u64 {
+    match open(bytes).err() {
+        Some(Error::Corrupt { offset, .. }) => offset,
+        other => panic!("expected damage, got {other:?}"),
+    }
+}
+
+#[test]
+fn r1_a_creation_that_was_cut_short_is_a_new_store() {
+    let (_db, storage) = open(&[]).unwrap();
+    let whole = storage.to_vec();
+    for len in [0, 3, 100, 511, 512] {
+        let mut bytes = vec![0; 16_384];
+        bytes[..len].copy_from_slice(&whole[..len]);
+        let (db, _) = open(&bytes).unwrap();
+        assert_eq!(db.open_report().created, len < 512, "{len} bytes");
+        db.insert("k", "v").unwrap();
+    }
+}
+
+#[test]
+fn r2_a_foreign_file_is_refused_and_stays_as_it_is() {
+    for bytes in [b"hello".to_vec(), vec![1; 20_000], vec![0; 16_385]] {
+        let storage = MemoryStorage::from_vec(bytes.clone());
+        let error = Db::builder().open_storage(Box::new(storage.clone())).unwrap_err();
+        assert!(matches!(error, Error::NotAStore { .. }), "{error}");
+        assert_eq!(storage.to_vec(), bytes);
+    }
+}
+
+#[test]
+fn r3_and_r4_one_superblock_serves_and_none_is_an_error() {
+    let mut bytes = closed();
+    bytes[40] ^= 1;
+    let (db, storage) = open(&bytes).unwrap();
+    assert!(db.open_report().damaged_superblock);
+    assert_eq!(db.len().unwrap(), 5);
+    db.insert("f", "6").unwrap();
+    db.close().unwrap();
+    assert!(!open(&storage.to_vec()).unwrap().0.open_report().damaged_superblock);
+    bytes[4096 + 40] ^= 1;
+    assert_eq!(corrupt_at(&bytes), 0);
+}
+
+#[test]
+fn r5_a_newer_version_is_refused() {
+    let mut bytes = closed();
+    for slot in [0, 4096] {
+        bytes[slot + 8] = 2;
+        let crc = crate::frame::crc32c(&bytes[slot..slot + 508]) ^ crate::frame::bind(0, slot as u64);
+        bytes[slot + 508..slot + 512].copy_from_slice(&crc.to_le_bytes());
+    }
+    assert!(matches!(open(&bytes), Err(Error::NewerVersion { found: 2, supported: 1 })));
+}
+
+#[test]
+fn r6_and_r7_a_damaged_list_is_an_error_and_a_damaged_snapshot_is_not() {
+    let (db, storage) = open(&killed()).unwrap();
+    db.checkpoint().unwrap();
+    db.insert("e", "5").unwrap();
+    db.close().unwrap();
+    let bytes = storage.to_vec();
+    assert_eq!(open(&bytes).unwrap().0.open_report().snapshot, SnapshotState::Loaded);
+    let place = |at: usize| u64::from_le_bytes(bytes[4096 + at..4096 + at + 8].try_into().unwrap()) as usize;
+    let (list, snapshot) = (place(64), place(72));
+    let mut damaged = bytes.clone();
+    damaged[snapshot + 128 + 20] ^= 4;
+    let (db, _) = open(&damaged).unwrap();
+    assert_eq!(db.open_report().snapshot, SnapshotState::Damaged);
+    assert_eq!(db.len().unwrap(), 5);
+    let mut damaged = bytes.clone();
+    damaged[list + 12] ^= 4;
+    assert_eq!(corrupt_at(&damaged), list as u64);
+}
+
+#[test]
+fn r10_a_torn_tail_is_dropped_and_reported() {
+    let mut bytes = killed();
+    let at = find(&bytes, b"b2");
+    bytes[at + 1] ^= 1;
+    let (db, storage) = open(&bytes).unwrap();
+    assert_eq!(keys(&db), [b"a"]);
+    assert!(db.open_report().torn_bytes > 0);
+    assert_eq!(db.open_report().torn_at, Some(at as u64 - 7));
+    db.insert("new", "x").unwrap();
+    drop(db);
+    let (db, _) = open(&storage.to_vec()).unwrap();
+    assert!(db.open_report().clean);
+    assert_eq!(keys(&db), [&b"a"[..], b"new"]);
+}
+
+#[test]
+fn r11_damage_in_front_of_a_sync_mark_is_an_error() {
+    let mut bytes = killed();
+    bytes[FIRST + 8] ^= 1;
+    assert_eq!(corrupt_at(&bytes), FIRST as u64);
+}
+
+#[test]
+fn r12_a_commit_without_its_end_does_not_count() {
+    let mut bytes = killed();
+    let at = find(&bytes, b"d4");
+    bytes[at] ^= 1;
+    assert_eq!(keys(&open(&bytes).unwrap().0), [b"a", b"b"]);
+}
+
+#[test]
+fn r13_and_r14_a_closed_store_goes_on_where_it_stood_and_a_killed_one_in_a_fresh_segment() {
+    let (db, _) = open(&closed()).unwrap();
+    assert!(db.open_report().clean);
+    let before = db.stats().unwrap().segments;
+    db.insert("f", "6").unwrap();
+    assert_eq!(db.stats().unwrap().segments, before);
+    let (db, _) = open(&killed()).unwrap();
+    assert!(!db.open_report().clean);
+    let before = db.stats().unwrap().segments;
+    db.insert("f", "6").unwrap();
+    assert_eq!(db.stats().unwrap().segments, before + 1);
+}
+
+#[test]
+fn r15_what_a_retired_segment_held_does_not_come_back() {
+    let (db, storage) = open(&[]).unwrap();
+    for round in 0..30u8 {
+        for key in 0..20u8 {
+            db.insert([key], [round; 100]).unwrap();
+        }
+    }
+    for key in 0..10u8 {
+        db.remove([key]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    while db.compact_step().unwrap().is_some() {}
+    assert_eq!(db.len().unwrap(), 10);
+    let (copy, _) = open(&storage.to_vec()).unwrap();
+    assert_eq!(keys(&copy), (10..20u8).map(|key| vec![key]).collect::<Vec<_>>());
+}
+
+#[test]
+fn r16_a_closed_store_that_was_cut_is_an_error() {
+    let bytes = closed();
+    assert!(matches!(open(&bytes[..bytes.len() - 1]), Err(Error::Corrupt { .. })));
+    assert!(matches!(open(&bytes[..FIRST]), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn r17_a_header_torn_by_a_crash_serves_and_is_made_whole() {
+    let (db, storage) = open(&[]).unwrap();
+    db.insert("a", "1").unwrap();
+    let mut bytes = storage.to_vec();
+    drop(db);
+    bytes[FIRST - 64..FIRST].fill(0);
+    let (db, storage) = open(&bytes).unwrap();
+    assert_eq!(db.get("a").unwrap().unwrap(), b"1");
+    assert!(db.verify().unwrap().is_ok());
+    db.insert("b", "2").unwrap();
+    assert_eq!(storage.to_vec()[FIRST - 128..FIRST], {
+        let (whole, other) = open(&[]).unwrap();
+        whole.insert("a", "1").unwrap();
+        other.to_vec()[FIRST - 128..FIRST].to_vec()
+    });
+    db.flush().unwrap();
+    // Synced, it is no crash that took it.
+    let mut bytes = storage.to_vec();
+    drop(db);
+    bytes[FIRST - 64..FIRST].fill(0);
+    let (db, _) = open(&bytes).unwrap();
+    assert!(!db.verify().unwrap().is_ok());
+}
+
+#[test]
+fn a_store_cut_in_its_superblocks_is_refused_and_stays_as_it_is() {
+    // One superblock is damaged, the other names a checkpoint that the file does not hold any more.
+    let (db, storage) = open(&[]).unwrap();
+    db.insert("a", "1").unwrap();
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    let mut bytes = storage.to_vec();
+    bytes.truncate(12_000);
+    bytes[100] ^= 1;
+    let storage = MemoryStorage::from_vec(bytes.clone());
+    let refused = Db::builder().entropy([7; 16]).open_storage(Box::new(storage.clone()));
+    assert!(matches!(refused, Err(Error::Corrupt { .. })));
+    assert_eq!(storage.to_vec(), bytes);
+}

@@ -1,0 +1,111 @@
+//! The shards of the index as everybody but recovery gets them: built. Opening parks them; the first who needs one builds it from its
+//! part of the snapshot and the records behind that.
+
+use crate::engine::{Engine, FullKey};
+use crate::error::Result;
+use crate::frame::{Header, Kind};
+use crate::index::{KeyHash, Parked, SHARDS, ShardGuard, Slot};
+use crate::log::{Placed, Window};
+use crate::snapshot;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// What building a parked shard needs to know of the moment of opening.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) snapshot_salt: u64,
+    /// Extents of segments that were retired behind the snapshot: whatever lived there has been copied or overwritten since.
+    pub(crate) retired: BTreeSet<u32>,
+    /// Numbers of the namespaces that there were; records of others are dead.
+    pub(crate) namespaces: BTreeSet<u32>,
+}
+
+impl Engine {
+    /// The shard of `hash`, for a writer.
+    pub(crate) fn lock(&self, hash: KeyHash) -> Result<ShardGuard<'_>> {
+        self.lock_shard(hash.shard())
+    }
+
+    /// Shard number `index`, for a writer.
+    pub(crate) fn lock_shard(&self, index: usize) -> Result<ShardGuard<'_>> {
+        let mut shard = self.index.lock_shard(index);
+        if shard.is_parked() {
+            shard.unpark(&self.pins, |shard, parked| self.build(shard, parked))?;
+        }
+        Ok(shard)
+    }
+
+    /// Every shard, in order: nobody else writes to the store meanwhile.
+    pub(crate) fn lock_all(&self) -> Result<Vec<ShardGuard<'_>>> {
+        (0..SHARDS).map(|index| self.lock_shard(index)).collect()
+    }
+
+    /// Builds every shard that is still parked, unless `stop` says that it is not wanted any more. Only then do the figures count
+    /// what the records behind the snapshot have made dead.
+    pub(crate) fn build_all(&self, stop: impl Fn() -> bool) -> Result<()> {
+        (0..SHARDS).take_while(|_| !stop()).try_for_each(|index| self.lock_shard(index).map(drop))
+    }
+
+    /// Records in a namespace.
+    pub(crate) fn count(&self, namespace: u32) -> Result<u64> {
+        (0..SHARDS).try_fold(0, |sum, index| Ok(sum + self.lock_shard(index)?.count(namespace)))
+    }
+
+    fn build(&self, shard: &mut ShardGuard<'_>, parked: &Parked) -> Result<()> {
+        let nothing = Origin::default();
+        let origin = self.origin.get().unwrap_or(&nothing);
+        if let Some(part) = parked.part {
+            let mut image = snapshot::load_shard(&*self.log.storage, part, origin.snapshot_salt)?;
+            let before = image.slots.len();
+            let is_stale = |slot: &Slot| origin.retired.contains(&self.log.geometry.extent_of(slot.offset()));
+            if !origin.retired.is_empty() {
+                image.slots.retain(|slot| !is_stale(slot));
+            }
+            let lost_some = image.slots.len() < before;
+            shard.load(&self.pins, image);
+            if lost_some {
+                self.recount(shard)?;
+            }
+        }
+        for &offset in &parked.later {
+            // The next one is far away: nothing is read ahead.
+            let mut window = Window::new(&*self.log.storage, offset);
+            self.apply_at(shard, offset, &mut window)?;
+        }
+        self.bury(shard, |number| !origin.namespaces.contains(&number))
+    }
+
+    /// Applies the record at `offset`, which opening has checked.
+    pub(crate) fn apply_at(&self, shard: &mut ShardGuard<'_>, offset: u64, window: &mut Window<'_>) -> Result<()> {
+        let header = window.header(offset)?;
+        let key = window.bytes(offset + header.header_len as u64, header.key_len)?;
+        self.apply(shard, self.full_key(header.namespace, key), &header, offset)
+    }
+
+    /// The index learns of a record that stands in the log.
+    pub(crate) fn apply(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, header: &Header, offset: u64) -> Result<()> {
+        let placed = Placed { offset, len: header.frame_len() as u64 };
+        let old = self.find_locked(shard, key)?;
+        match header.kind {
+            Kind::Put => self.publish_put(shard, key, old, placed),
+            _ => self.publish_remove(shard, key, old, placed),
+        }
+        Ok(())
+    }
+
+    /// Counts the records of a shard that lost some whose namespace nobody can tell any more.
+    fn recount(&self, shard: &mut ShardGuard<'_>) -> Result<()> {
+        let mut counts: Vec<(u32, u64)> = Vec::new();
+        for slot in shard.slots() {
+            let frame = self.log.frame(slot.offset())?;
+            frame.check()?;
+            let number = frame.header.namespace;
+            match counts.iter_mut().find(|(known, _)| *known == number) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((number, 1)),
+            }
+        }
+        shard.set_counts(counts);
+        Ok(())
+    }
+}

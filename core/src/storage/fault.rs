@@ -1,0 +1,440 @@
+//! The fault injector: wraps any storage and makes chosen calls fail, in the ways that real media do.
+//!
+//! ```
+//! use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+//! use pipkin::storage::{MemoryStorage, Storage};
+//!
+//! let storage = FaultStorage::new(MemoryStorage::new());
+//! storage.arm(Fault::nth(2, Io::Write, Effect::Torn { bytes: 3 }));
+//! storage.write_at(0, &[b"......"])?;
+//! assert!(storage.write_at(0, &[b"pipkin"]).is_err());
+//! assert_eq!(storage.inner().to_vec(), b"pip...");
+//! # Ok::<(), pipkin::StorageError>(())
+//! ```
+
+use super::{Durability, Storage, StorageError, StorageErrorKind};
+use crate::sync::{Mutex, MutexGuard};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A kind of call. Kinds combine with `|`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io(u8);
+
+#[expect(non_upper_case_globals, reason = "they read as the variants that they stand for, and combine")]
+impl Io {
+    /// `read_at`, and each read of `read_many`.
+    pub const Read: Self = Self(1);
+    /// `write_at`.
+    pub const Write: Self = Self(2);
+    /// `sync`.
+    pub const Sync: Self = Self(4);
+    /// `set_len`.
+    pub const SetLen: Self = Self(8);
+    /// `reserve`.
+    pub const Reserve: Self = Self(16);
+    /// `discard`.
+    pub const Discard: Self = Self(32);
+    /// Every call that can change the file.
+    pub const Change: Self = Self(2 | 4 | 8 | 16 | 32);
+    /// Every call.
+    pub const Any: Self = Self(63);
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Sync => "sync",
+            Self::SetLen => "set length",
+            Self::Reserve => "reserve",
+            _ => "discard",
+        }
+    }
+}
+
+impl core::ops::BitOr for Io {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What a failing call does before it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Nothing, and the error is of this kind.
+    Error(StorageErrorKind),
+    /// A write puts its first bytes in place; all other calls do nothing. The error is of the kind `Other`.
+    Torn {
+        /// How many bytes of a write land.
+        bytes: u64,
+    },
+    /// The call does all of its work and reports an error of the kind `Other` all the same.
+    Late,
+    /// A failed sync as Linux has it: everything written since the last good one is marked clean. It still reads well, a later sync
+    /// succeeds without storing it, and [`FaultStorage::lose_unsynced`] takes it away. Other calls do nothing. The error is of the
+    /// kind `Other`.
+    LostSync,
+}
+
+/// Which calls fail, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kinds of call that count.
+    pub on: Io,
+    /// The number of the call that fails, from 1, counted from the moment the fault is armed.
+    pub nth: u64,
+    /// All later calls of these kinds fail, too.
+    pub for_good: bool,
+    /// What happens.
+    pub effect: Effect,
+}
+
+impl Fault {
+    /// The `nth` call of these kinds fails, later ones succeed.
+    pub fn nth(nth: u64, on: Io, effect: Effect) -> Self {
+        Self { on, nth, for_good: false, effect }
+    }
+
+    /// The `nth` call of these kinds fails and every later one, too.
+    pub fn from_nth(nth: u64, on: Io, effect: Effect) -> Self {
+        Self { on, nth, for_good: true, effect }
+    }
+}
+
+/// How many calls there were, failed ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Changes of the length.
+    pub set_lens: u64,
+    /// Reservations.
+    pub reserves: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Calls of any kind that failed by order.
+    pub failed: u64,
+    /// Bytes of all reads.
+    pub bytes_read: u64,
+    /// Bytes of all writes.
+    pub bytes_written: u64,
+}
+
+/// A storage whose calls fail on order. A clone is another handle to the same one.
+pub struct FaultStorage<S> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    inner: S,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    faults: Vec<Armed>,
+    counts: Counts,
+    len_max: Option<u64>,
+    losses: Option<Losses>,
+}
+
+struct Armed {
+    fault: Fault,
+    seen: u64,
+}
+
+/// The old content of what has been written, so that it can be lost. Held by sectors.
+#[derive(Default)]
+struct Losses {
+    /// Written since the last sync.
+    dirty: BTreeMap<u64, Vec<u8>>,
+    /// Marked clean by a failed sync and not written since.
+    gone: BTreeMap<u64, Vec<u8>>,
+}
+
+const SECTOR_LEN: u64 = 512;
+
+impl<S: Storage> FaultStorage<S> {
+    /// Wraps `inner`. No fault is armed.
+    pub fn new(inner: S) -> Self {
+        Self { shared: Arc::new(Shared { inner, state: Mutex::new(State::default()) }) }
+    }
+
+    /// The storage inside: calls to it neither fail nor count.
+    pub fn inner(&self) -> &S {
+        &self.shared.inner
+    }
+
+    /// Adds a fault. Several can be armed at once; the one armed first wins. [`Effect::LostSync`] must be armed before the writes
+    /// that are to be lost.
+    pub fn arm(&self, fault: Fault) {
+        let mut state = self.state();
+        if fault.effect == Effect::LostSync && state.losses.is_none() {
+            state.losses = Some(Losses::default());
+        }
+        state.faults.push(Armed { fault, seen: 0 });
+    }
+
+    /// Takes all faults back. A capacity limit stays.
+    pub fn disarm(&self) {
+        self.state().faults.clear();
+    }
+
+    /// From now on the file cannot be longer than this: what would make it so fails with `NoSpace`, a write after the part of it
+    /// that fits. `None` lifts the limit.
+    pub fn set_capacity(&self, len_max: Option<u64>) {
+        self.state().len_max = len_max;
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    /// Sets all counts to zero.
+    pub fn reset_counts(&self) {
+        self.state().counts = Counts::default();
+    }
+
+    /// The power cut after a [lost sync](Effect::LostSync): sectors written since the last good sync, and those that the failed one
+    /// marked clean, hold their old content again. The length stays. Does nothing if no such fault was ever armed.
+    pub fn lose_unsynced(&self) -> Result<(), StorageError> {
+        let mut state = self.state();
+        let Some(losses) = &mut state.losses else { return Ok(()) };
+        let len = self.inner().len()?;
+        for (sector, content) in core::mem::take(&mut losses.dirty).into_iter().chain(core::mem::take(&mut losses.gone)) {
+            let offset = sector * SECTOR_LEN;
+            let inside = usize::try_from(len.saturating_sub(offset)).unwrap_or(usize::MAX).min(content.len());
+            self.inner().write_at(offset, &[content.get(..inside).unwrap_or_default()])?;
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock()
+    }
+
+    /// Counts a call. `Some` if it is to fail.
+    fn count(&self, io: Io, bytes: u64) -> Option<Effect> {
+        let mut state = self.state();
+        state.counts.add(io, bytes);
+        let mut effect = None;
+        for armed in &mut state.faults {
+            if armed.fault.on.has(io) {
+                armed.seen += 1;
+                if armed.seen == armed.fault.nth || (armed.fault.for_good && armed.seen > armed.fault.nth) {
+                    effect = effect.or(Some(armed.fault.effect));
+                }
+            }
+        }
+        state.counts.failed += u64::from(effect.is_some());
+        effect
+    }
+
+    /// A call that does all of its work or nothing.
+    fn whole<T>(&self, io: Io, bytes: u64, call: impl FnOnce(&S) -> Result<T, StorageError>) -> Result<T, StorageError> {
+        match self.count(io, bytes) {
+            None => call(self.inner()),
+            Some(Effect::Late) => {
+                call(self.inner())?;
+                Err(failure(io, Effect::Late))
+            }
+            Some(effect) => Err(failure(io, effect)),
+        }
+    }
+
+    fn check_capacity(&self, io: Io, len: u64) -> Result<(), StorageError> {
+        match self.state().len_max {
+            Some(len_max) if len > len_max && len > self.inner().len()? => Err(full(io, len_max)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the first `bytes` bytes of the parts, after their old content was noted where that is wanted.
+    fn write_front(&self, offset: u64, parts: &[&[u8]], bytes: u64) -> Result<(), StorageError> {
+        let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut front = Vec::with_capacity(parts.len());
+        for part in parts {
+            let taken = part.get(..left).unwrap_or(part);
+            left -= taken.len();
+            front.push(taken);
+        }
+        self.note_old_content(offset, front.iter().map(|part| part.len() as u64).sum())?;
+        self.inner().write_at(offset, &front)
+    }
+
+    fn note_old_content(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        let mut state = self.state();
+        let Some(losses) = &mut state.losses else { return Ok(()) };
+        let file_len = self.inner().len()?;
+        for sector in offset / SECTOR_LEN..offset.saturating_add(len).div_ceil(SECTOR_LEN) {
+            // Written again, so stored by the next good sync as a whole.
+            if let Some(content) = losses.gone.remove(&sector) {
+                losses.dirty.insert(sector, content);
+            }
+            if let alloc::collections::btree_map::Entry::Vacant(vacant) = losses.dirty.entry(sector) {
+                let start = sector * SECTOR_LEN;
+                let inside = file_len.saturating_sub(start).min(SECTOR_LEN) as usize;
+                let mut content = alloc::vec![0; SECTOR_LEN as usize];
+                if let Some(stored) = content.get_mut(..inside).filter(|stored| !stored.is_empty()) {
+                    self.inner().read_at(start, stored)?;
+                }
+                vacant.insert(content);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Counts {
+    fn add(&mut self, io: Io, bytes: u64) {
+        match io {
+            Io::Read => {
+                self.reads += 1;
+                self.bytes_read += bytes;
+            }
+            Io::Write => {
+                self.writes += 1;
+                self.bytes_written += bytes;
+            }
+            Io::Sync => self.syncs += 1,
+            Io::SetLen => self.set_lens += 1,
+            Io::Reserve => self.reserves += 1,
+            _ => self.discards += 1,
+        }
+    }
+
+    /// Number of calls that can change the file.
+    pub fn changes(&self) -> u64 {
+        self.writes + self.syncs + self.set_lens + self.reserves + self.discards
+    }
+}
+
+impl<S> Clone for FaultStorage<S> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S> fmt::Debug for FaultStorage<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultStorage").field("counts", &self.shared.state.lock().counts).finish_non_exhaustive()
+    }
+}
+
+impl<S: Storage> Storage for FaultStorage<S> {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.inner().len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.whole(Io::SetLen, 0, |inner| {
+            self.check_capacity(Io::SetLen, len)?;
+            inner.set_len(len)
+        })
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.whole(Io::Read, out.len() as u64, |inner| inner.read_at(offset, out))
+    }
+
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        let effect = self.count(Io::Write, total);
+        let bytes = match effect {
+            None | Some(Effect::Late) => total,
+            Some(Effect::Torn { bytes }) => bytes.min(total),
+            Some(effect) => return Err(failure(Io::Write, effect)),
+        };
+        if let Err(error) = self.check_capacity(Io::Write, offset.saturating_add(bytes)) {
+            let fits = self.state().len_max.unwrap_or(u64::MAX).max(self.inner().len()?).saturating_sub(offset);
+            self.write_front(offset, parts, fits.min(bytes))?;
+            return Err(error);
+        }
+        self.write_front(offset, parts, bytes)?;
+        match effect {
+            None => Ok(()),
+            Some(effect) => Err(failure(Io::Write, effect)),
+        }
+    }
+
+    fn sync(&self) -> Result<Durability, StorageError> {
+        match self.count(Io::Sync, 0) {
+            None => {
+                // What is written while the sync runs is not covered by it, so the list is emptied first.
+                let covered = self.state().losses.as_mut().map(|losses| core::mem::take(&mut losses.dirty));
+                let result = self.inner().sync();
+                if let (Err(_), Some(covered), Some(losses)) = (&result, covered, &mut self.state().losses) {
+                    // Content noted before the sync is older, so it wins over what was noted meanwhile.
+                    losses.dirty.extend(covered);
+                }
+                result
+            }
+            Some(Effect::LostSync) => {
+                if let Some(losses) = &mut self.state().losses {
+                    losses.gone.append(&mut losses.dirty);
+                }
+                Err(failure(Io::Sync, Effect::LostSync))
+            }
+            Some(effect) => {
+                if effect == Effect::Late {
+                    self.inner().sync()?;
+                }
+                Err(failure(Io::Sync, effect))
+            }
+        }
+    }
+
+    unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        // A view is a read that cannot fail: refused while reads are to fail, so that the caller reads and meets the fault.
+        if self.state().faults.iter().any(|armed| armed.fault.on.has(Io::Read)) {
+            return None;
+        }
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.inner().view(offset, len) }
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.whole(Io::Reserve, 0, |inner| {
+            self.check_capacity(Io::Reserve, offset.saturating_add(len))?;
+            inner.reserve(offset, len)
+        })
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.whole(Io::Discard, 0, |inner| inner.discard(offset, len))
+    }
+
+    fn claim(&self) -> Result<(), StorageError> {
+        self.inner().claim()
+    }
+
+    fn release(&self) -> Result<(), StorageError> {
+        self.inner().release()
+    }
+}
+
+fn failure(io: Io, effect: Effect) -> StorageError {
+    let kind = match effect {
+        Effect::Error(kind) => kind,
+        _ => StorageErrorKind::Other,
+    };
+    StorageError::new(kind, io.name(), "simulated fault")
+}
+
+fn full(io: Io, len_max: u64) -> StorageError {
+    StorageError::new(StorageErrorKind::NoSpace, io.name(), alloc::format!("simulated medium is full at {len_max} bytes"))
+}

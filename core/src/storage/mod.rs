@@ -1,0 +1,212 @@
+//! The file that the log lives in, as the engine sees it: one byte-addressed space, blocking calls, no names.
+//!
+//! A host implements [`Storage`] and gets the whole store. [`memory`] is the smallest example; the `testing` feature adds
+//! a crash simulator, a fault injector and the conformance suite that every implementation must pass.
+
+use alloc::string::String;
+use core::fmt;
+
+pub mod memory;
+
+#[cfg(feature = "testing")]
+pub mod conformance;
+#[cfg(feature = "testing")]
+pub mod crash;
+#[cfg(feature = "testing")]
+pub mod fault;
+#[cfg(feature = "testing")]
+pub mod random;
+
+#[cfg(feature = "native")]
+pub mod native;
+
+pub use memory::MemoryStorage;
+#[cfg(feature = "native")]
+pub use native::{NativeOptions, NativeStorage};
+
+/// What a [`Storage::sync`] achieved. Ordered from weakest to strongest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Durability {
+    /// The bytes live as long as this process (memory storage).
+    #[default]
+    None,
+    /// The bytes survive the process; the host makes no promise about a power cut (OPFS).
+    Os,
+    /// The host reported that the device holds the bytes: they survive a power cut.
+    Device,
+}
+
+/// The byte-addressed file that the log lives in.
+///
+/// The engine never writes two overlapping ranges at the same time, never reads a range that is being written, and treats
+/// the first failed `write_at` or `sync` as final for the session, so an implementation need not undo anything.
+/// All methods take `&self` and may be called from several threads at once.
+pub trait Storage: Send + Sync {
+    /// Length of the file in bytes. A failure changes nothing.
+    fn len(&self) -> Result<u64, StorageError>;
+
+    /// True when the file holds no byte.
+    fn is_empty(&self) -> Result<bool, StorageError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Grows or shrinks the file; grown bytes read as zero. A failure leaves the old length, or, when growing, any length in
+    /// between.
+    fn set_len(&self, len: u64) -> Result<(), StorageError>;
+
+    /// Fills `out` from `offset`, or fails. Reading past the end is [`StorageErrorKind::OutOfRange`]. After a failure the
+    /// content of `out` is unspecified and the file is unchanged.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError>;
+
+    /// Writes the parts one behind the other from `offset`, growing the file where needed, all of them or an error: loops over
+    /// short writes. A gap between the old end and `offset` reads as zero; without any bytes to write nothing happens. After a failure
+    /// any subset of the range may have been written, and nothing outside of it.
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError>;
+
+    /// Makes everything written before the call as durable as the host can and says how durable that is. After a failure
+    /// nothing is known about any write since the last success; the engine never retries.
+    fn sync(&self) -> Result<Durability, StorageError>;
+
+    /// The bytes of a range without a copy, if the host can and the whole range lies inside the file.
+    ///
+    /// # Safety
+    ///
+    /// While the slice lives, the caller lets nobody write to the range, discard it, or shrink the file into it.
+    unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let _ = (offset, len);
+        None
+    }
+
+    /// Writes as [`write_at`](Self::write_at) does, but through mapped memory, if the host can: without a call of the system and
+    /// without a way to fail. `false` says that nothing was written. A sync takes longer behind this than behind a write, so it serves
+    /// bursts of small writes.
+    ///
+    /// # Safety
+    ///
+    /// The range has been [reserved](Self::reserve) since the file was opened, and not been discarded or cut off since. While the
+    /// call runs, nobody else writes to the range, and no [view](Self::view) reaches into it.
+    unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
+        let _ = (offset, parts);
+        false
+    }
+
+    /// Fills several buffers, each from its own offset: one submission where the host has such a thing.
+    fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> {
+        for (offset, out) in reads {
+            self.read_at(*offset, out)?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the range exists and that writing to it will not run out of space, as far as the host can promise that. It
+    /// never makes the file shorter, and an empty range asks for nothing. Fails with [`StorageErrorKind::NoSpace`] when there is
+    /// none; existing bytes keep their content in any case.
+    ///
+    /// Several threads may reserve and write at once, so a host with threads must not let this default cut off what another thread
+    /// appends between its two calls.
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        let end = offset.saturating_add(len);
+        if len > 0 && self.len()? < end { self.set_len(end) } else { Ok(()) }
+    }
+
+    /// Tells the host that the bytes of the range are not needed any more; afterwards they read as zero or as before. A hint:
+    /// a host that cannot does nothing.
+    fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        let _ = (offset, len);
+        Ok(())
+    }
+
+    /// Says that the engine has recognised the file and is going to write to it: a host whose lock carries no name may leave a note
+    /// of who holds it in the holder page ([`HOLDER_OFFSET`]). Without a promise of durability.
+    fn claim(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    /// Takes the note of [`claim`](Self::claim) back, just before the storage is dropped. The lock itself goes with the storage.
+    fn release(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+/// Where the holder page begins: bytes that belong to the storage, not to the engine, which leaves them alone.
+pub const HOLDER_OFFSET: u64 = 8192;
+/// Length of the note in the holder page, in bytes.
+pub const HOLDER_LEN: usize = 64;
+
+macro_rules! forward_storage {
+    ($($pointer:ty),*) => {$(
+        impl<S: Storage + ?Sized> Storage for $pointer {
+            fn len(&self) -> Result<u64, StorageError> { (**self).len() }
+            fn set_len(&self, len: u64) -> Result<(), StorageError> { (**self).set_len(len) }
+            fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> { (**self).read_at(offset, out) }
+            fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> { (**self).write_at(offset, parts) }
+            fn sync(&self) -> Result<Durability, StorageError> { (**self).sync() }
+            unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
+                // SAFETY: the caller's promise is handed on unchanged.
+                unsafe { (**self).view(offset, len) }
+            }
+            unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
+                // SAFETY: the caller's promise is handed on unchanged.
+                unsafe { (**self).store(offset, parts) }
+            }
+            fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> { (**self).read_many(reads) }
+            fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).reserve(offset, len) }
+            fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).discard(offset, len) }
+            fn claim(&self) -> Result<(), StorageError> { (**self).claim() }
+            fn release(&self) -> Result<(), StorageError> { (**self).release() }
+        }
+    )*};
+}
+forward_storage!(&S, alloc::boxed::Box<S>, alloc::sync::Arc<S>);
+
+/// Why a storage call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StorageErrorKind {
+    /// The medium or the quota is full.
+    NoSpace,
+    /// The file or the medium cannot be written.
+    ReadOnly,
+    /// A read reached past the end of the file.
+    OutOfRange,
+    /// The host refused access.
+    PermissionDenied,
+    /// Anything else; the message has the host's words.
+    Other,
+}
+
+/// A failed storage call: what kind, which call, and the host's own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageError {
+    /// What kind of failure it was.
+    pub kind: StorageErrorKind,
+    /// The call that failed: `"read"`, `"write"`, `"sync"`, ...
+    pub operation: &'static str,
+    /// The host's own description.
+    pub detail: String,
+}
+
+impl StorageError {
+    /// An error of `kind` from the call `operation`.
+    pub fn new(kind: StorageErrorKind, operation: &'static str, detail: impl Into<String>) -> Self {
+        Self { kind, operation, detail: detail.into() }
+    }
+
+    /// The error of a read past the end of the file.
+    pub fn out_of_range(offset: u64, len: usize, file_len: u64) -> Self {
+        Self::new(
+            StorageErrorKind::OutOfRange,
+            "read",
+            alloc::format!("{len} bytes at offset {offset} reach past the end of the file at {file_len}"),
+        )
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.operation, self.detail)
+    }
+}
+
+impl core::error::Error for StorageError {}

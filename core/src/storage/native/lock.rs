@@ -1,0 +1,98 @@
+//! One writer or many readers, and a note that says who.
+//!
+//! The lock is the operating system's, on the file itself: no lock file can be left behind. A system's lock does not say who holds
+//! it, so a writer leaves its process number in the holder page of a store. The note is only believed while the lock is held.
+
+use super::{check_kind, open_error, platform, storage_error};
+use crate::error::{Error, Result};
+use crate::storage::{HOLDER_LEN, HOLDER_OFFSET};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+const MAGIC: [u8; 8] = *b"PIPKHOLD";
+/// Waits between attempts, in milliseconds. A lock can be held for an instant by someone who only asks, and by a child process
+/// between its fork and its start.
+const WAITS_MS: [u64; 4] = [1, 2, 4, 8];
+
+/// Locks the file for a writer, or shared for a reader. Fails with [`Error::Locked`].
+pub(super) fn acquire(file: &File, path: &Path, shared: bool) -> Result<()> {
+    for wait_ms in WAITS_MS.into_iter().map(Some).chain([None]) {
+        match platform::try_lock(file, shared) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => return Err(storage_error("lock", &error).into()),
+        }
+        if let Some(wait_ms) = wait_ms {
+            std::thread::sleep(Duration::from_millis(wait_ms));
+        }
+    }
+    Err(Error::Locked { path: path.display().to_string(), holder: holder(file, path) })
+}
+
+/// The number of the process that has the store at `path` open for writing.
+///
+/// `None` when nobody has, when the file is no store, or when the writer left no note. Nothing is changed; the file is locked for an
+/// instant where nobody else has locked it.
+pub fn lock_holder(path: &Path) -> Result<Option<u32>> {
+    check_kind(path)?;
+    match File::open(path) {
+        Ok(file) => Ok(holder(&file, path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NotFound { path: path.display().to_string() }),
+        Err(error) => Err(open_error(&error)),
+    }
+}
+
+/// The writer's number, if there is a writer.
+fn holder(file: &File, path: &Path) -> Option<u32> {
+    // Through a file of its own, since a lock would replace the one that `file` may have by now. If it can be had, only readers hold
+    // the file, and the note is an old one.
+    let is_free = File::open(path).and_then(|probe| platform::try_lock(&probe, true)).unwrap_or(false);
+    if is_free {
+        return None;
+    }
+    let mut bytes = [0; HOLDER_LEN];
+    platform::read_exact_at(file, HOLDER_OFFSET, &mut bytes).ok()?;
+    read_note(&bytes).filter(|process| platform::is_alive(*process))
+}
+
+/// The note of a process: magic, number, check of the number, zeros.
+pub(super) fn note(process: u32) -> [u8; HOLDER_LEN] {
+    let mut bytes = [0; HOLDER_LEN];
+    let fields = MAGIC.into_iter().chain(process.to_le_bytes()).chain(check(process).to_le_bytes());
+    for (target, source) in bytes.iter_mut().zip(fields) {
+        *target = source;
+    }
+    bytes
+}
+
+fn read_note(bytes: &[u8; HOLDER_LEN]) -> Option<u32> {
+    let process = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?);
+    (*bytes == note(process)).then_some(process)
+}
+
+/// Enough to tell a note from a torn or foreign one.
+fn check(process: u32) -> u32 {
+    (process ^ 0x6B69_6E21).wrapping_mul(0x9E37_79B1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HOLDER_LEN, note, read_note};
+
+    #[test]
+    fn a_note_reads_back_and_a_damaged_one_does_not() {
+        for process in [0, 1, 4711, u32::MAX] {
+            assert_eq!(read_note(&note(process)), Some(process));
+            for byte in 0..HOLDER_LEN {
+                let mut damaged = note(process);
+                if let Some(byte) = damaged.get_mut(byte) {
+                    *byte ^= 0x10;
+                }
+                assert_eq!(read_note(&damaged), None);
+            }
+        }
+        assert_eq!(read_note(&[0; HOLDER_LEN]), None);
+    }
+}

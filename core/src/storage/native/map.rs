@@ -1,0 +1,180 @@
+//! The file as memory.
+//!
+//! There are two maps: one for reads, parts of which are handed out, and one for bursts of small writes, which nobody else gets to
+//! see. The kernel keeps both and the file in step. A write through a map would turn a full disk into a signal, so only space that was
+//! set aside is written that way.
+
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+
+#[cfg(unix)]
+pub(super) use unix::Map;
+#[cfg(windows)]
+pub(super) use windows::Map;
+
+/// A part of a map as a slice.
+///
+/// # Safety
+///
+/// The range lies inside the file. While the slice lives nobody writes to the range or shortens the file into it, and the map is not
+/// dropped (it may be moved: the slice does not borrow it).
+unsafe fn slice<'a>(map: &MmapRaw, offset: u64, len: usize) -> Option<&'a [u8]> {
+    let start = usize::try_from(offset).ok()?;
+    if start.checked_add(len)? > map.len() {
+        return None;
+    }
+    // SAFETY: the map is at least that long.
+    let first = unsafe { map.as_ptr().add(start) };
+    // SAFETY: mapped for reading and inside the file; it stays mapped and unchanged for `'a`, as the caller promises.
+    Some(unsafe { core::slice::from_raw_parts(first, len) })
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::{File, MmapOptions, MmapRaw, slice};
+    use crate::sync::{AtomicU64, Ordering};
+    use memmap2::UncheckedAdvice;
+    use std::sync::OnceLock;
+
+    /// Address space asked for, in the order tried: a file that grows inside it is never mapped again. Pages behind the end of the
+    /// file are only addresses; the kernel backs them when the file gets there. LMDB has relied on that for long.
+    const MAP_LENS: [u64; 6] = [1 << 40, 1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30];
+
+    /// Stores go through the file in pieces of this length; a piece that was left is unmapped. A sync has to write-protect every
+    /// mapped page that was stored to and to tell all processors so, one page at a time; unmapping tells them once for the piece.
+    const PIECE: u64 = 256 * 1024;
+
+    #[derive(Debug)]
+    pub(in super::super) struct Map {
+        reads: Option<MmapRaw>,
+        /// Made by the first store.
+        stores: OnceLock<Option<MmapRaw>>,
+        /// The piece that was stored to last.
+        piece: AtomicU64,
+    }
+
+    fn map(file: &File, len: u64, writable: bool) -> Option<MmapRaw> {
+        // A 32-bit address space is worth more than this, and OpenBSD keeps maps and writes apart.
+        if cfg!(not(target_pointer_width = "64")) || cfg!(target_os = "openbsd") {
+            return None;
+        }
+        let long_enough = MAP_LENS.into_iter().filter(|map_len| *map_len >= len);
+        let options = |map_len: u64| MmapOptions::new().len(map_len as usize).clone();
+        let make = |map_len| if writable { options(map_len).map_raw(file) } else { options(map_len).map_raw_read_only(file) };
+        long_enough.filter_map(|map_len| make(map_len).ok()).next()
+    }
+
+    impl Map {
+        pub(in super::super) fn new(file: &File, len: u64) -> Self {
+            Self { reads: map(file, len, false), stores: OnceLock::new(), piece: AtomicU64::new(0) }
+        }
+
+        pub(in super::super) fn is_usable(&self) -> bool {
+            self.reads.is_some()
+        }
+
+        /// # Safety
+        ///
+        /// As [`Storage::store`](crate::Storage::store), and the range lies inside the file.
+        pub(in super::super) unsafe fn store(&self, file: &File, offset: u64, parts: &[&[u8]]) -> bool {
+            let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
+            let end = offset.saturating_add(len);
+            let Some(map) = self.stores.get_or_init(|| map(file, end, true)).as_ref().filter(|map| end <= map.len() as u64)
+            else {
+                return false;
+            };
+            let piece = offset / PIECE;
+            let left = self.piece.load(Ordering::Relaxed);
+            if left != piece && self.piece.swap(piece, Ordering::Relaxed) == left {
+                // SAFETY: the map is shared with the file, so what was stored there stays; nobody holds a reference into this map.
+                let advised =
+                    unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, (left * PIECE) as usize, PIECE as usize) };
+                // It only makes the next sync slower if the pages stay mapped.
+                let _ = advised;
+                #[cfg(target_os = "linux")]
+                let _ = map.advise_range(memmap2::Advice::PopulateWrite, (piece * PIECE) as usize, PIECE as usize);
+            }
+            let mut at = offset as usize;
+            for part in parts {
+                // SAFETY: the map is at least that long.
+                let place = unsafe { map.as_mut_ptr().add(at) };
+                // SAFETY: the bytes are mapped for writing, inside the file and set aside, and nobody else touches them, as the
+                // caller promises; what is copied from is no part of this map, for nobody gets to see it.
+                unsafe { place.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+                at += part.len();
+            }
+            true
+        }
+
+        /// # Safety
+        ///
+        /// As [`Storage::view`](crate::Storage::view), and the range lies inside the file.
+        pub(in super::super) unsafe fn view(&self, _file: &File, _file_len: u64, offset: u64, len: usize) -> Option<&[u8]> {
+            // SAFETY: the caller's promise is handed on; the map lives as long as the borrow of `self`.
+            unsafe { slice(self.reads.as_ref()?, offset, len) }
+        }
+    }
+}
+
+#[cfg(windows)]
+mod windows {
+    use super::{File, MmapOptions, MmapRaw, slice};
+    use crate::sync::RwLock;
+
+    /// A map cannot reach behind the end of the file here, so it is made again when the file has grown by a quarter and at least by this.
+    const GROWTH_MIN: u64 = 1024 * 1024;
+
+    /// All maps made so far, the longest last. Views may point into any of them, so none goes before the storage does; together they
+    /// are at most five times as long as the file, in addresses, not in memory.
+    #[derive(Debug)]
+    pub(in super::super) struct Map(RwLock<Vec<MmapRaw>>);
+
+    impl Map {
+        /// Not here: a map of this system does not grow with its file.
+        ///
+        /// # Safety
+        ///
+        /// None is needed.
+        pub(in super::super) unsafe fn store(&self, _file: &File, _offset: u64, _parts: &[&[u8]]) -> bool {
+            false
+        }
+
+        pub(in super::super) fn new(file: &File, len: u64) -> Self {
+            Self(RwLock::new(make(file, len).into_iter().collect()))
+        }
+
+        pub(in super::super) fn is_usable(&self) -> bool {
+            cfg!(target_pointer_width = "64")
+        }
+
+        /// # Safety
+        ///
+        /// As [`Storage::view`](crate::Storage::view), and the range lies inside the file.
+        pub(in super::super) unsafe fn view(&self, file: &File, file_len: u64, offset: u64, len: usize) -> Option<&[u8]> {
+            {
+                let maps = self.0.read();
+                let newest = maps.last().filter(|map| offset + len as u64 <= map.len() as u64);
+                if let Some(map) = newest {
+                    // SAFETY: the caller's promise is handed on; a map leaves the list only when `self` is dropped.
+                    return unsafe { slice(map, offset, len) };
+                }
+            }
+            let mut maps = self.0.write();
+            let mapped = maps.last().map_or(0, |map| map.len() as u64);
+            // Another thread may have made a longer one since.
+            let is_due = mapped == 0 || file_len.saturating_sub(mapped) >= GROWTH_MIN.max(mapped / 4);
+            if is_due && let Some(map) = make(file, file_len) {
+                maps.push(map);
+            }
+            // SAFETY: as above.
+            unsafe { slice(maps.last()?, offset, len) }
+        }
+    }
+
+    fn make(file: &File, len: u64) -> Option<MmapRaw> {
+        if cfg!(not(target_pointer_width = "64")) || len == 0 {
+            return None;
+        }
+        MmapOptions::new().len(usize::try_from(len).ok()?).map_raw_read_only(file).ok()
+    }
+}

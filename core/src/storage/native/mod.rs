@@ -1,0 +1,382 @@
+//! The file of an operating system: positional reads and writes, a map for reads, a lock that dies with its process.
+//!
+//! What a file system or a platform cannot do is left out in silence only where the contract calls it a hint.
+
+#[cfg(not(any(unix, windows)))]
+compile_error!("the feature `native` needs Unix or Windows; build pipkin with `default-features = false` for other hosts");
+
+mod lock;
+mod map;
+mod path;
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod platform;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod platform;
+
+pub use lock::lock_holder;
+pub use path::{data_path, publish};
+
+use super::{Durability, Storage, StorageError, StorageErrorKind};
+use crate::error::{Error, Result};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Longest file that the host's signed offsets can name.
+const HOST_LEN_MAX: u64 = i64::MAX as u64;
+/// Zeros are written in pieces of this length.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+/// How often a path is opened again that changed its file while the lock was taken.
+const OPEN_ATTEMPTS_MAX: u32 = 16;
+
+/// How [`NativeStorage::open`] opens a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeOptions {
+    /// Refuse every change, and share the file with other readers. Default: `false`.
+    pub read_only: bool,
+    /// Create the file if there is none; without effect for `read_only`. Default: `true`.
+    pub create: bool,
+    /// Map the file, so that [`view`](Storage::view) works. A damaged medium or another program that shortens the file then ends the
+    /// process with a bus error where a read would have failed: switch it off for media that cannot be trusted. Default: `true`.
+    pub mmap: bool,
+    /// Open the file so that writes pass by the cache of the system on their way to the device (Windows: `FILE_FLAG_WRITE_THROUGH`).
+    /// Elsewhere without effect: there a write and a sync behind it are what makes bytes durable, and do so in any case. A
+    /// [`sync`](Storage::sync) is needed everywhere, for the cache of the device. Default: `false`.
+    pub write_through: bool,
+}
+
+impl Default for NativeOptions {
+    fn default() -> Self {
+        Self { read_only: false, create: true, mmap: true, write_through: false }
+    }
+}
+
+/// An open and locked file.
+///
+/// One writer, or any number of readers; the operating system drops the lock when the storage is dropped or its process ends,
+/// however it ends.
+#[derive(Debug)]
+pub struct NativeStorage {
+    map: Option<map::Map>,
+    file: File,
+    path: PathBuf,
+    read_only: bool,
+    claimed: AtomicBool,
+    /// The length that the engine sees.
+    len: AtomicU64,
+    /// The length that the file has: more than `len` where Windows refused to cut a mapped file. Held by whoever changes `len`.
+    file_len: Mutex<u64>,
+    /// The file system sets blocks aside when asked to: a store through a map never meets a full disk.
+    can_reserve: AtomicBool,
+}
+
+impl NativeStorage {
+    /// Opens and locks the file at `path`.
+    ///
+    /// The file itself is not changed. Fails with [`Error::IsDirectory`], [`Error::NotFound`], [`Error::Locked`],
+    /// [`Error::ReadOnly`] when the file is write-protected (whatever the rights of the user), or [`Error::Storage`].
+    pub fn open(path: &Path, options: NativeOptions) -> Result<Self> {
+        for _ in 0..OPEN_ATTEMPTS_MAX {
+            let file = open_file(path, options)?;
+            lock::acquire(&file, path, options.read_only)?;
+            // Between open and lock another process may have put a new file in its place: its lock would be on a different file.
+            if !platform::is_file_at(&file, path) {
+                continue;
+            }
+            let len = file.metadata().map_err(|error| open_error(&error))?.len();
+            if len == 0 && !options.read_only {
+                platform::sync_parent(path).map_err(|error| storage_error("sync folder", &error))?;
+            }
+            return Ok(Self {
+                map: options.mmap.then(|| map::Map::new(&file, len)),
+                file,
+                path: path.to_path_buf(),
+                read_only: options.read_only,
+                claimed: AtomicBool::new(false),
+                len: AtomicU64::new(len),
+                file_len: Mutex::new(len),
+                can_reserve: AtomicBool::new(false),
+            });
+        }
+        Err(StorageError::new(StorageErrorKind::Other, "open", "the path names another file each time").into())
+    }
+
+    /// The path that was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True when the file was opened read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// True when the file could be mapped: then most of it can be [viewed](Storage::view).
+    pub fn is_mapped(&self) -> bool {
+        self.map.as_ref().is_some_and(map::Map::is_usable)
+    }
+
+    fn known_len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    fn check_writable(&self, operation: &'static str) -> Result<(), StorageError> {
+        if self.read_only {
+            return Err(StorageError::new(StorageErrorKind::ReadOnly, operation, "the file was opened read-only"));
+        }
+        Ok(())
+    }
+
+    /// Makes the file longer. `file_len` is the locked field of this storage.
+    fn grow(&self, file_len: &mut u64, len: u64) -> io::Result<()> {
+        self.clear_stale(*file_len, len)?;
+        if len > *file_len {
+            self.file.set_len(len)?;
+            *file_len = len;
+        }
+        self.len.store(len, Ordering::Release);
+        Ok(())
+    }
+
+    /// Zeros over what a shrink had to leave between the end that the engine sees and `until`.
+    fn clear_stale(&self, file_len: u64, until: u64) -> io::Result<()> {
+        let until = until.min(file_len);
+        let mut offset = self.known_len();
+        while offset < until {
+            let len = (until - offset).min(ZEROS.len() as u64);
+            platform::write_parts(&self.file, offset, &[ZEROS.get(..len as usize).unwrap_or_default()])?;
+            offset += len;
+        }
+        Ok(())
+    }
+
+    fn write_and_grow(&self, offset: u64, parts: &[&[u8]], end: u64) -> io::Result<()> {
+        let mut file_len = self.file_len.lock();
+        self.clear_stale(*file_len, offset)?;
+        let result = platform::write_parts(&self.file, offset, parts);
+        // A failed write may have made the file longer all the same.
+        let reached = if result.is_ok() { end } else { self.file.metadata().map_or(0, |metadata| metadata.len()).min(end) };
+        *file_len = reached.max(*file_len);
+        self.len.fetch_max(reached, Ordering::AcqRel);
+        result
+    }
+}
+
+impl Storage for NativeStorage {
+    fn len(&self) -> Result<u64, StorageError> {
+        Ok(self.known_len())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.check_writable("set length")?;
+        if len > HOST_LEN_MAX {
+            return Err(too_long("set length"));
+        }
+        let mut file_len = self.file_len.lock();
+        let old = self.known_len();
+        if len >= old {
+            return self.grow(&mut file_len, len).map_err(|error| storage_error("set length", &error));
+        }
+        // First the number, so that nobody gets a view of what is about to go.
+        self.len.store(len, Ordering::Release);
+        match self.file.set_len(len) {
+            Ok(()) => *file_len = len,
+            // The file stays as long as it was until it is closed; what lies behind the end is cleared when the end moves over it.
+            Err(error) if platform::is_refused_by_map(&error) => {}
+            Err(error) => {
+                self.len.store(old, Ordering::Release);
+                return Err(storage_error("set length", &error));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        let len = self.known_len();
+        if offset.checked_add(out.len() as u64).is_none_or(|end| end > len) {
+            return Err(StorageError::out_of_range(offset, out.len(), len));
+        }
+        match platform::read_exact_at(&self.file, offset, out) {
+            // Only another program can have shortened the file under the lock.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(StorageError::out_of_range(offset, out.len(), len)),
+            result => result.map_err(|error| storage_error("read", &error)),
+        }
+    }
+
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        self.check_writable("write")?;
+        let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        if total == 0 {
+            return Ok(());
+        }
+        let end = offset.checked_add(total).filter(|end| *end <= HOST_LEN_MAX).ok_or_else(|| too_long("write"))?;
+        let result = if end <= self.known_len() {
+            platform::write_parts(&self.file, offset, parts)
+        } else {
+            self.write_and_grow(offset, parts, end)
+        };
+        result.map_err(|error| storage_error("write", &error))
+    }
+
+    fn sync(&self) -> Result<Durability, StorageError> {
+        self.check_writable("sync")?;
+        platform::sync(&self.file).map_err(|error| storage_error("sync", &error))
+    }
+
+    unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
+        if self.read_only || !self.can_reserve.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(map) = &self.map else { return false };
+        // SAFETY: the caller's promise is handed on, and the range lies inside the file, for it has been reserved.
+        unsafe { map.store(&self.file, offset, parts) }
+    }
+
+    unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let map = self.map.as_ref()?;
+        let file_len = self.known_len();
+        if offset.checked_add(len as u64)? > file_len {
+            return None;
+        }
+        // SAFETY: the range lies inside the file now; the caller promises that it stays there, unwritten, while the slice lives.
+        unsafe { map.view(&self.file, file_len, offset, len) }
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.check_writable("reserve")?;
+        if len == 0 {
+            return Ok(());
+        }
+        let end = offset.checked_add(len).filter(|end| *end <= HOST_LEN_MAX).ok_or_else(|| too_long("reserve"))?;
+        let mut file_len = self.file_len.lock();
+        let reserved = platform::reserve(&self.file, offset, len).map_err(|error| storage_error("reserve", &error))?;
+        self.can_reserve.store(reserved, Ordering::Relaxed);
+        if end > self.known_len() {
+            // Setting blocks aside has made the file longer already; what it made reads as zeros.
+            let grown = if reserved { self.clear_stale(*file_len, end) } else { self.grow(&mut file_len, end) };
+            grown.map_err(|error| storage_error("reserve", &error))?;
+        }
+        if reserved {
+            *file_len = end.max(*file_len);
+            self.len.fetch_max(end, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.check_writable("discard")?;
+        let len = offset.saturating_add(len).min(self.known_len()).saturating_sub(offset);
+        if len == 0 {
+            return Ok(());
+        }
+        platform::discard(&self.file, offset, len).map_err(|error| storage_error("discard", &error))
+    }
+
+    fn claim(&self) -> Result<(), StorageError> {
+        let fits = self.known_len() >= super::HOLDER_OFFSET + super::HOLDER_LEN as u64;
+        if self.read_only || !fits {
+            return Ok(());
+        }
+        self.write_at(super::HOLDER_OFFSET, &[&lock::note(std::process::id())])?;
+        self.claimed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn release(&self) -> Result<(), StorageError> {
+        let fits = self.known_len() >= super::HOLDER_OFFSET + super::HOLDER_LEN as u64;
+        if self.claimed.swap(false, Ordering::AcqRel) && fits {
+            self.write_at(super::HOLDER_OFFSET, &[&[0; super::HOLDER_LEN]])?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NativeStorage {
+    /// Takes the note of the holder back and cuts what a map had kept from being cut. A failure of either leaves nothing wrong behind.
+    fn drop(&mut self) {
+        let _ = self.release();
+        self.map = None;
+        let len = *self.len.get_mut();
+        if *self.file_len.get_mut() > len {
+            let _ = self.file.set_len(len);
+        }
+    }
+}
+
+/// Opens the file at `path`, or creates it.
+fn open_file(path: &Path, options: NativeOptions) -> Result<File> {
+    check_kind(path)?;
+    // Whoever takes the right to write away wants it to be so, even where the system would let this user write.
+    if !options.read_only && std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
+        return Err(Error::ReadOnly);
+    }
+    let mut open = OpenOptions::new();
+    open.read(true).write(!options.read_only);
+    if options.write_through {
+        platform::write_through(&mut open);
+    }
+    for _ in 0..OPEN_ATTEMPTS_MAX {
+        match open.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => return result.map_err(|error| explain_open(path, options, &error)),
+        }
+        if options.read_only || !options.create {
+            return Err(Error::NotFound { path: path.display().to_string() });
+        }
+        match open.clone().create_new(true).open(path) {
+            // Another process was faster: open its file.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map_err(|error| explain_open(path, options, &error)),
+        }
+    }
+    Err(StorageError::new(StorageErrorKind::Other, "open", "the path names a file and none in turn; is it a broken link?").into())
+}
+
+/// Refuses what is not a file before it is opened: opening a pipe would wait for its other end.
+fn check_kind(path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::InvalidArgument("the path is empty; name a file"));
+    }
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(Error::IsDirectory { path: path.display().to_string() }),
+        Ok(metadata) if !metadata.is_file() => {
+            Err(Error::InvalidArgument("the path names a device, a pipe or a socket; a store needs a regular file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn explain_open(path: &Path, options: NativeOptions, error: &io::Error) -> Error {
+    let parent = platform::parent(path);
+    match error.kind() {
+        io::ErrorKind::NotFound if !parent.exists() => {
+            let detail = format!("there is no folder {}; create it first", parent.display());
+            StorageError::new(StorageErrorKind::Other, "open", detail).into()
+        }
+        io::ErrorKind::PermissionDenied if !options.read_only && File::open(path).is_ok() => Error::ReadOnly,
+        _ => open_error(error),
+    }
+}
+
+fn open_error(error: &io::Error) -> Error {
+    storage_error("open", error).into()
+}
+
+/// The host's error in the words of the contract.
+fn storage_error(operation: &'static str, error: &io::Error) -> StorageError {
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => StorageErrorKind::NoSpace,
+        io::ErrorKind::ReadOnlyFilesystem => StorageErrorKind::ReadOnly,
+        io::ErrorKind::PermissionDenied => StorageErrorKind::PermissionDenied,
+        io::ErrorKind::UnexpectedEof => StorageErrorKind::OutOfRange,
+        _ => StorageErrorKind::Other,
+    };
+    StorageError::new(kind, operation, error.to_string())
+}
+
+fn too_long(operation: &'static str) -> StorageError {
+    StorageError::new(StorageErrorKind::NoSpace, operation, "the host has no files as long as that")
+}

@@ -1,0 +1,164 @@
+//! What differs between Unix and Windows: the Unix side.
+
+use crate::storage::Durability;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Parts that together are no longer than this are copied into one write: cheaper than a list of slices.
+const COPY_LEN_MAX: usize = 1024;
+/// Slices per call: what every kernel takes (`IOV_MAX` of Linux and macOS).
+const SLICES_MAX: usize = 1024;
+
+/// A write passes by nothing here.
+pub(super) const fn write_through(_options: &mut OpenOptions) {}
+
+pub(super) fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    file.read_exact_at(out, offset)
+}
+
+/// Writes the parts one behind the other, with as few calls as possible.
+pub(super) fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+    if let [part] = parts {
+        return file.write_all_at(part, offset);
+    }
+    let mut copied = [0; COPY_LEN_MAX];
+    let mut len = 0;
+    for part in parts {
+        match copied.get_mut(len..len + part.len()) {
+            Some(target) => target.copy_from_slice(part),
+            None => return write_slices(file, offset, parts),
+        }
+        len += part.len();
+    }
+    file.write_all_at(copied.get(..len).unwrap_or_default(), offset)
+}
+
+fn write_slices(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+    let mut at = offset;
+    for group in parts.chunks(SLICES_MAX) {
+        let mut slices: Vec<IoSlice<'_>> = group.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = slices.as_mut_slice();
+        // Drops empty slices at the front, so that a count of zero is a medium that takes nothing.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match rustix::io::pwritev(file, left, at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    at += written as u64;
+                    IoSlice::advance_slices(&mut left, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_vendor = "apple"))]
+pub(super) fn sync(file: &File) -> io::Result<Durability> {
+    file.sync_data()?;
+    Ok(Durability::Device)
+}
+
+/// The standard library asks the drive itself (`F_FULLFSYNC`); network volumes refuse that and get a plain `fsync`, which leaves
+/// the bytes in the cache of the drive.
+#[cfg(target_vendor = "apple")]
+pub(super) fn sync(file: &File) -> io::Result<Durability> {
+    match file.sync_all() {
+        Ok(()) => Ok(Durability::Device),
+        Err(error) if is_unsupported(rustix::io::Errno::from_io_error(&error)) => {
+            rustix::fs::fsync(file)?;
+            Ok(Durability::Os)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// True when blocks were set aside; false when the file system has no such thing.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+    allocate(file, rustix::fs::FallocateFlags::empty(), offset, len)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn discard(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    allocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len).map(drop)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn discard(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn allocate(file: &File, mode: rustix::fs::FallocateFlags, offset: u64, len: u64) -> io::Result<bool> {
+    loop {
+        match rustix::fs::fallocate(file, mode, offset, len) {
+            Ok(()) => return Ok(true),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) if is_unsupported(Some(error)) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn is_unsupported(error: Option<rustix::io::Errno>) -> bool {
+    use rustix::io::Errno;
+    // The first two are one number on Linux and two elsewhere.
+    error.is_some_and(|error| [Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS, Errno::INVAL, Errno::NOTTY].contains(&error))
+}
+
+/// An advisory lock of the open file itself, so that a second open in the same process is refused, too.
+pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
+    loop {
+        match if shared { file.try_lock_shared() } else { file.try_lock() } {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// False when no process has this number any more.
+pub(super) fn is_alive(process: u32) -> bool {
+    let Some(pid) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
+    rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+}
+
+/// True when the path still leads to this open file.
+pub(super) fn is_file_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+/// The folder that holds the path.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes the name of a new file durable. A folder that may not be read, or a file system that cannot sync one, is left alone.
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    let synced = File::open(parent(path)).and_then(|folder| folder.sync_all());
+    match synced {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) if is_unsupported(rustix::io::Errno::from_io_error(&error)) => Ok(()),
+        result => result,
+    }
+}
+
+/// A map never keeps a file from being cut here.
+pub(super) fn is_refused_by_map(_error: &io::Error) -> bool {
+    false
+}

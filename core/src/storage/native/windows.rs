@@ -1,0 +1,128 @@
+//! What differs between Unix and Windows: the Windows side.
+
+use crate::storage::Durability;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::windows::fs::{FileExt, OpenOptionsExt};
+use std::os::windows::io::AsRawHandle;
+use std::path::Path;
+use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, ERROR_USER_MAPPED_FILE};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_FLAG_WRITE_THROUGH, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx,
+};
+use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
+
+/// Parts that together are no longer than this are copied into one write: there is no positional write of several parts.
+const COPY_LEN_MAX: usize = 64 * 1024;
+
+/// Writes go to the device at once.
+pub(super) fn write_through(options: &mut OpenOptions) {
+    options.custom_flags(FILE_FLAG_WRITE_THROUGH);
+}
+
+pub(super) fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    let (mut at, mut rest) = (offset, out);
+    while !rest.is_empty() {
+        match file.seek_read(rest, at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                at += read as u64;
+                rest = rest.get_mut(read..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+    let total: usize = parts.iter().map(|part| part.len()).sum();
+    if parts.len() > 1 && total <= COPY_LEN_MAX {
+        return write_all(file, offset, &parts.concat());
+    }
+    let mut at = offset;
+    for part in parts {
+        write_all(file, at, part)?;
+        at += part.len() as u64;
+    }
+    Ok(())
+}
+
+fn write_all(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    let (mut at, mut rest) = (offset, bytes);
+    while !rest.is_empty() {
+        match file.seek_write(rest, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                at += written as u64;
+                rest = rest.get(written..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// `FlushFileBuffers`: the system empties its cache and tells the drive to do the same.
+pub(super) fn sync(file: &File) -> io::Result<Durability> {
+    file.sync_all()?;
+    Ok(Durability::Device)
+}
+
+/// Setting the length sets clusters aside here.
+pub(super) fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Only sparse files have holes, and those lose the promise of `reserve`.
+pub(super) fn discard(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// Locks one byte behind any data. Locks are mandatory here: one over the data would keep others from reading who holds the file.
+pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
+    let flags = LOCKFILE_FAIL_IMMEDIATELY | if shared { 0 } else { LOCKFILE_EXCLUSIVE_LOCK };
+    let place = OVERLAPPED_0_0 { Offset: u32::MAX - 1, OffsetHigh: i32::MAX as u32 };
+    let mut overlapped = OVERLAPPED { Anonymous: OVERLAPPED_0 { Anonymous: place }, ..OVERLAPPED::default() };
+    // SAFETY: the handle is open for as long as `file` is borrowed, and `overlapped` outlives the call, which does not go on in the
+    // background: the handle was opened for synchronous use.
+    let locked = unsafe { LockFileEx(file.as_raw_handle(), flags, 0, 1, 0, &mut overlapped) };
+    if locked != 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error().map(|code| code as u32) {
+        Some(ERROR_LOCK_VIOLATION | ERROR_IO_PENDING) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Asking would need one more handle and right; a note is believed.
+pub(super) fn is_alive(_process: u32) -> bool {
+    true
+}
+
+/// Nobody can put another file in the place of an open one unless every opener allowed it, and then the name goes with the file.
+pub(super) fn is_file_at(_file: &File, _path: &Path) -> bool {
+    true
+}
+
+/// The folder that holds the path.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a new name durable: the journal that holds it goes to the drive with a flush of the file. A folder is left alone.
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    match File::options().write(true).open(path).and_then(|file| file.sync_all()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        result => result,
+    }
+}
+
+/// A mapped file cannot be cut.
+pub(super) fn is_refused_by_map(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(ERROR_USER_MAPPED_FILE as i32)
+}

@@ -1,0 +1,127 @@
+//! The one import point for atomics and locks, so that another set can take over: the standard library's, a spinning
+//! one where there is no operating system, a model checker's.
+
+#[cfg(not(shuttle))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+pub(crate) use core::sync::atomic::{Ordering, compiler_fence};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+
+#[cfg(feature = "std")]
+mod imp {
+    #[cfg(shuttle)]
+    use shuttle::sync as host;
+    #[cfg(not(shuttle))]
+    use std::sync as host;
+
+    pub(crate) use host::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    /// A lock that a panic of its holder does not close: every structure behind one is valid between any two steps.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(host::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(host::Mutex::new(value))
+        }
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            match self.0.try_lock() {
+                Ok(guard) => Some(guard),
+                Err(host::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(host::TryLockError::WouldBlock) => None,
+            }
+        }
+    }
+
+    /// See [`Mutex`] on panics.
+    #[derive(Debug, Default)]
+    pub(crate) struct Condvar(host::Condvar);
+
+    impl Condvar {
+        /// Lets go of `guard`, which is of the mutex, until somebody notifies, and takes it again.
+        pub(crate) fn wait<'a, T>(&self, _mutex: &'a Mutex<T>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(guard).unwrap_or_else(host::PoisonError::into_inner)
+        }
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
+    #[cfg(feature = "native")]
+    impl<T> Mutex<T> {
+        pub(crate) fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+
+    /// See [`Mutex`] on panics.
+    #[derive(Debug, Default)]
+    pub(crate) struct RwLock<T>(host::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(host::RwLock::new(value))
+        }
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+}
+
+#[cfg(not(feature = "std"))]
+mod imp {
+    pub(crate) use spin::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    /// A spinning lock: hosts without `std` run one thread, so nothing ever spins for long.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(spin::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(spin::Mutex::new(value))
+        }
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock()
+        }
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock()
+        }
+    }
+
+    /// Notices by looking again and again.
+    #[derive(Debug, Default)]
+    pub(crate) struct Condvar;
+
+    impl Condvar {
+        pub(crate) fn wait<'a, T>(&self, mutex: &'a Mutex<T>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            drop(guard);
+            core::hint::spin_loop();
+            mutex.lock()
+        }
+        pub(crate) fn notify_all(&self) {}
+    }
+
+    /// See [`Mutex`].
+    #[derive(Debug, Default)]
+    pub(crate) struct RwLock<T>(spin::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(spin::RwLock::new(value))
+        }
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read()
+        }
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write()
+        }
+    }
+}
+
+pub(crate) use imp::{Condvar, Mutex, MutexGuard, RwLock};

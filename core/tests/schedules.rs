@@ -1,0 +1,141 @@
+//! The store under a scheduler that tries orders of its threads' steps: every load, store and lock is a place to switch. It covers
+//! appending, publishing, group commit, checkpoints, compaction and the reuse of segments under readers.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p pipkin --no-default-features --features std,testing --test schedules`
+#![cfg(shuttle)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests fail by panicking")]
+
+use pipkin::storage::MemoryStorage;
+use pipkin::storage::crash::CrashStorage;
+use pipkin::{Db, Storage};
+use shuttle::sync::Mutex;
+use shuttle::thread;
+use std::sync::Arc;
+
+/// Schedules of each kind that a test tries.
+fn schedules() -> usize {
+    std::env::var("PIPKIN_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000)
+}
+
+/// Random orders, and orders with few preemptions, which find other things.
+fn check(body: impl Fn() + Send + Sync + Clone + 'static) {
+    shuttle::check_random(body.clone(), schedules());
+    shuttle::check_pct(body, schedules(), 4);
+}
+
+fn open(storage: impl Storage + 'static) -> Db {
+    Db::builder().segment_size(4096).background(false).entropy([7; 16]).open_storage(Box::new(storage)).unwrap()
+}
+
+/// A value that says what it is, long enough that a few of them fill a segment.
+fn value(key: u8, version: u8) -> Vec<u8> {
+    let mut value = vec![version; 700];
+    value[0] = key;
+    value
+}
+
+/// Newest version that was acknowledged, by key.
+type Acked = Arc<Mutex<[u8; 2]>>;
+
+/// Two threads, each of which writes the versions of a key of its own, durably or not.
+fn writers(db: &Db, acked: &Acked, versions: u8, flushed: bool) -> Vec<thread::JoinHandle<()>> {
+    let writer = |key: u8| {
+        let (db, acked) = (db.clone(), acked.clone());
+        thread::spawn(move || {
+            for version in 1..=versions {
+                db.insert([key], value(key, version)).unwrap();
+                if flushed {
+                    db.flush().unwrap();
+                }
+                acked.lock().unwrap()[usize::from(key)] = version;
+            }
+        })
+    };
+    (0..2).map(writer).collect()
+}
+
+fn read(db: &Db, key: u8, acked: &Acked) {
+    let least = acked.lock().unwrap()[usize::from(key)];
+    if let Some(found) = db.get_zerocopy([key]).unwrap() {
+        let version = found[1];
+        assert_eq!(*found, *value(key, version), "bytes that nobody wrote");
+        assert!(version >= least, "an old version came back");
+    } else {
+        assert_eq!(least, 0, "an acknowledged record is missing");
+    }
+}
+
+#[test]
+fn readers_see_whole_new_values_while_segments_are_compacted_and_used_again() {
+    check(|| {
+        let storage = MemoryStorage::new();
+        let db = open(storage.clone());
+        let acked = Acked::default();
+        let mut threads = writers(&db, &acked, 8, false);
+        let (reader, seen) = (db.clone(), acked.clone());
+        threads.push(thread::spawn(move || (0..6).for_each(|turn| read(&reader, turn % 2, &seen))));
+        let keeper = db.clone();
+        threads.push(thread::spawn(move || {
+            keeper.checkpoint().unwrap();
+            assert!(keeper.compact_step().is_ok());
+            assert!(keeper.compact().is_ok());
+        }));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for db in [db, open(MemoryStorage::from_vec(storage.to_vec()))] {
+            (0..2).for_each(|key| assert_eq!(db.get([key]).unwrap().unwrap(), value(key, 8)));
+        }
+    });
+}
+
+#[test]
+fn what_a_flush_has_acknowledged_is_on_the_medium() {
+    check(|| {
+        let storage = CrashStorage::new();
+        let db = open(storage.clone());
+        let acked = Acked::default();
+        let mut threads = writers(&db, &acked, 3, true);
+        threads.push(thread::spawn(move || {
+            for _ in 0..3 {
+                let least = *acked.lock().unwrap();
+                // The power goes, and nothing reached the medium since the last sync.
+                let copy = open(CrashStorage::from_image(&storage.freeze().synced_image()));
+                for key in 0..2 {
+                    let found = copy.get([key]).unwrap().map_or(0, |found| found[1]);
+                    assert!(found >= least[usize::from(key)], "a flushed record is gone");
+                }
+            }
+        }));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn transactions_on_both_sides_of_a_checkpoint_are_whole() {
+    check(|| {
+        let storage = MemoryStorage::new();
+        let db = open(storage.clone());
+        db.insert_many([([0], [10]), ([1], [10])]).unwrap();
+        let mut threads = Vec::new();
+        for (from, to) in [(0_u8, 1_u8), (1, 0)] {
+            let db = db.clone();
+            threads.push(thread::spawn(move || {
+                for _ in 0..2 {
+                    let moved = db.transaction(|tx| {
+                        let (left, right) = (tx.get([from])?.unwrap()[0], tx.get([to])?.unwrap()[0]);
+                        tx.insert([from], [left - 1])?;
+                        tx.insert([to], [right + 1])
+                    });
+                    assert!(matches!(moved, Ok(()) | Err(pipkin::Error::Conflict)), "{moved:?}");
+                }
+            }));
+        }
+        let keeper = db.clone();
+        threads.push(thread::spawn(move || keeper.checkpoint().unwrap()));
+        threads.push(thread::spawn(move || {
+            let copy = open(MemoryStorage::from_vec(storage.to_vec()));
+            let amount = |key: u8| copy.get([key]).unwrap().unwrap()[0];
+            assert_eq!(amount(0) + amount(1), 20, "a commit was found in part");
+        }));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}

@@ -1,0 +1,101 @@
+//! What must be true of a store that comes back from a crash.
+
+use crate::disk::Disk;
+use crate::drive::{DiskHost, Fault, Host, Player, Setup, check_gets, dump};
+use crate::model::{History, State};
+use crate::tape::{Op, Val};
+use pipkin::Db;
+use pipkin::storage::crash::CrashImage;
+
+/// What is done to a recovered store after its content was found right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Closed and opened again.
+    Close,
+    /// Killed right behind recovery and opened again.
+    Kill,
+    /// Written to, flushed, killed, opened again.
+    WriteFlushKill,
+    /// Written to, closed, opened again.
+    WriteClose,
+    /// Compacted, written to, killed, opened again.
+    CompactWriteKill,
+    /// Written to, flushed, written to; then the power goes and takes everything that was not synced.
+    WriteFlushWriteCut,
+}
+
+impl After {
+    /// Every kind, for turns.
+    pub const ALL: [Self; 6] =
+        [Self::Close, Self::Kill, Self::WriteFlushKill, Self::WriteClose, Self::CompactWriteKill, Self::WriteFlushWriteCut];
+}
+
+/// Keys below this are asked for one by one; the rest is covered by the dump.
+const KEYS_PROBED: u16 = 8;
+
+/// Finds the state of `db` among `low..=high` of the history.
+pub fn find_state(db: &Db, history: &History, low: usize, high: usize) -> Result<usize, Fault> {
+    let digest = dump(db)?;
+    let Some(place) = history.find(digest, low, high) else {
+        let older = history.find(digest, 0, history.newest());
+        return Fault::wrong(match older {
+            Some(place) if place < low => {
+                format!("came back in state {place}, but {low} was acknowledged: {} commits lost", low - place)
+            }
+            Some(place) => format!("came back in state {place}, beyond {high}, the newest that was begun"),
+            None => format!(
+                "came back in no state that ever was (allowed {low}..={high}); against {high}:{}",
+                differences_from(db, &history.states[high])
+            ),
+        });
+    };
+    check_gets(db, &history.states[place], KEYS_PROBED)?;
+    Ok(place)
+}
+
+fn differences_from(db: &Db, state: &State) -> String {
+    crate::drive::differences(db, state)
+}
+
+/// Opens an image; its state must be one of `low..=high`. Then does `after` and looks again. Returns the place of the state.
+pub fn examine(
+    image: &CrashImage,
+    setup: &Setup,
+    history: &History,
+    (low, high): (usize, usize),
+    after: After,
+    entropy: u64,
+) -> Result<usize, Fault> {
+    let disk = Disk::from_image(image);
+    let host = DiskHost::new(disk.clone(), setup.clone(), entropy);
+    let db = host.open().map_err(|error| Fault::from(error).at("opening the image"))?;
+    let place = find_state(&db, history, low, high)?;
+    let state = history.states[place].clone();
+    again(host, db, state, after).map_err(|fault| fault.at(format!("after recovery, {after:?}")))?;
+    Ok(place)
+}
+
+fn again(host: DiskHost, db: Db, state: State, after: After) -> Result<(), Fault> {
+    let disk = host.disk.clone();
+    let mut player = Player { host, db: Some(db), history: History::new(state), in_doubt: Vec::new() };
+    let put = |key, tag| Op::Put(0, key, Val { len: 40, tag });
+    let change = [put(1, 900_001), Op::Txn(true, vec![(0, 2, None), (1, 3, Some(Val { len: 700, tag: 900_002 }))])];
+    let ops: &[Op] = match after {
+        After::Close => &[Op::Reopen],
+        After::Kill => &[Op::Kill],
+        After::WriteFlushKill => &[change[0].clone(), change[1].clone(), Op::Flush, Op::Kill],
+        After::WriteClose => &[change[0].clone(), change[1].clone(), Op::Reopen, Op::Reopen],
+        After::CompactWriteKill => &[Op::Compact, change[0].clone(), change[1].clone(), Op::Kill],
+        After::WriteFlushWriteCut => return write_cut(player, disk, &change),
+    };
+    ops.iter().try_for_each(|op| player.play(op).map_err(|fault| fault.at(op)))
+}
+
+fn write_cut(mut player: Player<DiskHost>, disk: Disk, change: &[Op]) -> Result<(), Fault> {
+    player.play(&change[0])?;
+    player.play(&Op::Flush)?;
+    player.play(&change[1])?;
+    let cut = disk.crash().synced_image();
+    let db = player.host.setup.open(Disk::from_image(&cut).storage(), 3)?;
+    find_state(&db, &player.history, player.history.flushed, player.history.newest()).map(drop)
+}

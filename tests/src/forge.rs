@@ -1,0 +1,214 @@
+//! Signs damaged structures anew, so that hostile files get past the checksums and into the code behind them. The layout is that
+//! of `core/FORMAT.md`; [`agrees`] notices when it has moved on.
+
+use crate::rng::{Choices, choose, index};
+use pipkin::limits::DATA_START;
+use xxhash_rust::xxh3::xxh3_64;
+
+const SECTOR: usize = 512;
+const SLOTS: [usize; 2] = [0, 4096];
+const HEADER_COPY: usize = 64;
+/// 64-bit words of a superblock that mean something.
+const SUPERBLOCK_WORDS: usize = 14;
+/// 64-bit words of a segment header.
+const HEADER_WORDS: usize = 7;
+
+fn bind(salt: u64, offset: u64) -> u32 {
+    let mut x = salt ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (x >> 32) as u32
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|word| word.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+fn put_word(bytes: &mut [u8], at: usize, value: u64) {
+    if let Some(place) = bytes.get_mut(at..at + 8) {
+        place.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+fn sign_superblock(bytes: &mut [u8], slot: usize) {
+    if let Some(sector) = bytes.get_mut(slot..slot + SECTOR) {
+        let sum = crc32c::crc32c(&sector[..SECTOR - 4]) ^ bind(0, slot as u64);
+        sector[SECTOR - 4..].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+fn store_id(bytes: &[u8]) -> [u8; 16] {
+    bytes.get(16..32).and_then(|id| id.first_chunk().copied()).unwrap_or_default()
+}
+
+fn segment_size(bytes: &[u8]) -> usize {
+    (word(bytes, 40) as usize).clamp(4096, 1 << 28)
+}
+
+fn sign_header_copy(bytes: &mut [u8], at: usize, id: [u8; 16]) {
+    if let Some(copy) = bytes.get_mut(at..at + HEADER_COPY) {
+        let sum = crc32c::crc32c(&copy[..HEADER_COPY - 4]) ^ bind(xxh3_64(&id), at as u64);
+        copy[HEADER_COPY - 4..].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// Offsets of the segment headers.
+fn headers(bytes: &[u8]) -> Vec<usize> {
+    let all = (DATA_START as usize..bytes.len()).step_by(segment_size(bytes));
+    all.filter(|&at| bytes.get(at..at + 4) == Some(b"PSEG")).collect()
+}
+
+/// The frames of a segment: offset and length, as far as their headers make sense.
+fn frames(bytes: &[u8], header: usize) -> Vec<(usize, usize)> {
+    let end = (header + segment_size(bytes)).min(bytes.len());
+    let mut at = header + 2 * HEADER_COPY;
+    let mut out = Vec::new();
+    while let Some(len) = bytes.get(at..end).and_then(frame_len).filter(|len| at + len <= end) {
+        out.push((at, len));
+        at += len;
+    }
+    out
+}
+
+/// The length of the frame that `bytes` begin with, as its header says it; `None` where that ends too early.
+pub fn frame_len(bytes: &[u8]) -> Option<usize> {
+    let head = *bytes.get(4)?;
+    let mut at = 5 + usize::from(head & 0x40 != 0);
+    let mut number = || -> Option<usize> {
+        let mut value = 0_usize;
+        for shift in 0..5 {
+            let byte = *bytes.get(at)?;
+            at += 1;
+            value |= usize::from(byte & 0x7f) << (7 * shift);
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    };
+    let (key, value) = (number()?, number()?);
+    if head & 0x40 != 0 {
+        number()?;
+    }
+    (head & 0x1f != 0).then_some(at + key + value)
+}
+
+fn sign_frame(bytes: &mut [u8], at: usize, len: usize, salt: u64) {
+    if let Some(frame) = bytes.get_mut(at..at + len) {
+        sign(frame, salt, at as u64);
+    }
+}
+
+/// Gives a frame the checksum that fits it at `offset` of a segment with `salt`.
+pub fn sign(frame: &mut [u8], salt: u64, offset: u64) {
+    if let Some((sum, covered)) = frame.split_first_chunk_mut::<4>() {
+        *sum = (crc32c::crc32c(covered) ^ bind(salt, offset)).to_le_bytes();
+    }
+}
+
+/// True when signing an undamaged store anew changes none of its bytes, and there was something to sign.
+pub fn agrees(store: &[u8]) -> bool {
+    let (again, signed) = sign_all(store);
+    signed > 10 && again == store
+}
+
+/// Signs every superblock, segment header and frame of `store` that can be found, and counts the frames.
+pub fn sign_all(store: &[u8]) -> (Vec<u8>, usize) {
+    let mut again = store.to_vec();
+    let id = store_id(store);
+    SLOTS.iter().for_each(|&slot| sign_superblock(&mut again, slot));
+    let mut signed = 0;
+    for header in headers(store) {
+        sign_header_copy(&mut again, header, id);
+        sign_header_copy(&mut again, header + HEADER_COPY, id);
+        let is_log = word(store, header) >> 32 == 1;
+        for (at, len) in if is_log { frames(store, header) } else { Vec::new() } {
+            sign_frame(&mut again, at, len, word(store, header + 16));
+            signed += 1;
+        }
+    }
+    (again, signed)
+}
+
+/// A number that somebody who means harm would choose.
+fn evil(rng: &mut impl Choices, old: u64, len: u64) -> u64 {
+    match rng.below(12) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => u64::from(u32::MAX),
+        3 => 1 << rng.below(64),
+        4 => (1 << rng.below(64)) - 1,
+        5 => old ^ 1 << rng.below(64),
+        6 => old.wrapping_add(1),
+        7 => old.wrapping_sub(1),
+        8 => rng.below(len + 1),
+        9 => DATA_START + rng.below(len / 4096 + 1) * 4096,
+        10 => rng.next_u64(),
+        _ => old.wrapping_mul(2),
+    }
+}
+
+/// Changes a field somewhere and signs what holds it.
+pub fn forge(bytes: &mut [u8], rng: &mut impl Choices) {
+    let len = bytes.len() as u64;
+    let id = store_id(bytes);
+    match rng.below(4) {
+        0 => {
+            let slot = choose(rng, &SLOTS);
+            let at = slot + 8 * (1 + index(rng, SUPERBLOCK_WORDS - 1));
+            let value = evil(rng, word(bytes, at), len);
+            put_word(bytes, at, value);
+            sign_superblock(bytes, slot);
+        }
+        1 => {
+            let all = headers(bytes);
+            if all.is_empty() {
+                return;
+            }
+            let header = choose(rng, &all);
+            let field = 8 * index(rng, HEADER_WORDS);
+            let value = evil(rng, word(bytes, header + field), len);
+            for copy in [header, header + HEADER_COPY] {
+                put_word(bytes, copy + field, value);
+                sign_header_copy(bytes, copy, id);
+            }
+        }
+        _ => forge_frame(bytes, rng),
+    }
+}
+
+/// Changes a byte of a frame, most often of its header, and signs the frame; its length may change with it.
+fn forge_frame(bytes: &mut [u8], rng: &mut impl Choices) {
+    let all = headers(bytes);
+    if all.is_empty() {
+        return;
+    }
+    let header = choose(rng, &all);
+    let salt = word(bytes, header + 16);
+    let frames = frames(bytes, header);
+    if frames.is_empty() {
+        return;
+    }
+    let (at, len) = choose(rng, &frames);
+    let within = if rng.chance(3, 4) { 4 + index(rng, 12.min(len - 4)) } else { 4 + index(rng, len - 4) };
+    if let Some(byte) = bytes.get_mut(at + within) {
+        *byte = match rng.below(4) {
+            0 => 0xff,
+            1 => 0,
+            2 => *byte ^ 1 << rng.below(8),
+            _ => rng.below(256) as u8,
+        };
+    }
+    let len = bytes.get(at..).and_then(frame_len).filter(|len| at + len <= bytes.len()).unwrap_or(len);
+    sign_frame(bytes, at, len, salt);
+}
+
+/// Makes a store look as if a newer pipkin had written it.
+pub fn set_version(bytes: &mut [u8], version: u64) {
+    for slot in SLOTS {
+        put_word(bytes, slot + 8, version);
+        sign_superblock(bytes, slot);
+    }
+}

@@ -1,0 +1,12 @@
+//! The engines of the suites, each with a budget, so that the suite of planted bugs can run them small.
+
+pub mod codec;
+pub mod crash;
+pub mod errors;
+pub mod exhaustive;
+pub mod full;
+pub mod hostile;
+pub mod rot;
+pub mod salvage;
+pub mod shared_sync;
+pub mod threads;

@@ -1,0 +1,172 @@
+//! One flipped bit anywhere in a closed store: `verify` says where, and `salvage` gets every other record out.
+
+use crate::disk::Disk;
+use crate::drive::{DiskHost, Fault, Player, Setup, Space, dump};
+use crate::model::State;
+use crate::parallel::{Failure, Outcome, for_each, guard};
+use crate::quota::Quota;
+use crate::rng::derive;
+use crate::tape::{Op, Val, key_bytes, ns_name};
+use pipkin::limits::DATA_START;
+use pipkin::storage::crash::CrashImage;
+use pipkin::storage::{HOLDER_LEN, HOLDER_OFFSET};
+use pipkin::{Db, Storage};
+use std::collections::BTreeMap;
+
+/// Size of a segment of the store under test.
+const EXTENT: u32 = 16 * 1024;
+/// How far from the flipped byte the damage may be reported: the longest structure of the store under test is shorter.
+const NEAR: u64 = 16 * 1024;
+
+/// A closed store with every structure there is.
+#[derive(Debug)]
+pub struct Subject {
+    image: CrashImage,
+    state: State,
+    len: u64,
+}
+
+impl Subject {
+    /// Several segments, namespaces, batches, dead records, tombstones, a compaction and a snapshot.
+    ///
+    /// # Panics
+    ///
+    /// When the engine cannot write it.
+    pub fn new() -> Self {
+        Self::build().unwrap_or_else(|fault| panic!("writing the store: {fault}"))
+    }
+
+    fn build() -> Result<Self, Fault> {
+        let setup = Setup { segment_size: EXTENT, replay_debt_max: Setup::NEVER };
+        let disk = Disk::default();
+        let mut player = Player::open(DiskHost::new(disk.clone(), setup, 1), State::default())?;
+        let mut rng = derive(3, 0x5a1);
+        for (i, tag) in (0..900).zip(1..) {
+            let (ns, key) = (rng.below(3) as u8, rng.below(200) as u16);
+            let val = Val { len: rng.below(400) as u32, tag };
+            let op = match i % 10 {
+                0 => Op::Del(ns, key),
+                1 => Op::Txn(true, vec![(0, key, Some(val)), (1, key + 1, Some(val)), (2, key, None)]),
+                _ => Op::Put(ns, key, val),
+            };
+            player.play(&op)?;
+            match i {
+                400 => player.play(&Op::Compact)?,
+                800 => player.play(&Op::Checkpoint)?,
+                _ => {}
+            }
+        }
+        if let Some(db) = player.db.take() {
+            db.close()?;
+        }
+        let image = disk.image();
+        let len = image.len().map_err(pipkin::Error::from)?;
+        Ok(Self { image, state: player.history.now().clone(), len })
+    }
+
+    /// Bits of the store.
+    pub fn bits(&self) -> u64 {
+        self.len * 8
+    }
+
+    /// Flips one bit, verifies and salvages.
+    pub fn flip(&self, bit: u64) -> Outcome {
+        guard(|| self.look(bit)).unwrap_or_else(Fault::wrong).map_err(|fault| {
+            Failure::new(format!("PIPKIN_SEED={bit}"), format!("bit {} of byte {} flipped: {fault}", bit % 8, bit / 8))
+        })
+    }
+
+    fn look(&self, bit: u64) -> Result<(), Fault> {
+        let at = bit / 8;
+        let image = self.image.fork();
+        image.flip_bit(at, (bit % 8) as u32);
+        // The note of who holds the store is the host's; nothing of the store is in it.
+        if !(HOLDER_OFFSET..HOLDER_OFFSET + HOLDER_LEN as u64).contains(&at) {
+            let report = pipkin::verify_storage(&image)?;
+            let reported = report.damage.iter().any(|damage| damage.offset.abs_diff(at) <= NEAR.max(damage.len));
+            if !reported && !self.is_free(at)? {
+                return Fault::wrong(format!("verify does not report it: {:?}", report.damage));
+            }
+        }
+        let before = image.to_vec();
+        let target = Db::builder().background(false).in_memory()?;
+        pipkin::salvage(&image, &target, &mut |_, _| {})?;
+        if image.to_vec() != before {
+            return Fault::wrong("salvage changed its source");
+        }
+        self.compare(&target)
+    }
+
+    /// True when nothing of the store lies from this byte to the end of its extent: all of it can be wiped, and nobody notices.
+    /// A free extent is like that, and the rest of the one in which the log ends.
+    fn is_free(&self, at: u64) -> Result<bool, Fault> {
+        let Some(index) = at.checked_sub(DATA_START).map(|at| at / u64::from(EXTENT)) else { return Ok(false) };
+        let end = (DATA_START + (index + 1) * u64::from(EXTENT)).min(self.len);
+        let image = self.image.fork();
+        image.write_at(at, &[&vec![0; (end - at) as usize]]).map_err(pipkin::Error::from)?;
+        if !pipkin::verify_storage(&image)?.is_ok() {
+            return Ok(false);
+        }
+        let db = Setup::TINY.open(Disk::from_image(&image).storage(), 1)?;
+        Ok(db.open_report().clean && dump(&db)? == self.state.digest)
+    }
+
+    /// Everything but one record is in the target; a namespace that lost its name may be there under another.
+    fn compare(&self, target: &Db) -> Result<(), Fault> {
+        let mut lost = Vec::new();
+        for (&ns, space) in &self.state.spaces {
+            let known: BTreeMap<Vec<u8>, Vec<u8>> = space.iter().map(|(&key, val)| (key_bytes(key), val.bytes())).collect();
+            let mut best: Option<Vec<String>> = None;
+            for name in candidates(target, ns) {
+                let handle = if name.is_empty() { Space::Default(target) } else { Space::Named(target.namespace(&name)?) };
+                let missing = differences(&handle, &known)?;
+                if best.as_ref().is_none_or(|best| missing.len() < best.len()) {
+                    best = Some(missing);
+                }
+            }
+            lost.extend(best.unwrap_or_else(|| vec![format!("namespace {ns}")]));
+        }
+        if lost.len() > 1 {
+            return Fault::wrong(format!("salvage loses {} records to one flipped bit: {:?}", lost.len(), lost.iter().take(5)));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn candidates(target: &Db, ns: u8) -> Vec<String> {
+    if ns == 0 {
+        return vec![String::new()];
+    }
+    let names = target.list_namespaces();
+    let own: Vec<String> = names.iter().filter(|name| **name == ns_name(ns)).cloned().collect();
+    if own.is_empty() { names.into_iter().filter(|name| name.starts_with("salvaged-")).collect() } else { own }
+}
+
+/// Keys whose value is not the right one, and keys that should not be there.
+fn differences(space: &Space<'_>, known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<String>, Fault> {
+    let mut found = BTreeMap::new();
+    space.for_each(|key, value| drop(found.insert(key.to_vec(), value.to_vec())))?;
+    let name = |key: &[u8]| String::from_utf8_lossy(&key[..key.len().min(12)]).into_owned();
+    let missing = known.iter().filter(|(key, value)| found.get(*key) != Some(value)).map(|(key, _)| name(key));
+    let extra = found.keys().filter(|key| !known.contains_key(*key)).map(|key| format!("+{}", name(key)));
+    Ok(missing.chain(extra).collect())
+}
+
+/// Flips `count` bits, spread over the whole store, and every bit of its first kilobyte.
+pub fn run(count: u64, quota: &Quota) -> Outcome {
+    let subject = Subject::new();
+    let mut rng = derive(1, 0xf11);
+    let spread = (0..count).map(|i| (subject.bits() * i / count + rng.below(subject.bits() / count + 1)).min(subject.bits() - 1));
+    let bits: Vec<u64> = spread.chain((0..8192).step_by(5)).collect();
+    for_each(bits.into_iter(), |bit, watch| {
+        watch.begin(format!("PIPKIN_SEED={bit}"));
+        quota.add(1);
+        subject.flip(bit)
+    })
+}

@@ -1,0 +1,216 @@
+//! Writers whose every operation follows from its number, and the outside witness of how many of them were acknowledged: a
+//! file that the child overwrites behind each acknowledgement and that outlives it in the page cache.
+
+use crate::rng::{Rng, derive};
+use pipkin::{Db, Namespace};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Writers of a child. Each has keys of its own in every namespace.
+pub const WRITERS: u64 = 3;
+/// Keys of a writer in each namespace.
+const KEYS: u64 = 50;
+/// Namespaces, the default one included.
+const SPACES: u64 = 3;
+
+/// A key: namespace and number.
+type Key = (u64, u64);
+
+/// What one operation sets (to a value that follows from its number) or removes. All of it is one commit.
+#[derive(Clone, Debug)]
+struct Commit {
+    edits: BTreeMap<Key, bool>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    One,
+    Many,
+    Transaction,
+}
+
+fn commit(seed: u64, writer: u64, number: u64) -> Commit {
+    let mut rng = derive(seed ^ writer << 32, number);
+    let key = |rng: &mut Rng, space: u64| (space, rng.below(KEYS));
+    let kind = match rng.below(10) {
+        0 | 1 => Kind::Many,
+        2 | 3 => Kind::Transaction,
+        _ => Kind::One,
+    };
+    let space = rng.below(SPACES);
+    let mut edits = BTreeMap::new();
+    match kind {
+        Kind::One => {
+            edits.insert(key(&mut rng, space), rng.chance(4, 5));
+        }
+        Kind::Many => edits.extend((0..4).map(|_| (key(&mut rng, space), true))),
+        Kind::Transaction => {
+            for _ in 0..5 {
+                let space = rng.below(SPACES);
+                edits.insert(key(&mut rng, space), rng.chance(3, 4));
+            }
+        }
+    }
+    Commit { edits, kind }
+}
+
+fn key_of(writer: u64, key: u64) -> Vec<u8> {
+    format!("writer {writer} key {key}").into_bytes()
+}
+
+fn value_of(writer: u64, key: Key, number: u64) -> Vec<u8> {
+    let mut rng = derive(number, writer << 32 | key.0 << 16 | key.1);
+    let len = if rng.chance(1, 40) { 3000 + rng.below(60_000) } else { rng.below(400) };
+    let mut value = vec![0; 8 + len as usize];
+    rng.fill(&mut value);
+    value[..8].copy_from_slice(&number.to_le_bytes());
+    value
+}
+
+/// The namespaces of a store.
+pub struct Spaces {
+    db: Db,
+    named: Vec<Namespace>,
+}
+
+impl Spaces {
+    /// Opens them; creates what is missing.
+    pub fn open(db: &Db) -> pipkin::Result<Self> {
+        let named = (1..SPACES).map(|space| db.namespace(&format!("space {space}"))).collect::<pipkin::Result<_>>()?;
+        Ok(Self { db: db.clone(), named })
+    }
+
+    fn get(&self, space: u64, key: &[u8]) -> pipkin::Result<Option<Vec<u8>>> {
+        match space.checked_sub(1) {
+            None => self.db.get(key),
+            Some(named) => self.named[named as usize].get(key),
+        }
+    }
+
+    /// Plays one operation of a writer.
+    pub fn play(&self, seed: u64, writer: u64, number: u64) -> pipkin::Result<()> {
+        let Commit { edits, kind } = commit(seed, writer, number);
+        let records = edits.iter().map(|(&key, &set)| (key, key_of(writer, key.1), set.then(|| value_of(writer, key, number))));
+        match kind {
+            Kind::One => {
+                for ((space, _), key, value) in records {
+                    match (space.checked_sub(1).map(|named| &self.named[named as usize]), value) {
+                        (None, Some(value)) => self.db.insert(key, value)?,
+                        (None, None) => drop(self.db.remove(key)?),
+                        (Some(named), Some(value)) => named.insert(key, value)?,
+                        (Some(named), None) => drop(named.remove(key)?),
+                    }
+                }
+                Ok(())
+            }
+            Kind::Many => {
+                let space = edits.keys().next().map_or(0, |key| key.0);
+                let records = records.filter_map(|(_, key, value)| Some((key, value?)));
+                match space.checked_sub(1) {
+                    None => self.db.insert_many(records),
+                    Some(named) => self.named[named as usize].insert_many(records),
+                }
+            }
+            Kind::Transaction => self.db.transaction(|txn| {
+                for ((space, _), key, value) in records {
+                    match (space.checked_sub(1).map(|named| &self.named[named as usize]), value) {
+                        (None, Some(value)) => txn.insert(key, value)?,
+                        (None, None) => drop(txn.remove(key)?),
+                        (Some(named), Some(value)) => txn.insert_in(named, key, value)?,
+                        (Some(named), None) => drop(txn.remove_in(named, key)?),
+                    }
+                }
+                Ok(())
+            }),
+        }
+    }
+}
+
+/// What a writer's keys should hold: the number of the operation that set each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Model {
+    keys: BTreeMap<Key, u64>,
+    /// Operations played so far.
+    pub played: u64,
+}
+
+impl Model {
+    /// Plays operations up to and including `number`.
+    pub fn advance(&mut self, seed: u64, writer: u64, number: u64) {
+        while self.played < number {
+            self.played += 1;
+            for (key, set) in commit(seed, writer, self.played).edits {
+                if set {
+                    self.keys.insert(key, self.played);
+                } else {
+                    self.keys.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn differences(&self, spaces: &Spaces, writer: u64) -> Result<Vec<String>, String> {
+        let mut out = Vec::new();
+        for space in 0..SPACES {
+            for key in 0..KEYS {
+                let found = spaces.get(space, &key_of(writer, key)).map_err(|error| format!("get: {error} ({error:?})"))?;
+                let right = self.keys.get(&(space, key)).map(|&number| value_of(writer, (space, key), number));
+                if found != right {
+                    let number = |value: Option<&Vec<u8>>| {
+                        value.and_then(|value| value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)))
+                    };
+                    let (found, right) = (number(found.as_ref()), number(right.as_ref()));
+                    out.push(format!("{space}/{key}: of operation {found:?}, should be of {right:?}"));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Finds out whether the operation behind the `acked` ones is there, too: the child may have died between its end and the
+    /// note of the witness. Moves the model there.
+    pub fn find(&mut self, spaces: &Spaces, seed: u64, writer: u64, acked: u64) -> Result<(), String> {
+        self.advance(seed, writer, acked);
+        let missing = self.differences(spaces, writer)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut next = self.clone();
+        next.advance(seed, writer, acked + 1);
+        if next.differences(spaces, writer)?.is_empty() {
+            *self = next;
+            return Ok(());
+        }
+        let shown: Vec<&str> = missing.iter().take(8).map(String::as_str).collect();
+        Err(format!("writer {writer}, {acked} operations acknowledged, {} keys differ:\n  {}", missing.len(), shown.join("\n  ")))
+    }
+}
+
+/// The file in which a writer notes how many of its operations were acknowledged.
+#[derive(Debug)]
+pub struct Note(File);
+
+impl Note {
+    /// Opens the note of a writer.
+    pub fn open(folder: &Path, writer: u64) -> std::io::Result<Self> {
+        let path: PathBuf = folder.join(format!("witness-{writer}"));
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map(Self)
+    }
+
+    /// Notes a number. Eight bytes at one place: the system writes them whole or not at all.
+    pub fn write(&mut self, number: u64) -> std::io::Result<()> {
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.write_all(&number.to_le_bytes())
+    }
+
+    /// The number noted last; 0 in a fresh file.
+    pub fn read(&mut self) -> std::io::Result<u64> {
+        let mut bytes = Vec::new();
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.read_to_end(&mut bytes)?;
+        Ok(bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)))
+    }
+}

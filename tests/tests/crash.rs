@@ -1,0 +1,30 @@
+//! Random power cuts, kills and bit rot. See `pipkin_tests::suite::crash`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use pipkin_tests::parallel::{unwrap, watched};
+use pipkin_tests::quota::env_u64;
+use pipkin_tests::suite::crash::{Budget, Counts, FLIPS, live, run};
+use std::sync::atomic::Ordering;
+
+/// Images that the normal run owes.
+const IMAGES_LEAST: u64 = 2_000_000;
+
+#[test]
+fn every_random_crash_leaves_a_prefix_and_no_flipped_bit_goes_unseen() {
+    let flips = env_u64("PIPKIN_FLIPS", FLIPS);
+    if std::env::var("PIPKIN_SEED").is_ok() {
+        return unwrap("crash", watched(|watch| live(env_u64("PIPKIN_SEED", 0), flips, &Counts::new(0), watch)));
+    }
+    let images = env_u64("PIPKIN_CRASH_IMAGES", IMAGES_LEAST);
+    let counts = Counts::new(images);
+    let budget = Budget { images, seed: env_u64("PIPKIN_FIRST_SEED", 1), seconds: f64::INFINITY, flips };
+    unwrap("crash", run(&budget, &counts));
+    let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
+    counts.images.finish(format_args!(
+        "{} lives, {} cuts in compaction, checkpoint, open and close, {} in recovery, {} flipped bits",
+        count(&counts.lives),
+        count(&counts.in_compaction),
+        count(&counts.in_recovery),
+        count(&counts.rotten)
+    ));
+}

@@ -1,0 +1,26 @@
+//! Every sequence of at most three of twelve operations, crashed after every I/O, with every subset of the unsynced sectors
+//! lost. See `pipkin_tests::suite::exhaustive`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use pipkin_tests::parallel::unwrap;
+use pipkin_tests::quota::env_u64;
+use pipkin_tests::suite::exhaustive::{Budget, Counts, replay, run};
+use std::sync::atomic::Ordering;
+
+/// Images that the normal run owes.
+const IMAGES_LEAST: u64 = 1_000_000;
+
+#[test]
+fn every_crash_of_every_short_sequence_leaves_a_prefix() {
+    let budget = Budget { longest: env_u64("PIPKIN_LONGEST", 3) as usize, stride: 1 };
+    if let Ok(seed) = std::env::var("PIPKIN_SEED") {
+        return unwrap("exhaustive", replay(&seed, &budget, &Counts::new(0)));
+    }
+    let counts = Counts::new(if budget.longest < 3 { 1 } else { IMAGES_LEAST });
+    unwrap("exhaustive", run(&budget, &counts));
+    counts.images.finish(format_args!(
+        "{} crash points, {} of them with more than 12 unsynced sectors",
+        counts.points.load(Ordering::Relaxed),
+        counts.wide.load(Ordering::Relaxed)
+    ));
+}

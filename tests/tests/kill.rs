@@ -1,0 +1,162 @@
+//! `kill -9` of a real process under load. The child writes from several threads while it compacts and checkpoints; a file
+//! outside of the store bears witness of what was acknowledged. After each kill everything acknowledged must be there, flushed
+//! or not, nothing else may be, and the store must verify. The same store is killed many times over.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use pipkin::{Builder, Db};
+use pipkin_tests::parallel::{Failure, Outcome, for_each, unwrap};
+use pipkin_tests::quota::{Quota, env_u64};
+use pipkin_tests::rng::derive;
+use pipkin_tests::witness::{Model, Note, Spaces, WRITERS};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Kills that the normal run owes.
+const KILLS_LEAST: u64 = 300;
+/// Kills that one store lives through.
+const KILLS_PER_STORE: u64 = 30;
+
+/// The stores differ in how they are opened.
+fn builder(path: &Path, seed: u64) -> Builder {
+    let segment_size = [16 * 1024, 64 * 1024, 1 << 20, 4 << 20][(seed % 4) as usize];
+    Db::builder().path(path).mmap(!seed.is_multiple_of(3)).segment_size(segment_size).replay_debt_max(500_000)
+}
+
+const FOLDER: &str = "PIPKIN_KILL_FOLDER";
+
+/// Not a test of its own: the child that is killed, when the environment says so.
+#[test]
+fn child() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let folder = PathBuf::from(folder);
+    let seed = env_u64("PIPKIN_KILL_SEED", 0);
+    let db = builder(&folder.join("store.pipkin"), seed).open().unwrap();
+    let spaces = Spaces::open(&db).unwrap();
+    std::fs::write(folder.join("ready"), b"").unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (spaces, folder, db) = (&spaces, &folder, &db);
+            scope.spawn(move || {
+                let mut note = Note::open(folder, writer).unwrap();
+                for number in note.read().unwrap() + 1.. {
+                    spaces.play(seed, writer, number).unwrap();
+                    note.write(number).unwrap();
+                    if number % 97 == 0 {
+                        db.flush().unwrap();
+                    }
+                }
+            });
+        }
+        for turn in 0_u64.. {
+            match turn % 8 {
+                0 => drop(db.compact().unwrap()),
+                1 | 5 => db.checkpoint().unwrap(),
+                _ => drop(db.compact_step().unwrap()),
+            }
+            std::thread::sleep(Duration::from_millis(turn % 3));
+        }
+    });
+}
+
+fn spawn(folder: &Path, seed: u64) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?)
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .env("PIPKIN_KILL_SEED", seed.to_string())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(folder.join("stderr"))?)
+        .spawn()
+}
+
+fn one_kill(folder: &Path, seed: u64, kill: u64, models: &mut [Model]) -> Result<(), String> {
+    let mut rng = derive(seed, kill);
+    let ready = folder.join("ready");
+    let _ = std::fs::remove_file(&ready);
+    let mut child = spawn(folder, seed).map_err(|error| format!("the child did not start: {error}"))?;
+    if rng.chance(1, 5) {
+        // In the middle of opening.
+        std::thread::sleep(Duration::from_micros(rng.below(12_000)));
+    } else {
+        for _ in 0..20_000 {
+            if ready.exists() || child.try_wait().ok().flatten().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        std::thread::sleep(Duration::from_micros(rng.below(90_000)));
+    }
+    if let Ok(Some(status)) = child.try_wait() {
+        let words = std::fs::read_to_string(folder.join("stderr")).unwrap_or_default();
+        return Err(format!("the child ended by itself ({status}): {words}"));
+    }
+    child.kill().and_then(|()| child.wait()).map_err(|error| format!("kill: {error}"))?;
+    verify(folder, seed, rng.chance(1, 2), models)
+}
+
+/// Looks at what is left: at a copy, so that the next child recovers from the kill itself, or at the store.
+fn verify(folder: &Path, seed: u64, copy: bool, models: &mut [Model]) -> Result<(), String> {
+    let store = folder.join("store.pipkin");
+    let path = if copy { folder.join("copy.pipkin") } else { store.clone() };
+    if !store.exists() {
+        return if models.iter().all(|model| model.played == 0) { Ok(()) } else { Err("the store is gone".into()) };
+    }
+    if copy {
+        std::fs::copy(&store, &path).map_err(|error| error.to_string())?;
+    }
+    let words = |error: pipkin::Error| format!("{error} ({error:?})");
+    let db = builder(&path, seed).background(false).open().map_err(|error| format!("open after the kill: {}", words(error)))?;
+    let spaces = Spaces::open(&db).map_err(words)?;
+    for (writer, model) in (0..).zip(models.iter_mut()) {
+        let mut note = Note::open(folder, writer).map_err(|error| error.to_string())?;
+        let acked = note.read().map_err(|error| error.to_string())?;
+        model.find(&spaces, seed, writer, acked)?;
+        note.write(model.played).map_err(|error| error.to_string())?;
+    }
+    let report = db.verify().map_err(words)?;
+    if !report.is_ok() {
+        return Err(format!("verify after the kill finds {:?}", report.damage));
+    }
+    drop(spaces);
+    db.close().map_err(words)?;
+    if copy {
+        std::fs::remove_file(path).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn one_store(seed: u64, quota: &Quota, operations: &AtomicU64) -> Outcome {
+    let fail = |what: String| Failure::new(format!("PIPKIN_SEED={seed} (a kill's moment varies: may take several runs)"), what);
+    let place = if seed.is_multiple_of(2) { std::env::temp_dir() } else { PathBuf::from("/dev/shm") };
+    let place = if place.is_dir() { place } else { std::env::temp_dir() };
+    let folder = tempfile::tempdir_in(place).map_err(|error| fail(error.to_string()))?;
+    let mut models = vec![Model::default(); WRITERS as usize];
+    for kill in 0..KILLS_PER_STORE {
+        one_kill(folder.path(), seed, kill, &mut models).map_err(|what| {
+            let kept = std::env::temp_dir().join(format!("pipkin-killed-{seed}"));
+            let _ = std::fs::create_dir_all(&kept);
+            let _ = std::fs::copy(folder.path().join("store.pipkin"), kept.join("store.pipkin"));
+            fail(format!("kill {kill}: {what}\n  the store was kept in {}", kept.display()))
+        })?;
+        quota.add(1);
+    }
+    operations.fetch_add(models.iter().map(|model| model.played).sum(), Ordering::Relaxed);
+    Ok(())
+}
+
+#[test]
+fn a_killed_process_loses_nothing_that_it_was_told_is_stored() {
+    let quota = Quota::new("kill", KILLS_LEAST);
+    let operations = AtomicU64::new(0);
+    if std::env::var("PIPKIN_SEED").is_ok() {
+        return unwrap("kill", one_store(env_u64("PIPKIN_SEED", 0), &quota, &operations));
+    }
+    let stores = env_u64("PIPKIN_KILLS", KILLS_LEAST + KILLS_PER_STORE).div_ceil(KILLS_PER_STORE);
+    let outcome = for_each(1..=stores, |seed, watch| {
+        watch.begin(format!("PIPKIN_SEED={seed}"));
+        one_store(seed, &quota, &operations)
+    });
+    unwrap("kill", outcome);
+    quota.finish(format_args!("{stores} stores, {} operations acknowledged and found again", operations.load(Ordering::Relaxed)));
+}

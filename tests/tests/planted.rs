@@ -1,0 +1,123 @@
+//! The suites see bugs: each of the bugs that can be planted into the engine is caught by the suite named beside it, and the
+//! same run of that suite passes without the bug. A test that cannot fail is a defect.
+
+#![allow(clippy::panic, reason = "tests fail by panicking")]
+
+use pipkin::Db;
+use pipkin::limits::DATA_START;
+use pipkin::planted::{Bug, set};
+use pipkin_tests::parallel::{Failure, Outcome};
+use pipkin_tests::quota::Quota;
+use pipkin_tests::suite::{codec, crash, errors, exhaustive, shared_sync, threads};
+use std::time::Instant;
+
+/// Bugs that must be caught, at the least.
+const BUGS_LEAST: u64 = 15;
+
+/// A suite, run small.
+type Suite = (&'static str, fn() -> Outcome);
+
+const EXHAUSTIVE: Suite = ("exhaustive", || {
+    let budget = exhaustive::Budget { longest: 2, stride: 1 };
+    exhaustive::run(&budget, &exhaustive::Counts::new(0))
+});
+
+const CRASH: Suite = ("crash", || {
+    let budget = crash::Budget { images: 250_000, seed: 1, seconds: 120.0, flips: 0 };
+    crash::run(&budget, &crash::Counts::new(0))
+});
+
+const CRASH_ROT: Suite = ("crash (bit rot)", || {
+    let budget = crash::Budget { images: 20_000, seed: 1, seconds: 60.0, flips: 200 };
+    crash::run(&budget, &crash::Counts::new(0))
+});
+
+const ERRORS: Suite = ("errors", || {
+    shared_sync::run(3)?;
+    errors::run(&errors::Budget { workloads: 60, seed: 1 }, &errors::Counts::new(0))
+});
+
+const CODEC: Suite = ("codec", || {
+    let segment_end = DATA_START + u64::from(codec::SEGMENT_LEN);
+    for end in [codec::End::Closed, codec::End::Killed] {
+        let golden = codec::Golden::new(end);
+        let quota = Quota::new("codec", 0);
+        codec::flip_all(&golden, DATA_START * 8..segment_end * 8, 11, &quota)?;
+        codec::flip_all(&golden, segment_end * 8..golden.len() * 8, 11, &quota)?;
+    }
+    Ok(())
+});
+
+const THREADS: Suite = ("model (threads)", || {
+    let fail = |what: &dyn std::fmt::Display| Failure::new("PIPKIN_SEED=0", what);
+    let folder = tempfile::tempdir().map_err(|error| fail(&error))?;
+    let path = folder.path().join("threads.pipkin");
+    for seed in 0..6 {
+        let open = || Db::builder().path(&path).segment_size(16 * 1024).background(false).open();
+        let run = threads::Run::default();
+        let db = open().map_err(|error| fail(&error))?;
+        run.work(&db, &threads::Budget { ops: 4000, seed })?;
+        db.close().map_err(|error| fail(&error))?;
+        let db = open().map_err(|error| fail(&error))?;
+        run.check(&db).map_err(|what| fail(&what))?;
+        db.clear().map_err(|error| fail(&error))?;
+    }
+    Ok(())
+});
+
+/// The suite that is to catch a bug.
+fn suite_of(bug: Bug) -> Suite {
+    match bug {
+        Bug::FlushSkipsSync | Bug::BatchEndIgnored | Bug::TransactionSplit | Bug::SnapshotCutTooLate => EXHAUSTIVE,
+        Bug::AckBeforeSync | Bug::SyncErrorForgotten | Bug::WriteErrorForgotten | Bug::IndexBeforeAppend => ERRORS,
+        Bug::ChecksumSkipsKey | Bug::ReadUnchecked | Bug::SyncMarkNever | Bug::SnapshotUnchecked => CODEC,
+        Bug::CompactUnchecked => CRASH_ROT,
+        Bug::ReaderNotPinned | Bug::CompactOvertakes => THREADS,
+        _ => CRASH,
+    }
+}
+
+#[test]
+fn every_planted_bug_is_caught_by_its_suite_and_by_nothing_but_the_bug() {
+    let caught = Quota::new("planted bugs", BUGS_LEAST);
+    let only = std::env::var("PIPKIN_BUG").ok();
+    let bugs: Vec<Bug> =
+        Bug::ALL.iter().copied().filter(|bug| only.as_ref().is_none_or(|only| *only == format!("{bug:?}"))).collect();
+    let mut missed = Vec::new();
+    for &bug in &bugs {
+        let (name, run) = suite_of(bug);
+        let started = Instant::now();
+        set(Some(bug));
+        let outcome = run();
+        set(None);
+        let seconds = started.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => {
+                println!("planted: {bug:?} was NOT seen by {name} in {seconds:.1} s");
+                missed.push(bug);
+            }
+            Err(failure) => {
+                let what: String = failure.what.lines().next().unwrap_or_default().chars().take(160).collect();
+                println!("planted: {bug:?} caught by {name} in {seconds:.1} s: {what}");
+                caught.add(1);
+            }
+        }
+    }
+    set(None);
+    let mut healthy: Vec<&str> = Vec::new();
+    for &bug in &bugs {
+        let (name, run) = suite_of(bug);
+        if !healthy.contains(&name) {
+            let started = Instant::now();
+            if let Err(failure) = run() {
+                panic!("{name} fails without any bug planted: {failure}");
+            }
+            println!("planted: {name} passes without a bug in {:.1} s", started.elapsed().as_secs_f64());
+            healthy.push(name);
+        }
+    }
+    assert!(missed.is_empty(), "bugs that no suite sees: {missed:?}");
+    if only.is_none() {
+        caught.finish("each by the suite named");
+    }
+}

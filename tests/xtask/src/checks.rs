@@ -1,0 +1,108 @@
+//! The table of checks, in the order in which they run: what is cheap and fails often comes first.
+
+mod compare;
+mod documents;
+mod engine;
+mod evidence;
+mod hosts;
+mod style;
+mod wasm;
+
+use crate::shell::{Outcome, Step, failed};
+use crate::tools::Tools;
+
+type Body = Box<dyn Fn(&Tools) -> Outcome>;
+
+/// One entry: `cargo xtask test --only NAME` runs it alone.
+pub(crate) struct Check {
+    pub(crate) name: String,
+    pub(crate) about: &'static str,
+    /// Part of `--quick`: done in seconds once things are compiled, and needs no tool beyond the toolchain.
+    pub(crate) quick: bool,
+    body: Body,
+}
+
+impl Check {
+    fn quick(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + 'static) -> Check {
+        Check { name: name.to_owned(), about, quick: true, body: Box::new(body) }
+    }
+
+    fn slow(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + 'static) -> Check {
+        Check { name: name.to_owned(), about, quick: false, body: Box::new(body) }
+    }
+
+    pub(crate) fn run(&self, tools: &Tools) -> Outcome {
+        (self.body)(tools)
+    }
+
+    /// `--only evidence` means every `evidence-...`.
+    pub(crate) fn answers_to(&self, wanted: &str) -> bool {
+        self.name == wanted || self.name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))
+    }
+}
+
+pub(crate) fn all() -> Vec<Check> {
+    [
+        style::checks(),
+        documents::checks(),
+        hosts::compile_checks(),
+        compare::checks(),
+        engine::checks(),
+        evidence::checks(),
+        wasm::checks(),
+        hosts::run_checks(),
+        evidence::fuzz_checks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Runs a test command, then fails if it holds no test for one of `filters`: a test that is not there cannot fail.
+fn run_tests(command: Step, filters: &[&str]) -> Outcome {
+    let all = command.arg("--");
+    all.clone().args(filters.iter().copied()).arg("--nocapture").run()?;
+    let listed = all.arg("--list").output()?;
+    match filters_without_test(&listed, filters).first() {
+        None => Ok(()),
+        Some(filter) => failed(format!("there is no test in {filter}")),
+    }
+}
+
+/// `listed` is what a test binary prints for `--list`. Without filters one test of any name is enough.
+fn filters_without_test<'a>(listed: &str, filters: &[&'a str]) -> Vec<&'a str> {
+    let filters = if filters.is_empty() { &[""] } else { filters };
+    let tests: Vec<&str> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    filters.iter().copied().filter(|filter| !tests.iter().any(|test| test.contains(filter))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_name_is_there_once() {
+        let names: Vec<String> = all().into_iter().map(|check| check.name).collect();
+        let distinct: BTreeSet<&String> = names.iter().collect();
+        assert_eq!(names.len(), distinct.len(), "{names:?}");
+    }
+
+    #[test]
+    fn a_family_name_selects_its_members_only() {
+        let check = Check::slow("evidence-crash", "", |_| Ok(()));
+        assert!(check.answers_to("evidence"));
+        assert!(check.answers_to("evidence-crash"));
+        assert!(!check.answers_to("evid"));
+        assert!(!check.answers_to("evidence-crash-more"));
+    }
+
+    #[test]
+    fn a_suite_without_tests_is_not_a_suite_that_passes() {
+        let listed = "frame::tests::a: test\nindex::tests::b: test\n\n2 tests, 0 benchmarks\n";
+        assert!(filters_without_test(listed, &["frame::", "index::"]).is_empty());
+        assert_eq!(filters_without_test(listed, &["frame::", "pins::"]), ["pins::"]);
+        assert!(filters_without_test(listed, &[]).is_empty());
+        assert_eq!(filters_without_test("0 tests, 0 benchmarks", &[]).len(), 1);
+    }
+}

@@ -1,0 +1,109 @@
+//! The documents tell the truth where a machine can tell: links, names of checks, no paths of somebody's machine.
+
+use super::Check;
+use crate::shell::{Outcome, failed, root};
+use crate::tools::Tools;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Folders of ours or of the tools that hold no document of the repository.
+const SKIPPED_FOLDERS: [&str; 4] = ["target", "node_modules", "pkg", ".git"];
+const MACHINE_PATHS: [&str; 5] = ["/work/", "/root/", "/home/", "/Users/", "/tmp/"];
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![Check::quick("docs-true", "links in the documents lead somewhere, commands in them exist", docs_true)]
+}
+
+fn docs_true(_: &Tools) -> Outcome {
+    let mut documents = Vec::new();
+    collect(&root(), &mut documents)?;
+    let mut complaints = Vec::new();
+    for document in &documents {
+        let text = fs::read_to_string(document)?;
+        let shown = document.strip_prefix(root()).unwrap_or(document).display().to_string();
+        complaints.extend(complaints_about(document, &text).into_iter().map(|complaint| format!("{shown}: {complaint}")));
+    }
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    if complaints.is_empty() {
+        println!("{} documents read", documents.len());
+        return Ok(());
+    }
+    failed(format!("{} false statements in {} documents", complaints.len(), documents.len()))
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && !path.is_symlink() && !SKIPPED_FOLDERS.contains(&name) {
+            collect(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(())
+}
+
+fn complaints_about(document: &Path, text: &str) -> Vec<String> {
+    let paths = MACHINE_PATHS.iter().filter(|path| text.contains(**path)).map(|path| format!("names the machine path {path}"));
+    let links =
+        links(text).filter(|link| !leads_somewhere(document, text, link)).map(|link| format!("the link {link} leads nowhere"));
+    let names = checks_named(text).filter(|name| !super::all().iter().any(|check| check.answers_to(name)));
+    paths.chain(links).chain(names.map(|name| format!("there is no check named {name}"))).collect()
+}
+
+/// The targets of `[text](target)`.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
+}
+
+fn leads_somewhere(document: &Path, text: &str, link: &str) -> bool {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return true;
+    }
+    let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+    let target = document.parent().unwrap_or(document).join(file);
+    match anchor {
+        None => target.exists(),
+        Some(anchor) if file.is_empty() => has_heading(text, anchor),
+        Some(anchor) => fs::read_to_string(target).is_ok_and(|text| has_heading(&text, anchor)),
+    }
+}
+
+/// Whether a heading turns into this anchor by the usual rule: lower case, blanks to hyphens, no punctuation.
+fn has_heading(text: &str, anchor: &str) -> bool {
+    let slug = |heading: &str| -> String {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    text.lines().filter(|line| line.starts_with('#')).any(|line| slug(line.trim_start_matches('#').trim()) == anchor)
+}
+
+/// The names after `--only`, unless they are placeholders in capitals.
+fn checks_named(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | ',');
+    text.split("xtask test --only ")
+        .skip(1)
+        .map(move |rest| rest.split_once(|c| !is_name(c)).map_or(rest, |(names, _)| names))
+        .flat_map(|names| names.split(','))
+        .filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_link_anchor_check_or_path_is_seen() {
+        let document = root().join("CONTRIBUTING.md");
+        let good = "# The Shape: a, b\n[x](Cargo.toml) [y](https://a.b/c) [z](#the-shape-a-b) `cargo xtask test --only fmt,doc` `--only NAME`";
+        assert_eq!(complaints_about(&document, good), Vec::<String>::new());
+        for bad in ["[x](no-such-file)", "[x](#no-heading)", "cargo xtask test --only fmt,nothing", "see /root/x"] {
+            assert_eq!(complaints_about(&document, bad).len(), 1, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The engine and the command line on this host: tests, miri, the demonstration.
+
+use super::{Check, run_tests};
+use crate::shell::{Outcome, Step, root};
+use crate::tools::Tools;
+
+/// Interpreted, so the slowest tests per line: these modules hold the `unsafe` code and the decoders.
+const MIRI_MODULES: [&str; 4] = ["frame::", "index::", "recover::", "pins::"];
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::quick("xtask", "the task runner's own tests", |_| Step::new("cargo test -p xtask").run()),
+        Check::quick("unit", "the engine's unit, integration and documentation tests", unit),
+        Check::quick("cli", "the pipkin command, from the outside", |_| Step::new("cargo test -p pipkin-cli").run()),
+        Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
+        Check::slow("bench", "every bench runs once; no figures", |_| Step::new("cargo bench -p pipkin-bench -- --test").run()),
+        Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),
+        Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules),
+        Check::slow("miri", "frame, index, recovery and pins are free of undefined behaviour", miri),
+    ]
+}
+
+fn unit(_: &Tools) -> Outcome {
+    Step::new("cargo test -p pipkin --features testing").run()
+}
+
+/// The data first: where it cannot be had, the check cannot run.
+fn demo(_: &Tools) -> Outcome {
+    crate::demo::fetch_data()?;
+    Step::new("cargo xtask demo").limit_minutes(10).run()
+}
+
+/// In a folder of its own: the flag would make cargo build everything else anew.
+fn schedules(_: &Tools) -> Outcome {
+    let step = Step::new("cargo test --release -p pipkin --no-default-features --features std,testing --test schedules")
+        .env("RUSTFLAGS", "--cfg shuttle")
+        .env("CARGO_TARGET_DIR", root().join("target/shuttle").display().to_string())
+        .limit_minutes(15);
+    run_tests(step, &[])
+}
+
+fn miri(tools: &Tools) -> Outcome {
+    tools.nightly(&["miri", "rust-src"])?;
+    let step = Step::new("cargo +nightly miri test -p pipkin --no-default-features --features std,testing --lib")
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .limit_minutes(15);
+    run_tests(step, &MIRI_MODULES)
+}

@@ -1,0 +1,136 @@
+//! The suites that show that nothing is lost. They are found, not listed: a new file is a new check.
+
+use super::{Check, run_tests};
+use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
+use crate::tools::Tools;
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use tinyjson::JsonValue;
+
+type Object = HashMap<String, JsonValue>;
+
+/// Inputs of each target, the same in every run: what a search finds anew every day is for `PIPKIN_FUZZ_SECONDS`, not for a check.
+const FUZZ_RUNS: u32 = 2000;
+/// No input may take longer.
+const FUZZ_INPUT_SECONDS_MAX: u32 = 60;
+/// Inputs that a target must have run.
+const FUZZ_INPUTS_LEAST: u64 = 500;
+
+/// One check per integration test file of `tests/`.
+pub(super) fn checks() -> Vec<Check> {
+    rust_files(&root().join("tests/tests"))
+        .into_iter()
+        .map(|suite| {
+            let name = format!("evidence-{suite}");
+            Check::slow(&name, "a suite of tests/tests/, with its quota of trials", move |_| run_suite(&suite))
+        })
+        .collect()
+}
+
+fn run_suite(suite: &str) -> Outcome {
+    let mut step = Step::new("cargo test --release -p pipkin-tests --test").arg(suite);
+    let features = required_features(suite)?;
+    if !features.is_empty() {
+        step = step.arg("--features").arg(features.join(","));
+    }
+    run_tests(step, &[])
+}
+
+/// What the manifest asks for with `required-features`; without them cargo would pass over the suite.
+fn required_features(suite: &str) -> Outcome<Vec<String>> {
+    let metadata = Step::new("cargo metadata --no-deps --format-version 1 --manifest-path tests/Cargo.toml").output()?;
+    let metadata: JsonValue = metadata.parse().map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
+    Ok(features_in(&metadata, suite).unwrap_or_default())
+}
+
+fn features_in(metadata: &JsonValue, suite: &str) -> Option<Vec<String>> {
+    let list = |value: &JsonValue, field: &str| value.get::<Object>()?.get(field)?.get::<Vec<JsonValue>>().cloned();
+    let text = |value: &JsonValue, field: &str| value.get::<Object>()?.get(field)?.get::<String>().cloned();
+    let named =
+        |values: Vec<JsonValue>, name: &str| values.into_iter().find(|value| text(value, "name").as_deref() == Some(name));
+    let package = named(list(metadata, "packages")?, "pipkin-tests")?;
+    let target = named(list(&package, "targets")?, suite)?;
+    list(&target, "required-features")?.iter().map(|feature| feature.get::<String>().cloned()).collect()
+}
+
+pub(super) fn fuzz_checks() -> Vec<Check> {
+    if !root().join("tests/fuzz/Cargo.toml").exists() {
+        return Vec::new();
+    }
+    vec![Check::slow("fuzz-build", "every fuzz target builds and survives a short run", fuzz)]
+}
+
+fn fuzz(tools: &Tools) -> Outcome {
+    tools.nightly(&["rustc"])?;
+    tools.cargo_fuzz()?;
+    Step::new("cargo +nightly fuzz build --fuzz-dir tests/fuzz").run()?;
+    Step::new("cargo run --release -p pipkin-tests --example fuzz-seeds -- tests/fuzz/corpus/open_bytes").run()?;
+    let targets = Step::new("cargo +nightly fuzz list --fuzz-dir tests/fuzz").output()?;
+    if targets.trim().is_empty() {
+        return failed("there is no fuzz target");
+    }
+    targets.lines().try_for_each(fuzz_target)
+}
+
+/// Runs a target on its corpus, then on new inputs.
+fn fuzz_target(target: &str) -> Outcome {
+    let log = target_dir().join(format!("fuzz-{target}.log"));
+    Step::new("cargo +nightly fuzz run --fuzz-dir tests/fuzz")
+        // Long inputs from the start: what is longer than a few choices is worth the most here.
+        .args([target, "--", "-print_final_stats=1", "-len_control=0"])
+        .args(match std::env::var("PIPKIN_FUZZ_SECONDS") {
+            Ok(seconds) => vec![format!("-max_total_time={seconds}")],
+            Err(_) => vec!["-seed=1".to_owned(), format!("-runs={FUZZ_RUNS}")],
+        })
+        // An input that hangs is kept and shown with its stack, before the limit below would take the process away.
+        .arg(format!("-timeout={FUZZ_INPUT_SECONDS_MAX}"))
+        .limit_minutes(5)
+        .run_into(&log)?;
+    let inputs = inputs_run(&fs::read_to_string(&log)?);
+    println!("{target}: {inputs} inputs (quota {FUZZ_INPUTS_LEAST})");
+    if inputs < FUZZ_INPUTS_LEAST {
+        return failed(format!("{target} ran {inputs} inputs, its quota is {FUZZ_INPUTS_LEAST}"));
+    }
+    Ok(())
+}
+
+/// What libFuzzer counts in its final statistics.
+fn inputs_run(log: &str) -> u64 {
+    let count = log.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The names of the Rust files in a folder, sorted, without `.rs`.
+fn rust_files(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_those_of_the_suite_asked_for() {
+        let metadata = r#"{"packages":[{"name":"pipkin","targets":[]},{"name":"pipkin-tests","targets":[
+            {"name":"crash"},{"name":"planted","required-features":["planted-bugs"]}]}]}"#;
+        let metadata = metadata.parse().unwrap_or(JsonValue::Null);
+        assert_eq!(features_in(&metadata, "planted"), Some(vec!["planted-bugs".to_owned()]));
+        assert_eq!(features_in(&metadata, "crash"), None);
+    }
+
+    #[test]
+    fn inputs_of_a_fuzz_run_are_those_that_it_says_it_ran() {
+        assert_eq!(inputs_run("Done 7 runs\nstat::number_of_executed_units: 4096\nstat::average_exec_per_sec: 99\n"), 4096);
+        assert_eq!(inputs_run("killed"), 0);
+    }
+}

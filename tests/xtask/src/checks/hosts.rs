@@ -1,0 +1,65 @@
+//! The hosts that this machine is not: compiled, and for Windows run under wine.
+
+use super::Check;
+use crate::shell::{Outcome, Step, root, target_dir};
+use crate::tools::Tools;
+use std::fs;
+
+/// The last is a machine without an operating system; it must have 64-bit atomics.
+const NO_STD_TARGETS: [&str; 3] = ["wasm32-unknown-unknown", "wasm32-wasip2", "aarch64-unknown-none"];
+const WINDOWS: &str = "x86_64-pc-windows-gnu";
+const MACOS: &str = "aarch64-apple-darwin";
+
+pub(super) fn compile_checks() -> Vec<Check> {
+    vec![
+        Check::quick("no-std", "the engine compiles without the standard library", no_std),
+        Check::quick("windows-check", "engine and command compile for Windows, lints included", |tools| {
+            clippy_for(tools, WINDOWS)
+        }),
+        Check::quick("macos-check", "engine and command compile for macOS, lints included", |tools| clippy_for(tools, MACOS)),
+    ]
+}
+
+pub(super) fn run_checks() -> Vec<Check> {
+    vec![Check::slow("windows-tests", "the engine's tests on Windows, under wine", windows_tests)]
+}
+
+fn no_std(tools: &Tools) -> Outcome {
+    tools.rust_targets(&NO_STD_TARGETS)?;
+    for target in NO_STD_TARGETS {
+        Step::new("cargo check -p pipkin --no-default-features --target").arg(target).run()?;
+    }
+    Ok(())
+}
+
+fn clippy_for(tools: &Tools, target: &str) -> Outcome {
+    tools.rust_targets(&[target])?;
+    Step::new("cargo clippy -p pipkin -p pipkin-cli --all-targets --all-features --target")
+        .args([target, "--", "-D", "warnings"])
+        .run()
+}
+
+fn windows_tests(tools: &Tools) -> Outcome {
+    let tests = Step::new("cargo test -p pipkin --features testing --lib --tests --target").arg(WINDOWS);
+    if cfg!(windows) {
+        return tests.run();
+    }
+    tools.windows_tests()?;
+    let wine = target_dir().join("wine");
+    fs::create_dir_all(&wine)?;
+    let stub = wine.join("bcryptprimitives.dll");
+    if !stub.exists() {
+        let source = root().join("tests/xtask/src/checks/wine_stub.c");
+        Step::new("x86_64-w64-mingw32-gcc -O2 -shared -o").path(&stub).path(&source).arg("-ladvapi32").run()?;
+    }
+    let prefix = wine.join("prefix").display().to_string();
+    let result = tests
+        .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine")
+        .env("WINEPREFIX", prefix.clone())
+        .env("WINEPATH", format!("Z:{}", wine.display()))
+        .env("WINEDEBUG", "-all")
+        .run();
+    // wine's own processes would live on for a while and hold our output open
+    let _ = Step::new("wineserver -k").env("WINEPREFIX", prefix).succeeds();
+    result
+}

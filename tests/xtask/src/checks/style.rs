@@ -1,0 +1,43 @@
+//! Form, lints, documentation.
+
+use super::Check;
+use crate::shell::{Outcome, Step};
+use crate::tools::Tools;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::quick("fmt", "every source file is formatted", fmt),
+        Check::quick("clippy", "no lint fires on this host, tests included", clippy),
+        Check::quick("clippy-wasm", "no lint fires in what is built for WebAssembly only", clippy_wasm),
+        Check::quick("doc", "the documentation builds without a warning", doc),
+    ]
+}
+
+fn fmt(_: &Tools) -> Outcome {
+    Step::new("cargo fmt --all --check").run()?;
+    Step::new("cargo fmt --check --manifest-path tests/fuzz/Cargo.toml").run()
+}
+
+fn clippy(_: &Tools) -> Outcome {
+    Step::new("cargo clippy --workspace --all-targets --all-features -- -D warnings").run()
+}
+
+/// Packages whose code hides from this host behind `cfg`.
+const WASM_PACKAGES: [&str; 4] = [
+    "-p pipkin --no-default-features --target wasm32-unknown-unknown",
+    "-p pipkin --no-default-features --target wasm32-wasip2",
+    "-p pipkin-wasi-guest --target wasm32-wasip2",
+    "-p pipkin-web --all-targets --target wasm32-unknown-unknown",
+];
+
+fn clippy_wasm(tools: &Tools) -> Outcome {
+    tools.rust_targets(&["wasm32-unknown-unknown", "wasm32-wasip2"])?;
+    for package in WASM_PACKAGES {
+        Step::new(&format!("cargo clippy {package} -- -D warnings")).run()?;
+    }
+    Ok(())
+}
+
+fn doc(_: &Tools) -> Outcome {
+    Step::new("cargo doc --no-deps --workspace").env("RUSTDOCFLAGS", "-D warnings").run()
+}

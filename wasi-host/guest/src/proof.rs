@@ -1,0 +1,94 @@
+//! The exports of `pipkin:proof/suite`: the storage contract and the file format, proved on this host.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use pipkin::storage::MemoryStorage;
+use pipkin::storage::conformance::{Options, run_with};
+use pipkin::{Db, Durability, Storage};
+use pipkin_tape::Tape;
+use wasip2::filesystem::preopens::get_directories;
+use wasip2::filesystem::types::Descriptor;
+
+use crate::storage::{Access, WasiStorage};
+
+wit_bindgen::generate!({ path: "../../wit/proof", world: "proof" });
+
+use exports::pipkin::proof::suite::{Digest, Entropy, Guest};
+
+struct Proof;
+
+export!(Proof);
+
+impl Guest for Proof {
+    fn conformance(path: String) -> Result<u32, String> {
+        let directory = directory()?;
+        let mut options = Options::default();
+        options.sparse = true;
+        options.durability = Some(Durability::Device);
+        let mut number = 0;
+        let mut refused = None;
+        let checks = run_with(options, &mut || -> Box<dyn Storage> {
+            number += 1;
+            match WasiStorage::open(&directory, &format!("{path}-{number}"), Access::Create) {
+                Ok(storage) => Box::new(storage),
+                Err(error) => {
+                    refused = Some(error.to_string());
+                    Box::new(MemoryStorage::new())
+                }
+            }
+        });
+        refused.map_or(checks, Err)
+    }
+
+    fn tape(path: String, entropy: Entropy) -> Result<Digest, String> {
+        let open = || open(&path, Access::Create, entropy);
+        for half in [Tape::begin, Tape::resume] {
+            let durability = half(Tape::FULL, &open()?)?;
+            if durability != Durability::Device {
+                return Err(format!("flush promised {durability:?}, not Device"));
+            }
+        }
+        let db = open()?;
+        let digest = Tape::FULL.finish(&db)?;
+        db.close().map_err(|error| error.to_string())?;
+        Ok(digest.into())
+    }
+
+    fn read(path: String) -> Result<Digest, String> {
+        let db = open(&path, Access::Read, (0, 0))?;
+        pipkin_tape::verified(&db)?;
+        Ok(pipkin_tape::digest(&db)?.into())
+    }
+
+    fn put(path: String, entropy: Entropy, key: Vec<u8>, len: u32) -> Result<(), String> {
+        let db = open(&path, Access::Create, entropy)?;
+        let stored = db.insert(key, vec![0x70; len as usize]).and_then(|()| db.flush());
+        stored.and_then(|_| db.close()).map_err(|error| error.to_string())
+    }
+}
+
+impl From<pipkin_tape::Digest> for Digest {
+    fn from(digest: pipkin_tape::Digest) -> Self {
+        Self { records: digest.records, hash: digest.hash }
+    }
+}
+
+fn directory() -> Result<Descriptor, String> {
+    get_directories().into_iter().next().map(|(directory, _)| directory).ok_or_else(|| "no preopened directory".to_string())
+}
+
+fn open(path: &str, access: Access, entropy: Entropy) -> Result<Db, String> {
+    let storage = WasiStorage::open(&directory()?, path, access).map_err(|error| error.to_string())?;
+    let mut random = [0; 16];
+    let (low, high) = random.split_at_mut(8);
+    low.copy_from_slice(&entropy.0.to_le_bytes());
+    high.copy_from_slice(&entropy.1.to_le_bytes());
+    Db::builder()
+        .entropy(random)
+        .read_only(access == Access::Read)
+        .open_storage(Box::new(storage))
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,170 @@
+//! [`Storage`] over one file of `wasi:filesystem`, by positional calls only.
+//!
+//! A call costs about as much as copying some KiB, so the parts of a write travel together. A read returns at most 64 KiB
+//! whatever was asked for, and a write of more than 128 MiB traps the guest, so long transfers go in pieces. WASI has no
+//! file lock: the host must see to it that only one instance has the file open.
+
+use alloc::format;
+use pipkin::{Durability, Error, Storage, StorageError, StorageErrorKind};
+use wasip2::filesystem::types::{Descriptor, DescriptorFlags, DescriptorType, ErrorCode, OpenFlags, PathFlags};
+
+/// Parts up to this many bytes in all are copied together into one host call.
+const GATHER_BYTES_MAX: usize = 64 * 1024;
+/// The longest single host call that writes.
+const WRITE_BYTES_MAX: usize = 1024 * 1024;
+/// Hosts count bytes of a file in signed numbers.
+const FILE_LEN_MAX: u64 = i64::MAX as u64;
+
+/// What the opener of a file wants of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// An existing file, unchanged.
+    Read,
+    /// A file to read and write, made if there is none.
+    Create,
+}
+
+/// The byte-addressed file behind one descriptor.
+#[derive(Debug)]
+pub(crate) struct WasiStorage {
+    file: Descriptor,
+    access: Access,
+}
+
+impl WasiStorage {
+    /// Opens the file `path` under `directory`.
+    ///
+    /// A file that is still empty gets its directory synced, so that the name of a new store is as durable as its bytes.
+    pub(crate) fn open(directory: &Descriptor, path: &str, access: Access) -> Result<Self, Error> {
+        let (open, rights) = match access {
+            Access::Read => (OpenFlags::empty(), DescriptorFlags::READ),
+            Access::Create => (OpenFlags::CREATE, DescriptorFlags::READ | DescriptorFlags::WRITE),
+        };
+        let failed = |code| open_error(path, code);
+        let file = directory.open_at(PathFlags::SYMLINK_FOLLOW, path, open, rights).map_err(failed)?;
+        let stat = file.stat().map_err(failed)?;
+        match stat.type_ {
+            DescriptorType::RegularFile => {}
+            DescriptorType::Directory => return Err(Error::IsDirectory { path: path.into() }),
+            _ => return Err(Error::NotAStore { detail: "it is neither a file nor a directory" }),
+        }
+        if access == Access::Create && stat.size == 0 {
+            directory.sync_data().map_err(failed)?;
+        }
+        Ok(Self { file, access })
+    }
+
+    fn writable(&self, operation: &'static str) -> Result<(), StorageError> {
+        match self.access {
+            Access::Create => Ok(()),
+            Access::Read => Err(StorageError::new(StorageErrorKind::ReadOnly, operation, "the file was opened for reading only")),
+        }
+    }
+
+    fn write_all(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), StorageError> {
+        while !bytes.is_empty() {
+            let (piece, _) = bytes.split_at(bytes.len().min(WRITE_BYTES_MAX));
+            let written = match self.file.write(piece, offset) {
+                Ok(0) => {
+                    return Err(StorageError::new(StorageErrorKind::NoSpace, "write", "the host took none of the bytes"));
+                }
+                Ok(written) => written,
+                Err(ErrorCode::Interrupted) => continue,
+                Err(code) => return Err(storage_error("write", code)),
+            };
+            bytes = usize::try_from(written).ok().and_then(|count| bytes.get(count..)).ok_or_else(|| {
+                StorageError::new(StorageErrorKind::Other, "write", "the host claims to have written more than it was given")
+            })?;
+            offset += written;
+        }
+        Ok(())
+    }
+}
+
+impl Storage for WasiStorage {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.file.stat().map(|stat| stat.size).map_err(|code| storage_error("len", code))
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.writable("set_len")?;
+        self.file.set_size(len).map_err(|code| storage_error("set_len", code))
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        let wanted = out.len();
+        // The loop below sees the end of the file, but not for a read of nothing or from where no host can seek to.
+        if out.is_empty() || !fits(offset, wanted) {
+            let len = self.len()?;
+            return if offset > len { Err(StorageError::out_of_range(offset, wanted, len)) } else { Ok(()) };
+        }
+        let mut at = offset;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let (bytes, _) = match self.file.read(rest.len() as u64, at) {
+                Ok(answer) => answer,
+                Err(ErrorCode::Interrupted) => continue,
+                Err(code) => return Err(storage_error("read", code)),
+            };
+            if bytes.is_empty() {
+                return Err(StorageError::out_of_range(offset, wanted, self.len()?));
+            }
+            let Some((filled, unfilled)) = rest.split_at_mut_checked(bytes.len()) else {
+                return Err(StorageError::new(StorageErrorKind::Other, "read", "the host returned more than was asked for"));
+            };
+            filled.copy_from_slice(&bytes);
+            at += bytes.len() as u64;
+            rest = unfilled;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        self.writable("write")?;
+        let len = parts.iter().map(|part| part.len()).sum();
+        if !fits(offset, len) {
+            return Err(storage_error("write", ErrorCode::FileTooLarge));
+        }
+        if let [whole] = parts {
+            return self.write_all(offset, whole);
+        }
+        if len <= GATHER_BYTES_MAX {
+            return self.write_all(offset, &parts.concat());
+        }
+        let mut at = offset;
+        for part in parts {
+            self.write_all(at, part)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<Durability, StorageError> {
+        if self.access == Access::Create {
+            self.file.sync_data().map_err(|code| storage_error("sync", code))?;
+        }
+        Ok(Durability::Device)
+    }
+}
+
+fn fits(offset: u64, len: usize) -> bool {
+    offset.checked_add(len as u64).is_some_and(|end| end <= FILE_LEN_MAX)
+}
+
+fn storage_error(operation: &'static str, code: ErrorCode) -> StorageError {
+    let kind = match code {
+        ErrorCode::InsufficientSpace | ErrorCode::Quota | ErrorCode::FileTooLarge => StorageErrorKind::NoSpace,
+        ErrorCode::ReadOnly => StorageErrorKind::ReadOnly,
+        ErrorCode::Access | ErrorCode::NotPermitted => StorageErrorKind::PermissionDenied,
+        _ => StorageErrorKind::Other,
+    };
+    StorageError::new(kind, operation, format!("{} ({})", code.message(), code.name()))
+}
+
+fn open_error(path: &str, code: ErrorCode) -> Error {
+    match code {
+        ErrorCode::NoEntry => Error::NotFound { path: path.into() },
+        ErrorCode::IsDirectory => Error::IsDirectory { path: path.into() },
+        code => storage_error("open", code).into(),
+    }
+}

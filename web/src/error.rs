@@ -1,0 +1,40 @@
+//! What the browser throws, in the words of the engine. Browsers agree on the names of errors, not on their classes.
+
+use pipkin::{Error, StorageError, StorageErrorKind};
+use wasm_bindgen::{JsCast, JsValue};
+
+/// A failed call on an open file.
+pub(crate) fn storage_error(operation: &'static str, thrown: &JsValue) -> StorageError {
+    let (name, message) = words(thrown);
+    let kind = match name.as_str() {
+        // Firefox names the second one when a file is to grow beyond the quota.
+        "QuotaExceededError" | "NS_ERROR_FILE_NO_DEVICE_SPACE" => StorageErrorKind::NoSpace,
+        "NotAllowedError" | "SecurityError" => StorageErrorKind::PermissionDenied,
+        _ => StorageErrorKind::Other,
+    };
+    let hint = match name.as_str() {
+        "InvalidStateError" => "; the browser has closed the file, open the store again",
+        "SecurityError" => "; the browser gives this page no storage, as in a private window",
+        _ => "",
+    };
+    StorageError::new(kind, operation, format!("{name}: {message}{hint}"))
+}
+
+/// A failed opening of the file `path`.
+pub(crate) fn open_error(path: &str, thrown: &JsValue) -> Error {
+    let path = path.to_owned();
+    match words(thrown).0.as_str() {
+        "NoModificationAllowedError" => Error::Locked { path, holder: None },
+        "NotFoundError" => Error::NotFound { path },
+        "TypeMismatchError" => Error::IsDirectory { path },
+        _ => storage_error("open", thrown).into(),
+    }
+}
+
+/// The name and the message of an error; a `DOMException` is an `Error` too.
+fn words(thrown: &JsValue) -> (String, String) {
+    match thrown.dyn_ref::<js_sys::Error>() {
+        Some(error) => (error.name().into(), error.message().into()),
+        None => ("unknown error".to_owned(), format!("{thrown:?}")),
+    }
+}

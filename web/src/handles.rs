@@ -1,0 +1,86 @@
+//! The open files of this worker.
+//!
+//! A JavaScript object belongs to the thread that made it, while a [`Storage`](pipkin::Storage) may be sent to any. So the
+//! objects stay here, one table for each thread, and a storage holds the number of its file: in another thread that number
+//! means nothing, and every call answers with an error.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pipkin::{StorageError, StorageErrorKind};
+use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
+
+/// One open file.
+pub(crate) struct OpenFile {
+    pub(crate) handle: FileSystemSyncAccessHandle,
+    /// Kept here, because to ask the browser costs up to 14 us.
+    pub(crate) len: u64,
+    /// The argument of every call, made once.
+    options: FileSystemReadWriteOptions,
+}
+
+impl OpenFile {
+    pub(crate) fn new(handle: FileSystemSyncAccessHandle, len: u64) -> Self {
+        Self { handle, len, options: FileSystemReadWriteOptions::new() }
+    }
+
+    /// The options of a call at `offset`.
+    pub(crate) fn at(&self, offset: u64) -> &FileSystemReadWriteOptions {
+        self.options.set_at_f64(offset as f64);
+        &self.options
+    }
+}
+
+thread_local! {
+    static OPEN: RefCell<HashMap<u32, OpenFile>> = RefCell::default();
+}
+
+/// Numbers are never used twice, in no thread.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Takes a file in and returns its number.
+pub(crate) fn insert(file: OpenFile) -> u32 {
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    OPEN.with_borrow_mut(|open| open.insert(id, file));
+    id
+}
+
+/// Works on a file of this thread.
+pub(crate) fn with<T>(
+    id: u32,
+    operation: &'static str,
+    work: impl FnOnce(&mut OpenFile) -> Result<T, StorageError>,
+) -> Result<T, StorageError> {
+    OPEN.with_borrow_mut(|open| match open.get_mut(&id) {
+        Some(file) => work(file),
+        None => Err(StorageError::new(
+            StorageErrorKind::Other,
+            operation,
+            "the file is not open in this worker; use it in the worker that opened it",
+        )),
+    })
+}
+
+/// Closes a file, if it is open in this thread, and with that gives up its lock.
+pub(crate) fn remove(id: u32) {
+    if let Some(file) = OPEN.with_borrow_mut(|open| open.remove(&id)) {
+        file.handle.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+
+    wasm_bindgen_test_configure!(run_in_dedicated_worker);
+
+    #[wasm_bindgen_test]
+    fn a_number_of_another_thread_is_answered_with_an_error() {
+        let foreign = NEXT.fetch_add(1, Ordering::Relaxed);
+        let error = with(foreign, "read", |_| Ok(())).err();
+        assert_eq!(error.map(|error| (error.kind, error.operation)), Some((StorageErrorKind::Other, "read")));
+        remove(foreign);
+    }
+}

@@ -1,0 +1,149 @@
+//! The engine in a dedicated worker over one OPFS access handle: storage contract, file format, and the way between hosts.
+#![cfg(all(target_arch = "wasm32", target_os = "unknown"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "a failed step is a failed test")]
+
+mod support;
+
+use std::sync::Arc;
+
+use pipkin::storage::{MemoryStorage, conformance};
+use pipkin::{Db, Durability, Error, Storage};
+use pipkin_tape::Tape;
+use pipkin_web::{Access, OpfsStorage, entropy, origin_directory};
+use support::{bytes_of, weak_handle};
+use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+
+wasm_bindgen_test_configure!(run_in_dedicated_worker);
+
+/// The contract has this many checks and more.
+const CHECKS_MIN: u32 = 1000;
+
+/// Every released version of the format.
+const GOLDEN: [(&str, &[u8]); 1] = [("v1.pipkin", include_bytes!("../../tests/golden/v1.pipkin"))];
+
+#[wasm_bindgen_test]
+async fn the_storage_keeps_the_contract() {
+    keeps_the_contract(create("contract").await);
+}
+
+#[wasm_bindgen_test]
+async fn the_storage_keeps_the_contract_when_every_call_is_short() {
+    let handle = weak_handle("short", "write: (b, o) => real.write(b.subarray(0, 1000), o)").await;
+    keeps_the_contract(OpfsStorage::from_handle(handle).unwrap());
+}
+
+/// Files cannot be opened in the middle of synchronous code, so one file is emptied again and again.
+fn keeps_the_contract(storage: OpfsStorage) {
+    let storage = Arc::new(storage);
+    let mut options = conformance::Options::default();
+    options.sparse = true;
+    options.durability = Some(Durability::Os);
+    let checks = conformance::run_with(options, &mut || {
+        storage.set_len(0).unwrap();
+        Box::new(storage.clone())
+    });
+    let checks = checks.unwrap();
+    assert!(checks >= CHECKS_MIN, "only {checks} checks ran");
+}
+
+#[wasm_bindgen_test]
+async fn the_tape_leaves_the_same_store_as_everywhere() {
+    for half in [Tape::begin, Tape::resume] {
+        assert_eq!(half(Tape::FULL, &open("tape", Access::Create).await.unwrap()), Ok(Durability::Os));
+    }
+    let db = open("tape", Access::Existing).await.unwrap();
+    assert!(db.open_report().clean);
+    assert_eq!(Tape::FULL.finish(&db), Ok(Tape::FULL.expected()));
+    db.close().unwrap();
+
+    // The same bytes on another host.
+    let memory = MemoryStorage::from_vec(bytes_of("tape").await);
+    let copy = Db::builder().entropy([1; 16]).open_storage(Box::new(memory)).unwrap();
+    assert_eq!(Tape::FULL.finish(&copy), Ok(Tape::FULL.expected()));
+}
+
+#[wasm_bindgen_test]
+async fn a_store_written_elsewhere_opens_here() {
+    let memory = MemoryStorage::new();
+    for half in [Tape::begin, Tape::resume] {
+        half(Tape::FULL, &Db::builder().entropy([2; 16]).open_storage(Box::new(memory.clone())).unwrap()).unwrap();
+    }
+    create("elsewhere").await.write_at(0, &[&memory.to_vec()]).unwrap();
+    assert_eq!(Tape::FULL.finish(&open("elsewhere", Access::Existing).await.unwrap()), Ok(Tape::FULL.expected()));
+}
+
+#[wasm_bindgen_test]
+async fn every_golden_file_opens() {
+    for (name, bytes) in GOLDEN {
+        create(name).await.write_at(0, &[bytes]).unwrap();
+        let db = open(name, Access::Existing).await.unwrap();
+        let found = Tape::SMALL.finish(&db).unwrap();
+        db.insert("written in a browser", "yes").unwrap();
+        db.close().unwrap();
+
+        let db = open(name, Access::Existing).await.unwrap();
+        assert_eq!(db.get("written in a browser").unwrap().as_deref(), Some(&b"yes"[..]));
+        assert_eq!(pipkin_tape::digest(&db).unwrap().records, found.records + 1);
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_second_opener_is_refused_until_the_first_is_gone() {
+    let first = open("held", Access::Create).await.unwrap();
+    let refused = open_file("held", Access::Create).await.unwrap_err();
+    assert!(matches!(&refused, Error::Locked { path, holder: None } if path == "held"), "{refused}");
+    drop(first);
+    open("held", Access::Existing).await.unwrap();
+}
+
+#[wasm_bindgen_test]
+async fn a_missing_file_and_a_folder_are_told_apart() {
+    let missing = open_file("missing", Access::Existing).await.unwrap_err();
+    assert!(matches!(missing, Error::NotFound { .. }), "{missing}");
+    support::make_folder("folder").await;
+    let folder = open_file("folder", Access::Create).await.unwrap_err();
+    assert!(matches!(folder, Error::IsDirectory { .. }), "{folder}");
+}
+
+/// Chromium throws; Firefox throws another error, or takes a part, or nothing.
+#[wasm_bindgen_test]
+async fn a_full_quota_loses_nothing_that_was_flushed() {
+    let quotas = [
+        (
+            "no growth",
+            "truncate: n => { if (n > 9e6) throw new DOMException('full', 'NS_ERROR_FILE_NO_DEVICE_SPACE'); real.truncate(n) }",
+        ),
+        (
+            "no write",
+            "write: (b, o) => { if (o.at + b.length > 9e6) throw new DOMException('full', 'QuotaExceededError'); return real.write(b, o) }",
+        ),
+        ("short write", "write: (b, o) => real.write(b.subarray(0, Math.max(0, 9e6 - o.at)), o)"),
+    ];
+    for (name, method) in quotas {
+        let storage = OpfsStorage::from_handle(weak_handle(name, method).await).unwrap();
+        let db = Db::builder().entropy(entropy().unwrap()).open_storage(Box::new(storage)).unwrap();
+        db.insert("fits", vec![0x70; 1 << 20]).unwrap();
+        db.flush().unwrap();
+        let full = db.insert("does not fit", vec![0x70; 20 << 20]).unwrap_err();
+        assert!(matches!(full, Error::NoSpace), "{name}: {full}");
+        assert_eq!(db.get("fits").unwrap().map(|value| value.len()), Some(1 << 20), "{name}");
+        drop(db);
+
+        let db = open(name, Access::Existing).await.unwrap();
+        pipkin_tape::verified(&db).unwrap();
+        assert_eq!(db.get("fits").unwrap().map(|value| value.len()), Some(1 << 20), "{name}");
+        assert_eq!(db.get("does not fit").unwrap(), None, "{name}");
+    }
+}
+
+async fn create(name: &str) -> OpfsStorage {
+    open_file(name, Access::Create).await.unwrap()
+}
+
+async fn open_file(name: &str, access: Access) -> Result<OpfsStorage, Error> {
+    OpfsStorage::open(&origin_directory().await?, name, access).await
+}
+
+async fn open(name: &str, access: Access) -> Result<Db, Error> {
+    Db::builder().entropy(entropy()?).open_storage(Box::new(open_file(name, access).await?))
+}

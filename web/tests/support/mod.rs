@@ -1,0 +1,52 @@
+//! Files of the origin, past the storage under test.
+
+use js_sys::{Function, Uint8Array};
+use pipkin_web::origin_directory;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{
+    File, FileSystemDirectoryHandle, FileSystemFileHandle, FileSystemGetDirectoryOptions, FileSystemGetFileOptions,
+    FileSystemSyncAccessHandle,
+};
+
+async fn settled<T: JsCast>(promise: js_sys::Promise) -> T {
+    JsFuture::from(promise).await.unwrap().unchecked_into()
+}
+
+async fn root() -> FileSystemDirectoryHandle {
+    origin_directory().await.unwrap()
+}
+
+/// The content of a file, read by the browser's other way to it.
+pub(crate) async fn bytes_of(name: &str) -> Vec<u8> {
+    let file: FileSystemFileHandle = settled(root().await.get_file_handle(name)).await;
+    let file: File = settled(file.get_file()).await;
+    Uint8Array::new(&settled::<JsValue>(file.array_buffer()).await).to_vec()
+}
+
+pub(crate) async fn make_folder(name: &str) {
+    let options = FileSystemGetDirectoryOptions::new();
+    options.set_create(true);
+    settled::<JsValue>(root().await.get_directory_handle_with_options(name, &options)).await;
+}
+
+/// A handle on a new file `name`, with one method replaced by JavaScript that may use the `real` handle.
+pub(crate) async fn weak_handle(name: &str, method: &str) -> FileSystemSyncAccessHandle {
+    let options = FileSystemGetFileOptions::new();
+    options.set_create(true);
+    let file: FileSystemFileHandle = settled(root().await.get_file_handle_with_options(name, &options)).await;
+    let real: JsValue = settled(file.create_sync_access_handle()).await;
+    let body = format!(
+        "return {{
+            read: (b, o) => real.read(b.subarray(0, 1000), o),
+            write: (b, o) => real.write(b, o),
+            truncate: (n) => real.truncate(n),
+            getSize: () => real.getSize(),
+            flush: () => real.flush(),
+            close: () => real.close(),
+            {method}
+        }}"
+    );
+    let made = Function::new_with_args("real", &body).call1(&JsValue::NULL, &real);
+    made.unwrap().unchecked_into()
+}
