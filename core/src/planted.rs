@@ -56,6 +56,8 @@ pub enum Bug {
     SnapshotCutTooLate,
     /// The snapshot's checksums are not held against its bytes.
     SnapshotUnchecked,
+    /// Space that an earlier session left counts as set aside, though closing may have cut it off.
+    FoundSpaceTrusted,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -90,6 +92,7 @@ mod imp {
             Self::IndexBeforeAppend,
             Self::SnapshotCutTooLate,
             Self::SnapshotUnchecked,
+            Self::FoundSpaceTrusted,
         ];
     }
 

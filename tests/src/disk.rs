@@ -180,9 +180,14 @@ impl Storage for Handle {
         self.alive("read")?.read_at(offset, out)
     }
 
+    /// The engine secures space before it writes: a write that makes the file longer went where nothing was set aside.
     fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.alive("write")?.write_at(offset, parts)?;
-        let len = parts.iter().map(|part| part.len() as u64).sum();
+        let file = self.alive("write")?;
+        let len = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        if offset + len > file.len()? {
+            return Err(StorageError::new(StorageErrorKind::Other, "write", "into space that was never reserved"));
+        }
+        file.write_at(offset, parts)?;
         self.keep(Io::Write(offset, len));
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::disk::Disk;
 use crate::model::{DEFAULT_NS, Digest, History, State, commits, namespace_digest, record_digest};
 use crate::tape::{Op, Tape, Val, key_bytes, ns_name};
+use pipkin::storage::MemoryStorage;
 use pipkin::{Builder, Db, Durability, Error, Namespace, Storage, Value};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -466,13 +467,13 @@ impl<H: Host> Player<H> {
 }
 
 fn backup(db: &Db, now: &State) -> Result<(), Fault> {
-    let target = Disk::default();
-    let report = db.backup_to_storage(&target.storage())?;
+    let target = MemoryStorage::new();
+    let report = db.backup_to_storage(&target)?;
     // It copies the log, so the dead records count, too.
     if report.records < now.records() {
         return Fault::wrong(format!("backup counts {} records, the model {}", report.records, now.records()));
     }
-    let copy = Setup::TINY.open(target.storage(), 1)?;
+    let copy = Setup::TINY.open(target, 1)?;
     check_state(&copy, now).map_err(|fault| fault.at("in the backup"))
 }
 

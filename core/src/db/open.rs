@@ -154,6 +154,7 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     let live = chain.live_segments();
     tail.segments.extend(live.iter().map(|segment| (segment.order, *segment)));
     tail.next_order = chain.next_order;
+    tail.first_own_order = chain.next_order;
     tail.torn_headers.clone_from(&chain.torn_headers);
     if let Some(last) = live.last() {
         tail.previous = (last.order, last.end);

@@ -106,6 +106,11 @@ pub(crate) struct Tail {
     pub(crate) active: Option<Active>,
     /// The order that the next segment gets.
     pub(crate) next_order: u64,
+    /// Segments from this order on were begun by this session, on space that it set aside. What it found may have holes, or lie in
+    /// part behind the end of the file, where closing cut it.
+    pub(crate) first_own_order: u64,
+    /// The same of the snapshot that the newest checkpoint names.
+    pub(crate) snapshot_is_own: bool,
     /// What the next segment header says about its predecessor: its order and where its last frame ends.
     pub(crate) previous: (u64, u64),
     pub(crate) space: Space,
@@ -173,6 +178,8 @@ impl Log {
                 segments: BTreeMap::new(),
                 active: None,
                 next_order: 1,
+                first_own_order: 1,
+                snapshot_is_own: false,
                 previous: (0, 0),
                 space: Space::default(),
                 mark_due: None,

@@ -28,13 +28,14 @@ impl Log {
         let mut placed: Vec<Placed> = Vec::new();
         self.append_locked(&mut tail, &[FrameSpec::control(Kind::Retire, &order)], Purpose::MakeSpace, &mut placed)?;
         tail.segments.remove(&segment.order);
-        tail.retired.push(Retired {
+        let entry = Retired {
             extent: segment.extent,
             extents: segment.extents,
-            backed: true,
+            backed: segment.order >= tail.first_own_order || is(Bug::FoundSpaceTrusted),
             durable_at: self.end(),
             unread_at: pins.ticket(),
-        });
+        };
+        tail.retired.push(entry);
         Ok(())
     }
 
@@ -52,7 +53,6 @@ impl Log {
             let durable = entry.durable_at <= synced || is(Bug::ReuseBeforeRetire);
             let unread = pins.passed(&entry.unread_at) || is(Bug::ReaderNotPinned);
             if durable && unread {
-                // A recovery cannot tell whether the blocks are still there.
                 space.release(entry.extent, entry.extents, entry.backed);
                 freed += u64::from(entry.extents) * self.geometry.segment_size();
                 return false;

@@ -5,6 +5,7 @@ use crate::disk::Disk;
 use crate::drive::{Fault, Setup, Space, dump};
 use crate::model::{History, State};
 use crate::tape::{Val, key_bytes, ns_name};
+use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::CrashImage;
 use pipkin::{Db, Error, Storage};
 use std::collections::BTreeMap;
@@ -186,10 +187,10 @@ impl Subject {
 }
 
 fn backup(db: &Db, expected: &Expected, len: u64) -> Result<(), Fault> {
-    let target = Disk::default();
-    match db.backup_to_storage(&target.storage()) {
+    let target = MemoryStorage::new();
+    match db.backup_to_storage(&target) {
         Ok(_) => {
-            let copy = Setup::TINY.open(target.storage(), 1).map_err(|error| Fault::from(error).at("opening the backup"))?;
+            let copy = Setup::TINY.open(target, 1).map_err(|error| Fault::from(error).at("opening the backup"))?;
             // A backup that was made without a complaint is whole: no error is right here.
             dump(&copy).map(drop).and_then(|()| expected.check(&copy, 0, true)).map_err(|fault| fault.at("reading the backup"))
         }

@@ -231,7 +231,12 @@ impl Storage for NativeStorage {
             return false;
         }
         let Some(map) = &self.map else { return false };
-        // SAFETY: the caller's promise is handed on, and the range lies inside the file, for it has been reserved.
+        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        // Behind the end there are only addresses: what strays there is written the slow way, which makes the file longer.
+        if offset.checked_add(len).is_none_or(|end| end > self.known_len()) {
+            return false;
+        }
+        // SAFETY: the caller's promise is handed on, and the range lies inside the file.
         unsafe { map.store(&self.file, offset, parts) }
     }
 
