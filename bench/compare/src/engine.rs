@@ -114,7 +114,10 @@ pub(crate) trait Engine: Sized + Send + Sync {
     fn load<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()>;
 
     /// One record as one commit, on the device when it returns. Called from several threads at once.
-    fn put_durable(&self, key: &[u8], value: &[u8]) -> Result<()>;
+    fn put_durable(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(key, value)?;
+        self.flush()
+    }
 
     /// All records as one commit, on the device when it returns.
     fn batch_durable<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()>;

@@ -3,8 +3,6 @@
 use super::builder::Builder;
 use super::iter::{Iter, Keys};
 use super::namespace::Namespace;
-#[cfg(feature = "ordered")]
-use super::range::{Range, bounds, bounds_of_prefix};
 use super::stats::Stats;
 use super::store::Store;
 use super::transaction::Transaction;
@@ -17,8 +15,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Deref;
-#[cfg(feature = "ordered")]
-use core::ops::{Bound, RangeBounds};
 
 /// A store that is open as long as a handle to it lives.
 pub(super) struct Open(Arc<Store>);
@@ -57,7 +53,7 @@ impl Drop for Open {
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    store: Arc<Open>,
+    pub(super) store: Arc<Open>,
 }
 
 impl core::fmt::Debug for Db {
@@ -171,51 +167,6 @@ impl Db {
         each: impl FnMut(K, Option<&[u8]>),
     ) -> Result<()> {
         self.store.get_many_with(&self.store.default, keys, each)
-    }
-
-    /// Records whose keys lie in a range, in the order of the keys.
-    ///
-    /// ```
-    /// # fn main() -> pipkin::Result<()> {
-    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
-    /// db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
-    /// let keys: Vec<_> = db.range("a".."c")?.map(|record| record.map(|(key, _)| key)).collect::<Result<_, _>>()?;
-    /// assert_eq!(keys, [b"a", b"b"]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`].
-    #[cfg(feature = "ordered")]
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
-        self.store.range(&self.store.default, bounds(&range))
-    }
-
-    /// Records whose keys begin with `prefix`, in the order of the keys. See [`Self::range`].
-    #[cfg(feature = "ordered")]
-    pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.store.range(&self.store.default, bounds_of_prefix(prefix.as_ref()))
-    }
-
-    /// Records from `key` on, in the order of the keys. See [`Self::range`].
-    #[cfg(feature = "ordered")]
-    pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.range(key.as_ref()..)
-    }
-
-    /// Records behind `key`, in the order of the keys. See [`Self::range`].
-    #[cfg(feature = "ordered")]
-    pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
-    }
-
-    /// Hands the records whose keys lie in a range to `each`, in the order of the keys, without a copy where the host can map the file,
-    /// until it says `false`. See [`Self::range`].
-    #[cfg(feature = "ordered")]
-    pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        self.store.range_with(&self.store.default, &bounds(&range), each)
     }
 
     /// Writes `new` (`None` removes the key) if the key has the value `expected` (`None`: no value); true if it had. No other

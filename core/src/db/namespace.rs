@@ -1,8 +1,6 @@
 //! Namespaces: key spaces of their own in one store.
 
 use super::iter::{Iter, Keys};
-#[cfg(feature = "ordered")]
-use super::range::{Range, bounds, bounds_of_prefix};
 use super::store::Store;
 use super::value::Value;
 use crate::error::{Error, Result};
@@ -14,8 +12,6 @@ use crate::names::{DEFAULT, Name};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-#[cfg(feature = "ordered")]
-use core::ops::{Bound, RangeBounds};
 
 /// A key space of its own: the same keys in two namespaces have nothing to do with each other. Cheap to clone; may be used from
 /// many threads.
@@ -73,36 +69,6 @@ impl Namespace {
         each: impl FnMut(K, Option<&[u8]>),
     ) -> Result<()> {
         self.store.get_many_with(&self.name, keys, each)
-    }
-
-    /// See [`Db::range`](super::Db::range).
-    #[cfg(feature = "ordered")]
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
-        self.store.range(&self.name, bounds(&range))
-    }
-
-    /// See [`Db::range_prefix`](super::Db::range_prefix).
-    #[cfg(feature = "ordered")]
-    pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.store.range(&self.name, bounds_of_prefix(prefix.as_ref()))
-    }
-
-    /// See [`Db::iter_from`](super::Db::iter_from).
-    #[cfg(feature = "ordered")]
-    pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.range(key.as_ref()..)
-    }
-
-    /// See [`Db::iter_after`](super::Db::iter_after).
-    #[cfg(feature = "ordered")]
-    pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
-    }
-
-    /// See [`Db::range_with`](super::Db::range_with).
-    #[cfg(feature = "ordered")]
-    pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        self.store.range_with(&self.name, &bounds(&range), each)
     }
 
     /// See [`Db::compare_and_swap`](super::Db::compare_and_swap).

@@ -1,5 +1,7 @@
 //! Records in the order of their keys. Needs the [ordered index](super::Builder::ordered).
 
+use super::handle::Db;
+use super::namespace::Namespace;
 use super::store::Store;
 use crate::error::{Error, Result};
 use crate::names::Name;
@@ -28,13 +30,13 @@ pub struct Range<'a> {
 }
 
 /// Copies the bounds of a range.
-pub(super) fn bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
+fn bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
     let copy = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
     (copy(range.start_bound()), copy(range.end_bound()))
 }
 
 /// The range of all keys that begin with `prefix`.
-pub(super) fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
+fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
     let mut end = prefix.to_vec();
     // The first key behind them all: the last byte that can be, counted up.
     while end.pop_if(|last| *last == u8::MAX).is_some() {}
@@ -47,6 +49,56 @@ pub(super) fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
     };
     (Bound::Included(prefix.to_vec()), end)
 }
+
+/// What a handle offers on its records in order; `$name` finds its namespace.
+macro_rules! ordered_reads {
+    ($handle:ident, $($name:ident).+) => {
+        impl $handle {
+            /// Records whose keys lie in a range, in the order of the keys.
+            ///
+            /// ```
+            /// # fn main() -> pipkin::Result<()> {
+            /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+            /// db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
+            /// let keys: Vec<_> = db.range("a".."c")?.map(|record| record.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+            /// assert_eq!(keys, [b"a", b"b"]);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`](crate::Builder::ordered).
+            pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
+                self.store.range(&self.$($name).+, bounds(&range))
+            }
+
+            /// Records whose keys begin with `prefix`, in the order of the keys. See [`Self::range`].
+            pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+                self.store.range(&self.$($name).+, bounds_of_prefix(prefix.as_ref()))
+            }
+
+            /// Records from `key` on, in the order of the keys. See [`Self::range`].
+            pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+                self.range(key.as_ref()..)
+            }
+
+            /// Records behind `key`, in the order of the keys. See [`Self::range`].
+            pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+                self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
+            }
+
+            /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it says `false`;
+            /// without a copy where the host can map the file. See [`Self::range`].
+            pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+                self.store.range_with(&self.$($name).+, &bounds(&range), each)
+            }
+        }
+    };
+}
+
+ordered_reads!(Db, store.default);
+ordered_reads!(Namespace, name);
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)

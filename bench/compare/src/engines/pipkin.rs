@@ -39,11 +39,6 @@ impl Engine for Pipkin {
         self.flush()
     }
 
-    fn put_durable(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.insert(key, value)?;
-        self.flush()
-    }
-
     fn batch_durable<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()> {
         self.db.insert_many(records)?;
         self.flush()
