@@ -81,7 +81,7 @@ impl Log {
         Ok(())
     }
 
-    /// All backed free extents but the first few give their blocks back to the host.
+    /// All free extents but the first few backed ones give their blocks back to the host.
     fn give_blocks_back(&self, tail: &mut Tail, kept: usize) {
         for extent in tail.space.unback_all_but(kept) {
             // A hint to the host; what it answers changes nothing.

@@ -19,15 +19,25 @@ pub(crate) struct Run {
 struct Free {
     /// Never written since the file grew to hold it.
     fresh: bool,
-    /// Its blocks are there: writing to it cannot run out of space.
-    backed: bool,
+    blocks: Blocks,
+}
+
+/// Whether the host keeps blocks for a free extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocks {
+    /// This session set them aside: writing there cannot run out of space.
+    Backed,
+    /// An earlier session used the extent. It may have holes, or lie in part behind the end of the file.
+    Unknown,
+    /// They went back to the host.
+    GivenBack,
 }
 
 /// The free extents, and how many there are in all.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     free: BTreeMap<u32, Free>,
-    /// Those of `free` that are backed.
+    /// How many of `free` are backed.
     backed: u32,
     /// Extents in the file, free or not.
     pub(crate) total: u32,
@@ -47,48 +57,57 @@ impl Space {
 
     fn put(&mut self, extent: u32, free: Free) {
         self.remove(extent);
-        self.backed += u32::from(free.backed);
+        self.backed += u32::from(free.blocks == Blocks::Backed);
         self.free.insert(extent, free);
     }
 
     fn remove(&mut self, extent: u32) -> bool {
         let removed = self.free.remove(&extent);
-        self.backed -= u32::from(removed.is_some_and(|free| free.backed));
+        self.backed -= u32::from(removed.is_some_and(|free| free.blocks == Blocks::Backed));
         removed.is_some()
     }
 
     /// Gives extents back; `backed` says whether their blocks are known to be there.
     pub(crate) fn release(&mut self, extent: u32, extents: u32, backed: bool) {
+        let blocks = if backed { Blocks::Backed } else { Blocks::Unknown };
         for index in extent..extent.saturating_add(extents) {
-            self.put(index, Free { fresh: false, backed });
+            self.put(index, Free { fresh: false, blocks });
         }
         self.total = self.total.max(extent.saturating_add(extents));
     }
 
     /// The file grew by one extent, which the host has backed.
     pub(crate) fn grown(&mut self, fresh: bool) {
-        self.put(self.total, Free { fresh, backed: true });
+        self.put(self.total, Free { fresh, blocks: Blocks::Backed });
         self.total += 1;
     }
 
     /// A free extent of which it is not known whether its blocks are there.
     pub(crate) fn first_unbacked(&self) -> Option<u32> {
-        self.free.iter().find(|(_, free)| !free.backed).map(|(&index, _)| index)
+        self.free.iter().find(|(_, free)| free.blocks != Blocks::Backed).map(|(&index, _)| index)
     }
 
     /// The host has backed a free extent.
     pub(crate) fn set_backed(&mut self, extent: u32) {
         if let Some(&free) = self.free.get(&extent) {
-            self.put(extent, Free { backed: true, ..free });
+            self.put(extent, Free { blocks: Blocks::Backed, ..free });
         }
     }
 
-    /// All backed extents but the first few give their blocks back to the host: says which.
+    /// All extents but the first few backed ones give their blocks back to the host, if it may have some: says which.
     pub(crate) fn unback_all_but(&mut self, kept: usize) -> Vec<u32> {
-        let backed = self.free.iter().filter(|(_, free)| free.backed).map(|(&index, _)| index);
-        let given: Vec<u32> = backed.skip(kept).collect();
+        let mut kept = kept;
+        let mut gives = |&(_, free): &(&u32, &Free)| match free.blocks {
+            Blocks::Backed if kept > 0 => {
+                kept -= 1;
+                false
+            }
+            Blocks::Backed | Blocks::Unknown => true,
+            Blocks::GivenBack => false,
+        };
+        let given: Vec<u32> = self.free.iter().filter(|entry| gives(entry)).map(|(&index, _)| index).collect();
         for &extent in &given {
-            self.put(extent, Free { fresh: false, backed: false });
+            self.put(extent, Free { fresh: false, blocks: Blocks::GivenBack });
         }
         given
     }
@@ -104,7 +123,11 @@ impl Space {
 
     fn find(&self, extents: u32, only_backed: bool) -> Option<Run> {
         let mut run: Option<Run> = None;
-        for (&index, &Free { fresh, backed }) in self.free.iter().filter(|(_, free)| free.backed || !only_backed) {
+        for (&index, &Free { fresh, blocks }) in &self.free {
+            let backed = blocks == Blocks::Backed;
+            if only_backed && !backed {
+                continue;
+            }
             let next = match run {
                 Some(run) if run.extent + run.extents == index => {
                     Run { extents: run.extents + 1, fresh: run.fresh && fresh, backed: run.backed && backed, ..run }
@@ -176,6 +199,7 @@ mod tests {
         space.set_backed(5);
         assert_eq!(space.take(1), Some(Run { extent: 5, extents: 1, fresh: false, backed: true }));
         space.release(5, 1, true);
+        assert_eq!((space.unback_all_but(1), space.backed_count()), (alloc::vec![4], 1));
         assert_eq!((space.unback_all_but(1), space.backed_count()), (Vec::new(), 1));
         assert_eq!((space.free_at_end(), space.total), (2, 6));
         space.shrink(2);
