@@ -34,6 +34,11 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// A number below `limit`. The bias of the remainder is far below anything that a clock could see.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
     fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut out = [0; N];
         for chunk in out.chunks_mut(8) {
@@ -42,10 +47,10 @@ impl Random {
         out
     }
 
-    /// Fisher-Yates. The bias of the remainder is far below anything that a clock could see.
+    /// Fisher-Yates.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
-            items.swap(end, (self.next() % (end as u64 + 1)) as usize);
+            items.swap(end, self.below(end as u64 + 1) as usize);
         }
     }
 }

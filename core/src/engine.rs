@@ -28,6 +28,9 @@ pub(crate) struct Engine {
     pub(crate) seed: u64,
 }
 
+/// Keys that are looked up together: about as many as the processor has misses in flight.
+pub(crate) const GROUP: usize = 16;
+
 /// A key in its namespace, with the hash of both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FullKey<'a> {
@@ -50,14 +53,20 @@ impl Engine {
         self.index.find(pin, hash, |offset| self.log.frame_if(offset, same))
     }
 
-    /// Asks the processor for the slots of some keys, then for the records that these point at.
+    /// Asks the processor for the slots of some keys, then the host and the processor for the records that these point at.
     pub(crate) fn prefetch(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash> + Clone) {
         for hash in hashes.clone() {
             self.index.prefetch(pin, hash);
         }
-        for offset in hashes.filter_map(|hash| self.index.guess(pin, hash)) {
-            self.log.prefetch(offset);
+        let mut offsets = [0; GROUP];
+        let mut count = 0;
+        for (place, offset) in offsets.iter_mut().zip(hashes.filter_map(|hash| self.index.guess(pin, hash))) {
+            *place = offset;
+            count += 1;
         }
+        let offsets = offsets.get(..count).unwrap_or_default();
+        self.log.will_read(offsets);
+        offsets.iter().for_each(|&offset| self.log.prefetch(offset));
     }
 
     /// The record of a key, for a writer that holds its shard.

@@ -1,8 +1,7 @@
 //! Commits of several records: all of them or none, across keys and namespaces.
 
-use super::read::GROUP;
 use super::store::{Store, check_key, check_value};
-use crate::engine::FullKey;
+use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use crate::index::{KeyHash, SHARDS, ShardGuard};

@@ -1,6 +1,7 @@
 //! Going through all records, in no order, a shard of the index at a time.
 
 use super::store::Store;
+use crate::engine::GROUP;
 use crate::error::Result;
 use crate::index::{SHARDS, Slot};
 use crate::log::Frame;
@@ -37,6 +38,8 @@ pub(super) struct Frames<'a> {
     number: Option<u32>,
     shard: usize,
     slots: vec::IntoIter<Slot>,
+    /// Of how many of the next slots the host was told.
+    announced: usize,
     _pin: Pin<'a>,
 }
 
@@ -50,7 +53,14 @@ impl Store {
     }
 
     fn frames(&self, name: &Arc<Name>) -> Frames<'_> {
-        Frames { store: self, number: name.number(), shard: 0, slots: Vec::new().into_iter(), _pin: self.engine.pin() }
+        Frames {
+            store: self,
+            number: name.number(),
+            shard: 0,
+            slots: Vec::new().into_iter(),
+            announced: 0,
+            _pin: self.engine.pin(),
+        }
     }
 }
 
@@ -76,6 +86,13 @@ impl<'a> Frames<'a> {
                 self.shard += 1;
                 continue;
             };
+            if self.announced == 0 {
+                let mut next = [slot.offset(); GROUP];
+                next.iter_mut().skip(1).zip(self.slots.as_slice()).for_each(|(place, slot)| *place = slot.offset());
+                self.store.engine.log.will_read(&next);
+                self.announced = GROUP;
+            }
+            self.announced -= 1;
             let frame = self.store.engine.log.frame_if(slot.offset(), |other, _| other == number);
             match frame.and_then(|frame| frame.map(|frame| frame.check().map(|()| frame)).transpose()) {
                 Ok(Some(frame)) => return Some(Ok(frame)),

@@ -143,6 +143,7 @@ impl Store {
                 }
                 offsets.len() < group
             });
+            self.engine.log.will_read(&offsets);
             for &offset in &offsets {
                 let frame = self.engine.log.frame(offset)?;
                 if self.engine.log.verify_on_read {

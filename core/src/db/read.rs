@@ -2,15 +2,13 @@
 
 use super::store::{Store, check_key};
 use super::value::Value;
+use crate::engine::GROUP;
 use crate::error::Result;
 use crate::log::{Frame, ValueBytes};
 use crate::names::Name;
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
-
-/// Keys that are looked up together: about as many as the processor has misses in flight.
-pub(super) const GROUP: usize = 16;
 
 impl Store {
     fn frame<'a>(&'a self, pin: &Pin<'_>, name: &Name, key: &[u8]) -> Result<Option<Frame<'a>>> {

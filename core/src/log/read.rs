@@ -79,6 +79,11 @@ impl Log {
         self.frame_if(offset, |_, _| true)?.ok_or_else(|| Error::corrupt(offset, "a record that cannot be read"))
     }
 
+    /// Tells the host that the records at `offsets` are about to be read.
+    pub(crate) fn will_read(&self, offsets: &[u64]) {
+        self.storage.will_read(offsets, PREFETCH);
+    }
+
     /// Asks the processor for the first bytes at `offset`, where a record may stand. The caller holds a pin or a lock.
     pub(crate) fn prefetch(&self, offset: u64) {
         // SAFETY: the caller keeps the segment from being reused, and a published record is never written again.

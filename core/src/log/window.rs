@@ -11,6 +11,10 @@ const READ_AHEAD: u64 = 64 * 1024;
 /// A view of the file is used up to its last bytes: with fewer than this left the next one is asked for.
 const AT_HAND: usize = 4 * 1024;
 
+/// Bytes that the host is asked for ahead of a view that moves forward: enough for its medium to be busy, few enough to be still in
+/// memory when they are looked at.
+const HINT: u64 = 1024 * 1024;
+
 /// A view of the file that moves forward.
 pub(crate) struct Window<'a> {
     storage: &'a dyn Storage,
@@ -20,6 +24,8 @@ pub(crate) struct Window<'a> {
     limit: u64,
     /// What was viewed last without a copy, and where it begins.
     viewed: (u64, &'a [u8]),
+    /// The host was told up to here what will be read.
+    hinted: u64,
 }
 
 impl<'a> Window<'a> {
@@ -28,7 +34,20 @@ impl<'a> Window<'a> {
     /// The caller guarantees that nobody writes to the bytes it asks for: they are frames that have been published, of segments
     /// that are pinned or cannot be retired meanwhile.
     pub(crate) fn new(storage: &'a dyn Storage, limit: u64) -> Self {
-        Self { storage, buffer: Vec::new(), start: 0, limit, viewed: (0, &[]) }
+        Self { storage, buffer: Vec::new(), start: 0, limit, viewed: (0, &[]), hinted: 0 }
+    }
+
+    /// Tells the host what comes next, a piece ahead of the view.
+    fn hint(&mut self, offset: u64) {
+        if offset.saturating_add(HINT) <= self.hinted || self.hinted >= self.limit {
+            return;
+        }
+        let from = self.hinted.max(offset);
+        let to = offset.saturating_add(2 * HINT).min(self.limit);
+        self.hinted = to;
+        if from < to {
+            self.storage.will_read(&[from], (to - from) as usize);
+        }
     }
 
     /// What was viewed last, from `offset` on.
@@ -49,6 +68,7 @@ impl<'a> Window<'a> {
         {
             return Ok(bytes);
         }
+        self.hint(offset);
         // SAFETY: see `new`: nobody writes to these bytes, and the storage is borrowed for `'a`.
         if let Some(bytes) = unsafe { self.storage.view(offset, most) } {
             self.viewed = (offset, bytes);
@@ -62,6 +82,7 @@ impl<'a> Window<'a> {
         if let Some(bytes) = self.viewed(offset).and_then(|bytes| bytes.get(..len)) {
             return Ok(bytes);
         }
+        self.hint(offset);
         // SAFETY: see `new`: nobody writes to these bytes, and the slice does not outlive the borrow of the window.
         if let Some(bytes) = unsafe { self.storage.view(offset, len) } {
             return Ok(bytes);

@@ -99,6 +99,12 @@ pub trait Storage: Send + Sync {
         Ok(())
     }
 
+    /// Says that the ranges of `len` bytes at `offsets` are about to be read. A host whose medium is slower than its memory can fetch
+    /// all that is not there yet at once, instead of piece by piece as the reads come. A hint: whatever becomes of it, the reads tell.
+    fn will_read(&self, offsets: &[u64], len: usize) {
+        let _ = (offsets, len);
+    }
+
     /// Makes sure that the range exists and that writing to it will not run out of space, as far as the host can promise that. It
     /// never makes the file shorter, and an empty range asks for nothing. Fails with [`StorageErrorKind::NoSpace`] when there is
     /// none; existing bytes keep their content in any case.
@@ -151,6 +157,7 @@ macro_rules! forward_storage {
                 unsafe { (**self).store(offset, parts) }
             }
             fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> { (**self).read_many(reads) }
+            fn will_read(&self, offsets: &[u64], len: usize) { (**self).will_read(offsets, len) }
             fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).reserve(offset, len) }
             fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).discard(offset, len) }
             fn claim(&self) -> Result<(), StorageError> { (**self).claim() }

@@ -66,7 +66,14 @@ mod unix {
 
     impl Map {
         pub(in super::super) fn new(file: &File, len: u64) -> Self {
-            Self { reads: map(file, len, false), stores: OnceLock::new(), piece: AtomicU64::new(0) }
+            let reads = map(file, len, false);
+            // A record that is not in memory costs one page then, and not as much as the system reads ahead: up to megabytes, which
+            // push others out. Whoever goes through the file in order says so with `will_read`.
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            if let Some(map) = &reads {
+                let _ = map.advise(memmap2::Advice::Random);
+            }
+            Self { reads, stores: OnceLock::new(), piece: AtomicU64::new(0) }
         }
 
         pub(in super::super) fn is_usable(&self) -> bool {

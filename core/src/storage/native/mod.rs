@@ -20,7 +20,7 @@ pub use path::{data_path, publish};
 
 use super::{Durability, Storage, StorageError, StorageErrorKind};
 use crate::error::{Error, Result};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,11 @@ const HOST_LEN_MAX: u64 = i64::MAX as u64;
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// How often a path is opened again that changed its file while the lock was taken.
 const OPEN_ATTEMPTS_MAX: u32 = 16;
+
+/// Ranges shorter than this are asked for by lookups, one group of them after the other: not for each a sample is taken.
+const SAMPLED_LEN_MAX: u64 = 16 * 1024;
+/// So many samples must be in memory, one behind the other, before the file counts as being there.
+const COLD_FOR: u32 = 32;
 
 /// How [`NativeStorage::open`] opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +76,8 @@ pub struct NativeStorage {
     file_len: Mutex<u64>,
     /// The file system sets blocks aside when asked to: a store through a map never meets a full disk.
     can_reserve: AtomicBool,
+    /// More than zero while lookups meet parts of the file that are not in memory.
+    cold: AtomicU32,
 }
 
 impl NativeStorage {
@@ -99,6 +106,7 @@ impl NativeStorage {
                 len: AtomicU64::new(len),
                 file_len: Mutex::new(len),
                 can_reserve: AtomicBool::new(false),
+                cold: AtomicU32::new(COLD_FOR),
             });
         }
         Err(StorageError::new(StorageErrorKind::Other, "open", "the path names another file each time").into())
@@ -248,6 +256,27 @@ impl Storage for NativeStorage {
         }
         // SAFETY: the range lies inside the file now; the caller promises that it stays there, unwritten, while the slice lives.
         unsafe { map.view(&self.file, file_len, offset, len) }
+    }
+
+    fn will_read(&self, offsets: &[u64], len: usize) {
+        let Some(&sample) = offsets.first().filter(|_| len > 0) else { return };
+        let cold = self.cold.load(Ordering::Relaxed);
+        // To ask costs as much as to read a record from memory: while all was there, only some of the short ranges are worth it.
+        let is_short = (len as u64) < SAMPLED_LEN_MAX;
+        if is_short && cold == 0 && (sample / 64) % 8 != 0 {
+            return;
+        }
+        if platform::is_cached(&self.file, sample.saturating_add(len as u64 - 1)) {
+            if cold == 0 || !is_short {
+                return;
+            }
+            self.cold.store(cold - 1, Ordering::Relaxed);
+        } else if is_short {
+            self.cold.store(COLD_FOR, Ordering::Relaxed);
+        }
+        for &offset in offsets {
+            platform::will_read(&self.file, offset, len as u64);
+        }
     }
 
     fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
