@@ -25,6 +25,10 @@ const fn lines_for(records: usize) -> usize {
     (records * 4).div_ceil(3 * LINE_SLOTS) + 1
 }
 
+/// Replaced tables of no more than this wait for a later growth: to free one has every processor that runs a thread of this process
+/// stop for a moment.
+const OLD_BYTES_KEPT: u64 = 2048;
+
 /// One shard of the index.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
@@ -80,6 +84,20 @@ impl Shard {
 
     pub(super) fn lock(&self) -> ShardGuard<'_> {
         ShardGuard { cell: &self.table, is_parked: &self.is_parked, state: self.state.lock() }
+    }
+}
+
+/// A table that no reader sees yet, and how many of its slots are used.
+struct Filled {
+    table: Table,
+    used: usize,
+}
+
+impl Filled {
+    fn new(lines: usize, slots: impl Iterator<Item = Slot>) -> Self {
+        let table = Table::new(lines);
+        let used = slots.filter(|&slot| table.insert(slot).is_some()).count();
+        Self { table, used }
     }
 }
 
@@ -213,20 +231,24 @@ impl ShardGuard<'_> {
     }
 
     fn grow(&mut self, pins: &Pins) {
-        self.rebuild(pins, lines_after_growth(self.state.len + 1));
+        let lines = lines_after_growth(self.state.len + 1);
+        let grown = Filled::new(lines, self.table().into_iter().flat_map(Table::live));
+        self.put(pins, grown);
     }
 
-    fn rebuild(&mut self, pins: &Pins, lines: usize) {
-        let table = Table::new(lines);
-        let mut used = 0;
-        for slot in self.table().into_iter().flat_map(Table::live) {
-            used += usize::from(table.insert(slot).is_some());
-        }
-        self.state.used = used;
+    /// Puts a table in the place of what was there.
+    fn put(&mut self, pins: &Pins, Filled { table, used }: Filled) {
+        (self.state.used, self.state.len) = (used, used);
         if let Some(old) = self.cell.swap(Box::new(table)) {
             self.state.old.push((pins.ticket(), old));
-            self.reclaim(pins);
+            if self.old_bytes() > OLD_BYTES_KEPT {
+                self.reclaim(pins);
+            }
         }
+    }
+
+    fn old_bytes(&self) -> u64 {
+        self.state.old.iter().map(|(_, table)| table.bytes()).sum()
     }
 
     /// Frees replaced tables that no reader can see any more.
@@ -239,12 +261,7 @@ impl ShardGuard<'_> {
 
     /// Forgets every record.
     pub(crate) fn clear(&mut self, pins: &Pins) {
-        self.state.len = 0;
-        self.state.counts.clear();
-        self.state.used = 0;
-        if let Some(old) = self.cell.swap(Box::new(Table::new(1))) {
-            self.state.old.push((pins.ticket(), old));
-        }
+        self.load(pins, ShardImage::default());
         self.reclaim(pins);
     }
 
@@ -262,8 +279,7 @@ impl ShardGuard<'_> {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        let old: u64 = self.state.old.iter().map(|(_, table)| table.bytes()).sum();
-        self.table().map_or(0, Table::bytes) + old
+        self.table().map_or(0, Table::bytes) + self.old_bytes()
     }
 
     /// A copy for a snapshot: what changes from now on is late for it.
@@ -290,14 +306,9 @@ impl ShardGuard<'_> {
 
     /// Takes over a copy; what the shard held before is forgotten.
     pub(crate) fn load(&mut self, pins: &Pins, image: ShardImage) {
-        self.clear(pins);
-        if image.slots.is_empty() {
-            return;
-        }
-        self.rebuild(pins, lines_for(image.slots.len()));
-        for slot in image.slots {
-            self.insert_slot(pins, slot);
-        }
         self.state.counts = image.counts;
+        if self.table().is_some() || !image.slots.is_empty() {
+            self.put(pins, Filled::new(lines_for(image.slots.len()), image.slots.into_iter()));
+        }
     }
 }
