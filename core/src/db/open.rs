@@ -252,7 +252,6 @@ impl Store {
         let _writers = self.engine.lock_all()?;
         log.mend_headers(&mut log.tail.lock())?;
         log.sync_now()?;
-        self.engine.pins.advance();
         log.reclaim(&self.engine.pins);
         let end = log.end();
         let torn_end = log.tail.lock().active.is_none();

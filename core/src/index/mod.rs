@@ -120,8 +120,16 @@ impl Index {
 
     /// Frees replaced tables that no reader can see any more.
     pub(crate) fn reclaim(&self, pins: &Pins) {
+        let mut advanced = false;
         for shard in &self.shards {
-            shard.lock().reclaim(pins);
+            let mut shard = shard.lock();
+            if shard.has_old() {
+                // Once serves them all: what is replaced from now on was not asked for.
+                if !core::mem::replace(&mut advanced, true) {
+                    pins.advance();
+                }
+                shard.free_old(pins);
+            }
         }
     }
 }

@@ -242,7 +242,8 @@ impl ShardGuard<'_> {
         if let Some(old) = self.cell.swap(Box::new(table)) {
             self.state.old.push((pins.ticket(), old));
             if self.old_bytes() > OLD_BYTES_KEPT {
-                self.reclaim(pins);
+                pins.advance();
+                self.free_old(pins);
             }
         }
     }
@@ -251,18 +252,19 @@ impl ShardGuard<'_> {
         self.state.old.iter().map(|(_, table)| table.bytes()).sum()
     }
 
-    /// Frees replaced tables that no reader can see any more.
-    pub(crate) fn reclaim(&mut self, pins: &Pins) {
-        if !self.state.old.is_empty() {
-            pins.advance();
-            self.state.old.retain(|(ticket, _)| !pins.passed(ticket));
-        }
+    /// True when replaced tables wait for their readers to go.
+    pub(crate) fn has_old(&self) -> bool {
+        !self.state.old.is_empty()
+    }
+
+    /// Frees the replaced tables that no reader can see any more.
+    pub(crate) fn free_old(&mut self, pins: &Pins) {
+        self.state.old.retain(|(ticket, _)| !pins.passed(ticket));
     }
 
     /// Forgets every record.
     pub(crate) fn clear(&mut self, pins: &Pins) {
         self.load(pins, ShardImage::default());
-        self.reclaim(pins);
     }
 
     pub(crate) fn count(&self, namespace: u32) -> u64 {
