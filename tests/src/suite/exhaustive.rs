@@ -98,10 +98,10 @@ impl Sequence {
     }
 }
 
-/// Every sequence of at most `longest` letters from every start, the short ones first.
-pub fn sequences(longest: usize) -> Vec<Sequence> {
+/// Every sequence of the budget, the short ones first.
+pub fn sequences(budget: &Budget) -> Vec<Sequence> {
     let mut out = Vec::new();
-    for len in 0..=longest {
+    for len in 0..=budget.longest.max(budget.longest_elsewhere) {
         for mut number in 0..LETTERS.pow(len as u32) {
             let mut letters = Vec::new();
             for _ in 0..len {
@@ -109,7 +109,7 @@ pub fn sequences(longest: usize) -> Vec<Sequence> {
                 number /= LETTERS;
             }
             letters.reverse();
-            for start in STARTS {
+            for start in STARTS.into_iter().filter(|&start| len <= budget.longest_from(start)) {
                 out.push(Sequence { start, letters: letters.clone() });
             }
         }
@@ -120,10 +120,16 @@ pub fn sequences(longest: usize) -> Vec<Sequence> {
 /// How much is done.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// Longest sequence.
+    /// Longest sequence from a seasoned store.
     pub longest: usize,
-    /// Only every so many-th image is looked at.
-    pub stride: usize,
+    /// Longest sequence from the other starts.
+    pub longest_elsewhere: usize,
+}
+
+impl Budget {
+    fn longest_from(&self, start: Start) -> usize {
+        if start == Start::Seasoned { self.longest } else { self.longest_elsewhere }
+    }
 }
 
 /// Counts of a run.
@@ -146,13 +152,13 @@ impl Counts {
 
 /// Runs every sequence of the budget.
 pub fn run(budget: &Budget, counts: &Counts) -> Outcome {
-    for_each(sequences(budget.longest).into_iter(), |sequence, watch| run_one(&sequence, budget, counts, watch))
+    for_each(sequences(budget).into_iter(), |sequence, watch| run_one(&sequence, counts, watch))
 }
 
 /// Runs the sequence that a failure printed.
-pub fn replay(text: &str, budget: &Budget, counts: &Counts) -> Outcome {
+pub fn replay(text: &str, counts: &Counts) -> Outcome {
     let sequence = Sequence::parse(text).unwrap_or_else(|| panic!("`{text}` is not START:LETTER,LETTER,..."));
-    watched(|watch| run_one(&sequence, budget, counts, watch))
+    watched(|watch| run_one(&sequence, counts, watch))
 }
 
 /// A run whose last operation is the one that is crashed: earlier ones were crashed as shorter sequences.
@@ -193,7 +199,7 @@ fn prepare(sequence: &Sequence) -> Result<Run, Fault> {
     Ok(Run { moments: disk.take_moments(), history: player.history, low, flushed })
 }
 
-fn run_one(sequence: &Sequence, budget: &Budget, counts: &Counts, watch: &Watch) -> Outcome {
+fn run_one(sequence: &Sequence, counts: &Counts, watch: &Watch) -> Outcome {
     let replay = format!("PIPKIN_SEED={}", sequence.text());
     watch.begin(replay.clone());
     let fail = |what: String| Failure::new(replay.clone(), format!("{what}\n  operations: {}", Tape(sequence.ops())));
@@ -207,7 +213,7 @@ fn run_one(sequence: &Sequence, budget: &Budget, counts: &Counts, watch: &Watch)
         if !images.is_exhaustive() {
             counts.wide.fetch_add(1, Ordering::Relaxed);
         }
-        for (number, image) in images.enumerate().step_by(budget.stride) {
+        for (number, image) in images.enumerate() {
             let bounds = run.bounds(done, number == 0);
             if !seen.insert((xxh3_64(&image.to_vec()), bounds.0)) {
                 continue;
