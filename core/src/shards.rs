@@ -43,12 +43,14 @@ impl Engine {
     /// Builds every shard that is still parked, unless `stop` says that it is not wanted any more. Only then do the figures count
     /// what the records behind the snapshot have made dead.
     pub(crate) fn build_all(&self, stop: impl Fn() -> bool) -> Result<()> {
-        (0..SHARDS).take_while(|_| !stop()).try_for_each(|index| self.lock_shard(index).map(drop))
+        let parked = (0..SHARDS).filter(|&index| self.index.is_parked_at(index));
+        parked.take_while(|_| !stop()).try_for_each(|index| self.lock_shard(index).map(drop))
     }
 
     /// Records in a namespace.
     pub(crate) fn count(&self, namespace: u32) -> Result<u64> {
-        (0..SHARDS).try_fold(0, |sum, index| Ok(sum + self.lock_shard(index)?.count(namespace)))
+        let mut used = (0..SHARDS).filter(|&index| !self.index.is_empty_at(index));
+        used.try_fold(0, |sum, index| Ok(sum + self.lock_shard(index)?.count(namespace)))
     }
 
     fn build(&self, shard: &mut ShardGuard<'_>, parked: &Parked) -> Result<()> {

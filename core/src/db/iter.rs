@@ -72,6 +72,10 @@ impl<'a> Frames<'a> {
                 if self.shard == SHARDS {
                     return None;
                 }
+                if self.store.engine.index.is_empty_at(self.shard) {
+                    self.shard += 1;
+                    continue;
+                }
                 let guard = match self.store.engine.lock_shard(self.shard) {
                     Ok(guard) => guard,
                     Err(error) => return Some(Err(error)),

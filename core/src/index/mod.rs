@@ -102,6 +102,16 @@ impl Index {
         }
     }
 
+    /// True when shard number `index` is still to be built.
+    pub(crate) fn is_parked_at(&self, index: usize) -> bool {
+        self.shards.get(index).is_some_and(Shard::is_parked)
+    }
+
+    /// True when shard number `index` has no record.
+    pub(crate) fn is_empty_at(&self, index: usize) -> bool {
+        self.shards.get(index).is_none_or(Shard::is_empty)
+    }
+
     /// Records in a namespace.
     #[cfg(test)]
     pub(crate) fn len(&self, namespace: u32) -> u64 {

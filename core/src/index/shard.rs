@@ -6,7 +6,7 @@ use super::slot::Slot;
 use super::table::{LINE_SLOTS, OldTable, Table, TableCell};
 use crate::error::Result;
 use crate::pins::{Pin, Pins, Ticket};
-use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -35,13 +35,13 @@ pub(super) struct Shard {
     table: TableCell,
     /// The same as `state.parked.is_some()`, for readers.
     is_parked: AtomicBool,
+    /// Slots that point at a record. Changed under the lock only.
+    len: AtomicUsize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Slots that point at a record.
-    len: usize,
     /// Slots that are not empty.
     used: usize,
     /// Records by namespace. Few namespaces have records in one shard of a small store, so a list does.
@@ -82,8 +82,13 @@ impl Shard {
         self.is_parked.load(Ordering::Acquire)
     }
 
+    /// True when there is no record in it, as far as this thread can know without the lock.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0 && !self.is_parked()
+    }
+
     pub(super) fn lock(&self) -> ShardGuard<'_> {
-        ShardGuard { cell: &self.table, is_parked: &self.is_parked, state: self.state.lock() }
+        ShardGuard { cell: &self.table, is_parked: &self.is_parked, len: &self.len, state: self.state.lock() }
     }
 }
 
@@ -119,6 +124,7 @@ impl ShardImage {
 pub(crate) struct ShardGuard<'a> {
     cell: &'a TableCell,
     is_parked: &'a AtomicBool,
+    len: &'a AtomicUsize,
     state: MutexGuard<'a, State>,
 }
 
@@ -179,7 +185,7 @@ impl ShardGuard<'_> {
         }
         let fresh = self.table().and_then(|table| table.insert(slot));
         self.state.used += usize::from(fresh == Some(true));
-        self.state.len += 1;
+        self.set_len(self.len() + 1);
     }
 
     /// The record moved from `old` to `new`.
@@ -197,7 +203,7 @@ impl ShardGuard<'_> {
             return false;
         };
         self.state.used -= usize::from(emptied);
-        self.state.len -= 1;
+        self.set_len(self.len() - 1);
         self.count_down(namespace);
         true
     }
@@ -231,14 +237,15 @@ impl ShardGuard<'_> {
     }
 
     fn grow(&mut self, pins: &Pins) {
-        let lines = lines_after_growth(self.state.len + 1);
+        let lines = lines_after_growth(self.len() + 1);
         let grown = Filled::new(lines, self.table().into_iter().flat_map(Table::live));
         self.put(pins, grown);
     }
 
     /// Puts a table in the place of what was there.
     fn put(&mut self, pins: &Pins, Filled { table, used }: Filled) {
-        (self.state.used, self.state.len) = (used, used);
+        self.state.used = used;
+        self.set_len(used);
         if let Some(old) = self.cell.swap(Box::new(table)) {
             self.state.old.push((pins.ticket(), old));
             if self.old_bytes() > OLD_BYTES_KEPT {
@@ -277,7 +284,11 @@ impl ShardGuard<'_> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.state.len
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn set_len(&self, len: usize) {
+        self.len.store(len, Ordering::Relaxed);
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -301,7 +312,7 @@ impl ShardGuard<'_> {
 
     /// A copy, in no order.
     pub(crate) fn image(&self) -> ShardImage {
-        let mut slots: Vec<Slot> = Vec::with_capacity(self.state.len);
+        let mut slots: Vec<Slot> = Vec::with_capacity(self.len());
         slots.extend(self.table().into_iter().flat_map(Table::live));
         ShardImage { slots, counts: self.state.counts.clone() }
     }
