@@ -4,6 +4,8 @@
 mod calls;
 mod lengths;
 mod reads;
+#[cfg(feature = "std")]
+mod threads;
 mod writes;
 
 use super::random::Rng;
@@ -44,7 +46,7 @@ pub fn run(make: &mut dyn FnMut() -> Box<dyn Storage>) -> Result<u32, String> {
 /// Checks the contract. `make` yields an empty file each time. Says how many checks there were, or which one failed.
 pub fn run_with(options: Options, make: &mut dyn FnMut() -> Box<dyn Storage>) -> Result<u32, String> {
     let mut suite = Suite { options, checks: 0 };
-    let parts: [(&str, Part); 17] = [
+    let parts: [(&str, Part); 16] = [
         ("an empty file", Suite::empty_file),
         ("growing", Suite::growing),
         ("shrinking", Suite::shrinking),
@@ -61,8 +63,9 @@ pub fn run_with(options: Options, make: &mut dyn FnMut() -> Box<dyn Storage>) ->
         ("view", Suite::view),
         ("sync and claim", Suite::sync_and_claim),
         ("random calls", Suite::random_calls),
-        ("threads", Suite::threads),
     ];
+    #[cfg(feature = "std")]
+    let parts = parts.into_iter().chain([("threads", Suite::threads as Part)]);
     for (name, part) in parts {
         let storage = make();
         part(&mut suite, &*storage).map_err(|what| format!("{name}: {what}"))?;

@@ -81,6 +81,14 @@ pub(super) fn discard(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// There is nothing to fetch ahead, for `will_read` does nothing here.
+pub(super) const fn is_cached(_file: &File, _offset: u64) -> bool {
+    true
+}
+
+/// The system reads ahead by itself, as far as it sees a pattern.
+pub(super) const fn will_read(_file: &File, _offset: u64, _len: u64) {}
+
 /// Locks one byte behind any data. Locks are mandatory here: one over the data would keep others from reading who holds the file.
 pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
     let flags = LOCKFILE_FAIL_IMMEDIATELY | if shared { 0 } else { LOCKFILE_EXCLUSIVE_LOCK };
