@@ -45,6 +45,7 @@ impl Engine {
     }
 
     /// The record of a key, for a reader; its checksum has not been looked at.
+    #[inline]
     pub(crate) fn find<'a>(&'a self, pin: &Pin<'_>, FullKey { namespace, key, hash }: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
         if self.index.is_parked(hash) {

@@ -41,6 +41,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads a header from the front of `bytes`, which may end anywhere behind it.
+    #[inline]
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut at = CRC_LEN;
         let mut next = || {

@@ -65,6 +65,7 @@ impl Index {
     }
 
     /// Asks `found` about the offset of every record that may belong to `hash`, until it answers.
+    #[inline]
     pub(crate) fn find<T>(&self, pin: &Pin<'_>, hash: KeyHash, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
         self.shard(hash.shard()).find(pin, hash.tag(), found)
     }

@@ -55,16 +55,12 @@ struct State {
 }
 
 impl Shard {
+    #[inline]
     pub(super) fn find<T>(&self, pin: &Pin<'_>, tag: u64, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
         let Some(table) = self.table.get(pin) else {
             return Ok(None);
         };
-        for slot in table.matches(tag) {
-            if let Some(answer) = found(slot.offset())? {
-                return Ok(Some(answer));
-            }
-        }
-        Ok(None)
+        table.search(tag, |slot| found(slot.offset()).transpose()).transpose()
     }
 
     pub(super) fn prefetch(&self, pin: &Pin<'_>, tag: u64) {
@@ -75,7 +71,7 @@ impl Shard {
 
     /// The first record that may carry `tag`.
     pub(super) fn guess(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
-        self.table.get(pin)?.matches(tag).next().map(Slot::offset)
+        self.table.get(pin)?.search(tag, |slot| Some(slot.offset()))
     }
 
     pub(super) fn is_parked(&self) -> bool {
@@ -139,12 +135,7 @@ impl ShardGuard<'_> {
         let Some(table) = self.table() else {
             return Ok(None);
         };
-        for slot in table.matches(hash.tag()) {
-            if let Some(answer) = found(slot.offset())? {
-                return Ok(Some(answer));
-            }
-        }
-        Ok(None)
+        table.search(hash.tag(), |slot| found(slot.offset()).transpose()).transpose()
     }
 
     /// True when the shard has to be built before it is used.

@@ -43,13 +43,30 @@ impl Table {
         back.iter().chain(front)
     }
 
-    /// The slots with `tag`, in the order of the search.
-    pub(super) fn matches(&self, tag: u64) -> impl Iterator<Item = Slot> {
-        let mut last = false;
-        self.lines_from(tag)
-            .take_while(move |line| !core::mem::replace(&mut last, has_empty(line)))
-            .flat_map(|line| line.0.iter().map(|slot| Slot::from_bits(slot.load(Ordering::Acquire))))
-            .filter(move |slot| slot.tag() == tag && slot.is_live())
+    /// Asks `found` about the slots with `tag`, in the order of the search, until it answers. A plain loop over the line of the tag: most
+    /// searches end there.
+    #[inline]
+    pub(super) fn search<T>(&self, tag: u64, mut found: impl FnMut(Slot) -> Option<T>) -> Option<T> {
+        let home = self.home(tag);
+        let mut index = home;
+        loop {
+            let line = self.lines.get(index)?;
+            let mut ends_here = false;
+            for slot in &line.0 {
+                let slot = Slot::from_bits(slot.load(Ordering::Acquire));
+                ends_here |= slot == Slot::EMPTY;
+                if slot.tag() == tag
+                    && slot.is_live()
+                    && let Some(answer) = found(slot)
+                {
+                    return Some(answer);
+                }
+            }
+            index = if index + 1 == self.lines.len() { 0 } else { index + 1 };
+            if ends_here || index == home {
+                return None;
+            }
+        }
     }
 
     /// Asks the processor for the line in which the search for `tag` begins.

@@ -115,55 +115,66 @@ impl Log {
         }
     }
 
-    /// The record at `offset` if `wanted(namespace, key)` says so, else `None`. Where nothing can be mapped, the value is read only
-    /// then. A record that is not wanted is checked before it is passed over: its key may be what is damaged.
+    /// The record at `offset` if `wanted(namespace, key)` says so, else `None`. A record that is not
+    /// wanted is checked before it is passed over: its key may be what is damaged.
+    #[inline]
     pub(crate) fn frame_if(&self, offset: u64, wanted: impl Fn(u32, &[u8]) -> bool) -> Result<Option<Frame<'_>>> {
-        let salt = self.ledger.salt(self.geometry.extent_of(offset));
-        let end = self.storage.len()?;
-        let room = end.saturating_sub(offset) as usize;
-        let damaged = |error: crate::frame::DecodeError| Error::corrupt(offset, error.what());
-        let too_long = || Error::corrupt(offset, "a record that reaches past the end of the file");
-
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
-        if let Some(front) = unsafe { self.storage.view(offset, room.min(PREFETCH)) } {
-            prefetch(front);
-            let header = Header::decode(front).map_err(damaged)?;
-            let bytes = match front.get(..header.frame_len()) {
-                Some(bytes) => bytes,
-                // SAFETY: as above.
-                None => unsafe { self.storage.view(offset, header.frame_len()) }.ok_or_else(too_long)?,
-            };
-            let frame = Frame { bytes: Bytes::Mapped(bytes), header, offset, salt };
-            return Ok(if wanted(header.namespace, frame.key()) {
-                Some(frame)
-            } else {
-                frame.check()?;
-                None
-            });
-        }
-
-        let mut bytes = self.first_bytes(offset)?;
-        let header = Header::decode(&bytes).map_err(damaged)?;
-        let read_on = |bytes: &mut Vec<u8>, to: usize| -> Result<()> {
-            let have = bytes.len();
-            if to > room {
-                return Err(too_long());
-            }
-            if to > have {
-                bytes.resize(to, 0);
-                let rest = bytes.get_mut(have..).unwrap_or_default();
-                self.storage.read_at(offset + have as u64, rest)?;
-            }
-            Ok(())
+        let frame = match unsafe { self.storage.view(offset, PREFETCH) } {
+            Some(front) => self.frame_mapped(offset, front)?,
+            None => self.frame_at_the_end(offset)?,
         };
-        read_on(&mut bytes, header.header_len + header.key_len)?;
-        let take = wanted(header.namespace, header.key(&bytes).unwrap_or_default());
-        read_on(&mut bytes, header.frame_len())?;
-        let frame = Frame { bytes: Bytes::Copied(bytes), header, offset, salt };
-        if take {
+        if wanted(frame.header.namespace, frame.key()) {
             return Ok(Some(frame));
         }
         frame.check()?;
         Ok(None)
     }
+
+    fn salt_at(&self, offset: u64) -> u64 {
+        self.ledger.salt(self.geometry.extent_of(offset))
+    }
+
+    /// The record that begins with the mapped bytes `front`.
+    #[inline]
+    fn frame_mapped<'a>(&'a self, offset: u64, front: &'a [u8]) -> Result<Frame<'a>> {
+        prefetch(front);
+        let header = Header::decode(front).map_err(|error| Error::corrupt(offset, error.what()))?;
+        let bytes = match front.get(..header.frame_len()) {
+            Some(bytes) => bytes,
+            // SAFETY: as for the front: pinned, and published as a whole.
+            None => unsafe { self.storage.view(offset, header.frame_len()) }.ok_or_else(|| too_long(offset))?,
+        };
+        Ok(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt: self.salt_at(offset) })
+    }
+
+    /// A record near the end of the file, or one in a file that cannot be mapped.
+    #[cold]
+    fn frame_at_the_end(&self, offset: u64) -> Result<Frame<'_>> {
+        let room = self.storage.len()?.saturating_sub(offset) as usize;
+        // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
+        match unsafe { self.storage.view(offset, room.min(PREFETCH)) } {
+            Some(front) => self.frame_mapped(offset, front),
+            None => self.frame_copied(offset, room),
+        }
+    }
+
+    fn frame_copied(&self, offset: u64, room: usize) -> Result<Frame<'_>> {
+        let mut bytes = self.first_bytes(offset)?;
+        let header = Header::decode(&bytes).map_err(|error| Error::corrupt(offset, error.what()))?;
+        let (have, need) = (bytes.len(), header.frame_len());
+        if need > room {
+            return Err(too_long(offset));
+        }
+        if need > have {
+            bytes.resize(need, 0);
+            self.storage.read_at(offset + have as u64, bytes.get_mut(have..).unwrap_or_default())?;
+        }
+        Ok(Frame { bytes: Bytes::Copied(bytes), header, offset, salt: self.salt_at(offset) })
+    }
+}
+
+#[cold]
+fn too_long(offset: u64) -> Error {
+    Error::corrupt(offset, "a record that reaches past the end of the file")
 }
