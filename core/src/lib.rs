@@ -59,7 +59,8 @@ pub use compact::{CompactProgress, CompactReport};
 #[cfg(feature = "ordered")]
 pub use db::Range;
 pub use db::{
-    BackupReport, Builder, Db, FlushPolicy, Iter, Keys, Namespace, Stats, Transaction, Value, VerifyReport, verify_storage,
+    BackupReport, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, Stats, Transaction, Value, VerifyReport, Version,
+    verify_storage,
 };
 pub use error::{Error, Result};
 pub use recover::{OpenReport, SnapshotState};

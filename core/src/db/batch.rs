@@ -1,5 +1,6 @@
 //! Commits of several records: all of them or none, across keys and namespaces.
 
+use super::namespace::Namespace;
 use super::store::{Store, check_key, check_value};
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
@@ -65,6 +66,12 @@ impl Store {
         let records: Vec<(K, V)> = records.into_iter().collect();
         let ops: Vec<BatchOp<'_>> =
             records.iter().map(|(key, value)| BatchOp { name, key: key.as_ref(), value: Some(value.as_ref()) }).collect();
+        self.commit(&ops, &[])
+    }
+
+    pub(super) fn write<'a>(&self, ops: impl IntoIterator<Item = (&'a Namespace, &'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+        let ops: Vec<BatchOp<'_>> =
+            ops.into_iter().map(|(namespace, key, value)| BatchOp { name: &namespace.name, key, value }).collect();
         self.commit(&ops, &[])
     }
 

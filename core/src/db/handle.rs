@@ -143,6 +143,26 @@ impl Db {
         self.store.insert_many(&self.store.default, records)
     }
 
+    /// Stores and removes records of any namespaces of this store as one commit: a value is stored, `None` removes the key. Of several
+    /// changes of one key the last one counts.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let (all, log) = (db.default_namespace(), db.namespace("log")?);
+    /// db.write([(&all, &b"old"[..], None), (&all, b"new", Some(&b"1"[..])), (&log, b"1", Some(b"renamed"))])?;
+    /// # assert_eq!(log.get("1")?.as_deref(), Some(&b"renamed"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::insert`]; [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). The store is as it was before.
+    pub fn write<'a>(&self, ops: impl IntoIterator<Item = (&'a Namespace, &'a [u8], Option<&'a [u8]>)>) -> Result<()> {
+        self.store.write(ops)
+    }
+
     /// The values of many keys, in the order of the keys.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.store.get_many(&self.store.default, keys)
@@ -231,6 +251,11 @@ impl Db {
     /// ```
     pub fn namespace(&self, name: &str) -> Result<Namespace> {
         Ok(Namespace { name: self.store.namespace(name)?, store: self.store.clone() })
+    }
+
+    /// The namespace that the store has without a name, and that the methods of this handle work on.
+    pub fn default_namespace(&self) -> Namespace {
+        Namespace { store: self.store.clone(), name: self.store.default.clone() }
     }
 
     /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it answer

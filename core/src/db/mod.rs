@@ -10,6 +10,7 @@ mod iter;
 mod maintain;
 mod namespace;
 mod open;
+mod page;
 #[cfg(feature = "ordered")]
 mod range;
 mod read;
@@ -18,6 +19,7 @@ mod store;
 mod transaction;
 mod value;
 mod verify;
+mod version;
 mod write;
 
 pub use backup::BackupReport;
@@ -25,6 +27,7 @@ pub use builder::Builder;
 pub use handle::Db;
 pub use iter::{Iter, Keys};
 pub use namespace::Namespace;
+pub use page::Cursor;
 #[cfg(feature = "ordered")]
 pub use range::Range;
 pub use stats::Stats;
@@ -32,3 +35,4 @@ pub use store::FlushPolicy;
 pub use transaction::Transaction;
 pub use value::Value;
 pub use verify::{VerifyReport, verify_storage};
+pub use version::Version;

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 impl Store {
     #[inline]
-    fn frame<'a>(&'a self, pin: &Pin<'_>, name: &Name, key: &[u8]) -> Result<Option<Frame<'a>>> {
+    pub(super) fn frame<'a>(&'a self, pin: &Pin<'_>, name: &Name, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let Some(number) = name.number() else {
             return Ok(None);

@@ -6,7 +6,7 @@ use crate::engine::FullKey;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use crate::index::ShardGuard;
-use crate::log::{Placed, Purpose};
+use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
@@ -64,18 +64,18 @@ impl Store {
         check_value(new.unwrap_or_default())?;
         let mut swapped = false;
         self.change(name, key, |old| {
-            swapped = old == expected;
+            swapped = old.map(Frame::value) == expected;
             if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
         })?;
         Ok(swapped)
     }
 
     pub(super) fn update(&self, name: &Name, key: &[u8], new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
-        self.change(name, key, |old| Change::To(new(old)))
+        self.change(name, key, |old| Change::To(new(old.map(Frame::value))))
     }
 
     /// Reads a key, decides, and writes it, with no other writer of the key in between.
-    fn change(&self, name: &Name, key: &[u8], decide: impl FnOnce(Option<&[u8]>) -> Change) -> Result<()> {
+    pub(super) fn change(&self, name: &Name, key: &[u8], decide: impl FnOnce(Option<&Frame<'_>>) -> Change) -> Result<()> {
         check_key(key)?;
         self.writable()?;
         let mut locked = self.lock_key(name, key)?;
@@ -84,7 +84,7 @@ impl Store {
             frame.check()?;
         }
         let old = frame.as_ref().map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 });
-        match (decide(frame.as_ref().map(|frame| frame.value())), old) {
+        match (decide(frame.as_ref()), old) {
             (Change::To(Some(value)), old) => {
                 check_value(&value)?;
                 self.put(&mut locked, &value, old)?;
@@ -122,7 +122,7 @@ impl Store {
 }
 
 /// What a conditional write decided.
-enum Change {
+pub(super) enum Change {
     None,
     /// The new value; `None` removes the key.
     To(Option<Vec<u8>>),

@@ -26,7 +26,7 @@ pub(crate) struct Frame<'a> {
     bytes: Bytes<'a>,
     pub(crate) header: Header,
     pub(crate) offset: u64,
-    salt: u64,
+    pub(crate) salt: u64,
 }
 
 impl<'a> Frame<'a> {

@@ -1,0 +1,99 @@
+//! Versions: which record a key has, so that a writer can tell that nobody wrote in between, even if the bytes are the same again.
+
+use super::handle::Db;
+use super::namespace::Namespace;
+use super::store::{Store, check_value};
+use super::write::Change;
+use crate::error::Result;
+use crate::log::Frame;
+use crate::names::Name;
+use alloc::vec::Vec;
+
+/// Which record a key has. No two records of a store ever have the same, and a record keeps its version when the store is opened
+/// again.
+///
+/// Compaction writes a record anew, and its version changes though its value does not: who compares versions must be ready to
+/// read again and try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// The place in the file, which comes back when a segment is reused.
+    offset: u64,
+    /// The salt of the segment, which does not.
+    salt: u64,
+}
+
+impl Version {
+    pub(crate) fn of(frame: &Frame<'_>) -> Self {
+        Self { offset: frame.offset, salt: frame.salt }
+    }
+
+    /// As two numbers, for those who have to send it somewhere.
+    pub const fn to_parts(self) -> (u64, u64) {
+        (self.offset, self.salt)
+    }
+
+    /// From the numbers that [`Self::to_parts`] gave. Others are the version of no record.
+    pub const fn from_parts((offset, salt): (u64, u64)) -> Self {
+        Self { offset, salt }
+    }
+}
+
+/// What a handle offers on versions; `$name` finds its namespace.
+macro_rules! versions {
+    ($handle:ident, $($name:ident).+) => {
+        impl $handle {
+            /// A copy of the value of a key, and the version of its record. See [`Self::compare_version_and_swap`].
+            pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Version)>> {
+                self.store.get_versioned(&self.$($name).+, key.as_ref())
+            }
+
+            /// Writes `new` (`None` removes the key) if the record of the key still is the one that was seen; `None` expects that there is
+            /// none. Says whether it did. Unlike [`Self::compare_and_swap`] it notices a value that was changed and changed back.
+            ///
+            /// ```
+            /// # fn main() -> pipkin::Result<()> {
+            /// let db = pipkin::Db::open_in_memory()?;
+            /// db.insert("light", "green")?;
+            /// let (_, seen) = db.get_versioned("light")?.unwrap();
+            /// db.insert("light", "red")?;
+            /// db.insert("light", "green")?;
+            /// assert!(!db.compare_version_and_swap("light", Some(seen), Some(b"off"))?);
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// As for [`Db::insert`](crate::Db::insert).
+            pub fn compare_version_and_swap(
+                &self,
+                key: impl AsRef<[u8]>,
+                expected: Option<Version>,
+                new: Option<&[u8]>,
+            ) -> Result<bool> {
+                self.store.compare_version_and_swap(&self.$($name).+, key.as_ref(), expected, new)
+            }
+        }
+    };
+}
+
+versions!(Db, store.default);
+versions!(Namespace, name);
+
+impl Store {
+    fn get_versioned(&self, name: &Name, key: &[u8]) -> Result<Option<(Vec<u8>, Version)>> {
+        let pin = self.engine.pin();
+        let frame = self.frame(&pin, name, key)?;
+        Ok(frame.map(|frame| (frame.value().to_vec(), Version::of(&frame))))
+    }
+
+    fn compare_version_and_swap(&self, name: &Name, key: &[u8], expected: Option<Version>, new: Option<&[u8]>) -> Result<bool> {
+        check_value(new.unwrap_or_default())?;
+        let mut swapped = false;
+        self.change(name, key, |old| {
+            swapped = old.map(Version::of) == expected;
+            if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
+        })?;
+        Ok(swapped)
+    }
+}
