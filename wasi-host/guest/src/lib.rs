@@ -1,15 +1,27 @@
-//! pipkin as a WebAssembly component: the engine over `wasi:filesystem`, with no other import.
+//! pipkin as a WebAssembly component: the engine over `wasi:filesystem`, with no other import but a source of randomness.
 //!
 //! Built for `wasm32-wasip2` without the standard library, which alone would import ten interfaces of `wasi:cli`, and whose
 //! files write through streams that cost ten times as much as a positional write.
+//!
+//! The interfaces are in `wit/`. The feature `proof` adds those that only tests call.
 #![cfg_attr(target_family = "wasm", no_std)]
+#![cfg(all(target_os = "wasi", target_env = "p2"))]
 
-#[cfg(all(target_os = "wasi", target_env = "p2"))]
 extern crate alloc;
 
-#[cfg(all(target_os = "wasi", target_env = "p2"))]
+mod admin;
+mod bindings;
+mod blocks;
+mod buffered;
+mod convert;
+mod keyvalue;
+mod open;
+#[cfg(feature = "proof")]
 mod proof;
-#[cfg(all(target_os = "wasi", target_env = "p2"))]
+mod records;
 mod runtime;
-#[cfg(all(target_os = "wasi", target_env = "p2"))]
 mod storage;
+mod store;
+
+/// What the component is: every interface of the world is implemented for it.
+struct Component;

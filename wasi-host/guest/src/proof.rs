@@ -12,6 +12,8 @@ use pipkin_tape::Tape;
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::Descriptor;
 
+use crate::blocks::BLOCK;
+use crate::buffered::Buffered;
 use crate::storage::{Access, WasiStorage};
 
 wit_bindgen::generate!({ path: "../../wit/proof", world: "proof" });
@@ -28,19 +30,14 @@ impl Guest for Proof {
         let mut options = Options::default();
         options.sparse = true;
         options.durability = Some(Durability::Device);
-        let mut number = 0;
-        let mut refused = None;
-        let checks = run_with(options, &mut || -> Box<dyn Storage> {
-            number += 1;
-            match WasiStorage::open(&directory, &format!("{path}-{number}"), Access::Create) {
-                Ok(storage) => Box::new(storage),
-                Err(error) => {
-                    refused = Some(error.to_string());
-                    Box::new(MemoryStorage::new())
-                }
-            }
-        });
-        refused.map_or(checks, Err)
+        let file = |name: &str| WasiStorage::open(&directory, name, Access::Create).map_err(|error| error.to_string());
+        let plain = conforming(options, &mut |number| Ok(Box::new(file(&format!("{path}-{number}"))?)))?;
+        // A table of three blocks, so that they push each other out.
+        let buffered = conforming(options, &mut |number| {
+            let storage = Buffered::new(file(&format!("{path}-buffered-{number}"))?, 3 * BLOCK);
+            Ok(Box::new(storage.map_err(|error| error.to_string())?))
+        })?;
+        Ok(plain + buffered)
     }
 
     fn tape(path: String, entropy: Entropy) -> Result<Digest, String> {
@@ -70,6 +67,19 @@ impl Guest for Proof {
     }
 }
 
+/// Runs the suite over the storages that `open` gives; returns how many checks were made.
+fn conforming(options: Options, open: &mut dyn FnMut(u32) -> Result<Box<dyn Storage>, String>) -> Result<u32, String> {
+    let (mut number, mut refused) = (0, None);
+    let checks = run_with(options, &mut || {
+        number += 1;
+        open(number).unwrap_or_else(|error| {
+            refused = Some(error);
+            Box::new(MemoryStorage::new())
+        })
+    });
+    refused.map_or(checks, Err)
+}
+
 impl From<pipkin_tape::Digest> for Digest {
     fn from(digest: pipkin_tape::Digest) -> Self {
         Self { records: digest.records, hash: digest.hash }
@@ -82,6 +92,7 @@ fn directory() -> Result<Descriptor, String> {
 
 fn open(path: &str, access: Access, entropy: Entropy) -> Result<Db, String> {
     let storage = WasiStorage::open(&directory()?, path, access).map_err(|error| error.to_string())?;
+    let storage = Buffered::new(storage, 1 << 20).map_err(|error| error.to_string())?;
     let mut random = [0; 16];
     let (low, high) = random.split_at_mut(8);
     low.copy_from_slice(&entropy.0.to_le_bytes());

@@ -20,8 +20,12 @@ const FILE_LEN_MAX: u64 = i64::MAX as u64;
 pub(crate) enum Access {
     /// An existing file, unchanged.
     Read,
+    /// An existing file, to read and to write.
+    Write,
     /// A file to read and write, made if there is none.
     Create,
+    /// A new file, to read and to write; fails when there is one.
+    New,
 }
 
 /// The byte-addressed file behind one descriptor.
@@ -38,7 +42,9 @@ impl WasiStorage {
     pub(crate) fn open(directory: &Descriptor, path: &str, access: Access) -> Result<Self, Error> {
         let (open, rights) = match access {
             Access::Read => (OpenFlags::empty(), DescriptorFlags::READ),
+            Access::Write => (OpenFlags::empty(), DescriptorFlags::READ | DescriptorFlags::WRITE),
             Access::Create => (OpenFlags::CREATE, DescriptorFlags::READ | DescriptorFlags::WRITE),
+            Access::New => (OpenFlags::CREATE | OpenFlags::EXCLUSIVE, DescriptorFlags::READ | DescriptorFlags::WRITE),
         };
         let failed = |code| open_error(path, code);
         let file = directory.open_at(PathFlags::SYMLINK_FOLLOW, path, open, rights).map_err(failed)?;
@@ -48,15 +54,20 @@ impl WasiStorage {
             DescriptorType::Directory => return Err(Error::IsDirectory { path: path.into() }),
             _ => return Err(Error::NotAStore { detail: "it is neither a file nor a directory" }),
         }
-        if access == Access::Create && stat.size == 0 {
+        if access != Access::Read && stat.size == 0 {
             directory.sync_data().map_err(failed)?;
         }
         Ok(Self { file, access })
     }
 
+    /// True when both are the same file, by whatever names they were opened.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        self.file.is_same_object(&other.file)
+    }
+
     fn writable(&self, operation: &'static str) -> Result<(), StorageError> {
         match self.access {
-            Access::Create => Ok(()),
+            Access::Write | Access::Create | Access::New => Ok(()),
             Access::Read => Err(StorageError::new(StorageErrorKind::ReadOnly, operation, "the file was opened for reading only")),
         }
     }
@@ -140,7 +151,7 @@ impl Storage for WasiStorage {
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {
-        if self.access == Access::Create {
+        if self.access != Access::Read {
             self.file.sync_data().map_err(|code| storage_error("sync", code))?;
         }
         Ok(Durability::Device)
@@ -165,6 +176,7 @@ fn open_error(path: &str, code: ErrorCode) -> Error {
     match code {
         ErrorCode::NoEntry => Error::NotFound { path: path.into() },
         ErrorCode::IsDirectory => Error::IsDirectory { path: path.into() },
+        ErrorCode::Exist => Error::InvalidArgument("there is a file of that name already; choose a new name"),
         code => storage_error("open", code).into(),
     }
 }

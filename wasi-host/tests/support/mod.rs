@@ -87,7 +87,8 @@ fn build() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let target = root.join("target/guest");
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "-p", "pipkin-wasi-guest", "--target", "wasm32-wasip2", "--profile", "component"])
+        .args(["build", "--quiet", "-p", "pipkin-wasi-guest", "--features", "proof"])
+        .args(["--target", "wasm32-wasip2", "--profile", "component"])
         .arg("--target-dir")
         .arg(&target)
         .current_dir(root)

@@ -1,0 +1,71 @@
+//! The interface `admin`.
+
+use crate::Component;
+use crate::bindings::exports::pipkin::kv::admin::{Guest, Report, Stats, Step};
+use crate::bindings::exports::pipkin::kv::store::DbBorrow;
+use crate::bindings::exports::pipkin::kv::types::{Durability, Error};
+use crate::open::{Open, storage};
+use crate::storage::Access;
+use crate::store::Handle;
+use alloc::string::String;
+use alloc::sync::Arc;
+use pipkin::VerifyReport;
+
+fn opened<'a>(db: &'a DbBorrow<'_>) -> &'a Arc<Open> {
+    &db.get::<Handle>().open
+}
+
+impl Guest for Component {
+    fn get_stats(db: DbBorrow<'_>) -> Result<Stats, Error> {
+        let stats = opened(&db).db.stats()?;
+        Ok(Stats {
+            records: stats.records,
+            file_bytes: stats.file_bytes,
+            live_bytes: stats.live_bytes,
+            dead_bytes: stats.dead_bytes,
+            segments: stats.segments,
+            free_segments: stats.free_segments,
+            segment_bytes: stats.segment_size,
+            index_bytes: stats.index_bytes,
+            replay_bytes: stats.replay_debt,
+            namespaces: stats.namespaces,
+        })
+    }
+
+    fn verify(db: DbBorrow<'_>) -> Result<Report, Error> {
+        let open = opened(&db);
+        // What is looked at is the file, not what was gathered on its way there.
+        open.storage.hand_over()?;
+        Ok(open.db.verify()?.into())
+    }
+
+    fn verify_closed(name: String) -> Result<Report, Error> {
+        Ok(pipkin::verify_storage(&storage(&name, Access::Read)?)?.into())
+    }
+
+    fn compact_step(db: DbBorrow<'_>) -> Result<Option<Step>, Error> {
+        let open = opened(&db);
+        let step = open.db.compact_step()?;
+        open.settle(Durability::Written)?;
+        Ok(step.map(|step| Step { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }))
+    }
+
+    fn checkpoint(db: DbBorrow<'_>) -> Result<(), Error> {
+        let open = opened(&db);
+        open.db.checkpoint()?;
+        open.settle(Durability::Written)?;
+        Ok(())
+    }
+
+    fn backup(db: DbBorrow<'_>, name: String) -> Result<u64, Error> {
+        let target = storage(&name, Access::New)?;
+        Ok(opened(&db).db.backup_to_storage(&target)?.bytes)
+    }
+}
+
+impl From<VerifyReport> for Report {
+    fn from(report: VerifyReport) -> Self {
+        let damage = report.damage.into_iter().map(Into::into).collect();
+        Self { records: report.records, bytes: report.bytes_checked, damage }
+    }
+}

@@ -1,0 +1,70 @@
+//! Between the words of the engine and those of the interfaces.
+
+use crate::bindings::exports::pipkin::kv::types;
+use alloc::string::{String, ToString};
+use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
+use pipkin::{Damage, Durability, Error, StorageErrorKind, Version};
+
+fn length(given: usize, limit: usize) -> types::Length {
+    types::Length { given: given as u64, limit: limit as u64 }
+}
+
+impl From<Error> for types::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Locked { path, .. } => Self::Locked(path),
+            Error::NotFound { .. } => Self::NotFound(error.to_string()),
+            Error::IsDirectory { .. } | Error::NotAStore { .. } => Self::NotAStore(error.to_string()),
+            Error::NewerVersion { found, .. } => Self::NewerVersion(found),
+            Error::ReadOnly => Self::ReadOnly,
+            Error::NoSpace => Self::NoSpace,
+            Error::KeyTooLong { len } => Self::KeyTooLong(length(len, KEY_LEN_MAX)),
+            Error::ValueTooLong { len } => Self::ValueTooLong(length(len, VALUE_LEN_MAX)),
+            Error::NamespaceName { len } => Self::NamespaceName(length(len, NAMESPACE_NAME_LEN_MAX)),
+            Error::NamespaceDropped => Self::NamespaceDropped,
+            Error::Corrupt { offset, what } => Self::Corrupt(types::Location { offset, what: what.into() }),
+            Error::Poisoned(first) => Self::Poisoned(first.to_string()),
+            Error::Closed => Self::Closed,
+            Error::InvalidArgument(what) => Self::InvalidArgument(what.into()),
+            Error::Storage(ref failed) if failed.kind == StorageErrorKind::PermissionDenied => {
+                Self::AccessDenied(error.to_string())
+            }
+            other => Self::Io(other.to_string()),
+        }
+    }
+}
+
+impl From<pipkin::StorageError> for types::Error {
+    fn from(error: pipkin::StorageError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<Damage> for types::Location {
+    fn from(damage: Damage) -> Self {
+        Self { offset: damage.offset, what: String::from(damage.what) }
+    }
+}
+
+impl From<Durability> for types::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Device => Self::Synced,
+            Durability::Os => Self::Written,
+            _ => Self::Buffered,
+        }
+    }
+}
+
+impl From<Version> for types::Version {
+    fn from(version: Version) -> Self {
+        let (position, salt) = version.to_parts();
+        Self { position, salt }
+    }
+}
+
+impl From<types::Version> for Version {
+    fn from(version: types::Version) -> Self {
+        Self::from_parts((version.position, version.salt))
+    }
+}

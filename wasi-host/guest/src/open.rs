@@ -1,0 +1,115 @@
+//! Opening stores: names, files, and the list of those that are open in this instance.
+//!
+//! WASI has no file lock. The host keeps other processes and instances away; what keeps a second engine of this instance away is the
+//! list.
+
+use crate::bindings::exports::pipkin::kv::types::{Durability, Error};
+use crate::buffered::Buffered;
+use crate::storage::{Access, WasiStorage};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use pipkin::Db;
+use pipkin::limits::SEGMENT_SIZE_DEFAULT;
+use spin::Mutex;
+use wasip2::filesystem::preopens::get_directories;
+use wasip2::filesystem::types::Descriptor;
+
+/// More than this is never taken for blocks, whoever asks.
+const CACHE_BYTES_MAX: u32 = 1 << 30;
+
+static OPEN: Mutex<Vec<Weak<Open>>> = Mutex::new(Vec::new());
+
+/// One open store, shared by all handles to it.
+pub(crate) struct Open {
+    pub(crate) db: Db,
+    pub(crate) storage: Arc<Buffered<WasiStorage>>,
+    read_only: bool,
+}
+
+/// How a store is to be opened.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) create: bool,
+    pub(crate) read_only: bool,
+    pub(crate) cache_bytes: u32,
+    pub(crate) segment_bytes: u32,
+}
+
+impl Open {
+    /// Gives a write that the engine has done the durability that was promised for it.
+    pub(crate) fn settle(&self, durability: Durability) -> Result<Durability, Error> {
+        match durability {
+            Durability::Buffered => Ok(Durability::Buffered),
+            Durability::Written => {
+                self.storage.hand_over()?;
+                Ok(Durability::Written)
+            }
+            Durability::Synced => Ok(self.db.flush()?.into()),
+        }
+    }
+}
+
+/// Opens the store `name`, or finds it open.
+pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>, Error> {
+    let access = match how {
+        How { read_only: true, .. } => Access::Read,
+        How { create: true, .. } => Access::Create,
+        How { .. } => Access::Write,
+    };
+    let storage = WasiStorage::open(&directory()?, checked(name)?, access)?;
+    let mut list = OPEN.lock();
+    list.retain(|open| open.strong_count() > 0);
+    let found = list.iter().filter_map(Weak::upgrade).find(|open| open.storage.below().is_same_file(&storage));
+    if let Some(found) = found {
+        return if found.read_only && !how.read_only {
+            Err(Error::Locked("the store is open for reading only in this instance; drop that handle first".to_string()))
+        } else {
+            Ok(found)
+        };
+    }
+    let storage = Arc::new(Buffered::new(storage, how.cache_bytes.min(CACHE_BYTES_MAX) as usize)?);
+    let db = Db::builder()
+        .entropy(entropy())
+        .create(how.create)
+        .read_only(how.read_only)
+        .segment_size(if how.segment_bytes == 0 { SEGMENT_SIZE_DEFAULT } else { how.segment_bytes })
+        .open_storage(Box::new(storage.clone()))?;
+    storage.hand_over()?;
+    let open = Arc::new(Open { db, storage, read_only: how.read_only });
+    list.push(Arc::downgrade(&open));
+    Ok(open)
+}
+
+/// Takes a store from the list: it is closed, and its file may be opened anew.
+pub(crate) fn forget(open: &Arc<Open>) {
+    OPEN.lock().retain(|other| !core::ptr::eq(other.as_ptr(), Arc::as_ptr(open)));
+}
+
+/// The file of that name alone, not a store yet.
+pub(crate) fn storage(name: &str, access: Access) -> Result<WasiStorage, Error> {
+    Ok(WasiStorage::open(&directory()?, checked(name)?, access)?)
+}
+
+/// A name goes down from the directory, and never up: the host would refuse it, too, but less clearly.
+fn checked(name: &str) -> Result<&str, Error> {
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    let is_odd = |c: char| matches!(c, '\\' | ':') || c.is_control();
+    if name.split('/').all(is_plain) && !name.contains(is_odd) {
+        return Ok(name);
+    }
+    Err(Error::AccessDenied(alloc::format!(
+        "{name:?} is no name of a store; give a path inside the directory, without `..`, such as `app.pipkin`"
+    )))
+}
+
+fn directory() -> Result<Descriptor, Error> {
+    let first = get_directories().into_iter().next().map(|(directory, _)| directory);
+    first.ok_or_else(|| Error::AccessDenied("the host has opened no directory to this component; preopen one".to_string()))
+}
+
+fn entropy() -> [u8; 16] {
+    let word = || u128::from(wasip2::random::random::get_random_u64());
+    (word() << 64 | word()).to_le_bytes()
+}

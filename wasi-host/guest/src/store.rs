@@ -1,0 +1,78 @@
+//! The resource `db`.
+
+use crate::Component;
+use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options};
+use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Op};
+use crate::open::{How, Open, forget, open};
+use crate::records::{Records, Walk};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A handle to an open store.
+pub(crate) struct Handle {
+    pub(crate) open: Arc<Open>,
+    durability: Durability,
+}
+
+impl Guest for Component {
+    type Db = Handle;
+    type Namespace = Records;
+    type Scan = Walk;
+}
+
+impl Handle {
+    fn named(&self, name: Option<&str>) -> Result<pipkin::Namespace, Error> {
+        match name {
+            Some(name) => Ok(self.open.db.namespace(name)?),
+            None => Ok(self.open.db.default_namespace()),
+        }
+    }
+}
+
+impl GuestDb for Handle {
+    fn open(name: String, options: Options) -> Result<Db, Error> {
+        let Options { create, read_only, durability, cache_bytes, segment_bytes } = options;
+        let open = open(&name, How { create, read_only, cache_bytes, segment_bytes })?;
+        Ok(Db::new(Handle { open, durability }))
+    }
+
+    fn close(db: Db) -> Result<(), Error> {
+        let Handle { open, .. } = db.into_inner();
+        forget(&open);
+        Ok(open.db.clone().close()?)
+    }
+
+    fn namespace(&self, name: Option<String>) -> Result<Namespace, Error> {
+        let namespace = self.named(name.as_deref())?;
+        // A name that is new was written.
+        self.open.settle(self.durability)?;
+        Ok(Namespace::new(Records { open: self.open.clone(), namespace, durability: self.durability }))
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        self.open.db.list_namespaces()
+    }
+
+    fn drop_namespace(&self, name: String) -> Result<bool, Error> {
+        let dropped = self.open.db.drop_namespace(&name)?;
+        self.open.settle(self.durability)?;
+        Ok(dropped)
+    }
+
+    fn write(&self, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
+        let unnamed = self.open.db.default_namespace();
+        let named: Vec<Option<pipkin::Namespace>> = ops
+            .iter()
+            .map(|op| op.namespace.as_deref().map(|name| self.open.db.namespace(name)).transpose())
+            .collect::<pipkin::Result<_>>()?;
+        let places = named.iter().map(|name| name.as_ref().unwrap_or(&unnamed));
+        self.open.db.write(places.zip(&ops).map(|(name, op)| (name, op.key.as_slice(), op.value.as_deref())))?;
+        self.open.settle(durability)?;
+        Ok(())
+    }
+
+    fn flush(&self, durability: Durability) -> Result<Durability, Error> {
+        self.open.settle(durability)
+    }
+}
