@@ -72,11 +72,13 @@ impl<'a> Frames<'a> {
                 if self.shard == SHARDS {
                     return None;
                 }
-                if self.store.engine.index.is_empty_at(self.shard) {
-                    self.shard += 1;
+                // Whatever comes of it, the next shard is next: who goes on after an error must get to the end.
+                let shard = self.shard;
+                self.shard += 1;
+                if self.store.engine.index.is_empty_at(shard) {
                     continue;
                 }
-                let guard = match self.store.engine.lock_shard(self.shard) {
+                let guard = match self.store.engine.lock_shard(shard) {
                     Ok(guard) => guard,
                     Err(error) => return Some(Err(error)),
                 };
@@ -87,7 +89,6 @@ impl<'a> Frames<'a> {
                     slots.sort_unstable_by_key(|slot| slot.offset());
                     self.slots = slots.into_iter();
                 }
-                self.shard += 1;
                 continue;
             };
             if self.announced == 0 {
