@@ -1,26 +1,35 @@
-//! Runs pipkin's WebAssembly component under Wasmtime, with the settings that make a store fast there.
+//! pipkin for programs that embed Wasmtime, in both directions. The stores are files of the one format that the crate `pipkin` reads and
+//! writes, too.
 //!
-//! Two of them are not Wasmtime's defaults, and each is worth a factor of three and more: [`engine`] turns off the
-//! support for concurrent calls, and [`Sandbox`] lets file calls block the calling thread.
+//! - [`keyvalue`] gives the components that you run a store that remembers: it serves the standard `wasi:keyvalue`, and pipkin's own
+//!   `pipkin:kv`, out of the native engine.
+//! - [`Host`] runs the engine itself as a component, inside a sandbox that sees one directory and has limits of memory and fuel. It needs
+//!   the component: `cargo build -p pipkin-wasi-guest --target wasm32-wasip2 --profile component`.
+//!
+//! For anything that touches a file the first is quicker. The second is for those who want a parser of files from strangers to be unable to
+//! do harm, or who want to run the same component everywhere.
 
+mod bindings;
+mod compiled;
+mod db;
+mod error;
+mod host;
+pub mod keyvalue;
+mod lock;
+mod options;
+mod records;
 mod sandbox;
+mod scan;
 
-pub use sandbox::Sandbox;
-
-use wasmtime::component::Linker;
-use wasmtime::{Config, Engine, Result};
-
-/// A Wasmtime engine for components that make synchronous calls only.
-pub fn engine() -> Result<Engine> {
-    let mut config = Config::new();
-    // Every call would keep the books of concurrent tasks: an empty one costs 0.56 us with them, 0.21 us without.
-    config.concurrency_support(false);
-    Engine::new(&config)
-}
-
-/// A linker that serves WASI 0.2 out of a [`Sandbox`].
-pub fn linker(engine: &Engine) -> Result<Linker<Sandbox>> {
-    let mut linker = Linker::new(engine);
-    wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
-    Ok(linker)
-}
+pub use bindings::exports::pipkin::kv::admin::{Report, Stats, Step};
+pub use bindings::exports::pipkin::kv::types::{
+    Durability, Entry, Error as StoreError, Length, Location, Op, Version, Versioned,
+};
+pub use db::Db;
+pub use error::{Error, Result};
+pub use host::{Builder, Host};
+pub use options::Options;
+pub use pipkin::Error as NativeError;
+pub use records::Records;
+pub use sandbox::{Sandbox, engine, linker};
+pub use scan::Scan;

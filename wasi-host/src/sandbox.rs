@@ -1,27 +1,54 @@
-//! What one instance of the component may touch.
+//! What one instance of the component may touch, and the engine and linker for it.
 
 use std::path::Path;
-use wasmtime::Result;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Linker, ResourceTable};
+use wasmtime::{Config, Engine, Result, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
+
+/// A Wasmtime engine for components that make synchronous calls only.
+pub fn engine() -> Result<Engine> {
+    Engine::new(&config())
+}
+
+/// The settings of [`engine`].
+pub(crate) fn config() -> Config {
+    let mut config = Config::new();
+    // Every call would keep the books of concurrent tasks: an empty one costs 0.56 us with them, 0.21 us without.
+    config.concurrency_support(false);
+    config
+}
+
+/// A linker that serves WASI 0.2 out of a [`Sandbox`].
+pub fn linker(engine: &Engine) -> Result<Linker<Sandbox>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
+    Ok(linker)
+}
 
 /// The state behind one instance: a single directory, and nothing else of the host.
 pub struct Sandbox {
     wasi: WasiCtx,
     table: ResourceTable,
+    pub(crate) limits: StoreLimits,
 }
 
 impl Sandbox {
     /// A sandbox in which `directory` is the root, to read and to write.
     ///
-    /// Two instances must not have one store open: WASI has no file lock, so the caller sees to that.
+    /// Two instances must not have one store open: WASI has no file lock, so the caller sees to that. [`Host`](crate::Host) does.
     pub fn new(directory: &Path) -> Result<Self> {
+        Self::limited(directory, FsPerms::ReadWrite, None)
+    }
+
+    /// The same with at most `memory_bytes` of memory for the instance.
+    pub(crate) fn limited(directory: &Path, permissions: FsPerms, memory_bytes: Option<usize>) -> Result<Self> {
         let mut wasi = WasiCtx::builder();
         // Otherwise every file call hops to a thread of Tokio: 6.5 us for a write instead of 1.4. The directory takes the
         // setting over when it is added, so this line stands first.
         wasi.allow_blocking_current_thread(true);
-        wasi.preopened_dir(directory, "/", FsPerms::ReadWrite)?;
-        Ok(Self { wasi: wasi.build(), table: ResourceTable::new() })
+        wasi.preopened_dir(directory, "/", permissions)?;
+        let limits = memory_bytes.map_or_else(StoreLimits::default, |bytes| StoreLimitsBuilder::new().memory_size(bytes).build());
+        Ok(Self { wasi: wasi.build(), table: ResourceTable::new(), limits })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The component, built once for each test process, and instances of it.
 
+pub(crate) mod build;
 pub(crate) mod medium;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use pipkin_wasi_host::{Sandbox, engine, linker};
@@ -76,24 +76,7 @@ fn compiled() -> &'static (Engine, Component) {
     static COMPILED: OnceLock<(Engine, Component)> = OnceLock::new();
     COMPILED.get_or_init(|| {
         let engine = engine().unwrap();
-        let component = Component::from_file(&engine, build()).unwrap();
+        let component = Component::from_file(&engine, build::proof()).unwrap();
         (engine, component)
     })
-}
-
-/// Builds the component and returns its path. Its own target folder, because Cargo holds the lock of the common one while
-/// it runs tests.
-fn build() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let target = root.join("target/guest");
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "-p", "pipkin-wasi-guest", "--features", "proof"])
-        .args(["--target", "wasm32-wasip2", "--profile", "component"])
-        .arg("--target-dir")
-        .arg(&target)
-        .current_dir(root)
-        .status()
-        .expect("cargo starts");
-    assert!(status.success(), "the guest does not build; is the target there? `rustup target add wasm32-wasip2`");
-    target.join("wasm32-wasip2/component/pipkin_wasi_guest.wasm")
 }

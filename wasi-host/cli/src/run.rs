@@ -1,0 +1,83 @@
+//! The verb `run`: a component of somebody else, with stores that remember behind its `wasi:keyvalue`.
+
+use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx};
+use std::path::{Path, PathBuf};
+use wasmtime::component::{Component, Linker, ResourceTable};
+use wasmtime::{Engine, Result, Store};
+use wasmtime_wasi::p2::bindings::sync::Command;
+use wasmtime_wasi::{I32Exit, WasiCtx, WasiCtxView, WasiView};
+
+/// Runs a command component that imports `wasi:keyvalue` or `pipkin:kv`. It gets stdin, stdout, stderr, its arguments and the listed stores, and
+/// nothing else of this machine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// The component
+    program: PathBuf,
+    /// The folder of the stores
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    directory: PathBuf,
+    /// A store that the component may open, by its name; the file is NAME.pipkin in the folder [default: one without a name, default.pipkin]
+    #[arg(long = "store", value_name = "NAME")]
+    stores: Vec<String>,
+    /// Make every set durable to a power cut before it returns
+    #[arg(long)]
+    sync: bool,
+    /// Arguments of the component
+    #[arg(last = true)]
+    args: Vec<String>,
+}
+
+struct Ctx {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    keyvalue: WasiKeyValueCtx,
+}
+
+impl WasiView for Ctx {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl RunArgs {
+    /// The exit code of the component.
+    pub(crate) fn run(&self) -> Result<u8> {
+        let engine = pipkin_wasi_host::engine()?;
+        let mut linker = Linker::<Ctx>::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
+        keyvalue::add_to_linker(&mut linker, view)?;
+        keyvalue::add_client_to_linker(&mut linker, view)?;
+        let keyvalue = self.stores();
+        let code = self.call(&engine, &linker, keyvalue.clone())?;
+        keyvalue.flush()?;
+        Ok(code)
+    }
+
+    fn stores(&self) -> WasiKeyValueCtx {
+        let policy = if self.sync { SyncPolicy::EachSet } else { SyncPolicy::Manual };
+        let builder = WasiKeyValueCtx::builder().directory(&self.directory);
+        if self.stores.is_empty() {
+            return builder.store_with("", policy).build();
+        }
+        self.stores.iter().fold(builder, |builder, name| builder.store_with(name, policy)).build()
+    }
+
+    fn call(&self, engine: &Engine, linker: &Linker<Ctx>, keyvalue: WasiKeyValueCtx) -> Result<u8> {
+        let name = self.program.file_name().unwrap_or(Path::new("program").as_os_str());
+        let wasi = WasiCtx::builder().inherit_stdio().arg(name.to_string_lossy()).args(&self.args).build();
+        let mut store = Store::new(engine, Ctx { wasi, table: ResourceTable::new(), keyvalue });
+        let component = Component::from_file(engine, &self.program)?;
+        let command = Command::instantiate(&mut store, &component, linker)?;
+        match command.wasi_cli_run().call_run(&mut store) {
+            Ok(ended) => Ok(u8::from(ended.is_err())),
+            Err(error) => match error.downcast_ref::<I32Exit>() {
+                Some(exit) => Ok(u8::try_from(exit.0).unwrap_or(1)),
+                None => Err(error),
+            },
+        }
+    }
+}
+
+fn view(ctx: &mut Ctx) -> WasiKeyValue<'_> {
+    WasiKeyValue::new(&ctx.keyvalue, &mut ctx.table)
+}

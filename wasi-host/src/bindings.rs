@@ -1,0 +1,8 @@
+//! The component's interfaces, generated from `wit/`.
+#![allow(missing_docs, clippy::all, clippy::indexing_slicing, reason = "generated; the WIT has the documents")]
+
+wasmtime::component::bindgen!({
+    path: "../wit",
+    world: "pipkin:kv/provider",
+    additional_derives: [PartialEq],
+});

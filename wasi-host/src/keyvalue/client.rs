@@ -1,0 +1,371 @@
+//! `pipkin:kv`, served by the native engine.
+
+mod wit {
+    #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "pipkin:kv/admin-client",
+        imports: { "pipkin:kv/store.[method]namespace.scan": trappable },
+        with: {
+            "pipkin:kv/store.db": crate::keyvalue::ClientDb,
+            "pipkin:kv/store.namespace": crate::keyvalue::ClientNamespace,
+            "pipkin:kv/store.scan": crate::keyvalue::ClientScan,
+        },
+    });
+}
+
+use super::bucket::RESULT_BYTES_MAX;
+use super::context::{Entry, SyncPolicy, Unlisted};
+use super::{View, WasiKeyValue};
+use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
+use pipkin::storage::{NativeOptions, NativeStorage};
+use pipkin::{Cursor, Db, Error as Native, Namespace, StorageErrorKind};
+use std::sync::Arc;
+use wasmtime::Result as Outcome;
+use wasmtime::component::{Linker, Resource};
+use wit::pipkin::kv::admin::{self, Report, Stats, Step};
+use wit::pipkin::kv::store::{self, Options};
+use wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Length, Location, Op, Version, Versioned};
+
+/// A guest's handle to an open store, in the resource table of the embedder.
+#[derive(Clone)]
+pub struct ClientDb {
+    db: Db,
+    entry: Arc<Entry>,
+    read_only: bool,
+    durability: Durability,
+}
+
+/// A guest's handle to a namespace, in the resource table of the embedder.
+#[derive(Clone)]
+pub struct ClientNamespace {
+    records: Namespace,
+    store: ClientDb,
+}
+
+/// A guest's walk over records, in the resource table of the embedder.
+pub struct ClientScan {
+    records: Namespace,
+    prefix: Vec<u8>,
+    next: Option<Cursor>,
+}
+
+pub(super) fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> WasiKeyValue<'_>) -> Outcome<()> {
+    types::add_to_linker::<_, View>(linker, view)?;
+    store::add_to_linker::<_, View>(linker, view)
+}
+
+pub(super) fn add_admin_to_linker<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> WasiKeyValue<'_>,
+) -> Outcome<()> {
+    admin::add_to_linker::<_, View>(linker, view)
+}
+
+fn length(given: usize, limit: usize) -> Length {
+    Length { given: given as u64, limit: limit as u64 }
+}
+
+impl From<Native> for Error {
+    fn from(error: Native) -> Self {
+        match error {
+            Native::Locked { .. } => Self::Locked(error.to_string()),
+            Native::NotFound { .. } => Self::NotFound(error.to_string()),
+            Native::IsDirectory { .. } | Native::NotAStore { .. } => Self::NotAStore(error.to_string()),
+            Native::NewerVersion { found, .. } => Self::NewerVersion(found),
+            Native::ReadOnly => Self::ReadOnly,
+            Native::NoSpace => Self::NoSpace,
+            Native::KeyTooLong { len } => Self::KeyTooLong(length(len, KEY_LEN_MAX)),
+            Native::ValueTooLong { len } => Self::ValueTooLong(length(len, VALUE_LEN_MAX)),
+            Native::NamespaceName { len } => Self::NamespaceName(length(len, NAMESPACE_NAME_LEN_MAX)),
+            Native::NamespaceDropped => Self::NamespaceDropped,
+            Native::Corrupt { offset, what } => Self::Corrupt(Location { offset, what: what.to_owned() }),
+            Native::Poisoned(first) => Self::Poisoned(first.to_string()),
+            Native::Closed => Self::Closed,
+            Native::InvalidArgument(what) => Self::InvalidArgument(what.to_owned()),
+            Native::Storage(ref failed) if failed.kind == StorageErrorKind::PermissionDenied => {
+                Self::AccessDenied(error.to_string())
+            }
+            other => Self::Io(other.to_string()),
+        }
+    }
+}
+
+/// A handle that is not in the table: a bug of the embedder or of Wasmtime, for guests cannot make handles up.
+fn lost(error: impl ToString) -> Error {
+    Error::Io(error.to_string())
+}
+
+impl ClientDb {
+    fn writable(&self) -> Result<(), Error> {
+        if self.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// The native engine hands every write to the system at once: there is only the sync to see to.
+    fn settle(&self, durability: Durability) -> Result<Durability, Error> {
+        if durability != Durability::Synced && self.entry.sync == SyncPolicy::Manual {
+            return Ok(Durability::Written);
+        }
+        Ok(match self.db.flush()? {
+            pipkin::Durability::Device => Durability::Synced,
+            pipkin::Durability::Os => Durability::Written,
+            _ => Durability::Buffered,
+        })
+    }
+
+    fn write<T>(&self, write: impl FnOnce() -> pipkin::Result<T>) -> Result<T, Error> {
+        self.writable()?;
+        let answer = write()?;
+        self.settle(self.durability)?;
+        Ok(answer)
+    }
+
+    fn named(&self, name: Option<&str>) -> Result<Namespace, Error> {
+        let Some(name) = name else { return Ok(self.db.default_namespace()) };
+        if self.read_only && !self.db.list_namespaces().iter().any(|other| other == name) {
+            return Err(Error::ReadOnly);
+        }
+        Ok(self.db.namespace(name)?)
+    }
+}
+
+impl WasiKeyValue<'_> {
+    fn listed(&self, name: &str) -> Result<Arc<Entry>, Error> {
+        self.ctx.entry(name).cloned().map_err(|why| match why {
+            Unlisted::Unknown => Error::NotFound(format!("the host lists no store {name:?}; ask it for another name")),
+            Unlisted::Denied => Error::AccessDenied(format!("the host keeps the store {name:?} from this component")),
+        })
+    }
+
+    fn db(&self, db: &Resource<ClientDb>) -> Result<&ClientDb, Error> {
+        self.table.get(db).map_err(lost)
+    }
+
+    fn namespace(&self, namespace: &Resource<ClientNamespace>) -> Result<&ClientNamespace, Error> {
+        self.table.get(namespace).map_err(lost)
+    }
+}
+
+impl types::Host for WasiKeyValue<'_> {}
+
+impl store::Host for WasiKeyValue<'_> {}
+
+impl store::HostDb for WasiKeyValue<'_> {
+    fn open(&mut self, name: String, options: Options) -> Result<Resource<ClientDb>, Error> {
+        let Options { create, read_only, durability, segment_bytes, .. } = options;
+        let entry = self.listed(&name)?;
+        let db = entry.open(create && !read_only, segment_bytes)?;
+        self.table.push(ClientDb { db, entry, read_only, durability }).map_err(lost)
+    }
+
+    fn close(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
+        let db = self.table.delete(db).map_err(lost)?;
+        if db.read_only { Ok(()) } else { Ok(db.db.flush().map(drop)?) }
+    }
+
+    fn namespace(&mut self, db: Resource<ClientDb>, name: Option<String>) -> Result<Resource<ClientNamespace>, Error> {
+        let store = self.db(&db)?.clone();
+        let records = store.named(name.as_deref())?;
+        self.table.push(ClientNamespace { records, store }).map_err(lost)
+    }
+
+    fn namespaces(&mut self, db: Resource<ClientDb>) -> Vec<String> {
+        self.db(&db).map(|db| db.db.list_namespaces()).unwrap_or_default()
+    }
+
+    fn drop_namespace(&mut self, db: Resource<ClientDb>, name: String) -> Result<bool, Error> {
+        let db = self.db(&db)?;
+        db.write(|| db.db.drop_namespace(&name))
+    }
+
+    fn write(&mut self, db: Resource<ClientDb>, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
+        let db = self.db(&db)?;
+        db.writable()?;
+        let names = ops.iter().map(|op| db.named(op.namespace.as_deref())).collect::<Result<Vec<_>, _>>()?;
+        db.db.write(names.iter().zip(&ops).map(|(name, op)| (name, op.key.as_slice(), op.value.as_deref())))?;
+        db.settle(durability)?;
+        Ok(())
+    }
+
+    fn flush(&mut self, db: Resource<ClientDb>, durability: Durability) -> Result<Durability, Error> {
+        self.db(&db)?.settle(durability)
+    }
+
+    fn drop(&mut self, db: Resource<ClientDb>) -> Outcome<()> {
+        self.table.delete(db)?;
+        Ok(())
+    }
+}
+
+impl store::HostNamespace for WasiKeyValue<'_> {
+    fn get(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.namespace(&namespace)?.records.get(key)?)
+    }
+
+    fn get_versioned(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<Versioned>, Error> {
+        let found = self.namespace(&namespace)?.records.get_versioned(key)?;
+        Ok(found.map(|(value, version)| {
+            let (position, salt) = version.to_parts();
+            Versioned { value, version: Version { position, salt } }
+        }))
+    }
+
+    fn get_many(&mut self, namespace: Resource<ClientNamespace>, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let records = &self.namespace(&namespace)?.records;
+        let (mut values, mut bytes) = (Vec::new(), 0_usize);
+        for key in keys {
+            let value = records.get(key)?;
+            bytes = bytes.saturating_add(value.as_ref().map_or(0, Vec::len));
+            if bytes > RESULT_BYTES_MAX {
+                return Err(Error::InvalidArgument(
+                    "the values have more than 128 MiB in all; ask for fewer keys at a time".to_owned(),
+                ));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    fn contains(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
+        Ok(self.namespace(&namespace)?.records.contains_key(key)?)
+    }
+
+    fn put(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
+        let ClientNamespace { records, store } = self.namespace(&namespace)?;
+        store.write(|| records.insert(key, value))
+    }
+
+    fn delete(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
+        let ClientNamespace { records, store } = self.namespace(&namespace)?;
+        store.write(|| records.remove(key))
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        namespace: Resource<ClientNamespace>,
+        key: Vec<u8>,
+        expected: Option<Vec<u8>>,
+        new: Option<Vec<u8>>,
+    ) -> Result<bool, Error> {
+        let ClientNamespace { records, store } = self.namespace(&namespace)?;
+        store.write(|| records.compare_and_swap(key, expected.as_deref(), new.as_deref()))
+    }
+
+    fn compare_version_and_swap(
+        &mut self,
+        namespace: Resource<ClientNamespace>,
+        key: Vec<u8>,
+        expected: Option<Version>,
+        new: Option<Vec<u8>>,
+    ) -> Result<bool, Error> {
+        let ClientNamespace { records, store } = self.namespace(&namespace)?;
+        let expected = expected.map(|version| pipkin::Version::from_parts((version.position, version.salt)));
+        store.write(|| records.compare_version_and_swap(key, expected, new.as_deref()))
+    }
+
+    fn len(&mut self, namespace: Resource<ClientNamespace>) -> Result<u64, Error> {
+        Ok(self.namespace(&namespace)?.records.len()?)
+    }
+
+    fn clear(&mut self, namespace: Resource<ClientNamespace>) -> Result<(), Error> {
+        let ClientNamespace { records, store } = self.namespace(&namespace)?;
+        store.write(|| records.clear())
+    }
+
+    fn scan(&mut self, namespace: Resource<ClientNamespace>, prefix: Vec<u8>) -> Outcome<Resource<ClientScan>> {
+        let records = self.table.get(&namespace)?.records.clone();
+        Ok(self.table.push(ClientScan { records, prefix, next: Some(Cursor::default()) })?)
+    }
+
+    fn drop(&mut self, namespace: Resource<ClientNamespace>) -> Outcome<()> {
+        self.table.delete(namespace)?;
+        Ok(())
+    }
+}
+
+impl store::HostScan for WasiKeyValue<'_> {
+    fn next(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Vec<Record>, Error> {
+        let ClientScan { records, prefix, next } = self.table.get_mut(&scan).map_err(lost)?;
+        let (mut page, mut bytes) = (Vec::new(), 0_usize);
+        let most = (max_bytes.max(1) as usize).min(RESULT_BYTES_MAX);
+        while let Some(from) = *next
+            && page.is_empty()
+        {
+            *next = records.page(from, |key, value| {
+                if key.starts_with(prefix) {
+                    bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
+                    page.push(Record { key: key.to_vec(), value: value.to_vec() });
+                }
+                page.len() < max_entries.max(1) as usize && bytes < most
+            })?;
+        }
+        Ok(page)
+    }
+
+    fn drop(&mut self, scan: Resource<ClientScan>) -> Outcome<()> {
+        self.table.delete(scan)?;
+        Ok(())
+    }
+}
+
+impl admin::Host for WasiKeyValue<'_> {
+    fn get_stats(&mut self, db: Resource<ClientDb>) -> Result<Stats, Error> {
+        let stats = self.db(&db)?.db.stats()?;
+        Ok(Stats {
+            records: stats.records,
+            file_bytes: stats.file_bytes,
+            live_bytes: stats.live_bytes,
+            dead_bytes: stats.dead_bytes,
+            segments: stats.segments,
+            free_segments: stats.free_segments,
+            segment_bytes: stats.segment_size,
+            index_bytes: stats.index_bytes,
+            replay_bytes: stats.replay_debt,
+            namespaces: stats.namespaces,
+        })
+    }
+
+    fn verify(&mut self, db: Resource<ClientDb>) -> Result<Report, Error> {
+        Ok(self.db(&db)?.db.verify()?.into())
+    }
+
+    fn verify_closed(&mut self, name: String) -> Result<Report, Error> {
+        let entry = self.listed(&name)?;
+        match (&entry.path, entry.opened()) {
+            (_, Some(db)) => Ok(db.verify()?.into()),
+            (Some(path), None) => {
+                let options = NativeOptions { read_only: true, create: false, ..NativeOptions::default() };
+                Ok(pipkin::verify_storage(&NativeStorage::open(path, options)?)?.into())
+            }
+            (None, None) => Err(Error::Closed),
+        }
+    }
+
+    fn compact_step(&mut self, db: Resource<ClientDb>) -> Result<Option<Step>, Error> {
+        let db = self.db(&db)?;
+        let step = db.write(|| db.db.compact_step())?;
+        Ok(step.map(|step| Step { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }))
+    }
+
+    fn checkpoint(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
+        let db = self.db(&db)?;
+        db.write(|| db.db.checkpoint())
+    }
+
+    fn backup(&mut self, db: Resource<ClientDb>, name: String) -> Result<u64, Error> {
+        let target = self.listed(&name)?;
+        match &target.path {
+            Some(path) => Ok(self.db(&db)?.db.backup_to(path)?.bytes),
+            None => {
+                Err(Error::AccessDenied(format!("the store {name:?} belongs to the host; choose another name that it lists")))
+            }
+        }
+    }
+}
+
+impl From<pipkin::VerifyReport> for Report {
+    fn from(report: pipkin::VerifyReport) -> Self {
+        let location = |damage: pipkin::Damage| Location { offset: damage.offset, what: damage.what.to_owned() };
+        Self { records: report.records, bytes: report.bytes_checked, damage: report.damage.into_iter().map(location).collect() }
+    }
+}

@@ -1,0 +1,26 @@
+//! `wasi:keyvalue@0.2.0-draft`, which Wasmtime and wasmCloud speak: cursors and counters are unsigned numbers.
+
+mod wit {
+    #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
+    wasmtime::component::bindgen!({
+        path: "../wit/deps/keyvalue-draft",
+        world: "wasi:keyvalue/imports",
+        with: { "wasi:keyvalue/store.bucket": crate::keyvalue::Bucket },
+    });
+}
+
+super::wire::serve!(u64);
+
+fn from_cursor(cursor: u64) -> Result<u64, Refused> {
+    Ok(cursor)
+}
+
+fn to_cursor(cursor: u64) -> u64 {
+    cursor
+}
+
+impl atomics::Host for WasiKeyValue<'_> {
+    fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: u64) -> Result<u64, Error> {
+        Ok(self.bucket(&bucket)?.increment(&key, |old: u64| old.checked_add(delta))?)
+    }
+}

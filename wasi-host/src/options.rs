@@ -1,0 +1,38 @@
+//! How a store is opened.
+
+use crate::Durability;
+use crate::bindings::exports::pipkin::kv::store;
+
+/// How a store is opened; the default creates it if need be, and every write survives the end of the process.
+///
+/// ```
+/// use pipkin_wasi_host::{Durability, Options};
+/// let options = Options { durability: Durability::Buffered, ..Options::default() };
+/// assert!(options.create);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Make the store if there is none. Default: true.
+    pub create: bool,
+    /// Refuse every change, and share the file with other readers. Default: false.
+    pub read_only: bool,
+    /// What a single write survives when it returns. Default: [`Durability::Written`].
+    pub durability: Durability,
+    /// Memory of the instance for blocks of the file that were read. Default: 8 MiB.
+    pub cache_bytes: u32,
+    /// Bytes of a segment of a new store, or 0 for 4 MiB. Default: 0.
+    pub segment_bytes: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { create: true, read_only: false, durability: Durability::Written, cache_bytes: 8 << 20, segment_bytes: 0 }
+    }
+}
+
+impl From<Options> for store::Options {
+    fn from(options: Options) -> Self {
+        let Options { create, read_only, durability, cache_bytes, segment_bytes } = options;
+        Self { create, read_only, durability, cache_bytes, segment_bytes }
+    }
+}

@@ -1,0 +1,91 @@
+//! The records of one namespace.
+
+use crate::bindings::exports::pipkin::kv::store::GuestNamespace;
+use crate::db::Answer;
+use crate::sandbox::Sandbox;
+use crate::{Db, Result, Scan, Version, Versioned};
+use wasmtime::Store;
+use wasmtime::component::ResourceAny;
+
+/// The records of one namespace of an open store; from [`Db::records`].
+pub struct Records<'a> {
+    db: &'a mut Db,
+    name: Option<&'a str>,
+}
+
+impl<'a> Records<'a> {
+    pub(crate) fn new<'n: 'a>(db: &'a mut Db, name: Option<&'n str>) -> Self {
+        Self { db, name }
+    }
+
+    fn call<T>(&mut self, call: impl FnOnce(GuestNamespace<'_>, &mut Store<Sandbox>, ResourceAny) -> Answer<T>) -> Result<T> {
+        let name = self.name;
+        self.db.call(|instance, _| {
+            let namespace = match instance.namespace(name)? {
+                Ok(namespace) => namespace,
+                Err(error) => return Ok(Err(error)),
+            };
+            call(instance.provider.pipkin_kv_store().namespace(), &mut instance.store, namespace)
+        })
+    }
+
+    /// Stores a value; a value that the key had is gone.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.call(|guest, store, namespace| guest.call_put(store, namespace, key, value))
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.call(|guest, store, namespace| guest.call_get(store, namespace, key))
+    }
+
+    /// The value of a key and the version of its record.
+    pub fn get_versioned(&mut self, key: &[u8]) -> Result<Option<Versioned>> {
+        self.call(|guest, store, namespace| guest.call_get_versioned(store, namespace, key))
+    }
+
+    /// The values of many keys, in their order, in one call.
+    pub fn get_many(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.call(|guest, store, namespace| guest.call_get_many(store, namespace, keys))
+    }
+
+    /// True if the key has a value.
+    pub fn contains_key(&mut self, key: &[u8]) -> Result<bool> {
+        self.call(|guest, store, namespace| guest.call_contains(store, namespace, key))
+    }
+
+    /// Removes a key; true if it had a value.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool> {
+        self.call(|guest, store, namespace| guest.call_delete(store, namespace, key))
+    }
+
+    /// Writes `new` (`None` removes the key) if the value still is `expected`. Says whether it did.
+    pub fn compare_and_swap(&mut self, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+        self.call(|guest, store, namespace| guest.call_compare_and_swap(store, namespace, key, expected, new))
+    }
+
+    /// Writes `new` (`None` removes the key) if the record still is the one of that version. Says whether it did.
+    pub fn compare_version_and_swap(&mut self, key: &[u8], expected: Option<Version>, new: Option<&[u8]>) -> Result<bool> {
+        self.call(|guest, store, namespace| guest.call_compare_version_and_swap(store, namespace, key, expected, new))
+    }
+
+    /// How many records there are.
+    pub fn len(&mut self) -> Result<u64> {
+        self.call(|guest, store, namespace| guest.call_len(store, namespace))
+    }
+
+    /// True when there is no record.
+    pub fn is_empty(&mut self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Removes all records, as one commit.
+    pub fn clear(&mut self) -> Result<()> {
+        self.call(|guest, store, namespace| guest.call_clear(store, namespace))
+    }
+
+    /// All records whose keys begin with `prefix`, in no order.
+    pub fn scan(self, prefix: &[u8]) -> Result<Scan<'a>> {
+        Scan::new(self.db, self.name, prefix)
+    }
+}

@@ -1,0 +1,77 @@
+//! Going through records, a page of them in each call.
+
+use crate::{Db, Entry, Result};
+use std::vec;
+use wasmtime::component::ResourceAny;
+
+/// A page ends at either.
+const PAGE_ENTRIES_MAX: u32 = 1000;
+const PAGE_BYTES_MAX: u32 = 1 << 20;
+
+/// Records, in no order; from [`Db::scan`] and [`Records::scan`](crate::Records::scan).
+pub struct Scan<'a> {
+    db: &'a mut Db,
+    scan: ResourceAny,
+    page: vec::IntoIter<Entry>,
+    done: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(db: &'a mut Db, namespace: Option<&str>, prefix: &[u8]) -> Result<Self> {
+        let scan = db.call(|instance, _| {
+            let namespace = match instance.namespace(namespace)? {
+                Ok(namespace) => namespace,
+                Err(error) => return Ok(Err(error)),
+            };
+            Ok(Ok(instance.provider.pipkin_kv_store().namespace().call_scan(&mut instance.store, namespace, prefix)?))
+        })?;
+        Ok(Self { db, scan, page: Vec::new().into_iter(), done: false })
+    }
+
+    fn fetch(&mut self) -> Result<Vec<Entry>> {
+        let scan = self.scan;
+        self.db.call(|instance, _| {
+            let guest = instance.provider.pipkin_kv_store().scan();
+            let page = guest.call_next(&mut instance.store, scan, PAGE_ENTRIES_MAX, PAGE_BYTES_MAX)?;
+            if !matches!(&page, Ok(page) if !page.is_empty()) {
+                scan.resource_drop(&mut instance.store)?;
+            }
+            Ok(page)
+        })
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.page.next() {
+                return Some(Ok(entry));
+            }
+            if self.done {
+                return None;
+            }
+            match self.fetch() {
+                Ok(page) => {
+                    self.done = page.is_empty();
+                    self.page = page.into_iter();
+                }
+                Err(error) => {
+                    self.done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Scan<'_> {
+    /// The component can have only so many of them.
+    fn drop(&mut self) {
+        if !self.done {
+            let scan = self.scan;
+            let _ = self.db.call(|instance, _| Ok(Ok(scan.resource_drop(&mut instance.store)?)));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Instances that are stopped in the middle of a call: by a lack of fuel, by a lack of memory, by being dropped.
+
+use super::{Rng, builder, host, open, small};
+use pipkin_wasi_host::{Db, Durability, Error, Op, Options};
+use std::collections::BTreeMap;
+
+/// Enough for any call on a small store.
+const PLENTY: u64 = 1 << 40;
+/// So many calls must be stopped in the middle, or the test has tested nothing.
+const STOPS_MIN: usize = 500;
+
+type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn content(db: &mut Db) -> Records {
+    db.scan(b"").unwrap().map(|entry| entry.map(|entry| (entry.key, entry.value)).unwrap()).collect()
+}
+
+/// A commit of some puts and removals.
+fn commit(rng: &mut Rng, number: u64) -> Vec<Op> {
+    let len = [1, 1, 1, 2, 7, 40][rng.below(6) as usize];
+    let op = |_| {
+        let value = (rng.below(4) > 0).then(|| vec![number as u8; rng.below(900) as usize]);
+        Op { namespace: None, key: format!("key {}", rng.below(60)).into_bytes(), value }
+    };
+    (0..len).map(op).collect()
+}
+
+fn apply(records: &mut Records, ops: &[Op]) {
+    for Op { key, value, .. } in ops {
+        match value {
+            Some(value) => drop(records.insert(key.clone(), value.clone())),
+            None => drop(records.remove(key)),
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_is_stopped_anywhere_is_there_or_not_and_nothing_else_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = builder(folder.path()).fuel_limit(PLENTY).build().unwrap();
+    let mut db = open(&host, "a.pipkin");
+    let (mut rng, mut model) = (Rng(0x5eed), Records::new());
+    let (mut stops, mut done, mut kept, mut number) = (0, 0, 0, 0);
+    while stops < STOPS_MIN + 100 {
+        number += 1;
+        assert!(number < 20_000, "only {stops} calls were stopped");
+        let ops = commit(&mut rng, number);
+        // From too little to begin with, to enough for all but the long ones.
+        db.set_fuel_limit(1000 << rng.below(10) | rng.below(1000));
+        let result = match rng.below(10) {
+            0 => db.compact_step().map(|_| false),
+            1 => db.checkpoint().map(|()| false),
+            _ => db.write(&ops, Durability::Written).map(|()| true),
+        };
+        db.set_fuel_limit(PLENTY);
+        match result {
+            Ok(true) => {
+                apply(&mut model, &ops);
+                done += 1;
+            }
+            Ok(false) => {}
+            Err(Error::Trapped(_)) => {
+                stops += 1;
+                let found = content(&mut db);
+                let mut with = model.clone();
+                apply(&mut with, &ops);
+                assert!(found == model || found == with, "stop {stops}: a commit came in pieces, or an old one is gone");
+                kept += usize::from(found != model);
+                model = found;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(done > 100 && kept > 0, "{done} commits passed, {kept} that were stopped are there all the same");
+    assert_eq!(content(&mut db), model);
+    db.close().unwrap();
+    let native = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
+    assert!(native.verify().unwrap().is_ok());
+    assert_eq!(native.iter().collect::<pipkin::Result<Records>>().unwrap(), model);
+    println!("{stops} calls stopped, {kept} of their commits kept, {done} commits acknowledged");
+}
+
+#[test]
+fn an_instance_that_is_stopped_loses_only_what_was_buffered() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = builder(folder.path()).fuel_limit(PLENTY).build().unwrap();
+    let mut db = host.open_with("a.pipkin", Options { durability: Durability::Buffered, ..small() }).unwrap();
+    let mut lost = 0;
+    for round in 0..40_u32 {
+        db.insert(format!("flushed {round}").as_bytes(), b"1").unwrap();
+        db.flush().unwrap();
+        db.insert(format!("buffered {round}").as_bytes(), b"1").unwrap();
+        db.set_fuel_limit(100);
+        assert!(matches!(db.get(b"any"), Err(Error::Trapped(_))));
+        db.set_fuel_limit(PLENTY);
+        assert!((0..=round).all(|n| db.contains_key(format!("flushed {n}").as_bytes()).unwrap()));
+        lost += u32::from(!db.contains_key(format!("buffered {round}").as_bytes()).unwrap());
+    }
+    assert_eq!(lost, 40, "what was never handed over cannot be there");
+}
+
+#[test]
+fn a_call_that_wants_too_much_memory_is_stopped_and_the_next_one_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = builder(folder.path()).memory_limit(24 << 20).build().unwrap();
+    let mut db = host.open("a.pipkin").unwrap();
+    db.insert(b"small", b"1").unwrap();
+    for _ in 0..3 {
+        assert!(matches!(db.insert(b"large", &vec![1; 40 << 20]), Err(Error::Trapped(_))));
+        assert_eq!(db.get(b"small").unwrap().unwrap(), b"1");
+        assert_eq!(db.get(b"large").unwrap(), None);
+    }
+    assert!(matches!(
+        builder(folder.path()).memory_limit(64 * 1024).build().unwrap().open("b.pipkin"),
+        Err(Error::Component(_) | Error::Trapped(_))
+    ));
+}
+
+#[test]
+fn handles_that_are_dropped_leave_a_store_that_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    for round in 0..50_u8 {
+        let name = format!("{}.pipkin", round % 5);
+        let mut db = open(&host, &name);
+        assert_eq!(db.len().unwrap(), u64::from(round / 5));
+        db.insert(&[round], b"1").unwrap();
+        if round % 3 == 0 {
+            db.close().unwrap();
+        }
+    }
+}

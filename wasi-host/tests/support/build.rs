@@ -1,0 +1,50 @@
+//! Components for the tests, built by cargo: once for each test process, after that cargo finds them built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The folder that all test processes share. Not the common target folder, because cargo holds the lock of that while it runs tests.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("target/guest")
+}
+
+/// The component as it is shipped.
+#[allow(dead_code, reason = "not every test binary needs every component")]
+pub(crate) fn product() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("pipkin-wasi-guest", "pipkin_wasi_guest", "product", &[]))
+}
+
+/// The same, and the interfaces that only tests call.
+#[allow(dead_code, reason = "not every test binary needs every component")]
+pub(crate) fn proof() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("pipkin-wasi-guest", "pipkin_wasi_guest", "proof", &["--features", "proof"]))
+}
+
+/// A program that imports a store.
+#[allow(dead_code, reason = "not every test binary needs every component")]
+pub(crate) fn program(name: &str) -> PathBuf {
+    build("pipkin-wasi-programs", name, name, &["--bin", name])
+}
+
+/// Builds a component and puts it aside under a name of its own: with other features it would have the same.
+fn build(package: &str, file: &str, name: &str, args: &[&str]) -> PathBuf {
+    let target = folder();
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "-p", package, "--target", "wasm32-wasip2", "--profile", "component"])
+        .args(args)
+        .arg("--target-dir")
+        .arg(&target)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
+        .status()
+        .expect("cargo starts");
+    assert!(status.success(), "{name} does not build; is the target there? `rustup target add wasm32-wasip2`");
+    let aside = target.join(format!("{name}.wasm"));
+    let bytes = std::fs::read(target.join(format!("wasm32-wasip2/component/{file}.wasm"))).unwrap();
+    if std::fs::read(&aside).ok().as_deref() != Some(&bytes) {
+        std::fs::write(&aside, bytes).unwrap();
+    }
+    aside
+}
