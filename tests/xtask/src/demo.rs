@@ -7,6 +7,7 @@ mod data;
 mod digest;
 mod native;
 mod plan;
+mod wasi;
 
 use crate::shell::{Outcome, failed, target_dir};
 use plan::Plan;
@@ -30,7 +31,9 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let plan = Plan::new(&set);
     println!("{}: {} records, {} distinct keys", set.about, set.records.len(), plan.loaded.len());
     println!("the plan: overwrite {}, remove {}", plan.overwritten.len(), plan.removed.len());
-    native::run(&folder, &plan, keep)?;
+    let stage = native::run(&folder, &plan)?;
+    wasi::run(&stage, &plan)?;
+    stage.close(keep)?;
     println!("\nthe demonstration has ended well: what came out is what the source says");
     Ok(())
 }

