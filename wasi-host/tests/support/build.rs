@@ -6,7 +6,11 @@ use std::sync::OnceLock;
 
 /// The folder that all test processes share. Not the common target folder, because cargo holds the lock of that while it runs tests.
 pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("target/guest")
+    root().join("target/guest")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap()
 }
 
 /// The component as it is shipped.
@@ -37,7 +41,7 @@ fn build(package: &str, file: &str, name: &str, args: &[&str]) -> PathBuf {
         .args(args)
         .arg("--target-dir")
         .arg(&target)
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
+        .current_dir(root())
         .status()
         .expect("cargo starts");
     assert!(status.success(), "{name} does not build; is the target there? `rustup target add wasm32-wasip2`");

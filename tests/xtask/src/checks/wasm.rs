@@ -6,15 +6,19 @@ use crate::tools::Tools;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        Check::slow("wasi", "the WASI guest passes the storage suite under Wasmtime", wasi),
+        Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
         Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
     ]
 }
 
-/// The test builds the guest by itself.
+/// The tests build the guests by themselves.
 fn wasi(tools: &Tools) -> Outcome {
     tools.rust_targets(&["wasm32-wasip2"])?;
-    Step::new("cargo test -p pipkin-wasi-host").run()
+    for features in [[].as_slice(), &["--features", "proof"]] {
+        let clippy = Step::new("cargo clippy -p pipkin-wasi-guest -p pipkin-wasi-programs --target wasm32-wasip2");
+        clippy.args(features.iter().copied()).args(["--", "-D", "warnings"]).run()?;
+    }
+    Step::new("cargo test -p pipkin-wasi-host -p pipkin-host").run()
 }
 
 fn web(tools: &Tools) -> Outcome {

@@ -1,0 +1,95 @@
+//! The command as a person uses it.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "a failed step is a failed test")]
+
+#[path = "../../tests/support/build.rs"]
+mod build;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn run(folder: &Path, args: &[&str], input: &str) -> (i32, String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pipkin-host"))
+        .current_dir(folder)
+        .env("PIPKIN_COMPONENT", build::product())
+        .env("PIPKIN_CACHE", build::folder().join("cache"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that reads nothing has perhaps ended by now.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[test]
+fn verbs_do_what_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let ok = |args: &[&str], input: &str| {
+        let (code, out, error) = run(folder.path(), args, input);
+        assert_eq!((code, error.as_str()), (0, ""), "{args:?}");
+        out
+    };
+    ok(&["put", "a.pipkin", "greeting", "hello"], "");
+    ok(&["put", "a.pipkin", "from stdin"], "line\n");
+    assert_eq!(ok(&["get", "a.pipkin", "greeting"], ""), "hello");
+    assert_eq!(ok(&["edit", "a.pipkin"], "a\\tb\tc\\x00\nfrom stdin\nuser/1\tx\n"), "3 changes\n");
+    assert_eq!(ok(&["scan", "a.pipkin", "--prefix", "a"], ""), "a\\tb\tc\\x00\n");
+    assert_eq!(ok(&["scan", "a.pipkin", "--prefix", "user/", "--keys-only"], ""), "user/1\n");
+    assert!(ok(&["stats", "a.pipkin"], "").starts_with("records       3\n"));
+    assert!(ok(&["verify", "a.pipkin"], "").ends_with(" 0 damaged places\n"));
+    assert!(ok(&["compact", "a.pipkin"], "").ends_with(" bytes freed\n"));
+    ok(&["rm", "a.pipkin", "greeting", "user/1"], "");
+    let native = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
+    assert_eq!(native.len().unwrap(), 1);
+    assert_eq!(native.get("a\tb").unwrap().unwrap(), b"c\0");
+}
+
+#[test]
+fn exit_codes_are_those_of_pipkin() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("text"), "no store").unwrap();
+    let code = |args: &[&str], input: &str, words: &str| {
+        let (code, _, error) = run(folder.path(), args, input);
+        assert!(error.contains(words), "{args:?}: {error}");
+        code
+    };
+    assert_eq!(code(&["get", "none.pipkin", "k"], "", "there is no store"), 6);
+    assert!(!folder.path().join("none.pipkin").exists());
+    assert_eq!(code(&["get", "text", "k"], "", "not a pipkin store"), 6);
+    assert_eq!(code(&["put", "a.pipkin", "k", "v"], "", ""), 0);
+    assert_eq!(code(&["get", "a.pipkin", "none"], "", ""), 1);
+    assert_eq!(code(&["rm", "a.pipkin", "none"], "", ""), 1);
+    assert_eq!(code(&["put", "a.pipkin", &"k".repeat(65_537), "v"], "", "use a shorter key"), 2);
+    assert_eq!(code(&["edit", "a.pipkin"], "bad \\q\n", "no record"), 7);
+    assert_eq!(code(&["--component", "text", "get", "a.pipkin", "k"], "", "the component does not start"), 2);
+    let holder = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
+    assert_eq!(code(&["get", "a.pipkin", "k"], "", "is open in process"), 4);
+    drop(holder);
+    // In the middle of the first record.
+    let mut bytes = std::fs::read(folder.path().join("a.pipkin")).unwrap();
+    let at = bytes.iter().position(|byte| *byte == b'k').filter(|at| *at > 16 * 1024);
+    let at = at.or_else(|| (16 * 1024..bytes.len()).find(|at| bytes.get(*at..at + 2) == Some(b"kv"))).unwrap();
+    *bytes.get_mut(at).unwrap() ^= 1;
+    std::fs::write(folder.path().join("a.pipkin"), bytes).unwrap();
+    assert_eq!(code(&["verify", "a.pipkin"], "", ""), 3);
+}
+
+#[test]
+fn a_program_remembers_from_run_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (counter, editor) = (build::program("counter"), build::program("editor"));
+    let (counter, editor) = (counter.to_str().unwrap(), editor.to_str().unwrap());
+    assert_eq!(run(folder.path(), &["run", counter], "").1, "run 1\n");
+    assert_eq!(run(folder.path(), &["run", "--sync", counter], "").1, "run 2\n");
+    assert_eq!(run(folder.path(), &["get", "default.pipkin", "runs"], "").1, "2");
+    let (code, out, _) = run(folder.path(), &["run", "--store", "s", editor, "--", "s"], "k\tv\nnone\n");
+    assert_eq!((code, out.as_str()), (0, "2 changes\n"));
+    assert_eq!(run(folder.path(), &["scan", "s.pipkin"], "").1, "k\tv\n");
+    let (code, _, error) = run(folder.path(), &["run", "--store", "s", editor, "--", "other"], "");
+    assert!(code == 1 && error.contains("NoSuchStore"), "{code} {error}");
+}
