@@ -8,6 +8,7 @@ mod build;
 mod program;
 
 use pipkin::Db;
+use pipkin_tape::Tape;
 use pipkin_wasi_host::keyvalue::{SyncPolicy, WasiKeyValueCtx};
 use program::{Program, composed};
 use std::path::Path;
@@ -61,6 +62,25 @@ fn a_program_that_counts_remembers() {
     let composed = Program::of(&composed(&path, build::product()));
     assert_eq!(composed.run_in(folder.path(), &[]).unwrap(), "run 4\n", "the component, the same file");
     assert_eq!(Db::open(folder.path().join("default.pipkin")).unwrap().get("runs").unwrap().unwrap(), b"4");
+}
+
+/// What is in a file when the tape has been played, looked at natively.
+fn content(path: &Path) -> pipkin_tape::Digest {
+    let db = Db::open(path).unwrap();
+    pipkin_tape::verified(&db).unwrap();
+    pipkin_tape::digest(&db).unwrap()
+}
+
+#[test]
+fn the_tape_through_pipkin_kv_leaves_what_it_leaves_natively() {
+    let folder = tempfile::tempdir().unwrap();
+    let player = build::program("player");
+    Program::new(&player).run(&stores(folder.path()), &["named"]).unwrap();
+    assert_eq!(content(&folder.path().join("named.pipkin")), Tape::FULL.expected(), "served by the host");
+
+    let composed = Program::of(&composed(&player, build::product()));
+    composed.run_in(folder.path(), &["composed.pipkin"]).unwrap();
+    assert_eq!(content(&folder.path().join("composed.pipkin")), Tape::FULL.expected(), "composed with the component");
 }
 
 #[test]

@@ -12,13 +12,14 @@ mod model;
 mod step;
 
 pub use digest::{Digest, digest};
+pub use step::{Change, Step};
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use model::Model;
 use pipkin::{Db, Durability};
-use step::{Step, first_half, second_half};
+use step::{first_half, second_half};
 
 /// The tape, in one of two sizes. The operations are the same.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +69,13 @@ impl Tape {
         digests
     }
 
+    /// The operations, for hosts that do not hold the engine itself: the store is closed and opened between the two halves.
+    pub fn halves(self) -> [Vec<Step>; 2] {
+        [first_half(self.divisor), second_half(self.divisor)]
+    }
+
     fn steps(self) -> Vec<Step> {
-        let mut steps = first_half(self.divisor);
-        steps.extend(second_half(self.divisor));
-        steps
+        self.halves().into_iter().flatten().collect()
     }
 }
 

@@ -6,23 +6,30 @@ use alloc::vec::Vec;
 use pipkin::{Db, Result};
 
 /// A change of one record: the value to put, or `None` to remove it.
-pub(crate) struct Change {
-    pub(crate) space: &'static str,
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Option<Vec<u8>>,
+pub struct Change {
+    /// The namespace; the default one has the empty name.
+    pub space: &'static str,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The new value, or none.
+    pub value: Option<Vec<u8>>,
 }
 
 /// One operation on a store, one commit at most.
-pub(crate) enum Step {
+pub enum Step {
     /// One record put or removed by itself.
     One(Change),
     /// Records of the default namespace put in one call.
     Batch(Vec<(Vec<u8>, Vec<u8>)>),
     /// Changes in several named namespaces at once.
     Transaction(Vec<Change>),
+    /// A namespace dropped with all its records.
     DropNamespace(&'static str),
+    /// Everything written so far made durable.
     Flush,
+    /// The index written down.
     Checkpoint,
+    /// Dead space freed.
     Compact,
 }
 

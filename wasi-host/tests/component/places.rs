@@ -2,8 +2,8 @@
 
 use super::{build, host, open, small};
 use pipkin::Db as Native;
-use pipkin_tape::Tape;
-use pipkin_wasi_host::{Durability, Error, Options};
+use pipkin_tape::{Change, Step, Tape};
+use pipkin_wasi_host::{Db, Durability, Error, Op, Options};
 use std::fs;
 use std::path::Path;
 
@@ -76,6 +76,50 @@ fn what_was_only_buffered_reaches_the_file_with_a_flush_or_a_close() {
     db.insert(b"last", b"1").unwrap();
     drop(db);
     assert_eq!(Native::open(folder.path().join("a.pipkin")).unwrap().len().unwrap(), 2001);
+}
+
+#[test]
+fn the_tape_through_the_verbs_leaves_what_it_leaves_natively() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    for half in Tape::FULL.halves() {
+        let mut db = host.open("tape.pipkin").unwrap();
+        half.iter().for_each(|step| play(&mut db, step));
+        db.close().unwrap();
+    }
+    let native = Native::open(folder.path().join("tape.pipkin")).unwrap();
+    pipkin_tape::verified(&native).unwrap();
+    assert_eq!(pipkin_tape::digest(&native).unwrap(), Tape::FULL.expected());
+}
+
+fn play(db: &mut Db, step: &Step) {
+    let op = |space: &str, key: &Vec<u8>, value: &Option<Vec<u8>>| Op {
+        namespace: (!space.is_empty()).then(|| space.to_owned()),
+        key: key.clone(),
+        value: value.clone(),
+    };
+    match step {
+        Step::One(Change { space, key, value }) => {
+            let mut records = db.records((!space.is_empty()).then_some(*space));
+            match value {
+                Some(value) => records.insert(key, value).unwrap(),
+                None => drop(records.remove(key).unwrap()),
+            }
+            assert_eq!(records.get(key).unwrap(), *value);
+        }
+        Step::Batch(records) => {
+            let ops: Vec<Op> = records.iter().map(|(key, value)| op("", key, &Some(value.clone()))).collect();
+            db.write(&ops, Durability::Written).unwrap();
+        }
+        Step::Transaction(changes) => {
+            let ops: Vec<Op> = changes.iter().map(|change| op(change.space, &change.key, &change.value)).collect();
+            db.write(&ops, Durability::Synced).unwrap();
+        }
+        Step::DropNamespace(name) => drop(db.drop_namespace(name).unwrap()),
+        Step::Flush => assert_eq!(db.flush().unwrap(), Durability::Synced),
+        Step::Checkpoint => db.checkpoint().unwrap(),
+        Step::Compact => while db.compact_step().unwrap().is_some() {},
+    }
 }
 
 #[test]
