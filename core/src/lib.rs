@@ -59,7 +59,7 @@ pub use compact::{CompactProgress, CompactReport};
 #[cfg(feature = "ordered")]
 pub use db::Range;
 pub use db::{
-    BackupReport, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, Stats, Transaction, Value, VerifyReport, Version,
+    BackupReport, Batch, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, Stats, Transaction, Value, VerifyReport, Version,
     verify_storage,
 };
 pub use error::{Error, Result};

@@ -164,6 +164,52 @@ fn a_transaction_is_all_or_nothing_and_notices_other_writers() {
 }
 
 #[test]
+fn a_batch_is_one_commit_in_which_the_last_write_of_a_key_counts() {
+    let storage = MemoryStorage::new();
+    let db = small(&storage);
+    let log = db.namespace("log").unwrap();
+    db.insert_many([("kept", "1"), ("gone", "2"), ("twice", "3")]).unwrap();
+    db.batch()
+        .insert("twice", "4")
+        .remove("gone")
+        .remove("never there")
+        .insert("twice", "5")
+        .insert("new", "6")
+        .remove("new")
+        .insert_in(&log, "n", "7")
+        .remove_in(&log, "gone")
+        .commit()
+        .unwrap();
+    db.batch().commit().unwrap();
+    let long = vec![0; pipkin::limits::KEY_LEN_MAX + 1];
+    assert!(matches!(db.batch().insert("late", "8").remove(&long).commit(), Err(Error::KeyTooLong { .. })));
+    drop((log, db));
+
+    let db = small(&storage);
+    let expected: BTreeMap<Vec<u8>, Vec<u8>> = [("kept", "1"), ("twice", "5")].map(|(k, v)| (k.into(), v.into())).into();
+    assert_eq!(contents(&db), expected);
+    assert_eq!(db.namespace("log").unwrap().get("n").unwrap().as_deref(), Some(&b"7"[..]));
+    assert!(db.verify().unwrap().is_ok());
+}
+
+#[test]
+fn the_parts_of_a_namespace_are_the_namespace_and_stay_the_same_after_a_reopen() {
+    let storage = MemoryStorage::new();
+    let parts = |db: &Db| -> Vec<BTreeMap<Vec<u8>, Vec<u8>>> {
+        (0..Db::PARTS).map(|part| db.iter_part(part).collect::<Result<_, _>>().unwrap()).collect()
+    };
+    let db = small(&storage);
+    db.insert_many((0..3000u32).map(|i| (i.to_le_bytes(), [1]))).unwrap();
+    let before = parts(&db);
+    assert!(before.iter().filter(|part| !part.is_empty()).count() > Db::PARTS / 2);
+    assert_eq!(before.iter().map(BTreeMap::len).sum::<usize>(), 3000);
+    assert_eq!(before.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect::<BTreeMap<_, _>>(), contents(&db));
+    assert_eq!(db.iter_part(Db::PARTS).count() + db.iter_part(usize::MAX).count(), 0);
+    db.close().unwrap();
+    assert_eq!(parts(&small(&storage)), before);
+}
+
+#[test]
 fn a_backup_opens_with_the_same_records() {
     let db = small(&MemoryStorage::default());
     for i in 0..300u32 {

@@ -24,6 +24,76 @@ pub(super) struct BatchOp<'a> {
     pub(super) value: Option<&'a [u8]>,
 }
 
+/// Writes and removals that become one commit, across namespaces; from [`Db::batch`](super::Db::batch).
+///
+/// It borrows what it is given, reads nothing and so meets no conflict. Of several writes of one key the last one counts.
+///
+/// ```
+/// # fn main() -> pipkin::Result<()> {
+/// let db = pipkin::Db::open_in_memory()?;
+/// let log = db.namespace("log")?;
+/// db.insert("old", "1")?;
+/// db.batch().insert("new", "2").remove("old").insert_in(&log, "1", "renamed").commit()?;
+/// assert_eq!((db.get("old")?, db.len()?, log.len()?), (None, 1, 1));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a batch does nothing until `commit`"]
+pub struct Batch<'a> {
+    store: &'a Store,
+    ops: Vec<BatchOp<'a>>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(store: &'a Store) -> Self {
+        Self { store, ops: Vec::new() }
+    }
+
+    /// Stores a value.
+    pub fn insert<K, V>(self, key: &'a K, value: &'a V) -> Self
+    where
+        K: AsRef<[u8]> + ?Sized,
+        V: AsRef<[u8]> + ?Sized,
+    {
+        let store = self.store;
+        self.push(&store.default, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Removes a key, if it is there.
+    pub fn remove<K: AsRef<[u8]> + ?Sized>(self, key: &'a K) -> Self {
+        let store = self.store;
+        self.push(&store.default, key.as_ref(), None)
+    }
+
+    /// [`Self::insert`] in a namespace.
+    pub fn insert_in<K, V>(self, namespace: &'a Namespace, key: &'a K, value: &'a V) -> Self
+    where
+        K: AsRef<[u8]> + ?Sized,
+        V: AsRef<[u8]> + ?Sized,
+    {
+        self.push(&namespace.name, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// [`Self::remove`] in a namespace.
+    pub fn remove_in<K: AsRef<[u8]> + ?Sized>(self, namespace: &'a Namespace, key: &'a K) -> Self {
+        self.push(&namespace.name, key.as_ref(), None)
+    }
+
+    fn push(mut self, name: &'a Arc<Name>, key: &'a [u8], value: Option<&'a [u8]>) -> Self {
+        self.ops.push(BatchOp { name, key, value });
+        self
+    }
+
+    /// Writes everything: after a crash all of it is there, or none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::insert`](super::Db::insert); nothing was written then, unless the store is poisoned.
+    pub fn commit(self) -> Result<()> {
+        self.store.commit(&self.ops, &[])
+    }
+}
+
 /// What a transaction has read and must find again: the hash of a value, or none.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {

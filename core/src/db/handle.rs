@@ -1,5 +1,6 @@
 //! The handle to an open store.
 
+use super::batch::Batch;
 use super::builder::Builder;
 use super::iter::{Iter, Keys};
 use super::namespace::Namespace;
@@ -9,6 +10,7 @@ use super::transaction::Transaction;
 use super::value::Value;
 use crate::compact::{CompactProgress, CompactReport};
 use crate::error::Result;
+use crate::index::SHARDS;
 use crate::recover::OpenReport;
 use crate::storage::Durability;
 use alloc::string::String;
@@ -163,6 +165,11 @@ impl Db {
         self.store.write(ops)
     }
 
+    /// A commit to be filled with writes and removals of any namespaces. See [`Batch`].
+    pub fn batch(&self) -> Batch<'_> {
+        Batch::new(&self.store)
+    }
+
     /// The values of many keys, in the order of the keys.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.store.get_many(&self.store.default, keys)
@@ -231,6 +238,28 @@ impl Db {
     /// written or removed meanwhile may come or not. While the iterator lives, compaction cannot reuse any segment.
     pub fn iter(&self) -> Iter<'_> {
         self.store.iter(&self.store.default)
+    }
+
+    /// Parts into which [`Db::iter_part`] cuts every namespace.
+    pub const PARTS: usize = SHARDS;
+
+    /// The records of one part of the default namespace, from 0 to [`Db::PARTS`] - 1. To which part a key belongs never changes
+    /// while the store lives: a caller that cannot keep an iterator goes on with the next part, after a reopen too.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert_many([("a", "1"), ("b", "2")])?;
+    /// let mut records = 0;
+    /// for part in 0..pipkin::Db::PARTS {
+    ///     records += db.iter_part(part).count();
+    /// }
+    /// assert_eq!(records as u64, db.len()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn iter_part(&self, part: usize) -> Iter<'_> {
+        self.store.iter_part(&self.store.default, part)
     }
 
     /// All keys of the default namespace; see [`Db::iter`].

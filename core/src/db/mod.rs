@@ -23,6 +23,7 @@ mod version;
 mod write;
 
 pub use backup::BackupReport;
+pub use batch::Batch;
 pub use builder::Builder;
 pub use handle::Db;
 pub use iter::{Iter, Keys};
