@@ -1,12 +1,21 @@
 //! pipkin in a browser: the store in one file of the origin private file system (OPFS), inside a dedicated worker.
 //!
 //! Only dedicated workers have synchronous file handles, so everything here runs in one. Other targets see an empty crate.
+//! `npm/` is what a web page uses.
 #![cfg(all(target_arch = "wasm32", target_os = "unknown"))]
 
+mod cache;
 mod error;
+mod failure;
 mod handles;
 mod host;
+mod requests;
+mod run;
 mod storage;
+mod store;
+mod wire;
 
+pub use cache::CachedStorage;
 pub use host::{entropy, origin_directory};
 pub use storage::{Access, OpfsStorage};
+pub use store::{Store, verify_file};

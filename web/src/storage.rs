@@ -129,7 +129,9 @@ impl OpenFile {
             let count =
                 self.handle.read_with_u8_array_and_options(rest, self.at(at)).map_err(|thrown| storage_error("read", &thrown))?;
             let Some((_, unfilled)) = rest.split_at_mut_checked(count as usize).filter(|(filled, _)| !filled.is_empty()) else {
-                let detail = format!("the browser returned {count} bytes at offset {at} of a file of {} bytes", self.len);
+                // As a whole number: the code that prints others would be a thirtieth of the module.
+                let (count, len) = (count as u64, self.len);
+                let detail = format!("the browser returned {count} bytes at offset {at} of a file of {len} bytes");
                 return Err(StorageError::new(StorageErrorKind::Other, "read", detail));
             };
             at += count as u64;

@@ -1,0 +1,47 @@
+// Builds the package: the engine to WebAssembly, and each entry to one script beside it.
+// Needs cargo with the target wasm32-unknown-unknown, and wasm-bindgen of the version that Cargo.lock names.
+
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { build } from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, "../..");
+const target = resolve(root, process.env.CARGO_TARGET_DIR ?? "target");
+const run = (program, args, cwd = root) => execFileSync(program, args, { cwd, stdio: "inherit" });
+const local = (program) => join(here, "node_modules/.bin", program);
+
+run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web"]);
+const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
+run("wasm-bindgen", ["--target", "web", "--out-dir", join(here, "build"), "--out-name", "pipkin", made]);
+
+rmSync(join(here, "dist"), { recursive: true, force: true });
+mkdirSync(join(here, "dist"));
+const strip = ["--strip-debug", "--strip-producers", "--strip-target-features"];
+run(local("wasm-opt"), ["-Oz", ...strip, "build/pipkin_bg.wasm", "-o", "dist/pipkin_bg.wasm"], here);
+
+await build({
+  absWorkingDir: here,
+  entryPoints: ["src/index.ts", "src/sync.ts", "src/worker.ts"],
+  outdir: "dist",
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  sourcemap: true,
+  legalComments: "none",
+});
+run(local("tsc"), ["--project", "tsconfig.json"], here);
+mkdirSync(join(here, "dist/build"));
+copyFileSync(join(here, "build/pipkin.d.ts"), join(here, "dist/build/pipkin.d.ts"));
+copyFileSync(join(root, "LICENSE-MIT"), join(here, "dist/LICENSE-MIT"));
+copyFileSync(join(root, "LICENSE-APACHE"), join(here, "dist/LICENSE-APACHE"));
+
+const sizes = readdirSync(join(here, "dist")).filter((file) => /\.(js|wasm)$/.test(file));
+for (const file of sizes) {
+  const bytes = readFileSync(join(here, "dist", file));
+  console.log(`${file}: ${bytes.length} bytes, gzip ${gzipSync(bytes, { level: 9 }).length}, brotli ${brotliCompressSync(bytes).length}`);
+}

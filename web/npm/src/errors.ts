@@ -1,0 +1,85 @@
+// What can go wrong, as errors that say what to do.
+
+/** What kind of failure it was; branch on this. */
+export type ErrorCode =
+  /** The browser gives this page no storage: a private window, no secure context, an old browser, no workers. */
+  | "unavailable"
+  /** Somebody else has the file open and does not let go. */
+  | "locked"
+  /** The origin's storage is full. Nothing acknowledged is lost; reads and removals go on. */
+  | "quota"
+  /** Bytes that were safe have changed, or the file is no store. Nothing was changed or deleted. */
+  | "corrupt"
+  /** The file, or another tab, comes from another version of pipkin. */
+  | "version"
+  /** The write may have been carried out or not; read the key again to know. */
+  | "outcome-unknown"
+  /** An argument that makes no sense; nothing was done. */
+  | "usage"
+  /** The store was closed. */
+  | "closed"
+  /** There is no store of that name, and `create` was false. */
+  | "missing"
+  /** The browser's file system failed. */
+  | "failed";
+
+/** Codes as numbers, in the order of `web/src/failure.rs`, which begins at 1. */
+const CODES: readonly ErrorCode[] = [
+  "unavailable", "locked", "quota", "corrupt", "version", "outcome-unknown", "usage", "closed", "failed", "missing",
+];
+
+/** Every error of this package. */
+export class PipkinError extends Error {
+  override readonly name = "PipkinError";
+
+  constructor(readonly code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+  }
+}
+
+/** An error as it travels between threads. */
+export interface PackedError {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+export function codeOf(number: number): ErrorCode {
+  return CODES[number - 1] ?? "failed";
+}
+
+export function pack(thrown: unknown): PackedError {
+  const error = toError(thrown);
+  return { code: error.code, message: error.message };
+}
+
+export function unpack(packed: PackedError): PipkinError {
+  return new PipkinError(packed.code, packed.message);
+}
+
+/** Whatever was thrown, in our own words. */
+export function toError(thrown: unknown): PipkinError {
+  if (thrown instanceof PipkinError) return thrown;
+  if (!(thrown instanceof Error)) return new PipkinError("failed", String(thrown));
+  const number = (thrown as { code?: unknown }).code;
+  if (thrown.name === "Error" && typeof number === "number") return new PipkinError(codeOf(number), thrown.message);
+  return new PipkinError(codeOfName(thrown.name), `${thrown.name}: ${thrown.message}`, { cause: thrown });
+}
+
+/** Browsers agree on the names of errors, not on their classes. */
+function codeOfName(name: string): ErrorCode {
+  switch (name) {
+    case "NoModificationAllowedError":
+      return "locked";
+    case "QuotaExceededError":
+    case "NS_ERROR_FILE_NO_DEVICE_SPACE":
+      return "quota";
+    case "NotFoundError":
+      return "missing";
+    case "SecurityError":
+    case "NotAllowedError":
+    case "NotSupportedError":
+      return "unavailable";
+    default:
+      return "failed";
+  }
+}

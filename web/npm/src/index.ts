@@ -1,0 +1,67 @@
+// pipkin for a web page.
+
+import { Connection, startWorker } from "./connection.js";
+import { PipkinError, toError, unpack } from "./errors.js";
+import { folder, removeFile, storeFile } from "./files.js";
+import { checkName, leaderLock } from "./names.js";
+import type { ToPage, ToWorker } from "./protocol.js";
+import { Store } from "./store.js";
+import { type OpenOptions, engineOptions } from "./types.js";
+
+export { PipkinError, type ErrorCode } from "./errors.js";
+export { Store } from "./store.js";
+export { View, type Batch } from "./view.js";
+export type { Change, CompactReport, Durability, Key, OpenOptions, Report, Role, Stats, Value, WriteOptions } from "./types.js";
+
+// Older browsers have no such symbol, and `await using` is compiled to look for it.
+(Symbol as { asyncDispose?: symbol }).asyncDispose ??= Symbol.for("Symbol.asyncDispose");
+
+/**
+ * Opens the store of that name, in any number of tabs at once; makes it if there is none.
+ *
+ * Rejects with a {@link PipkinError} and leaves everything as it was: it never deletes, and never opens an empty store because the
+ * one that is there could not be opened.
+ */
+export async function open(name: string, options: OpenOptions = {}): Promise<Store> {
+  checkName(name);
+  const connection = await Connection.open(name, engineOptions(options));
+  return new Store(connection, options.durability ?? "relaxed", options.memory ? "memory" : "opfs");
+}
+
+/** Deletes the store of that name for good; rejects as locked while any tab has it open. */
+export async function destroy(name: string): Promise<void> {
+  checkName(name);
+  const directory = await folder();
+  await navigator.locks.request(leaderLock(name), { ifAvailable: true }, async (lock) => {
+    if (!lock) throw new PipkinError("locked", `"${name}" is open; close it in every tab first`);
+    try {
+      await removeFile(directory, storeFile(name));
+    } catch (thrown) {
+      throw toError(thrown);
+    }
+  });
+}
+
+/** Whether stores can be opened here, and if not, why. */
+export async function support(): Promise<{ readonly supported: boolean; readonly reason?: string }> {
+  try {
+    const worker = startWorker();
+    try {
+      await new Promise<void>((resolve, reject) => {
+        worker.onmessage = ({ data }: MessageEvent<ToPage>) => {
+          if (data.kind !== "answer") return;
+          if ("error" in data.answer) reject(unpack(data.answer.error));
+          else resolve();
+        };
+        worker.onerror = () => reject(new PipkinError("unavailable", "the script of the worker could not be loaded"));
+        worker.postMessage({ kind: "support" } satisfies ToWorker);
+      });
+    } finally {
+      worker.terminate();
+    }
+    if (!navigator.locks) throw new PipkinError("unavailable", "this browser has no Web Locks");
+    return { supported: true };
+  } catch (thrown) {
+    return { supported: false, reason: toError(thrown).message };
+  }
+}

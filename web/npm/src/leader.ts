@@ -1,0 +1,211 @@
+// The side of the one worker that has the file open: carries out requests of its own page and of other tabs.
+
+import { WasmStore, openEngine, verifyCopy } from "./engine.js";
+import { PipkinError, pack } from "./errors.js";
+import { folder, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
+import { PROTOCOL, commonChannel, fromHex, leaderChannel, randomHex, tabChannel, tabLock } from "./names.js";
+import type { Answer, Call, Request, ToLeader, ToTabs } from "./protocol.js";
+import type { EngineOptions, Stats } from "./types.js";
+import { isDurable, writtenKeys } from "./wire.js";
+
+/** A relaxed write is handed to the system so long after it at the latest. */
+const FLUSH_AFTER_MS = 250;
+/** So many keys of a change are named. */
+const NAMED_KEYS = 256;
+
+export class Leader {
+  readonly epoch = randomHex();
+  readonly #common: BroadcastChannel;
+  readonly #requests: BroadcastChannel;
+  /** Where the answers of other tabs go. */
+  readonly #tabs = new Map<string, BroadcastChannel>();
+  readonly #listeners = new Set<string>();
+  #flushTimer: ReturnType<typeof setTimeout> | undefined;
+  /** What waits while the file is exchanged. */
+  #held: (() => void)[] | undefined;
+
+  private constructor(
+    readonly name: string,
+    readonly tab: string,
+    readonly options: EngineOptions,
+    private store: WasmStore,
+    /** The own page, when it listens, hears of changes, too. */
+    private readonly onChange: (keys: readonly Uint8Array[] | undefined, tab: string) => void,
+  ) {
+    this.#common = new BroadcastChannel(commonChannel(name));
+    this.#requests = new BroadcastChannel(leaderChannel(name, this.epoch));
+    this.#requests.onmessage = ({ data }: MessageEvent<ToLeader>) => this.#hear(data);
+  }
+
+  /** Opens the file. The caller holds the lock, and gives it up if this fails. */
+  static async begin(
+    name: string,
+    tab: string,
+    options: EngineOptions,
+    onChange: (keys: readonly Uint8Array[] | undefined, tab: string) => void,
+  ): Promise<Leader> {
+    const store = await openEngine(name, options);
+    const leader = new Leader(name, tab, options, store, onChange);
+    if (!options.memory) {
+      try {
+        await leader.#tidyUp();
+      } catch (thrown) {
+        leader.end();
+        throw thrown;
+      }
+    }
+    return leader;
+  }
+
+  /** Forgets what tabs have left behind that have gone. */
+  async #tidyUp(): Promise<void> {
+    const { held = [] } = await navigator.locks.query();
+    const prefix = tabLock(this.name, "");
+    const living = new Set(held.flatMap(({ name }) => (name?.startsWith(prefix) ? [name.slice(prefix.length)] : [])));
+    this.store.forgetRequestsOfAllBut(Uint8Array.from([...living].flatMap((tab) => [...fromHex(tab)])));
+    await removeOldCopies(await folder(), this.name, living);
+  }
+
+  /** Tells all tabs who leads. */
+  announce(): void {
+    this.#say({ kind: "leader", epoch: this.epoch, protocol: PROTOCOL });
+  }
+
+  setListening(tab: string, on: boolean): void {
+    if (on) this.#listeners.add(tab);
+    else this.#listeners.delete(tab);
+  }
+
+  /** Carries a request out; `tab` is whose it is. */
+  async serve(request: Request, tab: string): Promise<Answer> {
+    if (this.#held) await new Promise<void>((resolve) => this.#held?.push(resolve));
+    const { number } = request;
+    try {
+      if ("call" in request) return { number, value: await this.#call(request.call) };
+      const bytes = this.store.run(request.bytes) as Uint8Array<ArrayBuffer>;
+      this.#afterOperations(request.bytes, tab);
+      return { number, bytes };
+    } catch (thrown) {
+      if (thrown instanceof WebAssembly.RuntimeError) throw thrown;
+      return { number, error: pack(thrown) };
+    }
+  }
+
+  /** Closes the file; the caller then gives up the lock. */
+  end(): void {
+    clearTimeout(this.#flushTimer);
+    this.#requests.close();
+    this.#common.close();
+    for (const channel of this.#tabs.values()) channel.close();
+    try {
+      this.store.close();
+    } finally {
+      this.store.free();
+    }
+  }
+
+  #hear(message: ToLeader): void {
+    switch (message.kind) {
+      case "request":
+        void this.serve(message.request, message.tab).then((answer) => this.#channelOf(message.tab).postMessage(answer));
+        break;
+      case "listen":
+        this.setListening(message.tab, message.on);
+        break;
+      case "gone":
+        this.#listeners.delete(message.tab);
+        this.#tabs.get(message.tab)?.close();
+        this.#tabs.delete(message.tab);
+        break;
+    }
+  }
+
+  #channelOf(tab: string): BroadcastChannel {
+    let channel = this.#tabs.get(tab);
+    if (!channel) {
+      channel = new BroadcastChannel(tabChannel(this.name, tab));
+      this.#tabs.set(tab, channel);
+    }
+    return channel;
+  }
+
+  #afterOperations(request: Uint8Array, tab: string): void {
+    if (this.#listeners.size > 0) {
+      const { keys, all } = writtenKeys(request, NAMED_KEYS);
+      if (keys.length > 0) this.#tellChange(all ? keys : undefined, tab);
+    }
+    if (!isDurable(request)) this.#flushTimer ??= setTimeout(() => this.#flushUnasked(), FLUSH_AFTER_MS);
+  }
+
+  #flushUnasked(): void {
+    this.#flushTimer = undefined;
+    if (this.#held) return;
+    try {
+      this.store.flush();
+    } catch {
+      // Nobody waits for it; the store is closed to writes now, and the next one says so.
+    }
+  }
+
+  #tellChange(keys: readonly Uint8Array[] | undefined, tab: string): void {
+    this.onChange(keys, tab);
+    this.#say({ kind: "change", keys, tab });
+  }
+
+  async #call(call: Call): Promise<unknown> {
+    switch (call.method) {
+      case "compact":
+        return JSON.parse(this.store.compact()) as unknown;
+      case "stats":
+        return JSON.parse(this.store.stats()) as unknown;
+      case "verify":
+        return JSON.parse(this.store.verify()) as unknown;
+      case "export":
+        return this.#export(call.file);
+      case "install":
+        return this.#install(call.file, call.replace);
+    }
+  }
+
+  async #export(file: string): Promise<void> {
+    this.#checkHasFile();
+    const directory = await folder();
+    // What an attempt that was cut short has left.
+    await removeFile(directory, file);
+    await this.store.backupTo(directory, file);
+  }
+
+  async #install(file: string, replace: boolean): Promise<void> {
+    this.#checkHasFile();
+    const { records } = JSON.parse(this.store.stats()) as Stats;
+    if (records > 0 && !replace) {
+      throw new PipkinError("usage", `the store holds ${records} records that the import would delete; say { replace: true } if it should`);
+    }
+    const { damage } = await verifyCopy(file);
+    const [first] = damage;
+    if (first) throw new PipkinError("corrupt", `the imported file is damaged at offset ${first.offset}: ${first.what}; the store is as it was`);
+    const held: (() => void)[] = [];
+    this.#held = held;
+    try {
+      this.store.close();
+      try {
+        await moveCopy(await folder(), file, storeFile(this.name));
+      } finally {
+        this.store.free();
+        this.store = await openEngine(this.name, { ...this.options, create: false });
+      }
+    } finally {
+      this.#held = undefined;
+      for (const resolve of held) resolve();
+    }
+    this.#tellChange(undefined, this.tab);
+  }
+
+  #checkHasFile(): void {
+    if (this.options.memory) throw new PipkinError("unavailable", "a store in memory has no file to export or import");
+  }
+
+  #say(message: ToTabs): void {
+    this.#common.postMessage(message);
+  }
+}

@@ -1,0 +1,45 @@
+// Names of stores, and of everything that tabs share about one.
+
+import { PipkinError } from "./errors.js";
+
+/** What tabs say to each other may change with this number; tabs of different ones refuse to work together. */
+export const PROTOCOL = 1;
+
+const GRAMMAR = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/;
+
+/** A name is a file name on every system, and never spelled in two ways. */
+export function checkName(name: string): void {
+  if (!GRAMMAR.test(name)) {
+    throw new PipkinError(
+      "usage",
+      `"${name}" cannot name a store: use 1 to 100 letters, digits, ".", "_" and "-", and no "." or "-" at the beginning`,
+    );
+  }
+}
+
+/** The lock of whoever has the file open. */
+export const leaderLock = (name: string): string => `pipkin/${name}`;
+
+/** The lock that a tab holds as long as it lives. */
+export const tabLock = (name: string, tab: string): string => `pipkin/${name}/tab/${tab}`;
+
+/** All tabs listen here. */
+export const commonChannel = (name: string): string => `pipkin/${name}`;
+
+/** One leader listens here for as long as it leads. */
+export const leaderChannel = (name: string, epoch: string): string => `pipkin/${name}/leader/${epoch}`;
+
+/** One tab listens here for its answers. */
+export const tabChannel = (name: string, tab: string): string => `pipkin/${name}/tab/${tab}`;
+
+export function randomHex(): string {
+  return toHex(crypto.getRandomValues(new Uint8Array(16)));
+}
+
+export function toHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function fromHex(hex: string): Uint8Array {
+  return Uint8Array.from(hex.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+}

@@ -1,0 +1,53 @@
+// What a page and its worker, and the workers of several tabs, say to each other.
+
+import type { PackedError } from "./errors.js";
+import type { EngineOptions, Role } from "./types.js";
+
+/** A call that is no packed operation. */
+export type Call =
+  | { readonly method: "compact" | "stats" | "verify" }
+  /** Copies the store into a file of its own, and answers with the name of that. */
+  | { readonly method: "export"; readonly file: string }
+  /** Puts a checked copy in the place of the store. */
+  | { readonly method: "install"; readonly file: string; readonly replace: boolean };
+
+/** One request: packed operations, or a call. */
+export type Request =
+  | { readonly number: number; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly number: number; readonly call: Call };
+
+/** What became of a request. */
+export type Answer =
+  | { readonly number: number; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly number: number; readonly value: unknown }
+  | { readonly number: number; readonly error: PackedError };
+
+export type ToWorker =
+  | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions }
+  | { readonly kind: "support" }
+  | { readonly kind: "request"; readonly request: Request }
+  /** A piece of a copy that comes in; an empty one ends it. Goes to a file, not to the store. */
+  | { readonly kind: "copy"; readonly number: number; readonly file: string; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly kind: "listen"; readonly on: boolean }
+  | { readonly kind: "close"; readonly number: number };
+
+export type ToPage =
+  | { readonly kind: "opened"; readonly role: Role; readonly tab: string }
+  | { readonly kind: "failed"; readonly error: PackedError }
+  | { readonly kind: "answer"; readonly answer: Answer }
+  | { readonly kind: "role"; readonly role: Role }
+  | { readonly kind: "change"; readonly keys: readonly Uint8Array[] | undefined; readonly local: boolean };
+
+/** Said to all tabs. */
+export type ToTabs =
+  /** Who leads? */
+  | { readonly kind: "who" }
+  | { readonly kind: "leader"; readonly epoch: string; readonly protocol: number }
+  | { readonly kind: "change"; readonly keys: readonly Uint8Array[] | undefined; readonly tab: string };
+
+/** Said to the leader. */
+export type ToLeader =
+  | { readonly kind: "request"; readonly tab: string; readonly request: Request }
+  /** This tab wants to hear of changes, or no longer. */
+  | { readonly kind: "listen"; readonly tab: string; readonly on: boolean }
+  | { readonly kind: "gone"; readonly tab: string };

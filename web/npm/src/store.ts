@@ -1,0 +1,139 @@
+// An open store, as a page holds it.
+
+import { Connection, type Events } from "./connection.js";
+import { PipkinError } from "./errors.js";
+import { copyFile, folder, removeFile } from "./files.js";
+import { randomHex } from "./names.js";
+import type { CompactReport, Durability, Key, Report, Role, Stats, Value } from "./types.js";
+import { BYTES, TEXT, View, jsonCodec } from "./view.js";
+
+/** A copy comes in in pieces of at most this size. */
+const PIECE = 1024 * 1024;
+
+export class Store extends View<Uint8Array, Value, Uint8Array> {
+  constructor(
+    connection: Connection,
+    durability: Durability,
+    /** Where the records live. */
+    readonly mode: "opfs" | "memory",
+  ) {
+    super(connection, BYTES, new Uint8Array(), durability);
+  }
+
+  get name(): string {
+    return this.connection.name;
+  }
+
+  /** Whether this tab has the file open, or asks the one that has. */
+  get role(): Role {
+    return this.connection.role;
+  }
+
+  /** The records of a prefix with text as values. */
+  text(prefix: Key = ""): View<string, string, string> {
+    return this.as(TEXT, prefix);
+  }
+
+  /** The records of a prefix with JSON as values. */
+  json<T>(prefix: Key = ""): View<string, T, T> {
+    return this.as(jsonCodec<T>(), prefix);
+  }
+
+  /** Hears of an event until the function that comes back is called. After `leaderchange` some changes may not have been told. */
+  on<E extends keyof Events>(event: E, listener: (event: Events[E]) => void): () => void {
+    return this.connection.on(event, listener);
+  }
+
+  /** Has the browser hand everything that was acknowledged to the system, and ask for it to be written out. */
+  flush(): Promise<void> {
+    return this.connection.operate("read", (request) => request.flush(), (answer) => answer.flushed());
+  }
+
+  /** Copies what lives together and gives the rest of the file back. It happens by itself, too, when half of a segment is dead. */
+  compact(): Promise<CompactReport> {
+    return this.connection.call({ method: "compact" });
+  }
+
+  stats(): Promise<Stats> {
+    return this.connection.call({ method: "stats" });
+  }
+
+  /** Holds every byte that counts against its checksum. */
+  verify(): Promise<Report> {
+    return this.connection.call({ method: "verify" });
+  }
+
+  /** The store as it is at this moment: a file that pipkin opens on every other host. Takes its size again while it is read. */
+  export(): ReadableStream<Uint8Array> {
+    const name = this.#copyName();
+    let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    const end = async (): Promise<void> => removeFile(await folder(), name);
+    return new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        try {
+          reader ??= await this.#exported(name);
+          const { done, value } = await reader.read();
+          if (!done) return controller.enqueue(value);
+          await end();
+          controller.close();
+        } catch (thrown) {
+          await end().catch(() => undefined);
+          controller.error(thrown);
+        }
+      },
+      cancel: async (reason) => {
+        await reader?.cancel(reason);
+        await end();
+      },
+    });
+  }
+
+  /**
+   * Takes in a store that was exported, here or natively, in the place of this one: all records or, on an error, none. Every
+   * checksum in it is looked at first. A store that holds records is only replaced when that is said.
+   */
+  async import(source: ReadableStream<Uint8Array> | Blob, options: { readonly replace?: boolean } = {}): Promise<void> {
+    if (this.mode === "memory") throw new PipkinError("unavailable", "a store in memory has no file to import");
+    const name = this.#copyName();
+    const stream = source instanceof Blob ? source.stream() : source;
+    try {
+      const reader = stream.getReader();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        for (let at = 0; at < value.length; at += PIECE) await this.connection.copy(name, value.slice(at, at + PIECE));
+      }
+      await this.connection.copy(name, new Uint8Array());
+      await this.connection.call({ method: "install", file: name, replace: options.replace ?? false });
+    } catch (thrown) {
+      // Closes the copy, if it is still open; the store itself was not touched.
+      await this.connection.copy(name, new Uint8Array()).catch(() => undefined);
+      await folder().then((directory) => removeFile(directory, name)).catch(() => undefined);
+      throw thrown;
+    }
+  }
+
+  /** Asks the browser not to delete the storage of this origin when it runs out of space; true if it agrees. */
+  persist(): Promise<boolean> {
+    return navigator.storage.persist();
+  }
+
+  /** Waits for all calls so far, flushes and closes. Another tab that has the store open takes over. */
+  close(): Promise<void> {
+    return this.connection.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #exported(file: string): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+    await this.connection.call({ method: "export", file });
+    const handle = await (await folder()).getFileHandle(file);
+    return (await handle.getFile()).stream().getReader();
+  }
+
+  #copyName(): string {
+    return copyFile(this.name, `${this.connection.tab}-${randomHex().slice(0, 8)}`);
+  }
+}

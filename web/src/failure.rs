@@ -1,0 +1,70 @@
+//! Errors as the page sees them: a code to branch on, and words that say what to do.
+
+use pipkin::Error;
+use wasm_bindgen::JsValue;
+
+/// What kind of failure it was. `web/npm/src/errors.ts` has the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Unavailable = 1,
+    Locked = 2,
+    Quota = 3,
+    Corrupt = 4,
+    Version = 5,
+    OutcomeUnknown = 6,
+    Usage = 7,
+    Closed = 8,
+    Failed = 9,
+    Missing = 10,
+}
+
+/// One failure.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The failure of a commit or a flush: when the file system failed, nobody knows what of it the file holds.
+    pub(crate) fn of_write(error: &Error) -> Self {
+        match error {
+            Error::Storage(_) => Self::new(
+                Code::OutcomeUnknown,
+                format!("the write failed half way and may or may not be there after the store is opened again: {error}"),
+            ),
+            _ => error.into(),
+        }
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let code = match error {
+            Error::Locked { .. } => Code::Locked,
+            Error::NoSpace => Code::Quota,
+            Error::Corrupt { .. } | Error::NotAStore { .. } => Code::Corrupt,
+            Error::NewerVersion { .. } => Code::Version,
+            Error::NotFound { .. } => Code::Missing,
+            Error::Closed => Code::Closed,
+            Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,
+            Error::Storage(error) if error.kind == pipkin::StorageErrorKind::PermissionDenied => Code::Unavailable,
+            Error::Storage(error) if error.kind == pipkin::StorageErrorKind::NoSpace => Code::Quota,
+            _ => Code::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<Failure> for JsValue {
+    fn from(failure: Failure) -> Self {
+        let error: JsValue = js_sys::Error::new(&failure.message).into();
+        // An object that was just made takes a property.
+        let _ = js_sys::Reflect::set(&error, &"code".into(), &(failure.code as u8).into());
+        error
+    }
+}

@@ -1,0 +1,68 @@
+//! Requests that may come twice. A tab whose leader has died sends its request to the next one, and nobody knows whether the first
+//! had carried it out: so the commit itself says so, in a namespace of its own, one record for each tab.
+
+use pipkin::{Db, Error, Namespace, Result};
+
+use crate::failure::{Code, Failure};
+use crate::wire::Answer;
+
+/// The namespace; a key is the 16 bytes of a tab's name, a value the number of its last request and the outcomes of that.
+const NAME: &str = "pipkin/web/requests";
+
+/// Outcomes of writes that failed; the others are 0 and 1.
+pub(crate) const NO_SPACE: u8 = 0xfe;
+pub(crate) const FAILED: u8 = 0xff;
+
+pub(crate) fn namespace(db: &Db) -> Result<Namespace> {
+    db.namespace(NAME)
+}
+
+pub(crate) fn record(number: u64, outcomes: &[u8]) -> Vec<u8> {
+    [&number.to_le_bytes(), outcomes].concat()
+}
+
+/// The outcomes of the writes of this request that have been carried out already.
+pub(crate) fn outcomes(db: &Db, (client, number): ([u8; 16], u64)) -> Result<Vec<u8>> {
+    if !is_there(db) {
+        return Ok(Vec::new());
+    }
+    let record = namespace(db)?.get(client)?.unwrap_or_default();
+    match record.split_first_chunk() {
+        Some((last, outcomes)) if u64::from_le_bytes(*last) == number => Ok(outcomes.to_vec()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+pub(crate) fn outcome_of(answer: &Answer) -> u8 {
+    match answer {
+        Answer::Written(outcome) => *outcome,
+        Answer::Failed(Failure { code: Code::Quota, .. }) => NO_SPACE,
+        _ => FAILED,
+    }
+}
+
+pub(crate) fn answer_of(outcome: u8) -> Answer {
+    match outcome {
+        NO_SPACE => Answer::Failed((&Error::NoSpace).into()),
+        FAILED => Answer::Failed(Failure::new(Code::Failed, "the write was refused; the tab that knew why has gone")),
+        outcome => Answer::Written(outcome),
+    }
+}
+
+/// Forgets the requests of all tabs but these, which still live.
+pub(crate) fn forget_all_but(db: &Db, living: &[[u8; 16]]) -> Result<()> {
+    if !is_there(db) {
+        return Ok(());
+    }
+    let namespace = namespace(db)?;
+    let gone = namespace.keys().filter(|key| !matches!(key, Ok(key) if living.iter().any(|client| client == &key[..])));
+    let gone: Vec<Vec<u8>> = gone.collect::<Result<_>>()?;
+    if gone.len() as u64 == namespace.len()? {
+        return db.drop_namespace(NAME).map(drop);
+    }
+    gone.iter().fold(db.batch(), |batch, key| batch.remove_in(&namespace, key)).commit()
+}
+
+fn is_there(db: &Db) -> bool {
+    db.list_namespaces().iter().any(|name| name == NAME)
+}

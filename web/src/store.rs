@@ -1,0 +1,152 @@
+//! The store as JavaScript holds it.
+
+use std::cell::RefCell;
+
+use pipkin::storage::MemoryStorage;
+use pipkin::{Db, Error, Storage, verify_storage};
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+use web_sys::FileSystemDirectoryHandle;
+
+use crate::failure::{Code, Failure};
+use crate::{Access, CachedStorage, OpfsStorage, entropy, requests, run, wire};
+
+/// One open store.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Store(RefCell<Option<Db>>);
+
+fn failed(error: Error) -> JsValue {
+    Failure::from(&error).into()
+}
+
+fn written(error: Error) -> JsValue {
+    Failure::of_write(&error).into()
+}
+
+#[wasm_bindgen]
+impl Store {
+    /// Opens the store in the file `name` of a directory, with at most `cache` bytes of the file in memory.
+    pub async fn open(directory: FileSystemDirectoryHandle, name: String, create: bool, cache: u32) -> Result<Store, JsValue> {
+        let access = if create { Access::Create } else { Access::Existing };
+        let file = OpfsStorage::open(&directory, &name, access).await.map_err(failed)?;
+        Self::over(Box::new(CachedStorage::new(file, cache as usize)), create)
+    }
+
+    /// A store that ends with this worker.
+    #[wasm_bindgen(js_name = inMemory)]
+    pub fn in_memory() -> Result<Store, JsValue> {
+        Self::over(Box::new(MemoryStorage::new()), true)
+    }
+
+    fn over(storage: Box<dyn Storage>, create: bool) -> Result<Store, JsValue> {
+        let builder = Db::builder().create(create).entropy(entropy().map_err(failed)?);
+        builder.open_storage(storage).map(|db| Self(RefCell::new(Some(db)))).map_err(failed)
+    }
+
+    /// Works on the store, if it is still open.
+    fn with<T>(&self, work: impl FnOnce(&Db) -> Result<T, JsValue>) -> Result<T, JsValue> {
+        match &*self.0.borrow() {
+            Some(db) => work(db),
+            None => Err(Failure::new(Code::Closed, "the store has been closed; open it again").into()),
+        }
+    }
+
+    /// Carries a message out and answers it; see `wire`.
+    pub fn run(&self, request: &[u8]) -> Result<Vec<u8>, JsValue> {
+        let request = wire::decode(request).ok_or_else(|| Failure::new(Code::Usage, "a message that makes no sense"))?;
+        self.with(|db| Ok(wire::encode(&run::run(db, &request))))
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, JsValue> {
+        self.with(|db| db.get(key).map_err(failed))
+    }
+
+    /// Stores a value.
+    pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), JsValue> {
+        self.with(|db| db.insert(key, value).map_err(written))
+    }
+
+    /// Removes a key; true if it was there.
+    pub fn delete(&self, key: &[u8]) -> Result<bool, JsValue> {
+        self.with(|db| db.remove(key).map_err(written))
+    }
+
+    /// Whether a key has a value.
+    pub fn has(&self, key: &[u8]) -> Result<bool, JsValue> {
+        self.with(|db| db.contains_key(key).map_err(failed))
+    }
+
+    /// Has the browser hand everything to the system: 1 when it did, 0 for a store in memory.
+    pub fn flush(&self) -> Result<u8, JsValue> {
+        self.with(|db| db.flush().map(|durability| durability as u8).map_err(written))
+    }
+
+    /// Copies what lives together, and gives the rest of the file back. Answers in JSON.
+    pub fn compact(&self) -> Result<String, JsValue> {
+        self.with(|db| {
+            let report = db.compact().map_err(written)?;
+            Ok(format!(r#"{{"segmentsRetired":{},"bytesFreed":{}}}"#, report.segments_retired, report.bytes_freed))
+        })
+    }
+
+    /// Figures about the store, in JSON.
+    pub fn stats(&self) -> Result<String, JsValue> {
+        self.with(|db| {
+            let stats = db.stats().map_err(failed)?;
+            let records = db.len().map_err(failed)?;
+            Ok(format!(
+                concat!(
+                    r#"{{"records":{},"fileBytes":{},"liveBytes":{},"deadBytes":{},"#,
+                    r#""segments":{},"freeSegments":{},"segmentSize":{},"indexBytes":{}}}"#
+                ),
+                records,
+                stats.file_bytes,
+                stats.live_bytes,
+                stats.dead_bytes,
+                stats.segments,
+                stats.free_segments,
+                stats.segment_size,
+                stats.index_bytes
+            ))
+        })
+    }
+
+    /// Holds every byte that counts against its checksum. Answers in JSON.
+    pub fn verify(&self) -> Result<String, JsValue> {
+        self.with(|db| db.verify().map(|report| report_json(&report)).map_err(failed))
+    }
+
+    /// Copies the store, as it is at this moment, into a new file.
+    #[wasm_bindgen(js_name = backupTo)]
+    pub async fn backup_to(&self, directory: FileSystemDirectoryHandle, name: String) -> Result<(), JsValue> {
+        let db = self.with(|db| Ok(db.clone()))?;
+        let target = OpfsStorage::open(&directory, &name, Access::Create).await.map_err(failed)?;
+        db.backup_to_storage(&target).map(drop).map_err(failed)
+    }
+
+    /// Forgets the requests of all tabs but the living ones, whose names of 16 bytes stand one behind the other.
+    #[wasm_bindgen(js_name = forgetRequestsOfAllBut)]
+    pub fn forget_requests_of_all_but(&self, living: &[u8]) -> Result<(), JsValue> {
+        self.with(|db| requests::forget_all_but(db, living.as_chunks().0).map_err(written))
+    }
+
+    /// Flushes, closes the file and gives up its lock.
+    pub fn close(&self) -> Result<(), JsValue> {
+        self.0.borrow_mut().take().map_or(Ok(()), |db| db.close().map_err(written))
+    }
+}
+
+/// Verifies the store in a file that is not open. Answers in JSON.
+#[wasm_bindgen(js_name = verifyFile)]
+pub async fn verify_file(directory: FileSystemDirectoryHandle, name: String) -> Result<String, JsValue> {
+    let file = OpfsStorage::open(&directory, &name, Access::Existing).await.map_err(failed)?;
+    verify_storage(&file).map(|report| report_json(&report)).map_err(failed)
+}
+
+fn report_json(report: &pipkin::VerifyReport) -> String {
+    let damage = report.damage.iter().map(|damage| format!(r#"{{"offset":{},"what":"{}"}}"#, damage.offset, damage.what));
+    let damage = damage.collect::<Vec<_>>().join(",");
+    format!(r#"{{"records":{},"bytesChecked":{},"damage":[{damage}]}}"#, report.records, report.bytes_checked)
+}

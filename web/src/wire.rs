@@ -1,0 +1,207 @@
+//! Messages as bytes. A request carries any number of operations, an answer one result for each; numbers are little endian.
+//!
+//! `web/npm/src/wire.ts` is the other end.
+//!
+//! ```text
+//! request  := flags u8, client [16], number u64, operation*        flags: 1 durable, 2 the request may be a repeated one
+//! bytes    := length u32, that many bytes
+//! write    := 0, key bytes | 1, key bytes, value bytes               removes | stores
+//! answer   := result*
+//! result   := 0 failed, code u8, message bytes | 1 written, outcome u8 | 2 no value | 3 value bytes
+//!           | 4 count u32, (2 | 3 bytes)* | 5 next part u16, count u32, (key bytes | key bytes, value bytes)* | 6 durability u8
+//! ```
+
+use crate::failure::Failure;
+
+/// Kinds of operations.
+mod kind {
+    pub(super) const GET: u8 = 1;
+    pub(super) const HAS: u8 = 2;
+    pub(super) const WRITE: u8 = 3;
+    pub(super) const DELETE: u8 = 4;
+    pub(super) const WRITE_MANY: u8 = 5;
+    pub(super) const SWAP: u8 = 6;
+    pub(super) const GET_MANY: u8 = 7;
+    pub(super) const PAGE: u8 = 8;
+    pub(super) const FLUSH: u8 = 9;
+}
+
+/// A key and its new value; `None` removes it.
+pub(crate) type Write<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// One operation of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Op<'a> {
+    Get(&'a [u8]),
+    Has(&'a [u8]),
+    Write(Write<'a>),
+    /// Removes, and says whether there was something.
+    Delete(&'a [u8]),
+    WriteMany(Vec<Write<'a>>),
+    Swap {
+        key: &'a [u8],
+        expected: Option<&'a [u8]>,
+        new: Option<&'a [u8]>,
+    },
+    GetMany(Vec<&'a [u8]>),
+    /// A page of the records whose keys begin with `prefix`, from a part of the store on.
+    Page {
+        part: u16,
+        values: bool,
+        prefix: &'a [u8],
+    },
+    Flush,
+}
+
+/// One message to the store.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// What it wrote is to be flushed before it is answered.
+    pub(crate) durable: bool,
+    /// Who sent it and its number there, when it may come twice.
+    pub(crate) origin: Option<([u8; 16], u64)>,
+    pub(crate) ops: Vec<Op<'a>>,
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        self.array().map(|count| u32::from_le_bytes(count) as usize)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.count()?;
+        self.take(len)
+    }
+
+    fn optional(&mut self) -> Option<Option<&'a [u8]>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => self.bytes().map(Some),
+            _ => None,
+        }
+    }
+
+    fn write(&mut self) -> Option<Write<'a>> {
+        match self.byte()? {
+            0 => Some((self.bytes()?, None)),
+            1 => Some((self.bytes()?, Some(self.bytes()?))),
+            _ => None,
+        }
+    }
+
+    /// `count` of something, each of which takes at least one byte, so that a wrong count asks for no memory.
+    fn many<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.count()?;
+        if count > self.0.len() {
+            return None;
+        }
+        (0..count).map(|_| one(self)).collect()
+    }
+
+    fn op(&mut self) -> Option<Op<'a>> {
+        Some(match self.byte()? {
+            kind::GET => Op::Get(self.bytes()?),
+            kind::HAS => Op::Has(self.bytes()?),
+            kind::WRITE => Op::Write(self.write()?),
+            kind::DELETE => Op::Delete(self.bytes()?),
+            kind::WRITE_MANY => Op::WriteMany(self.many(Self::write)?),
+            kind::SWAP => Op::Swap { key: self.bytes()?, expected: self.optional()?, new: self.optional()? },
+            kind::GET_MANY => Op::GetMany(self.many(Self::bytes)?),
+            kind::PAGE => {
+                let part = u16::from_le_bytes(self.array()?);
+                Op::Page { part, values: self.byte()? == 1, prefix: self.bytes()? }
+            }
+            kind::FLUSH => Op::Flush,
+            _ => return None,
+        })
+    }
+}
+
+/// Takes a request apart; `None` when it is none.
+pub(crate) fn decode(request: &[u8]) -> Option<Request<'_>> {
+    let mut reader = Reader(request);
+    let flags = reader.byte()?;
+    let client = reader.array()?;
+    let number = u64::from_le_bytes(reader.array()?);
+    let mut ops = Vec::new();
+    while !reader.0.is_empty() {
+        ops.push(reader.op()?);
+    }
+    Some(Request { durable: flags & 1 != 0, origin: (flags & 2 != 0).then_some((client, number)), ops })
+}
+
+/// What became of one operation.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Failed(Failure),
+    /// A write; 1 if it found what it looked for.
+    Written(u8),
+    Value(Option<Vec<u8>>),
+    Values(Vec<Option<Vec<u8>>>),
+    Page {
+        next: u16,
+        count: u32,
+        records: Vec<u8>,
+    },
+    Flushed(u8),
+}
+
+/// Appends bytes with their length in front.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        None => out.push(2),
+        Some(value) => {
+            out.push(3);
+            put_bytes(out, value);
+        }
+    }
+}
+
+/// Puts the answers of a request together.
+pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for answer in answers {
+        match answer {
+            Answer::Failed(failure) => {
+                out.extend_from_slice(&[0, failure.code as u8]);
+                put_bytes(&mut out, failure.message.as_bytes());
+            }
+            Answer::Written(outcome) => out.extend_from_slice(&[1, *outcome]),
+            Answer::Value(value) => put_value(&mut out, value.as_deref()),
+            Answer::Values(values) => {
+                out.push(4);
+                out.extend_from_slice(&(values.len() as u32).to_le_bytes());
+                values.iter().for_each(|value| put_value(&mut out, value.as_deref()));
+            }
+            Answer::Page { next, count, records } => {
+                out.push(5);
+                out.extend_from_slice(&next.to_le_bytes());
+                out.extend_from_slice(&count.to_le_bytes());
+                out.extend_from_slice(records);
+            }
+            Answer::Flushed(durability) => out.extend_from_slice(&[6, *durability]),
+        }
+    }
+    out
+}
