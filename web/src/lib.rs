@@ -11,6 +11,9 @@ mod handles;
 mod host;
 mod requests;
 mod run;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
+mod run_tests;
 mod storage;
 mod store;
 mod wire;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pipkin::storage::{MemoryStorage, conformance};
 use pipkin::{Db, Durability, Error, Storage};
 use pipkin_tape::Tape;
-use pipkin_web::{Access, OpfsStorage, entropy, origin_directory};
+use pipkin_web::{Access, CachedStorage, OpfsStorage, entropy, origin_directory};
 use support::{bytes_of, weak_handle};
 use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
 
@@ -32,8 +32,27 @@ async fn the_storage_keeps_the_contract_when_every_call_is_short() {
     keeps_the_contract(OpfsStorage::from_handle(handle).unwrap());
 }
 
+/// With so little memory that blocks push each other out all the time.
+#[wasm_bindgen_test]
+async fn the_storage_keeps_the_contract_behind_a_cache() {
+    keeps_the_contract(CachedStorage::new(create("cached").await, 3 * 16 * 1024));
+    keeps_the_contract(CachedStorage::new(create("uncached").await, 0));
+}
+
+#[wasm_bindgen_test]
+async fn the_tape_leaves_the_same_store_through_a_cache() {
+    let open = async |access| {
+        let file = CachedStorage::new(open_file("cached tape", access).await.unwrap(), 1 << 20);
+        Db::builder().entropy(entropy().unwrap()).open_storage(Box::new(file)).unwrap()
+    };
+    for half in [Tape::begin, Tape::resume] {
+        half(Tape::FULL, &open(Access::Create).await).unwrap();
+    }
+    assert_eq!(Tape::FULL.finish(&open(Access::Existing).await), Ok(Tape::FULL.expected()));
+}
+
 /// Files cannot be opened in the middle of synchronous code, so one file is emptied again and again.
-fn keeps_the_contract(storage: OpfsStorage) {
+fn keeps_the_contract(storage: impl Storage + 'static) {
     let storage = Arc::new(storage);
     let mut options = conformance::Options::default();
     options.sparse = true;

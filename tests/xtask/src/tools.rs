@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 /// The `wasm-bindgen` command must have the version of the library; this one is used when no lock file names it.
 const WASM_BINDGEN: &str = "0.2.130";
+/// The oldest Node that has everything that building and testing the npm package uses.
+const NODE_MAJOR: u32 = 20;
 
 /// Remembers across checks what needs doing only once.
 #[derive(Default)]
@@ -57,6 +59,29 @@ impl Tools {
 
     /// `wasm-pack`, the `wasm-bindgen` that it would otherwise build in silence, a driver and a Chromium.
     pub(crate) fn browser_tests(&self) -> Outcome {
+        self.wasm_bindgen()?;
+        self.cargo_tool(&CargoTool { package: "wasm-pack", binary: "wasm-pack", version: "0.15.1", exact: false, locked: true })?;
+        self.debian("chromedriver --version", &["chromium", "chromium-driver"])
+    }
+
+    /// What building and trying the npm package takes: `wasm-bindgen`, Node with npm, a Chromium.
+    pub(crate) fn browser_package(&self) -> Outcome {
+        self.wasm_bindgen()?;
+        self.debian("npm --version", &["nodejs", "npm"])?;
+        let version = Step::new("node --version").output().unwrap_or_default();
+        let major = version.trim().trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_none_or(|major| major < NODE_MAJOR) {
+            return cannot(format!("Node {NODE_MAJOR} or newer is needed, here is {}", version.trim()));
+        }
+        self.debian("chromium --version", &["chromium"])
+    }
+
+    /// What a lock file of npm names, into the folder that holds it.
+    pub(crate) fn npm_packages(&self, folder: &str) -> Outcome {
+        or_cannot(Step::new("npm ci --no-audit --no-fund").dir(folder).run())
+    }
+
+    fn wasm_bindgen(&self) -> Outcome {
         self.rust_targets(&["wasm32-unknown-unknown"])?;
         let version = locked_version("wasm-bindgen").unwrap_or_else(|| WASM_BINDGEN.to_owned());
         // Not with its own lock file: that names versions which a registry may not carry yet.
@@ -66,9 +91,7 @@ impl Tools {
             version: &version,
             exact: true,
             locked: false,
-        })?;
-        self.cargo_tool(&CargoTool { package: "wasm-pack", binary: "wasm-pack", version: "0.15.1", exact: false, locked: true })?;
-        self.debian("chromedriver --version", &["chromium", "chromium-driver"])
+        })
     }
 
     pub(crate) fn windows_tests(&self) -> Outcome {

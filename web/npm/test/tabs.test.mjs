@@ -53,7 +53,7 @@ test("two tabs see each other's writes and hear of them", async () => {
   for (const [page, local] of [[one, [true, false, false]], [two, [false, true, true]]]) {
     await page.waitForFunction(() => heard.length >= 3);
     assert.deepEqual((await page.evaluate(() => heard)).slice(0, 2), [[["a"], local[0]], [["b", "a"], local[1]]]);
-    assert.deepEqual((await page.evaluate(() => heard)).at(-1), [null, local[2]]);
+    assert.deepEqual((await page.evaluate(() => heard)).at(-1), [undefined, local[2]]);
   }
   await closeAll([one, two]);
 });

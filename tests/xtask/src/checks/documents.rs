@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of ours or of the tools that hold no document of the repository.
-const SKIPPED_FOLDERS: [&str; 4] = ["target", "node_modules", "pkg", ".git"];
+const SKIPPED_FOLDERS: [&str; 5] = ["target", "node_modules", "pkg", "dist", ".git"];
 const MACHINE_PATHS: [&str; 5] = ["/work/", "/root/", "/home/", "/Users/", "/tmp/"];
 
 pub(super) fn checks() -> Vec<Check> {

@@ -1,13 +1,14 @@
 //! The two WebAssembly hosts.
 
 use super::Check;
-use crate::shell::{Outcome, Step};
+use crate::shell::{Outcome, Step, target_dir};
 use crate::tools::Tools;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
         Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
+        Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
     ]
 }
 
@@ -21,7 +22,19 @@ fn wasi(tools: &Tools) -> Outcome {
     Step::new("cargo test -p pipkin-wasi-host -p pipkin-host").run()
 }
 
+/// Where the npm package is built.
+const NPM: &str = "web/npm";
+
 fn web(tools: &Tools) -> Outcome {
     tools.browser_tests()?;
     Step::new("wasm-pack test --headless --chrome --mode no-install web").env("WASM_BINDGEN_TEST_TIMEOUT", "300").run()
+}
+
+fn web_npm(tools: &Tools) -> Outcome {
+    tools.browser_package()?;
+    tools.npm_packages(NPM)?;
+    Step::new("npm run build").dir(NPM).run()?;
+    Step::new("cargo build -p pipkin-cli").run()?;
+    let command = target_dir().join("debug").join(format!("pipkin{}", std::env::consts::EXE_SUFFIX));
+    Step::new("npm test").dir(NPM).env("PIPKIN", command.display().to_string()).run()
 }
