@@ -44,14 +44,83 @@ mod imp {
 
 #[cfg(not(feature = "std"))]
 mod imp {
-    use crc::{CRC_32_ISCSI, Crc, Table};
+    use alloc::boxed::Box;
+    use once_cell::race::OnceBox;
 
-    static CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+    /// The polynomial, bits in reverse.
+    const CASTAGNOLI: u32 = 0x82f6_3b78;
+    /// Bytes that are looked up together.
+    const SLICE: usize = 16;
+
+    /// `self.0[distance][byte]`: what a byte makes of the sum so many bytes further on.
+    ///
+    /// Made when it is first needed, because as a constant it would be a tenth of a module that visitors of a page download.
+    struct Tables([[u32; 256]; SLICE]);
+
+    static TABLES: OnceBox<Tables> = OnceBox::new();
+
+    impl Tables {
+        fn new() -> Box<Self> {
+            let mut tables = Box::new(Self([[0; 256]; SLICE]));
+            let mut row: [u32; 256] = core::array::from_fn(|byte| {
+                (0..8).fold(byte as u32, |sum, _| if sum & 1 == 1 { sum >> 1 ^ CASTAGNOLI } else { sum >> 1 })
+            });
+            let first = row;
+            for table in &mut tables.0 {
+                *table = row;
+                row = row.map(|sum| sum >> 8 ^ at(&first, sum));
+            }
+            tables
+        }
+    }
+
+    /// The entry of the lowest byte of `sum`.
+    fn at(table: &[u32; 256], sum: u32) -> u32 {
+        table.get((sum & 0xff) as usize).copied().unwrap_or_default()
+    }
 
     pub(super) fn append(crc: u32, bytes: &[u8]) -> u32 {
-        // The crate wants the register, not the result: undo the final inversion, and the bit order of the polynomial.
-        let mut digest = CASTAGNOLI.digest_with_initial((crc ^ u32::MAX).reverse_bits());
-        digest.update(bytes);
-        digest.finalize()
+        let Tables(tables) = TABLES.get_or_init(Tables::new);
+        let (slices, rest) = bytes.as_chunks::<SLICE>();
+        let mut sum = !crc;
+        for slice in slices {
+            let words = slice.as_chunks::<4>().0;
+            let mut next = 0;
+            // The first byte is the furthest from the end of the slice.
+            for (word, tables) in words.iter().zip(tables.as_chunks::<4>().0.iter().rev()) {
+                let word = u32::from_le_bytes(*word) ^ core::mem::take(&mut sum);
+                for (byte, table) in tables.iter().rev().enumerate() {
+                    next ^= at(table, word >> (8 * byte));
+                }
+            }
+            sum = next;
+        }
+        let [first, ..] = tables;
+        !rest.iter().fold(sum, |sum, &byte| sum >> 8 ^ at(first, sum ^ u32::from(byte)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::crc32c;
+
+    #[test]
+    fn a_checksum_is_the_one_of_the_standard_however_long_its_parts() {
+        let bytes: alloc::vec::Vec<u8> = (0..=255).cycle().take(1000).collect();
+        let slow = |bytes: &[u8]| {
+            !bytes.iter().fold(u32::MAX, |sum, &byte| {
+                (0..8).fold(sum ^ u32::from(byte), |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0x82f6_3b78 } else { sum >> 1 })
+            })
+        };
+        // The check value of the catalogue of CRC algorithms.
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        for cut in [0, 1, 15, 16, 17, 31, 32, 33, 500, 999, 1000] {
+            let (front, back) = bytes.split_at(cut);
+            let mut sum = super::Checksum::new();
+            sum.update(front);
+            assert_eq!(sum.finish(), slow(front));
+            sum.update(back);
+            assert_eq!(sum.finish(), slow(&bytes));
+        }
     }
 }
