@@ -61,8 +61,8 @@ pub use compact::{CompactProgress, CompactReport};
 #[cfg(feature = "ordered")]
 pub use db::Range;
 pub use db::{
-    BackupReport, Batch, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, Stats, Transaction, Value, VerifyReport, Version,
-    verify_storage,
+    BackupReport, Batch, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value,
+    VerifyReport, Version, verify_storage,
 };
 pub use error::{Error, Result};
 pub use recover::{OpenReport, SnapshotState};

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs, reason = "tests fail by panicking")]
 
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Error, SnapshotState};
+use pipkin::{Db, Error, SegmentUse, SnapshotState};
 use std::collections::BTreeMap;
 
 fn small(storage: &MemoryStorage) -> Db {
@@ -207,6 +207,44 @@ fn the_parts_of_a_namespace_are_the_namespace_and_stay_the_same_after_a_reopen()
     assert_eq!(db.iter_part(Db::PARTS).count() + db.iter_part(usize::MAX).count(), 0);
     db.close().unwrap();
     assert_eq!(parts(&small(&storage)), before);
+}
+
+#[test]
+fn the_map_of_segments_adds_up_to_the_figures_and_to_the_file() {
+    let db = small(&MemoryStorage::new());
+    assert_eq!(db.segments().unwrap(), []);
+    for round in 0..3u8 {
+        db.insert_many((0..500u32).map(|i| (i.to_le_bytes(), [round; 100]))).unwrap();
+    }
+    db.insert("long", vec![1; 3 * db.stats().unwrap().segment_size as usize]).unwrap();
+    db.checkpoint().unwrap();
+    for compacted in [false, true] {
+        if compacted {
+            db.compact().unwrap();
+        }
+        let (segments, stats) = (db.segments().unwrap(), db.stats().unwrap());
+        let (mut at, mut total_used, mut total_live, mut logs, mut frees) = (pipkin::limits::DATA_START, 0, 0, 0, 0);
+        for segment in &segments {
+            let (offset, len) = match *segment {
+                SegmentUse::Log { offset, len, used, live } => {
+                    assert!(live <= used && used <= len, "{segment:?}");
+                    (total_used, total_live, logs) = (total_used + used, total_live + live, logs + 1);
+                    (offset, len)
+                }
+                SegmentUse::Free { offset, len } => {
+                    frees += 1;
+                    (offset, len)
+                }
+                SegmentUse::Other { offset, len } => (offset, len),
+                _ => unreachable!(),
+            };
+            assert_eq!(offset, at);
+            at += len;
+        }
+        assert_eq!((logs, frees), (stats.segments, stats.free_segments));
+        assert_eq!((total_live, total_used - total_live), (stats.live_bytes, stats.dead_bytes));
+        assert!(segments.iter().any(|segment| matches!(segment, SegmentUse::Other { .. })));
+    }
 }
 
 #[test]

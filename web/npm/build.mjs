@@ -3,6 +3,7 @@
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
@@ -11,10 +12,13 @@ import { build } from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "../..");
 const target = resolve(root, process.env.CARGO_TARGET_DIR ?? "target");
-const run = (program, args, cwd = root) => execFileSync(program, args, { cwd, stdio: "inherit" });
+const run = (program, args, cwd = root, env = {}) => execFileSync(program, args, { cwd, stdio: "inherit", env: { ...process.env, ...env } });
 const local = (program) => join(here, "node_modules/.bin", program);
 
-run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web"]);
+// Messages of a panic name source files: where these lie on this machine is nobody's business.
+const sources = join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src");
+const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: `--remap-path-prefix=${sources}=deps --remap-path-prefix=${root}=` };
+run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web"], root, flags);
 const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
 run("wasm-bindgen", ["--target", "web", "--out-dir", join(here, "build"), "--out-name", "pipkin", made]);
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Error, Storage, verify_storage};
+use pipkin::{Db, Error, SegmentUse, Storage, verify_storage};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::FileSystemDirectoryHandle;
@@ -26,21 +26,28 @@ fn written(error: Error) -> JsValue {
 
 #[wasm_bindgen]
 impl Store {
-    /// Opens the store in the file `name` of a directory, with at most `cache` bytes of the file in memory.
-    pub async fn open(directory: FileSystemDirectoryHandle, name: String, create: bool, cache: u32) -> Result<Store, JsValue> {
+    /// Opens the store in the file `name` of a directory, with at most `cache` bytes of the file in memory. A new store gets
+    /// segments of `segment` bytes.
+    pub async fn open(
+        directory: FileSystemDirectoryHandle,
+        name: String,
+        create: bool,
+        cache: u32,
+        segment: u32,
+    ) -> Result<Store, JsValue> {
         let access = if create { Access::Create } else { Access::Existing };
         let file = OpfsStorage::open(&directory, &name, access).await.map_err(failed)?;
-        Self::over(Box::new(CachedStorage::new(file, cache as usize)), create)
+        Self::over(Box::new(CachedStorage::new(file, cache as usize)), create, segment)
     }
 
     /// A store that ends with this worker.
     #[wasm_bindgen(js_name = inMemory)]
-    pub fn in_memory() -> Result<Store, JsValue> {
-        Self::over(Box::new(MemoryStorage::new()), true)
+    pub fn in_memory(segment: u32) -> Result<Store, JsValue> {
+        Self::over(Box::new(MemoryStorage::new()), true, segment)
     }
 
-    fn over(storage: Box<dyn Storage>, create: bool) -> Result<Store, JsValue> {
-        let builder = Db::builder().create(create).entropy(entropy().map_err(failed)?);
+    fn over(storage: Box<dyn Storage>, create: bool, segment: u32) -> Result<Store, JsValue> {
+        let builder = Db::builder().create(create).segment_size(segment).entropy(entropy().map_err(failed)?);
         builder.open_storage(storage).map(|db| Self(RefCell::new(Some(db)))).map_err(failed)
     }
 
@@ -110,6 +117,23 @@ impl Store {
                 stats.segment_size,
                 stats.index_bytes
             ))
+        })
+    }
+
+    /// What the file is used for, front to back, in JSON.
+    pub fn segments(&self) -> Result<String, JsValue> {
+        self.with(|db| {
+            let one = |segment: &SegmentUse| {
+                let (what, bytes, used, live) = match *segment {
+                    SegmentUse::Log { len, used, live, .. } => ("log", len, used, live),
+                    SegmentUse::Free { len, .. } => ("free", len, 0, 0),
+                    SegmentUse::Other { len, .. } => ("other", len, 0, 0),
+                    _ => ("other", 0, 0, 0),
+                };
+                format!(r#"{{"use":"{what}","bytes":{bytes},"usedBytes":{used},"liveBytes":{live}}}"#)
+            };
+            let segments: Vec<String> = db.segments().map_err(failed)?.iter().map(one).collect();
+            Ok(format!("[{}]", segments.join(",")))
         })
     }
 

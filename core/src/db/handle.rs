@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::builder::Builder;
 use super::iter::{Iter, Keys};
 use super::namespace::Namespace;
-use super::stats::Stats;
+use super::stats::{SegmentUse, Stats};
 use super::store::Store;
 use super::transaction::Transaction;
 use super::value::Value;
@@ -355,6 +355,11 @@ impl Db {
     /// Figures about the store.
     pub fn stats(&self) -> Result<Stats> {
         self.store.stats()
+    }
+
+    /// What the file is used for, front to back.
+    pub fn segments(&self) -> Result<Vec<SegmentUse>> {
+        self.store.segments()
     }
 
     /// Copies the store, as it is at this moment, into an empty storage, checking every record on the way. Others read and write

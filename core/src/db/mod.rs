@@ -31,7 +31,7 @@ pub use namespace::Namespace;
 pub use page::Cursor;
 #[cfg(feature = "ordered")]
 pub use range::Range;
-pub use stats::Stats;
+pub use stats::{SegmentUse, Stats};
 pub use store::FlushPolicy;
 pub use transaction::Transaction;
 pub use value::Value;

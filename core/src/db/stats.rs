@@ -2,6 +2,9 @@
 
 use super::store::Store;
 use crate::error::Result;
+use crate::log::Segment;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// Figures about a store. All sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +32,68 @@ pub struct Stats {
     pub namespaces: u64,
 }
 
+/// What one stretch of the file is used for. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentUse {
+    /// A segment of the log; several lengths long where a record was larger than one.
+    Log {
+        /// Where it begins in the file.
+        offset: u64,
+        /// Its length.
+        len: u64,
+        /// Records in it, dead ones included.
+        used: u64,
+        /// Of these the live ones.
+        live: u64,
+    },
+    /// Free for new records.
+    Free {
+        /// Where it begins in the file.
+        offset: u64,
+        /// Its length.
+        len: u64,
+    },
+    /// Holds the index snapshot, or waits until nobody reads it any more.
+    Other {
+        /// Where it begins in the file.
+        offset: u64,
+        /// Its length.
+        len: u64,
+    },
+}
+
 impl Store {
+    pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
+        self.engine.build_all(|| false)?;
+        let log = &self.engine.log;
+        let size = log.geometry.segment_size();
+        let tail = log.tail.lock();
+        let by_extent: BTreeMap<u32, Segment> = tail.segments.values().map(|segment| (segment.extent, *segment)).collect();
+        let position = |segment: &Segment| {
+            let active = tail.active.filter(|active| active.segment.order == segment.order);
+            active.map_or(segment.end, |active| active.position)
+        };
+        let mut uses = Vec::new();
+        let mut extent = 0;
+        while extent < tail.space.total {
+            let offset = log.geometry.start(extent);
+            let segment = by_extent.get(&extent);
+            uses.push(match segment {
+                Some(segment) => SegmentUse::Log {
+                    offset,
+                    len: u64::from(segment.extents) * size,
+                    used: position(segment) - segment.first_frame(log.geometry),
+                    live: log.ledger.live(extent),
+                },
+                None if tail.space.is_free(extent) => SegmentUse::Free { offset, len: size },
+                None => SegmentUse::Other { offset, len: size },
+            });
+            extent += segment.map_or(1, |segment| segment.extents.max(1));
+        }
+        Ok(uses)
+    }
+
     pub(super) fn stats(&self) -> Result<Stats> {
         let engine = &self.engine;
         engine.build_all(|| false)?;

@@ -50,6 +50,10 @@ impl Space {
         self.free.len() as u32
     }
 
+    pub(crate) fn is_free(&self, extent: u32) -> bool {
+        self.free.contains_key(&extent)
+    }
+
     /// Free extents that can be written without running out of space.
     pub(crate) fn backed_count(&self) -> u32 {
         self.backed

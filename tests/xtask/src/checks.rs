@@ -6,7 +6,7 @@ mod engine;
 mod evidence;
 mod hosts;
 mod style;
-mod wasm;
+pub(crate) mod wasm;
 
 use crate::shell::{Outcome, Step, failed};
 use crate::tools::Tools;

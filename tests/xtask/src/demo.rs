@@ -3,6 +3,7 @@
 //! The data comes from a public package and is checked against a known SHA-256, so every run of it is the same run.
 //! Hosts are stages behind one [`Plan`]: what must come out is computed once, from the source, without pipkin.
 
+mod browser;
 mod data;
 mod digest;
 mod native;
@@ -15,6 +16,9 @@ use std::fs;
 use std::path::PathBuf;
 
 pub(crate) fn run(args: &[String]) -> Outcome {
+    if args.first().is_some_and(|arg| arg == "--serve") {
+        return browser::serve(args.get(1).map(String::as_str));
+    }
     let (mut wanted, mut keep) = (None, false);
     let mut args = args.iter();
     while let Some(arg) = args.next() {

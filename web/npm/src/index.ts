@@ -11,7 +11,7 @@ import { type OpenOptions, engineOptions } from "./types.js";
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { Store } from "./store.js";
 export { View, type Batch } from "./view.js";
-export type { Change, CompactReport, Durability, Key, OpenOptions, Report, Role, Stats, Value, WriteOptions } from "./types.js";
+export type { Change, CompactReport, Durability, Key, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions } from "./types.js";
 
 // Older browsers have no such symbol, and `await using` is compiled to look for it.
 (Symbol as { asyncDispose?: symbol }).asyncDispose ??= Symbol.for("Symbol.asyncDispose");

@@ -158,6 +158,8 @@ export class Leader {
         return JSON.parse(this.store.compact()) as unknown;
       case "stats":
         return JSON.parse(this.store.stats()) as unknown;
+      case "segments":
+        return JSON.parse(this.store.segments()) as unknown;
       case "verify":
         return JSON.parse(this.store.verify()) as unknown;
       case "export":

@@ -5,7 +5,7 @@ import type { EngineOptions, Role } from "./types.js";
 
 /** A call that is no packed operation. */
 export type Call =
-  | { readonly method: "compact" | "stats" | "verify" }
+  | { readonly method: "compact" | "stats" | "segments" | "verify" }
   /** Copies the store into a file of its own, and answers with the name of that. */
   | { readonly method: "export"; readonly file: string }
   /** Puts a checked copy in the place of the store. */

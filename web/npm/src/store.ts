@@ -4,7 +4,7 @@ import { Connection, type Events } from "./connection.js";
 import { PipkinError } from "./errors.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { randomHex } from "./names.js";
-import type { CompactReport, Durability, Key, Report, Role, Stats, Value } from "./types.js";
+import type { CompactReport, Durability, Key, Report, Role, Segment, Stats, Value } from "./types.js";
 import { BYTES, TEXT, View, jsonCodec } from "./view.js";
 
 /** A copy comes in in pieces of at most this size. */
@@ -56,6 +56,11 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
 
   stats(): Promise<Stats> {
     return this.connection.call({ method: "stats" });
+  }
+
+  /** What the file is used for, front to back. */
+  segments(): Promise<readonly Segment[]> {
+    return this.connection.call({ method: "segments" });
   }
 
   /** Holds every byte that counts against its checksum. */

@@ -24,6 +24,11 @@ export interface OpenOptions {
   readonly create?: boolean;
   /** Memory for blocks of the file, in bytes. Default: 16 MiB. */
   readonly cacheBytes?: number;
+  /**
+   * Bytes of a segment of a new store: a power of two from 4 KiB to 256 MiB; an existing store keeps its own. The file grows by
+   * whole segments, at first by two. Default: 1 MiB.
+   */
+  readonly segmentSize?: number;
   /** A store that lives in memory and ends with the tab; never chosen unasked. Default: false. */
   readonly memory?: boolean;
   /** Where the WebAssembly module is, if a bundler has moved it. */
@@ -34,16 +39,18 @@ export interface OpenOptions {
 export interface EngineOptions {
   readonly create: boolean;
   readonly cacheBytes: number;
+  readonly segmentSize: number;
   readonly memory: boolean;
   readonly wasm: string | undefined;
 }
 
-export const CACHE_BYTES = 16 * 1024 * 1024;
+const MIB = 1024 * 1024;
 
 export function engineOptions(options: OpenOptions): EngineOptions {
   return {
     create: options.create ?? true,
-    cacheBytes: options.cacheBytes ?? CACHE_BYTES,
+    cacheBytes: options.cacheBytes ?? 16 * MIB,
+    segmentSize: options.segmentSize ?? MIB,
     memory: options.memory ?? false,
     wasm: options.wasm === undefined ? undefined : String(options.wasm),
   };
@@ -60,6 +67,14 @@ export interface Stats {
   readonly freeSegments: number;
   readonly segmentSize: number;
   readonly indexBytes: number;
+}
+
+/** What one stretch of the file is used for: records, nothing, or the snapshot of the index. */
+export interface Segment {
+  readonly use: "log" | "free" | "other";
+  readonly bytes: number;
+  readonly usedBytes: number;
+  readonly liveBytes: number;
 }
 
 /** What a check of every byte has found. */

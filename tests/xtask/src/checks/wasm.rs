@@ -25,15 +25,21 @@ fn wasi(tools: &Tools) -> Outcome {
 /// Where the npm package is built.
 const NPM: &str = "web/npm";
 
+/// Builds the npm package into its `dist`.
+pub(crate) fn npm_package(tools: &Tools) -> Outcome {
+    tools.npm_build()?;
+    tools.npm_packages(NPM)?;
+    Step::new("npm run build").dir(NPM).run()
+}
+
 fn web(tools: &Tools) -> Outcome {
     tools.browser_tests()?;
     Step::new("wasm-pack test --headless --chrome --mode no-install web").env("WASM_BINDGEN_TEST_TIMEOUT", "300").run()
 }
 
 fn web_npm(tools: &Tools) -> Outcome {
-    tools.browser_package()?;
-    tools.npm_packages(NPM)?;
-    Step::new("npm run build").dir(NPM).run()?;
+    tools.chromium()?;
+    npm_package(tools)?;
     Step::new("cargo build -p pipkin-cli").run()?;
     let command = target_dir().join("debug").join(format!("pipkin{}", std::env::consts::EXE_SUFFIX));
     Step::new("npm test").dir(NPM).env("PIPKIN", command.display().to_string()).run()

@@ -23,7 +23,7 @@ export class Browser {
 
   async launch() {
     const args = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"];
-    this.context = await chromium.launchPersistentContext(this.profile, { executablePath: PROGRAM, headless: true, args, timeout: PATIENCE_MS });
+    this.context = await chromium.launchPersistentContext(this.profile, { executablePath: PROGRAM, headless: true, args, locale: "en-US", timeout: PATIENCE_MS });
     this.context.setDefaultTimeout(PATIENCE_MS);
   }
 

@@ -1,29 +1,16 @@
-// A static host without any special header: the built package, and one empty page.
+// The built package, the demonstration, and a page that has nothing but the package.
 
-import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
+import { serve as serveFolders } from "../../serve.mjs";
 
-const dist = fileURLToPath(new URL("../../dist", import.meta.url));
-const types = { ".js": "text/javascript", ".wasm": "application/wasm", ".map": "application/json" };
-const page = `<!doctype html><meta charset="utf-8"><title>pipkin</title>
-<script type="module">import * as pipkin from "/pipkin/index.js"; window.pipkin = pipkin; window.ready = true;</script>`;
+const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /** Serves until `close` is called; `url` is the empty page. */
-export async function serve() {
-  const server = createServer(async (request, response) => {
-    const path = new URL(request.url, "http://localhost").pathname;
-    if (path === "/") return response.writeHead(200, { "content-type": "text/html" }).end(page);
-    try {
-      const file = join(dist, normalize(path.replace(/^\/pipkin\//, "/")));
-      const bytes = await readFile(file);
-      response.writeHead(200, { "content-type": types[extname(file)] ?? "application/octet-stream" }).end(bytes);
-    } catch {
-      response.writeHead(404).end();
-    }
-  });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = `http://localhost:${server.address().port}/`;
-  return { url, close: () => new Promise((resolve) => server.close(resolve).closeAllConnections()) };
+export function serve() {
+  return serveFolders([
+    ["/pipkin/", folder("../../dist")],
+    ["/demo/pipkin/", folder("../../dist")],
+    ["/demo/", folder("../../../../examples/web")],
+    ["/", folder("../site")],
+  ]);
 }

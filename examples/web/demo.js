@@ -1,0 +1,192 @@
+// The page around the store: everything on it is one call of the package and what came of it.
+
+import { destroy, open, support } from "./pipkin/index.js";
+import { compare } from "./benchmark.js";
+
+const $ = (id) => document.getElementById(id);
+const MINE = "page/";
+const FILLED = "filled/";
+const FILLED_RECORDS = 20_000;
+
+const { supported, reason } = await support();
+if (!supported) {
+  tellProblem(`This browser cannot hold a store: ${reason}.`);
+  throw new Error(reason);
+}
+// Small segments, so that there is something to see.
+const db = await open("demo", { segmentSize: 256 * 1024 }).catch((error) => {
+  tellProblem(error.message);
+  throw error;
+});
+const records = db.text(MINE);
+
+showRole(db.role);
+await showRecords();
+await showFile();
+for (const button of document.querySelectorAll("button")) button.disabled = false;
+document.documentElement.dataset.ready = "true";
+
+db.on("leaderchange", ({ role }) => showRole(role));
+db.on("change", async ({ keys, local }) => {
+  const decoder = new TextDecoder();
+  const mine = keys?.map((key) => decoder.decode(key)).filter((key) => key.startsWith(MINE));
+  if (!mine || mine.length > 0) await showRecords(local ? [] : (mine ?? []).map((key) => key.slice(MINE.length)));
+  showFileSoon();
+});
+
+$("write").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { key, value } = Object.fromEntries(new FormData(event.target));
+  const durability = document.querySelector("[name=durability]:checked").value;
+  const start = performance.now();
+  if (!(await attempt(() => records.set(key, value, { durability })))) return;
+  $("latency").value = `acknowledged after ${(performance.now() - start).toFixed(2)} ms`;
+});
+
+onClick("fill", async () => {
+  await fill(FILLED_RECORDS, 1);
+  return `${FILLED_RECORDS.toLocaleString()} records written`;
+});
+onClick("overwrite", async () => {
+  await fill(FILLED_RECORDS, 2);
+  return "every other record written again; what it was before is dead";
+});
+onClick("clear", async () => {
+  const keys = [];
+  for await (const key of db.text(FILLED).keys()) keys.push(key);
+  await db.prefix(FILLED).batch((batch) => keys.forEach((key) => batch.delete(key)));
+  return `${keys.length.toLocaleString()} records removed in one commit`;
+});
+onClick("compact", async () => {
+  const { segmentsRetired, bytesFreed } = await db.compact();
+  return segmentsRetired ? `${segmentsRetired} segments emptied, ${megabytes(bytesFreed)} freed` : "nothing that would pay";
+});
+onClick("verify", async () => {
+  const { bytesChecked, damage } = await db.verify();
+  return `${megabytes(bytesChecked)} checked, ${damage.length || "no"} damage`;
+});
+onClick("persist", async () => {
+  const kept = await db.persist();
+  return kept ? "the browser will not delete it by itself" : "the browser may delete it when it runs out of space";
+});
+onClick("export", async () => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await new Response(db.export()).blob());
+  link.download = "demo.pipkin";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  return "exported";
+});
+$("import").addEventListener("change", async ({ target }) => {
+  const [file] = target.files;
+  if (file && (await attempt(() => db.import(file, { replace: true })))) tell(`${file.name} imported`);
+  target.value = "";
+  await Promise.all([showRecords(), showFile()]);
+});
+$("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText($("snippet").textContent);
+  $("copy").textContent = "Copied";
+});
+onClick("bench", async () => {
+  const results = await compare({ open, destroy }, (state) => ($("bench-state").textContent = state));
+  $("results").hidden = false;
+  $("results").tBodies[0].replaceChildren(...results.map(({ what, pipkin, indexedDb }) => row(what, [pipkin.toFixed(1), indexedDb.toFixed(1), `${(indexedDb / pipkin).toFixed(1)} x`])));
+  $("bench-state").textContent = "";
+});
+
+/** Writes every `step`-th of the filling records, a thousand in a commit. */
+async function fill(count, step) {
+  const stamp = `${performance.now()} `.repeat(8);
+  const view = db.prefix(FILLED);
+  for (let at = 0; at < count; at += 1000 * step) {
+    await view.setMany(Array.from({ length: 1000 }, (_, i) => [`${at + i * step}`, stamp]));
+    await showFile();
+  }
+}
+
+function onClick(id, work) {
+  $(id).addEventListener("click", async () => {
+    $(id).disabled = true;
+    const told = await attempt(work);
+    if (typeof told === "string") tell(told);
+    $(id).disabled = false;
+    await showFile();
+  });
+}
+
+/** Says what went wrong, if something did. */
+async function attempt(work) {
+  try {
+    $("problem").hidden = true;
+    return (await work()) ?? true;
+  } catch (error) {
+    tellProblem(error.message);
+    return false;
+  }
+}
+
+function tell(text) {
+  $("told").textContent = text;
+}
+
+function tellProblem(text) {
+  $("problem").textContent = text;
+  $("problem").hidden = false;
+}
+
+function showRole(role) {
+  $("role").dataset.role = role;
+  $("role").textContent = role === "leader" ? "this tab leads" : "another tab leads";
+}
+
+function row(heading, cells) {
+  const tr = document.createElement("tr");
+  const th = Object.assign(document.createElement("th"), { scope: "row", textContent: heading });
+  tr.append(th, ...cells.map((text) => Object.assign(document.createElement("td"), { textContent: text })));
+  return tr;
+}
+
+async function showRecords(fresh = []) {
+  const all = [];
+  for await (const record of records) all.push(record);
+  all.sort(([one], [other]) => one.localeCompare(other));
+  $("empty").hidden = all.length > 0;
+  $("records").replaceChildren(
+    ...all.map(([key, value]) => {
+      const tr = row(key, [value, ""]);
+      const remove = Object.assign(document.createElement("button"), { textContent: "Remove", ariaLabel: `Remove ${key}` });
+      remove.addEventListener("click", () => attempt(() => records.delete(key)));
+      tr.lastChild.append(remove);
+      tr.classList.toggle("fresh", fresh.includes(key));
+      return tr;
+    }),
+  );
+}
+
+let soon;
+function showFileSoon() {
+  soon ??= setTimeout(() => ((soon = undefined), showFile()), 200);
+}
+
+async function showFile() {
+  const [segments, stats, { usage, quota }] = await Promise.all([db.segments(), db.stats(), navigator.storage.estimate()]);
+  $("map").replaceChildren(
+    ...segments.map(({ use, bytes, usedBytes, liveBytes }) => {
+      const cell = document.createElement("i");
+      const [live, used] = [liveBytes / bytes, usedBytes / bytes].map((share) => `${(share * 100).toFixed(1)}%`);
+      if (use === "other") cell.className = "other";
+      if (use === "log") cell.style.background = `linear-gradient(to right, var(--live) ${live}, var(--dead) ${live} ${used}, var(--free) ${used})`;
+      cell.title = `${use}: ${megabytes(bytes)}, live ${live}, used ${used}`;
+      return cell;
+    }),
+  );
+  $("figures").textContent = `${stats.records.toLocaleString()} records · ${megabytes(stats.liveBytes)} live, ${megabytes(stats.deadBytes)} dead · file ${megabytes(stats.fileBytes)}`;
+  $("map").ariaLabel = `${segments.length} segments of ${megabytes(stats.segmentSize)}: ${$("figures").textContent}`;
+  $("meter").max = quota;
+  $("meter").value = usage;
+  $("estimate").textContent = `${megabytes(usage)} of ${megabytes(quota)}, ${(await navigator.storage.persisted()) ? "kept for good" : "may be deleted when the disk is full"}`;
+}
+
+function megabytes(bytes) {
+  return `${(bytes / 1048576).toLocaleString(undefined, { maximumFractionDigits: 1 })} MiB`;
+}
