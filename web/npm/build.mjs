@@ -2,7 +2,7 @@
 // Needs cargo with the target wasm32-unknown-unknown, and wasm-bindgen of the version that Cargo.lock names.
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -17,7 +17,8 @@ const local = (program) => join(here, "node_modules/.bin", program);
 
 // Messages of a panic name source files: where these lie on this machine is nobody's business.
 const sources = join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src");
-const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: `--remap-path-prefix=${sources}=deps --remap-path-prefix=${root}=` };
+const places = [root, ...(existsSync(sources) ? readdirSync(sources).map((registry) => join(sources, registry)) : [])];
+const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: places.map((place) => `--remap-path-prefix=${place}=`).join(" ") };
 run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web"], root, flags);
 const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
 run("wasm-bindgen", ["--target", "web", "--out-dir", join(here, "build"), "--out-name", "pipkin", made]);
