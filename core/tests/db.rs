@@ -193,23 +193,6 @@ fn a_batch_is_one_commit_in_which_the_last_write_of_a_key_counts() {
 }
 
 #[test]
-fn the_parts_of_a_namespace_are_the_namespace_and_stay_the_same_after_a_reopen() {
-    let storage = MemoryStorage::new();
-    let parts = |db: &Db| -> Vec<BTreeMap<Vec<u8>, Vec<u8>>> {
-        (0..Db::PARTS).map(|part| db.iter_part(part).collect::<Result<_, _>>().unwrap()).collect()
-    };
-    let db = small(&storage);
-    db.insert_many((0..3000u32).map(|i| (i.to_le_bytes(), [1]))).unwrap();
-    let before = parts(&db);
-    assert!(before.iter().filter(|part| !part.is_empty()).count() > Db::PARTS / 2);
-    assert_eq!(before.iter().map(BTreeMap::len).sum::<usize>(), 3000);
-    assert_eq!(before.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect::<BTreeMap<_, _>>(), contents(&db));
-    assert_eq!(db.iter_part(Db::PARTS).count() + db.iter_part(usize::MAX).count(), 0);
-    db.close().unwrap();
-    assert_eq!(parts(&small(&storage)), before);
-}
-
-#[test]
 fn the_map_of_segments_adds_up_to_the_figures_and_to_the_file() {
     let db = small(&MemoryStorage::new());
     assert_eq!(db.segments().unwrap(), []);

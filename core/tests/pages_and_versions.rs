@@ -1,7 +1,7 @@
 //! Walks in pages, versions of records, and commits over namespaces.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a failed step is a failed test")]
 
-use pipkin::{Cursor, Db, Error, Version};
+use pipkin::{Cursor, Db, Version};
 use std::collections::BTreeMap;
 
 /// Walks a store in pages of `size` records, hands the store to `between` after each, and counts how often each key came.
@@ -182,28 +182,4 @@ fn versions_survive_a_reopening() {
     let (_, seen) = db.get_versioned("key").unwrap().unwrap();
     db.close().unwrap();
     assert!(open().compare_version_and_swap("key", Some(seen), Some(b"b")).unwrap());
-}
-
-#[test]
-fn a_write_over_namespaces_is_one_commit_and_its_last_change_counts() {
-    let db = Db::open_in_memory().unwrap();
-    let (all, space) = (db.default_namespace(), db.namespace("space").unwrap());
-    db.insert("gone", "1").unwrap();
-    db.write([
-        (&all, &b"gone"[..], None),
-        (&all, b"twice", Some(&b"1"[..])),
-        (&space, b"there", Some(b"2")),
-        (&all, b"twice", Some(b"3")),
-        (&all, b"never was", None),
-    ])
-    .unwrap();
-    assert_eq!(db.get("gone").unwrap(), None);
-    assert_eq!(db.get("twice").unwrap().unwrap(), b"3");
-    assert_eq!(space.get("there").unwrap().unwrap(), b"2");
-    assert_eq!(db.len().unwrap(), 1);
-
-    let long = vec![0; pipkin::limits::KEY_LEN_MAX + 1];
-    let refused = db.write([(&all, &b"half"[..], Some(&b"x"[..])), (&all, &long, None)]);
-    assert!(matches!(refused, Err(Error::KeyTooLong { .. })), "{refused:?}");
-    assert_eq!(db.get("half").unwrap(), None);
 }

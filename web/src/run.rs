@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use pipkin::{Db, Error};
+use pipkin::{Cursor, Db, Error};
 
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::requests;
 use crate::wire::{Answer, Op, Request, Write, put_bytes};
 
-/// A page of records ends with the part of the store that fills it to this size.
+/// A page of records ends with the record that fills it to this size.
 const PAGE_BYTES: usize = 256 * 1024;
 
 /// Runs all operations of a request, one behind the other, and answers each.
@@ -142,7 +142,7 @@ impl<'a> Stage<'a> {
                 Answer::Written(u8::from(fits))
             }
             Op::GetMany(keys) => Answer::Values(keys.iter().map(|key| self.get(key)).collect::<Result<_, _>>()?),
-            Op::Page { part, values, prefix } => page(self.db, *part, *values, prefix)?,
+            Op::Page { from, values, prefix } => page(self.db, *from, *values, prefix)?,
             Op::Flush => Answer::Flushed(0),
         })
     }
@@ -200,22 +200,17 @@ fn check((key, value): &Write<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn page(db: &Db, from: u16, values: bool, prefix: &[u8]) -> Result<Answer, Failure> {
-    let (mut next, mut count, mut records) = (usize::from(from), 0_u32, Vec::new());
-    while next < Db::PARTS && records.len() < PAGE_BYTES {
-        for record in db.iter_part(next) {
-            let (key, value) = record.map_err(|error| Failure::from(&error))?;
-            if !key.starts_with(prefix) {
-                continue;
-            }
-            put_bytes(&mut records, &key);
+fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Failure> {
+    let (mut count, mut records) = (0_u32, Vec::new());
+    let next = db.page(from, |key, value| {
+        if key.starts_with(prefix) {
+            put_bytes(&mut records, key);
             if values {
-                put_bytes(&mut records, &value);
+                put_bytes(&mut records, value);
             }
             count += 1;
         }
-        next += 1;
-    }
-    let next = u16::try_from(next).map_err(|_| Failure::new(Code::Usage, "there is no such page"))?;
-    Ok(Answer::Page { next, count, records })
+        records.len() < PAGE_BYTES
+    });
+    Ok(Answer::Page { next: next.map_err(|error| Failure::from(&error))?, count, records })
 }

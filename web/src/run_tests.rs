@@ -1,8 +1,8 @@
 //! Messages that meet a full medium, that come twice, or that make no sense.
 
-use pipkin::Db;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::FaultStorage;
+use pipkin::{Cursor, Db};
 use std::sync::Arc;
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -97,14 +97,14 @@ fn what_was_carried_out_is_known_after_a_reopen_and_forgotten_when_the_tab_has_g
 #[wasm_bindgen_test]
 fn a_page_shows_the_writes_in_front_of_it() {
     let db = memory();
-    let page = Op::Page { part: 0, values: true, prefix: b"k" };
+    let page = Op::Page { from: Cursor::default(), values: true, prefix: b"k" };
     let write = |key: &'static [u8]| Op::Write((key, Some(b"v")));
     let answers = run(&db, &request(None, &[write(b"k1"), page.clone(), write(b"k2"), write(b"other"), page]));
     let counts = answers.iter().filter_map(|answer| match answer {
         Answer::Page { next, count, .. } => Some((*next, *count)),
         _ => None,
     });
-    assert_eq!(counts.collect::<Vec<_>>(), [(256, 1), (256, 2)]);
+    assert_eq!(counts.collect::<Vec<_>>(), [(None, 1), (None, 2)]);
 }
 
 #[wasm_bindgen_test]

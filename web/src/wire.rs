@@ -11,6 +11,8 @@
 //!           | 4 count u32, (2 | 3 bytes)* | 5 next part u16, count u32, (key bytes | key bytes, value bytes)* | 6 durability u8
 //! ```
 
+use pipkin::Cursor;
+
 use crate::failure::Failure;
 
 /// Kinds of operations.
@@ -44,9 +46,9 @@ pub(crate) enum Op<'a> {
         new: Option<&'a [u8]>,
     },
     GetMany(Vec<&'a [u8]>),
-    /// A page of the records whose keys begin with `prefix`, from a part of the store on.
+    /// A page of the records whose keys begin with `prefix`.
     Page {
-        part: u16,
+        from: Cursor,
         values: bool,
         prefix: &'a [u8],
     },
@@ -124,8 +126,9 @@ impl<'a> Reader<'a> {
             kind::SWAP => Op::Swap { key: self.bytes()?, expected: self.optional()?, new: self.optional()? },
             kind::GET_MANY => Op::GetMany(self.many(Self::bytes)?),
             kind::PAGE => {
-                let part = u16::from_le_bytes(self.array()?);
-                Op::Page { part, values: self.byte()? == 1, prefix: self.bytes()? }
+                // A number of JavaScript: a cursor has fewer bits than that keeps exactly.
+                let from = Cursor::from_bits(f64::from_le_bytes(self.array()?) as u64);
+                Op::Page { from, values: self.byte()? == 1, prefix: self.bytes()? }
             }
             kind::FLUSH => Op::Flush,
             _ => return None,
@@ -155,7 +158,8 @@ pub(crate) enum Answer {
     Value(Option<Vec<u8>>),
     Values(Vec<Option<Vec<u8>>>),
     Page {
-        next: u16,
+        /// None behind the last one.
+        next: Option<Cursor>,
         count: u32,
         records: Vec<u8>,
     },
@@ -196,6 +200,7 @@ pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
             }
             Answer::Page { next, count, records } => {
                 out.push(5);
+                let next = next.map_or(-1.0, |next| next.to_bits() as f64);
                 out.extend_from_slice(&next.to_le_bytes());
                 out.extend_from_slice(&count.to_le_bytes());
                 out.extend_from_slice(records);

@@ -139,12 +139,6 @@ impl Store {
         self.commit(&ops, &[])
     }
 
-    pub(super) fn write<'a>(&self, ops: impl IntoIterator<Item = (&'a Namespace, &'a [u8], Option<&'a [u8]>)>) -> Result<()> {
-        let ops: Vec<BatchOp<'_>> =
-            ops.into_iter().map(|(namespace, key, value)| BatchOp { name: &namespace.name, key, value }).collect();
-        self.commit(&ops, &[])
-    }
-
     /// Writes a commit, if everything in `seen` is still as it was.
     ///
     /// # Errors

@@ -10,7 +10,6 @@ use super::transaction::Transaction;
 use super::value::Value;
 use crate::compact::{CompactProgress, CompactReport};
 use crate::error::Result;
-use crate::index::SHARDS;
 use crate::recover::OpenReport;
 use crate::storage::Durability;
 use alloc::string::String;
@@ -145,26 +144,6 @@ impl Db {
         self.store.insert_many(&self.store.default, records)
     }
 
-    /// Stores and removes records of any namespaces of this store as one commit: a value is stored, `None` removes the key. Of several
-    /// changes of one key the last one counts.
-    ///
-    /// ```
-    /// # fn main() -> pipkin::Result<()> {
-    /// # let db = pipkin::Db::open_in_memory()?;
-    /// let (all, log) = (db.default_namespace(), db.namespace("log")?);
-    /// db.write([(&all, &b"old"[..], None), (&all, b"new", Some(&b"1"[..])), (&log, b"1", Some(b"renamed"))])?;
-    /// # assert_eq!(log.get("1")?.as_deref(), Some(&b"renamed"[..]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::insert`]; [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). The store is as it was before.
-    pub fn write<'a>(&self, ops: impl IntoIterator<Item = (&'a Namespace, &'a [u8], Option<&'a [u8]>)>) -> Result<()> {
-        self.store.write(ops)
-    }
-
     /// A commit to be filled with writes and removals of any namespaces. See [`Batch`].
     pub fn batch(&self) -> Batch<'_> {
         Batch::new(&self.store)
@@ -238,28 +217,6 @@ impl Db {
     /// written or removed meanwhile may come or not. While the iterator lives, compaction cannot reuse any segment.
     pub fn iter(&self) -> Iter<'_> {
         self.store.iter(&self.store.default)
-    }
-
-    /// Parts into which [`Db::iter_part`] cuts every namespace.
-    pub const PARTS: usize = SHARDS;
-
-    /// The records of one part of the default namespace, from 0 to [`Db::PARTS`] - 1. To which part a key belongs never changes
-    /// while the store lives: a caller that cannot keep an iterator goes on with the next part, after a reopen too.
-    ///
-    /// ```
-    /// # fn main() -> pipkin::Result<()> {
-    /// # let db = pipkin::Db::open_in_memory()?;
-    /// # db.insert_many([("a", "1"), ("b", "2")])?;
-    /// let mut records = 0;
-    /// for part in 0..pipkin::Db::PARTS {
-    ///     records += db.iter_part(part).count();
-    /// }
-    /// assert_eq!(records as u64, db.len()?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn iter_part(&self, part: usize) -> Iter<'_> {
-        self.store.iter_part(&self.store.default, part)
     }
 
     /// All keys of the default namespace; see [`Db::iter`].

@@ -9,7 +9,6 @@ use crate::names::Name;
 use crate::pins::Pin;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
-use core::ops::Range;
 
 /// The records of a namespace, in no order. See [`Db::iter`](super::Db::iter).
 pub struct Iter<'a>(Frames<'a>);
@@ -38,8 +37,6 @@ pub(super) struct Frames<'a> {
     store: &'a Store,
     number: Option<u32>,
     shard: usize,
-    /// The shard behind the last one.
-    end: usize,
     slots: vec::IntoIter<Slot>,
     /// Of how many of the next slots the host was told.
     announced: usize,
@@ -48,23 +45,18 @@ pub(super) struct Frames<'a> {
 
 impl Store {
     pub(super) fn iter(&self, name: &Arc<Name>) -> Iter<'_> {
-        Iter(self.frames(name, 0..SHARDS))
-    }
-
-    pub(super) fn iter_part(&self, name: &Arc<Name>, part: usize) -> Iter<'_> {
-        Iter(self.frames(name, part.min(SHARDS)..(part.saturating_add(1)).min(SHARDS)))
+        Iter(self.frames(name))
     }
 
     pub(super) fn keys(&self, name: &Arc<Name>) -> Keys<'_> {
-        Keys(self.frames(name, 0..SHARDS))
+        Keys(self.frames(name))
     }
 
-    fn frames(&self, name: &Arc<Name>, shards: Range<usize>) -> Frames<'_> {
+    fn frames(&self, name: &Arc<Name>) -> Frames<'_> {
         Frames {
             store: self,
             number: name.number(),
-            shard: shards.start,
-            end: shards.end,
+            shard: 0,
             slots: Vec::new().into_iter(),
             announced: 0,
             _pin: self.engine.pin(),
@@ -77,7 +69,7 @@ impl<'a> Frames<'a> {
         let number = self.number?;
         loop {
             let Some(slot) = self.slots.next() else {
-                if self.shard == self.end {
+                if self.shard == SHARDS {
                     return None;
                 }
                 // Whatever comes of it, the next shard is next: who goes on after an error must get to the end.

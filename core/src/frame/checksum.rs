@@ -45,58 +45,18 @@ mod imp {
 #[cfg(not(feature = "std"))]
 mod imp {
     use alloc::boxed::Box;
+    use crc::{CRC_32_ISCSI, Crc, Table};
     use once_cell::race::OnceBox;
 
-    /// The polynomial, bits in reverse.
-    const CASTAGNOLI: u32 = 0x82f6_3b78;
-    /// Bytes that are looked up together.
-    const SLICE: usize = 16;
-
-    /// `self.0[distance][byte]`: what a byte makes of the sum so many bytes further on.
-    ///
-    /// Made when it is first needed, because as a constant it would be a tenth of a module that visitors of a page download.
-    struct Tables([[u32; 256]; SLICE]);
-
-    static TABLES: OnceBox<Tables> = OnceBox::new();
-
-    impl Tables {
-        fn new() -> Box<Self> {
-            let mut tables = Box::new(Self([[0; 256]; SLICE]));
-            let mut row: [u32; 256] = core::array::from_fn(|byte| {
-                (0..8).fold(byte as u32, |sum, _| if sum & 1 == 1 { sum >> 1 ^ CASTAGNOLI } else { sum >> 1 })
-            });
-            let first = row;
-            for table in &mut tables.0 {
-                *table = row;
-                row = row.map(|sum| sum >> 8 ^ at(&first, sum));
-            }
-            tables
-        }
-    }
-
-    /// The entry of the lowest byte of `sum`.
-    fn at(table: &[u32; 256], sum: u32) -> u32 {
-        table.get((sum & 0xff) as usize).copied().unwrap_or_default()
-    }
+    /// Made when it is first needed: as a constant it would be a tenth of a module that visitors of a page download.
+    static CASTAGNOLI: OnceBox<Crc<u32, Table<16>>> = OnceBox::new();
 
     pub(super) fn append(crc: u32, bytes: &[u8]) -> u32 {
-        let Tables(tables) = TABLES.get_or_init(Tables::new);
-        let (slices, rest) = bytes.as_chunks::<SLICE>();
-        let mut sum = !crc;
-        for slice in slices {
-            let words = slice.as_chunks::<4>().0;
-            let mut next = 0;
-            // The first byte is the furthest from the end of the slice.
-            for (word, tables) in words.iter().zip(tables.as_chunks::<4>().0.iter().rev()) {
-                let word = u32::from_le_bytes(*word) ^ core::mem::take(&mut sum);
-                for (byte, table) in tables.iter().rev().enumerate() {
-                    next ^= at(table, word >> (8 * byte));
-                }
-            }
-            sum = next;
-        }
-        let [first, ..] = tables;
-        !rest.iter().fold(sum, |sum, &byte| sum >> 8 ^ at(first, sum ^ u32::from(byte)))
+        let castagnoli = CASTAGNOLI.get_or_init(|| Box::new(Crc::<u32, Table<16>>::new(&CRC_32_ISCSI)));
+        // The crate wants the register, not the result: undo the final inversion, and the bit order of the polynomial.
+        let mut digest = castagnoli.digest_with_initial((crc ^ u32::MAX).reverse_bits());
+        digest.update(bytes);
+        digest.finalize()
     }
 }
 

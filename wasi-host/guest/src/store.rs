@@ -67,7 +67,11 @@ impl GuestDb for Handle {
             .map(|op| op.namespace.as_deref().map(|name| self.open.db.namespace(name)).transpose())
             .collect::<pipkin::Result<_>>()?;
         let places = named.iter().map(|name| name.as_ref().unwrap_or(&unnamed));
-        self.open.db.write(places.zip(&ops).map(|(name, op)| (name, op.key.as_slice(), op.value.as_deref())))?;
+        let batch = places.zip(&ops).fold(self.open.db.batch(), |batch, (name, op)| match &op.value {
+            Some(value) => batch.insert_in(name, &op.key, value),
+            None => batch.remove_in(name, &op.key),
+        });
+        batch.commit()?;
         self.open.settle(durability)?;
         Ok(())
     }

@@ -109,8 +109,7 @@ impl Bucket {
     }
 
     pub(super) fn delete_many(&self, keys: &[String]) -> Result<(), Refused> {
-        let all = self.db.default_namespace();
-        self.settled(self.db.write(keys.iter().map(|key| (&all, key.as_bytes(), None))))
+        self.settled(keys.iter().fold(self.db.batch(), pipkin::Batch::remove).commit())
     }
 
     /// Counts in decimal text, from zero where there is nothing.

@@ -182,7 +182,11 @@ impl store::HostDb for WasiKeyValue<'_> {
         let db = self.db(&db)?;
         db.writable()?;
         let names = ops.iter().map(|op| db.named(op.namespace.as_deref())).collect::<Result<Vec<_>, _>>()?;
-        db.db.write(names.iter().zip(&ops).map(|(name, op)| (name, op.key.as_slice(), op.value.as_deref())))?;
+        let batch = names.iter().zip(&ops).fold(db.db.batch(), |batch, (name, op)| match &op.value {
+            Some(value) => batch.insert_in(name, &op.key, value),
+            None => batch.remove_in(name, &op.key),
+        });
+        batch.commit()?;
         db.settle(durability)?;
         Ok(())
     }

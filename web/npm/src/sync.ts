@@ -7,7 +7,7 @@ import {
   type CompactReport, type Durability, type Key, type OpenOptions, type Report, type Stats, type Value, type WriteOptions,
   engineOptions, keyBytes, valueBytes,
 } from "./types.js";
-import { AnswerReader, PARTS, RequestWriter, type Write } from "./wire.js";
+import { AnswerReader, RequestWriter, type Write } from "./wire.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
 export type { CompactReport, Durability, Key, OpenOptions, Report, Stats, Value, WriteOptions } from "./types.js";
@@ -135,10 +135,10 @@ export class SyncStore {
 
   *#records(values: boolean, prefix: Key): IterableIterator<readonly [Uint8Array, Uint8Array | undefined]> {
     const start = keyBytes(prefix);
-    for (let part = 0; part < PARTS; ) {
-      const page = this.#run((request) => request.page(part, values, start)).page(values);
+    for (let next = 0; next >= 0; ) {
+      const page = this.#run((request) => request.page(next, values, start)).page(values);
       yield* page.records;
-      part = page.next;
+      next = page.next;
     }
   }
 

@@ -3,7 +3,7 @@
 import type { Connection, Effect } from "./connection.js";
 import { PipkinError } from "./errors.js";
 import { type Durability, type Key, type Value, type WriteOptions, keyBytes, valueBytes } from "./types.js";
-import { PARTS, type Write } from "./wire.js";
+import type { Write } from "./wire.js";
 
 /** How keys and values of a view become bytes, and bytes become them. */
 export interface Codec<K, In, Out> {
@@ -127,11 +127,11 @@ export class View<K, In, Out> {
   }
 
   async *#records(values: boolean): AsyncIterableIterator<readonly [K, Uint8Array | undefined]> {
-    for (let part = 0; part < PARTS; ) {
-      const from = part;
+    for (let next = 0; next >= 0; ) {
+      const from = next;
       const page = await this.connection.operate("read", (request) => request.page(from, values, this.start), (answer) => answer.page(values));
       for (const [key, value] of page.records) yield [this.codec.key(key.subarray(this.start.length)), value];
-      part = page.next;
+      next = page.next;
     }
   }
 

@@ -9,13 +9,10 @@ export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined];
 
 /** One page of an iteration. */
 export interface Page {
-  /** The part of the store to go on with. */
+  /** Where to go on; less than 0 behind the last record. */
   readonly next: number;
   readonly records: (readonly [key: Uint8Array, value: Uint8Array | undefined])[];
 }
-
-/** A store has so many parts; iteration ends behind the last one. */
-export const PARTS = 256;
 
 const HEADER = 25;
 const DURABLE = 1;
@@ -64,11 +61,11 @@ export class RequestWriter {
     for (const key of keys) this.#blob(key);
   }
 
-  page(part: number, values: boolean, prefix: Uint8Array): void {
+  page(from: number, values: boolean, prefix: Uint8Array): void {
     this.#byte(Kind.Page);
-    this.#room(2);
-    this.#view.setUint16(this.#length, part, true);
-    this.#length += 2;
+    this.#room(8);
+    this.#view.setFloat64(this.#length, from, true);
+    this.#length += 8;
     this.#byte(values ? 1 : 0);
     this.#blob(prefix);
   }
@@ -171,7 +168,7 @@ export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Arr
         for (let count = reader.number(); count > 0; count--) reader.blob();
         break;
       case Kind.Page:
-        reader.short();
+        reader.cursor();
         reader.byte();
         reader.blob();
         break;
@@ -205,9 +202,9 @@ class Reader {
     return this.#view.getUint8(this.#at++);
   }
 
-  short(): number {
-    this.#at += 2;
-    return this.#view.getUint16(this.#at - 2, true);
+  cursor(): number {
+    this.#at += 8;
+    return this.#view.getFloat64(this.#at - 8, true);
   }
 
   number(): number {
@@ -249,7 +246,7 @@ export class AnswerReader {
 
   page(values: boolean): Page {
     this.#expect(5);
-    const next = this.#reader.short();
+    const next = this.#reader.cursor();
     const one = (): readonly [Uint8Array, Uint8Array | undefined] => {
       const key = this.#reader.blob().slice();
       return [key, values ? this.#reader.blob().slice() : undefined];
