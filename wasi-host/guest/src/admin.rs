@@ -35,7 +35,7 @@ impl Guest for Component {
     fn verify(db: DbBorrow<'_>) -> Result<Report, Error> {
         let open = opened(&db);
         // What is looked at is the file, not what was gathered on its way there.
-        open.storage.hand_over()?;
+        open.settle(Durability::Written)?;
         Ok(open.db.verify()?.into())
     }
 

@@ -12,7 +12,7 @@ fn length(given: usize, limit: usize) -> types::Length {
 impl From<Error> for types::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Locked { path, .. } => Self::Locked(path),
+            Error::Locked { .. } => Self::Locked(error.to_string()),
             Error::NotFound { .. } => Self::NotFound(error.to_string()),
             Error::IsDirectory { .. } | Error::NotAStore { .. } => Self::NotAStore(error.to_string()),
             Error::NewerVersion { found, .. } => Self::NewerVersion(found),
@@ -31,12 +31,6 @@ impl From<Error> for types::Error {
             }
             other => Self::Io(other.to_string()),
         }
-    }
-}
-
-impl From<pipkin::StorageError> for types::Error {
-    fn from(error: pipkin::StorageError) -> Self {
-        Error::from(error).into()
     }
 }
 

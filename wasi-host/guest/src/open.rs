@@ -3,15 +3,15 @@
 //! WASI has no file lock. The host keeps other processes and instances away; what keeps a second engine of this instance away is the
 //! list.
 
-use crate::bindings::exports::pipkin::kv::types::{Durability, Error};
+use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::buffered::Buffered;
 use crate::storage::{Access, WasiStorage};
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use pipkin::Db;
 use pipkin::limits::SEGMENT_SIZE_DEFAULT;
+use pipkin::{Db, Result, StorageError, StorageErrorKind};
 use spin::Mutex;
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::Descriptor;
@@ -39,7 +39,7 @@ pub(crate) struct How {
 
 impl Open {
     /// Gives a write that the engine has done the durability that was promised for it.
-    pub(crate) fn settle(&self, durability: Durability) -> Result<Durability, Error> {
+    pub(crate) fn settle(&self, durability: Durability) -> Result<Durability> {
         match durability {
             Durability::Buffered => Ok(Durability::Buffered),
             Durability::Written => {
@@ -52,7 +52,7 @@ impl Open {
 }
 
 /// Opens the store `name`, or finds it open.
-pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>, Error> {
+pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     let access = match how {
         How { read_only: true, .. } => Access::Read,
         How { create: true, .. } => Access::Create,
@@ -63,8 +63,9 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>, Error> {
     list.retain(|open| open.strong_count() > 0);
     let found = list.iter().filter_map(Weak::upgrade).find(|open| open.storage.below().is_same_file(&storage));
     if let Some(found) = found {
-        return if found.read_only && !how.read_only {
-            Err(Error::Locked("the store is open for reading only in this instance; drop that handle first".to_string()))
+        return if found.read_only != how.read_only {
+            // With other rights: that handle has to go first.
+            Err(pipkin::Error::Locked { path: name.into(), holder: None })
         } else {
             Ok(found)
         };
@@ -88,25 +89,27 @@ pub(crate) fn forget(open: &Arc<Open>) {
 }
 
 /// The file of that name alone, not a store yet.
-pub(crate) fn storage(name: &str, access: Access) -> Result<WasiStorage, Error> {
-    Ok(WasiStorage::open(&directory()?, checked(name)?, access)?)
+pub(crate) fn storage(name: &str, access: Access) -> Result<WasiStorage> {
+    WasiStorage::open(&directory()?, checked(name)?, access)
 }
 
 /// A name goes down from the directory, and never up: the host would refuse it, too, but less clearly.
-fn checked(name: &str) -> Result<&str, Error> {
+fn checked(name: &str) -> Result<&str> {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     let is_odd = |c: char| matches!(c, '\\' | ':') || c.is_control();
     if name.split('/').all(is_plain) && !name.contains(is_odd) {
         return Ok(name);
     }
-    Err(Error::AccessDenied(alloc::format!(
-        "{name:?} is no name of a store; give a path inside the directory, without `..`, such as `app.pipkin`"
-    )))
+    Err(denied(alloc::format!("{name:?} is no path inside the directory; name a file in it, such as app.pipkin")))
 }
 
-fn directory() -> Result<Descriptor, Error> {
+fn directory() -> Result<Descriptor> {
     let first = get_directories().into_iter().next().map(|(directory, _)| directory);
-    first.ok_or_else(|| Error::AccessDenied("the host has opened no directory to this component; preopen one".to_string()))
+    first.ok_or_else(|| denied("the host has opened no directory to this component; preopen one".to_string()))
+}
+
+fn denied(why: String) -> pipkin::Error {
+    StorageError::new(StorageErrorKind::PermissionDenied, "open", why).into()
 }
 
 fn entropy() -> [u8; 16] {

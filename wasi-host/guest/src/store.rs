@@ -77,6 +77,6 @@ impl GuestDb for Handle {
     }
 
     fn flush(&self, durability: Durability) -> Result<Durability, Error> {
-        self.open.settle(durability)
+        Ok(self.open.settle(durability)?)
     }
 }

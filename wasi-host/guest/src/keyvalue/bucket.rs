@@ -1,6 +1,6 @@
 //! A bucket: a store with keys that are text.
 
-use crate::bindings::exports::pipkin::kv::types::{Durability, Error};
+use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::open::{How, Open, open};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -29,12 +29,6 @@ pub(crate) enum Refused {
 impl From<pipkin::Error> for Refused {
     fn from(error: pipkin::Error) -> Self {
         Self::Other(error.to_string())
-    }
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self::Other(format!("{error:?}"))
     }
 }
 
