@@ -77,6 +77,9 @@ fn component(criterion: &mut Criterion) {
     group.bench_function("scan of 10,000", |bencher| bencher.iter(|| db.scan(b"").unwrap().count()));
 }
 
+/// Makes so many calls of a verb, and says how many nanoseconds they took.
+type Run<'a> = &'a dyn Fn(&str, u64) -> String;
+
 /// Measured inside of the guest.
 fn guests(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
@@ -84,7 +87,7 @@ fn guests(criterion: &mut Criterion) {
     let served = Program::new(&path);
     let context = WasiKeyValueCtx::builder().directory(folder.path()).store("served").build();
     let both = Program::of(&composed(&path, build::product()));
-    let runs: [(&str, &dyn Fn(&str, u64) -> String); 2] = [
+    let runs: [(&str, Run<'_>); 2] = [
         ("wasi:keyvalue, served", &|verb, count| served.run(&context, &["served", verb, &count.to_string()]).unwrap()),
         ("wasi:keyvalue, composed", &|verb, count| both.run_in(folder.path(), &["composed", verb, &count.to_string()]).unwrap()),
     ];
