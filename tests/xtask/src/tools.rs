@@ -68,6 +68,10 @@ impl Tools {
         self.debian("chromium --version", &["chromium"])
     }
 
+    pub(crate) fn firefox(&self) -> Outcome {
+        self.debian("firefox-esr --version", &["firefox-esr"])
+    }
+
     /// What building the npm package takes: `wasm-bindgen`, and Node with npm.
     pub(crate) fn npm_build(&self) -> Outcome {
         self.wasm_bindgen()?;

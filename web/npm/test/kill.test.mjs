@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { Browser } from "./support/browser.mjs";
 import { serve } from "./support/site.mjs";
 
-const KILLS = Number(process.env.PIPKIN_KILLS ?? 25);
+const KILLS = Number(process.env.PIPKIN_KILLS ?? 15);
 
 let site, browser;
 before(async () => {

@@ -9,6 +9,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
         Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
+        Check::slow("web-firefox", "the built npm package in Firefox: two tabs, kills, the file out and in again", web_firefox),
     ]
 }
 
@@ -35,6 +36,14 @@ pub(crate) fn npm_package(tools: &Tools) -> Outcome {
 fn web(tools: &Tools) -> Outcome {
     tools.browser_tests()?;
     Step::new("wasm-pack test --headless --chrome --mode no-install web").env("WASM_BINDGEN_TEST_TIMEOUT", "300").run()
+}
+
+fn web_firefox(tools: &Tools) -> Outcome {
+    const FOLDER: &str = "web/npm/test/firefox";
+    tools.firefox()?;
+    npm_package(tools)?;
+    tools.npm_packages(FOLDER)?;
+    Step::new("npm test").dir(FOLDER).run()
 }
 
 fn web_npm(tools: &Tools) -> Outcome {
