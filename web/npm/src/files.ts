@@ -59,7 +59,8 @@ export async function removeOldCopies(folder: FileSystemDirectoryHandle, name: s
     const tab = tabOfCopy(name, file);
     if (tab !== undefined && !living.has(tab.slice(0, 32))) old.push(file);
   }
-  for (const file of old) await removeFile(folder, file);
+  // One that its worker still holds goes the next time.
+  await Promise.allSettled(old.map((file) => removeFile(folder, file)));
 }
 
 /** Puts a finished copy in the place of a store's file. */

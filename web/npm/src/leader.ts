@@ -13,6 +13,14 @@ const FLUSH_AFTER_MS = 250;
 /** So many keys of a change are named. */
 const NAMED_KEYS = 256;
 
+/** Whose worker this is. */
+export interface Owner {
+  /** Hears of changes, its own included. */
+  changed(keys: readonly Uint8Array[] | undefined, tab: string): void;
+  /** The engine is of no use any more: gives up the lock, so that another tab can begin anew. */
+  failed(thrown: unknown): void;
+}
+
 export class Leader {
   readonly epoch = randomHex();
   readonly #common: BroadcastChannel;
@@ -29,8 +37,7 @@ export class Leader {
     readonly tab: string,
     readonly options: EngineOptions,
     private store: WasmStore,
-    /** The own page, when it listens, hears of changes, too. */
-    private readonly onChange: (keys: readonly Uint8Array[] | undefined, tab: string) => void,
+    private readonly owner: Owner,
   ) {
     this.#common = new BroadcastChannel(commonChannel(name));
     this.#requests = new BroadcastChannel(leaderChannel(name, this.epoch));
@@ -38,22 +45,11 @@ export class Leader {
   }
 
   /** Opens the file. The caller holds the lock, and gives it up if this fails. */
-  static async begin(
-    name: string,
-    tab: string,
-    options: EngineOptions,
-    onChange: (keys: readonly Uint8Array[] | undefined, tab: string) => void,
-  ): Promise<Leader> {
+  static async begin(name: string, tab: string, options: EngineOptions, owner: Owner): Promise<Leader> {
     const store = await openEngine(name, options);
-    const leader = new Leader(name, tab, options, store, onChange);
-    if (!options.memory) {
-      try {
-        await leader.#tidyUp();
-      } catch (thrown) {
-        leader.end();
-        throw thrown;
-      }
-    }
+    const leader = new Leader(name, tab, options, store, owner);
+    // What cannot be tidied up now is no reason not to open: the next leader tries again.
+    if (!options.memory) await leader.#tidyUp().catch(() => undefined);
     return leader;
   }
 
@@ -76,7 +72,7 @@ export class Leader {
     else this.#listeners.delete(tab);
   }
 
-  /** Carries a request out; `tab` is whose it is. */
+  /** Carries a request out; `tab` is whose it is. Rejects only when the engine has failed for good. */
   async serve(request: Request, tab: string): Promise<Answer> {
     if (this.#held) await new Promise<void>((resolve) => this.#held?.push(resolve));
     const { number } = request;
@@ -107,7 +103,10 @@ export class Leader {
   #hear(message: ToLeader): void {
     switch (message.kind) {
       case "request":
-        void this.serve(message.request, message.tab).then((answer) => this.#channelOf(message.tab).postMessage(answer));
+        this.serve(message.request, message.tab).then(
+          (answer) => this.#channelOf(message.tab).postMessage(answer),
+          (thrown: unknown) => this.owner.failed(thrown),
+        );
         break;
       case "listen":
         this.setListening(message.tab, message.on);
@@ -148,7 +147,7 @@ export class Leader {
   }
 
   #tellChange(keys: readonly Uint8Array[] | undefined, tab: string): void {
-    this.onChange(keys, tab);
+    this.owner.changed(keys, tab);
     this.#say({ kind: "change", keys, tab });
   }
 
@@ -194,13 +193,22 @@ export class Leader {
         await moveCopy(await folder(), file, storeFile(this.name));
       } finally {
         this.store.free();
-        this.store = await openEngine(this.name, { ...this.options, create: false });
+        this.store = await this.#reopened();
       }
     } finally {
       this.#held = undefined;
       for (const resolve of held) resolve();
     }
     this.#tellChange(undefined, this.tab);
+  }
+
+  async #reopened(): Promise<WasmStore> {
+    try {
+      return await openEngine(this.name, { ...this.options, create: false });
+    } catch (thrown) {
+      this.owner.failed(thrown);
+      throw thrown;
+    }
   }
 
   #checkHasFile(): void {

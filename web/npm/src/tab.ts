@@ -107,7 +107,10 @@ export class Tab {
   }
 
   #beginToLead(): Promise<Leader> {
-    return Leader.begin(this.name, this.id, this.options, (keys, tab) => this.#change(keys, tab));
+    return Leader.begin(this.name, this.id, this.options, {
+      changed: (keys, tab) => this.#change(keys, tab),
+      failed: (thrown) => this.#fail(thrown),
+    });
   }
 
   #lead(leader: Leader): void {
