@@ -48,11 +48,15 @@ fn native(criterion: &mut Criterion) {
     group.bench_function("put", |bencher| bencher.iter(|| db.insert(keys.next(), VALUE).unwrap()));
     group.bench_function("get", |bencher| bencher.iter(|| black_box(db.get(keys.next()).unwrap())));
     group.throughput(Throughput::Elements(100));
-    let all = db.default_namespace();
     let batch = keys.batch();
-    group.bench_function("batch of 100", |bencher| {
-        bencher.iter(|| db.write(batch.iter().map(|op| (&all, op.key.as_slice(), op.value.as_deref()))).unwrap())
-    });
+    let write = || {
+        let batch = batch.iter().fold(db.batch(), |batch, op| match &op.value {
+            Some(value) => batch.insert(&op.key, value),
+            None => batch.remove(&op.key),
+        });
+        batch.commit().unwrap();
+    };
+    group.bench_function("batch of 100", |bencher| bencher.iter(write));
 }
 
 fn component(criterion: &mut Criterion) {
