@@ -23,10 +23,11 @@ fn clippy(_: &Tools) -> Outcome {
 }
 
 /// Packages whose code hides from this host behind `cfg`.
-const WASM_PACKAGES: [&str; 4] = [
+const WASM_PACKAGES: [&str; 5] = [
     "-p pipkin --no-default-features --target wasm32-unknown-unknown",
     "-p pipkin --no-default-features --target wasm32-wasip2",
-    "-p pipkin-wasi-guest --target wasm32-wasip2",
+    "-p pipkin-wasi-guest -p pipkin-wasi-programs --target wasm32-wasip2",
+    "-p pipkin-wasi-guest --features proof --target wasm32-wasip2",
     "-p pipkin-web --all-targets --target wasm32-unknown-unknown",
 ];
 
