@@ -10,7 +10,7 @@ mod program;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipkin_wasi_host::keyvalue::WasiKeyValueCtx;
 use pipkin_wasi_host::{Durability, Host, Op, Options};
-use program::{Program, composed};
+use program::Program;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ fn guests(criterion: &mut Criterion) {
     let path = build::program("meter");
     let served = Program::new(&path);
     let context = WasiKeyValueCtx::builder().directory(folder.path()).store("served").build();
-    let both = Program::of(&composed(&path, build::product()));
+    let both = Program::of(&build::composed(&path, build::product()));
     let runs: [(&str, Run<'_>); 2] = [
         ("wasi:keyvalue, served", &|verb, count| served.run(&context, &["served", verb, &count.to_string()]).unwrap()),
         ("wasi:keyvalue, composed", &|verb, count| both.run_in(folder.path(), &["composed", verb, &count.to_string()]).unwrap()),

@@ -10,7 +10,7 @@ mod program;
 use pipkin::Db;
 use pipkin_tape::Tape;
 use pipkin_wasi_host::keyvalue::{SyncPolicy, WasiKeyValueCtx};
-use program::{Program, composed};
+use program::Program;
 use std::path::Path;
 
 /// The conformance program makes this many checks and more.
@@ -40,7 +40,7 @@ fn the_standard_is_kept_in_both_drafts() {
 #[test]
 fn the_component_keeps_it_too_when_it_is_composed_with_the_program() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::of(&composed(&build::program("conformance"), build::product()));
+    let program = Program::of(&build::composed(&build::program("conformance"), build::product()));
     let output = program.run_in(folder.path(), &["named"]).unwrap();
     assert!(checks(&output) >= CHECKS_MIN, "{output}");
     println!("composed: {output}");
@@ -59,7 +59,7 @@ fn a_program_that_counts_remembers() {
     drop(context);
     assert_eq!(program.run(&stores(folder.path()), &[]).unwrap(), "run 3\n", "another context, the same file");
 
-    let composed = Program::of(&composed(&path, build::product()));
+    let composed = Program::of(&build::composed(&path, build::product()));
     assert_eq!(composed.run_in(folder.path(), &[]).unwrap(), "run 4\n", "the component, the same file");
     assert_eq!(Db::open(folder.path().join("default.pipkin")).unwrap().get("runs").unwrap().unwrap(), b"4");
 }
@@ -78,7 +78,7 @@ fn the_tape_through_pipkin_kv_leaves_what_it_leaves_natively() {
     Program::new(&player).run(&stores(folder.path()), &["named"]).unwrap();
     assert_eq!(content(&folder.path().join("named.pipkin")), Tape::FULL.expected(), "served by the host");
 
-    let composed = Program::of(&composed(&player, build::product()));
+    let composed = Program::of(&build::composed(&player, build::product()));
     composed.run_in(folder.path(), &["composed.pipkin"]).unwrap();
     assert_eq!(content(&folder.path().join("composed.pipkin")), Tape::FULL.expected(), "composed with the component");
 }

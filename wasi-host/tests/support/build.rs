@@ -52,3 +52,19 @@ fn build(package: &str, file: &str, name: &str, args: &[&str]) -> PathBuf {
     }
     aside
 }
+
+/// The program with the component in the place of the host's stores, as one component.
+#[allow(dead_code, reason = "not every test binary composes")]
+pub(crate) fn composed(program: &Path, component: &Path) -> Vec<u8> {
+    let out = tempfile::NamedTempFile::new().unwrap();
+    let status = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "-p", "pipkin-wasi-composer", "--target-dir"])
+        .arg(folder())
+        .arg("--")
+        .args([program, component, out.path()])
+        .current_dir(root())
+        .status()
+        .expect("cargo starts");
+    assert!(status.success(), "composing failed");
+    std::fs::read(out.path()).unwrap()
+}

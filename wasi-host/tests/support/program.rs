@@ -2,8 +2,6 @@
 
 use pipkin_wasi_host::keyvalue::{self, WasiKeyValue, WasiKeyValueCtx};
 use std::path::Path;
-use wac_graph::types::Package;
-use wac_graph::{CompositionGraph, EncodeOptions, plug};
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::p2::bindings::sync::Command;
@@ -73,16 +71,4 @@ impl Program {
             failed => Err(format!("{}{}{failed:?}", text(out), text(words))),
         }
     }
-}
-
-/// The program with the component in the place of the host's stores, as one component.
-pub(crate) fn composed(program: &Path, component: &Path) -> Vec<u8> {
-    let mut graph = CompositionGraph::new();
-    let mut package = |name, path| {
-        let package = Package::from_file(name, None, path, graph.types_mut()).unwrap();
-        graph.register_package(package).unwrap()
-    };
-    let (socket, component) = (package("program", program), package("component", component));
-    plug(&mut graph, vec![component], socket).unwrap();
-    graph.encode(EncodeOptions::default()).unwrap()
 }
