@@ -3,7 +3,8 @@
 import { Connection, startWorker } from "./connection.js";
 import { PipkinError, toError, unpack } from "./errors.js";
 import { folder, removeFile, storeFile } from "./files.js";
-import { checkName, leaderLock } from "./names.js";
+import { withLock } from "./lock.js";
+import { checkName } from "./names.js";
 import type { ToPage, ToWorker } from "./protocol.js";
 import { Store } from "./store.js";
 import { type OpenOptions, engineOptions } from "./types.js";
@@ -32,7 +33,7 @@ export async function open(name: string, options: OpenOptions = {}): Promise<Sto
 export async function destroy(name: string): Promise<void> {
   checkName(name);
   const directory = await folder();
-  await navigator.locks.request(leaderLock(name), { ifAvailable: true }, async (lock) => {
+  await withLock(name, async (lock) => {
     if (!lock) throw new PipkinError("locked", `"${name}" is open; close it in every tab first`);
     try {
       await removeFile(directory, storeFile(name));

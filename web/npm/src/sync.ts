@@ -2,7 +2,8 @@
 
 import { WasmStore, openEngine } from "./engine.js";
 import { PipkinError, toError } from "./errors.js";
-import { checkName, leaderLock } from "./names.js";
+import { withLock } from "./lock.js";
+import { checkName } from "./names.js";
 import {
   type CompactReport, type Durability, type Key, type OpenOptions, type Report, type Stats, type Value, type WriteOptions,
   engineOptions, keyBytes, valueBytes,
@@ -12,30 +13,20 @@ import { AnswerReader, RequestWriter, type Write } from "./wire.js";
 export { PipkinError, type ErrorCode } from "./errors.js";
 export type { CompactReport, Durability, Key, OpenOptions, Report, Stats, Value, WriteOptions } from "./types.js";
 
-/** Locks that this worker is giving up, which takes the browser a moment. */
-const closing = new Map<string, Promise<unknown>>();
-
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */
 export async function open(name: string, options: OpenOptions = {}): Promise<SyncStore> {
   checkName(name);
   const engine = engineOptions(options);
   if (engine.memory) return new SyncStore(await openEngine(name, engine), options.durability ?? "relaxed", () => undefined);
-  await closing.get(name);
   return new Promise((resolve, reject) => {
     const work = async (lock: Lock | null): Promise<void> => {
       if (!lock) throw new PipkinError("locked", `"${name}" is open in another tab or worker; close it there`);
       const wasm = await openEngine(name, engine);
       await new Promise<void>((release) => {
-        const end = (): void => {
-          closing.set(name, held);
-          release();
-        };
-        resolve(new SyncStore(wasm, options.durability ?? "relaxed", end));
+        resolve(new SyncStore(wasm, options.durability ?? "relaxed", release));
       });
     };
-    const held = navigator.locks
-      .request(leaderLock(name), { ifAvailable: true }, work)
-      .then(() => closing.delete(name), (thrown: unknown) => reject(toError(thrown)));
+    withLock(name, work).catch((thrown: unknown) => reject(toError(thrown)));
   });
 }
 

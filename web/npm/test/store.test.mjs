@@ -154,7 +154,8 @@ test("a worker opens the same file without promises, and a page is told who has 
       import { open } from "${location.origin}/pipkin/sync.js";
       const refused = await open("shared").catch((error) => error.code);
       postMessage(refused);
-      onmessage = async () => {
+      onmessage = () => work().catch((error) => postMessage({ error: error.message }));
+      const work = async () => {
         const db = await open("shared", { durability: "strict" });
         db.set("from the worker", "2");
         db.setMany([["a", "x"], ["b", "y"]]);
