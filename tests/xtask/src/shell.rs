@@ -39,7 +39,7 @@ pub(crate) fn failed<T>(why: impl Into<String>) -> Outcome<T> {
 }
 
 /// No step may hang a whole run; the long ones name a limit of their own.
-const LIMIT_DEFAULT: Duration = Duration::from_secs(20 * 60);
+const LIMIT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
 /// One command line.
 #[derive(Clone)]
