@@ -3,8 +3,6 @@
 //! Two threads overwrite and read random records of a full store. A third one does nothing, or only burns its processor (where there
 //! are fewer processors than threads, that alone makes the others wait for their turn), or compacts without a break. What the last row has
 //! over the one before it is what compaction causes.
-//!
-//! Found on two processors, 1 M records: see the table in README.md.
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 use pipkin::Db;

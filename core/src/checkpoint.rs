@@ -178,8 +178,9 @@ fn publish(engine: &Engine, cut: Cut, run: Option<SnapshotRun>, snapshot_len: u6
     }
     if let Some(before) = before.filter(|before| before.snapshot_offset != 0) {
         let extents = (SEGMENT_HEADER_LEN as u64 + before.snapshot_len).div_ceil(size) as u32;
-        let is_own = tail.snapshot_is_own || is(Bug::FoundSpaceTrusted);
-        tail.space.release(log.geometry.extent_of(before.snapshot_offset), extents, is_own);
+        let extent = log.geometry.extent_of(before.snapshot_offset);
+        let backed = tail.snapshot_is_own || log.set_found_aside(extent, extents);
+        tail.space.release(extent, extents, backed);
     }
     tail.snapshot_is_own = run.is_some();
     Ok(())

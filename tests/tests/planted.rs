@@ -23,7 +23,7 @@ const EXHAUSTIVE: Suite = ("exhaustive", || {
 });
 
 const CRASH: Suite = ("crash", || {
-    let budget = crash::Budget { images: 250_000, seed: 1, seconds: 120.0, flips: 0 };
+    let budget = crash::Budget { images: 600_000, seed: 1, seconds: 600.0, flips: 0 };
     crash::run(&budget, &crash::Counts::new(0))
 });
 

@@ -31,7 +31,7 @@ impl Log {
         let entry = Retired {
             extent: segment.extent,
             extents: segment.extents,
-            backed: segment.order >= tail.first_own_order || is(Bug::FoundSpaceTrusted),
+            backed: segment.order >= tail.first_own_order,
             durable_at: self.end(),
             unread_at: pins.ticket(),
         };
@@ -53,13 +53,22 @@ impl Log {
             let durable = entry.durable_at <= synced || is(Bug::ReuseBeforeRetire);
             let unread = pins.passed(&entry.unread_at) || is(Bug::ReaderNotPinned);
             if durable && unread {
-                space.release(entry.extent, entry.extents, entry.backed);
+                let backed = entry.backed || self.set_found_aside(entry.extent, entry.extents);
+                space.release(entry.extent, entry.extents, backed);
                 freed += u64::from(entry.extents) * self.geometry.segment_size();
                 return false;
             }
             true
         });
         freed
+    }
+
+    /// Sets aside what an earlier session has used: it may have holes, or lie in part behind the end of the file, where closing cut it.
+    /// False when there is no space for that now.
+    pub(crate) fn set_found_aside(&self, extent: u32, extents: u32) -> bool {
+        let start = self.geometry.start(extent);
+        let end = start + u64::from(extents) * self.geometry.segment_size();
+        is(Bug::FoundSpaceTrusted) || self.reserve(start, end).is_ok()
     }
 
     /// A place whose retirement stands in the log, but may not be synced yet: a recovery found it.
