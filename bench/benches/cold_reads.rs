@@ -6,8 +6,7 @@
 //!
 //! Found on a virtual disk, Linux 6.18, 1 M records, microseconds a record: `get` 43, `get_many` 11; raw: `pread` 37, io_uring 12 in
 //! batches of 32 and 13 of 128, hints 9 and 9. Before the map was advised that reads are random a `get` took 137, because the system
-//! reads ahead. So there is no ring in pipkin: nor does one win for durable appends, where a write linked with an `fsync` took 33 us,
-//! `pwritev2` with `RWF_DSYNC` 30 and a write with an `fdatasync` behind it 30.
+//! reads ahead. So there is no ring in pipkin.
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 #[cfg(target_os = "linux")]
