@@ -12,6 +12,10 @@ use core::ops::{Bound, RangeBounds};
 /// Records that are fetched at a time: few at first, for many ranges are short.
 const GROUP_FIRST: usize = 4;
 const GROUP_MAX: usize = 32;
+/// Offsets that are taken from the index at a time, under one pin.
+const WINDOW: usize = 32;
+/// The processor is asked for a record when the one so many places in front of it is read.
+const AHEAD: usize = 6;
 
 /// The bounds of a range of keys, as copies.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -91,7 +95,7 @@ macro_rules! ordered_reads {
             /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it says `false`;
             /// without a copy where the host can map the file. See [`Self::range`].
             pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-                self.store.range_with(&self.$($name).+, &bounds(&range), each)
+                self.store.range_with(&self.$($name).+, range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref), each)
             }
         }
     };
@@ -120,43 +124,56 @@ impl Store {
     }
 
     /// Hands the records inside `bounds` to `each`, in the order of their keys, until it says `false`.
-    pub(super) fn range_with(&self, name: &Name, bounds: &Bounds, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+    pub(super) fn range_with(
+        &self,
+        name: &Name,
+        start: Bound<&[u8]>,
+        end: Bound<&[u8]>,
+        mut each: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
         let ordered = self.engine.ordered()?;
         let Some(number) = name.number() else { return Ok(()) };
-        let end = as_slice(&bounds.1);
-        let mut from = as_slice(&bounds.0).map(<[u8]>::to_vec);
+        let log = &self.engine.log;
+        let mut last: Option<Vec<u8>> = None;
         let mut group = GROUP_FIRST;
-        let mut offsets: Vec<u64> = Vec::with_capacity(GROUP_MAX);
+        let mut offsets: Vec<u64> = Vec::with_capacity(WINDOW);
         loop {
             // Before the offsets are read: they stay good for as long.
             let pin = self.engine.pin();
             offsets.clear();
-            let mut last = None;
-            ordered.walk(number, as_slice(&from), |key, offset| {
-                if !is_inside(key, end) {
-                    return false;
+            ordered.walk(number, last.as_deref().map_or(start, Bound::Excluded), |key, offset| {
+                let inside = is_inside(key, end);
+                if inside {
+                    offsets.push(offset);
                 }
-                self.engine.log.prefetch(offset);
-                offsets.push(offset);
-                if offsets.len() == group {
-                    last = Some(key.to_vec());
-                }
-                offsets.len() < group
+                inside && offsets.len() < WINDOW
             });
-            self.engine.log.will_read(&offsets);
-            for &offset in &offsets {
-                let frame = self.engine.log.frame(offset)?;
-                if self.engine.log.verify_on_read {
+            offsets.iter().take(AHEAD).for_each(|&offset| log.prefetch(offset));
+            let mut told = 0;
+            for (at, &offset) in offsets.iter().enumerate() {
+                if at == told {
+                    told = offsets.len().min(at + group);
+                    group = (group * 2).min(GROUP_MAX);
+                    log.will_read(offsets.get(at..told).unwrap_or_default());
+                }
+                if let Some(&ahead) = offsets.get(at + AHEAD) {
+                    log.prefetch(ahead);
+                }
+                let frame = log.frame(offset)?;
+                if log.verify_on_read {
                     frame.check()?;
                 }
                 if !each(frame.key(), frame.value()) {
                     return Ok(());
                 }
+                if at + 1 == WINDOW {
+                    last = Some(frame.key().to_vec());
+                }
             }
             drop(pin);
-            let Some(last) = last else { return Ok(()) };
-            from = Bound::Excluded(last);
-            group = (group * 2).min(GROUP_MAX);
+            if offsets.len() < WINDOW {
+                return Ok(());
+            }
         }
     }
 }
@@ -165,7 +182,7 @@ impl Range<'_> {
     fn fetch(&mut self) {
         let mut fetched = Vec::with_capacity(self.group);
         let group = self.group;
-        let result = self.store.range_with(&self.name, &self.bounds, |key, value| {
+        let result = self.store.range_with(&self.name, as_slice(&self.bounds.0), as_slice(&self.bounds.1), |key, value| {
             fetched.push((key.to_vec(), value.to_vec()));
             fetched.len() < group
         });

@@ -6,8 +6,15 @@ use crate::tools::Tools;
 use std::thread;
 
 /// Interpreted, so the slowest tests per line: these modules hold the `unsafe` code and the decoders. An interpreter uses one processor, so
-/// there are two of them.
-const MIRI_MODULES: [&[&str]; 2] = [&["frame::", "index::", "pins::"], &["recover::"]];
+/// there are several of them, with what else each wants.
+///
+/// The epochs on which the ordered index stands go against the older model of borrows, and leave their last garbage to the end of the
+/// process. The skip list above goes against the newer model, too, so `ordered::map` is tested without miri.
+const MIRI: [(&[&str], &str); 3] = [
+    (&["frame::", "index::", "pins::"], ""),
+    (&["recover::"], ""),
+    (&["ordered::block::", "ordered::leaf::"], "-Zmiri-tree-borrows -Zmiri-ignore-leaks"),
+];
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -43,12 +50,12 @@ fn schedules(_: &Tools) -> Outcome {
 
 fn miri(tools: &Tools) -> Outcome {
     tools.nightly(&["miri", "rust-src"])?;
-    let step = Step::new("cargo +nightly miri test -p pipkin --no-default-features --features std,testing --lib")
-        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+    let step = Step::new("cargo +nightly miri test -p pipkin --no-default-features --features std,ordered,testing --lib")
         .limit_minutes(25);
-    step.clone().arg("--no-run").run()?;
+    let with_flags = |flags: &str| step.clone().env("MIRIFLAGS", format!("-Zmiri-disable-isolation {flags}"));
+    with_flags("").arg("--no-run").run()?;
     thread::scope(|scope| {
-        let runs = MIRI_MODULES.map(|modules| scope.spawn(|| run_tests(step.clone(), modules)));
+        let runs = MIRI.map(|(modules, flags)| scope.spawn(move || run_tests(with_flags(flags), modules)));
         runs.into_iter().try_for_each(|run| run.join().unwrap_or_else(|_| failed("a run under miri panicked")))
     })
 }

@@ -1,26 +1,27 @@
 //! The ordered index: keys in order, each with its record's offset, beside the hash index. Opt-in, for it keeps every key in memory.
 //!
-//! A lock-free skip list (`crossbeam-skiplist`) for each namespace. Writers change an entry while they hold the key's shard of the hash
-//! index, so per key both change in the order of the log. Readers take no lock; an offset that they have read stays good for as long
-//! as their pin, which they took before.
+//! A map for each namespace. Writers change an entry while they hold the key's shard of the hash index, so per key both change in the
+//! order of the log. Readers take no lock; an offset that they have read stays good for as long as their pin, which they took before.
+
+mod block;
+mod leaf;
+mod map;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::frame::NAMESPACE_OF_NAMES;
 use crate::index::SHARDS;
-use crate::sync::{AtomicU64, Ordering, RwLock};
+use crate::sync::RwLock;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
-use crossbeam_epoch as epoch;
-use crossbeam_skiplist::SkipList;
+use map::Map;
 use smallvec::SmallVec;
 
 /// Keys of common lengths stand in their nodes, where a search meets them without another step.
 type Key = SmallVec<[u8; 24]>;
-type Map = SkipList<Key, AtomicU64>;
 
 /// The ordered index of a store.
 #[derive(Default)]
@@ -34,30 +35,17 @@ impl Ordered {
         self.maps.read().get(&namespace).cloned()
     }
 
-    fn map_or_create(&self, namespace: u32) -> Arc<Map> {
-        self.map(namespace).unwrap_or_else(|| {
-            let make = || Arc::new(SkipList::new(epoch::default_collector().clone()));
-            self.maps.write().entry(namespace).or_insert_with(make).clone()
-        })
-    }
-
     /// The record of `key` stands at `offset` from now on. The caller holds the key's shard.
     pub(crate) fn put(&self, namespace: u32, key: &[u8], offset: u64) {
-        let map = self.map_or_create(namespace);
-        let guard = epoch::pin();
-        match map.get(key, &guard) {
-            Some(entry) => entry.value().store(offset, Ordering::Release),
-            None => map.insert(Key::from_slice(key), AtomicU64::new(offset), &guard).release(&guard),
-        }
+        let map = self.map(namespace);
+        map.unwrap_or_else(|| self.maps.write().entry(namespace).or_insert_with(|| Arc::new(Map::new())).clone())
+            .put(key, offset);
     }
 
     /// `key` has no record any more. The caller holds the key's shard.
     pub(crate) fn remove(&self, namespace: u32, key: &[u8]) {
         if let Some(map) = self.map(namespace) {
-            let guard = epoch::pin();
-            if let Some(entry) = map.remove(key, &guard) {
-                entry.release(&guard);
-            }
+            map.remove(key);
         }
     }
 
@@ -67,15 +55,9 @@ impl Ordered {
     }
 
     /// Hands the offsets of the records from `from` on to `each`, in the order of the keys, until it says `false`.
-    pub(crate) fn walk(&self, namespace: u32, from: Bound<&[u8]>, mut each: impl FnMut(&[u8], u64) -> bool) {
-        let Some(map) = self.map(namespace) else { return };
-        let guard = epoch::pin();
-        let mut next = map.lower_bound(from, &guard);
-        while let Some(entry) = next {
-            if !each(entry.key(), entry.value().load(Ordering::Acquire)) {
-                return;
-            }
-            next = entry.next();
+    pub(crate) fn walk(&self, namespace: u32, from: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) {
+        if let Some(map) = self.map(namespace) {
+            map.walk(from, each);
         }
     }
 }
@@ -101,12 +83,12 @@ impl Engine {
                 }
             }
         }
-        // In order: each key then finds its place where the one before it is.
         keys.sort_unstable();
-        let ordered = Ordered::default();
-        for (namespace, key, offset) in keys {
-            ordered.put(namespace, &key, offset);
-        }
+        let of_namespace = keys.chunk_by(|(one, ..), (other, ..)| one == other).filter_map(|keys| {
+            let pairs: Vec<(&[u8], u64)> = keys.iter().map(|(_, key, offset)| (&key[..], *offset)).collect();
+            keys.first().map(|&(namespace, ..)| (namespace, Arc::new(Map::of(&pairs))))
+        });
+        let ordered = Ordered { maps: RwLock::new(of_namespace.collect()) };
         // Opening is the only one to set it, and does so once.
         let _ = self.ordered.set(Box::new(ordered));
         Ok(())

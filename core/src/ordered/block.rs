@@ -1,0 +1,173 @@
+//! Neighbouring keys in order, each with its record's offset: what one leaf of the ordered index holds. The keys of a block never
+//! change, only offsets do, in place; another set of keys is another block.
+
+use crate::sync::{AtomicU64, Ordering};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Keys of a block, at most: few enough to be copied for each new key, many enough for the leaves above them to stay in the
+/// processor's cache.
+const KEYS_MAX: usize = 64;
+/// Bytes of keys after which a block of two keys counts as full.
+const BYTES_MAX: usize = 4096;
+
+/// One key of a block.
+#[derive(Debug)]
+struct Entry {
+    offset: AtomicU64,
+    /// Where the key stands among the block's bytes.
+    start: u32,
+    len: u32,
+}
+
+impl Entry {
+    /// The same key, whose bytes have moved from behind `before` to behind `after` others.
+    fn moved(&self, before: usize, after: usize) -> Self {
+        let start = self.start - before as u32 + after as u32;
+        Self { offset: AtomicU64::new(self.offset.load(Ordering::Relaxed)), start, len: self.len }
+    }
+}
+
+/// Keys in order with their offsets.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    /// The first eight bytes of each key as a number: side by side, for a search looks at all of them at once.
+    heads: Box<[u64]>,
+    entries: Box<[Entry]>,
+    keys: Box<[u8]>,
+}
+
+/// The first eight bytes of a key as a number: where two of them differ, the keys differ the same way.
+fn head_of(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(head) => u64::from_be_bytes(*head),
+        None => key.iter().chain([0; 8].iter()).take(8).fold(0, |head, &byte| head << 8 | u64::from(byte)),
+    }
+}
+
+impl Block {
+    /// A block of keys that come in order.
+    pub(super) fn of<'k>(from: impl Iterator<Item = (&'k [u8], u64)>) -> Self {
+        let (mut heads, mut entries, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, offset) in from {
+            heads.push(head_of(key));
+            entries.push(Entry { offset: AtomicU64::new(offset), start: keys.len() as u32, len: key.len() as u32 });
+            keys.extend_from_slice(key);
+        }
+        Self { heads: heads.into(), entries: entries.into(), keys: keys.into() }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// True when `keys` keys of together `bytes` bytes are more than one block should hold.
+    pub(super) const fn is_full(keys: usize, bytes: usize) -> bool {
+        keys > KEYS_MAX || (keys > 1 && bytes > BYTES_MAX)
+    }
+
+    /// True when the block should be cut in two.
+    pub(super) const fn is_over(&self) -> bool {
+        Self::is_full(self.len(), self.keys.len())
+    }
+
+    fn bytes_of(&self, entry: &Entry) -> &[u8] {
+        let start = entry.start as usize;
+        self.keys.get(start..start + entry.len as usize).unwrap_or_default()
+    }
+
+    pub(super) fn key(&self, at: usize) -> &[u8] {
+        self.entries.get(at).map_or(&[], |entry| self.bytes_of(entry))
+    }
+
+    /// The place of `key`, or the place where it belongs.
+    pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
+        let head = head_of(key);
+        // All heads rather than some of them one after the other: the waits for memory overlap, and there is nothing to guess.
+        let below = self.heads.iter().filter(|other| **other < head).count();
+        let alike = self.heads.get(below..).unwrap_or_default().iter().take_while(|other| **other == head).count();
+        let alike = self.entries.get(below..below + alike).unwrap_or_default();
+        match alike.binary_search_by(|entry| self.bytes_of(entry).cmp(key)) {
+            Ok(at) => Ok(below + at),
+            Err(at) => Err(below + at),
+        }
+    }
+
+    /// Points the key at `at` at another record.
+    pub(super) fn set(&self, at: usize, offset: u64) {
+        if let Some(entry) = self.entries.get(at) {
+            entry.offset.store(offset, Ordering::Release);
+        }
+    }
+
+    /// The keys `from..to` with the offsets that they have now.
+    pub(super) fn part(&self, from: usize, to: usize) -> impl Iterator<Item = (&[u8], u64)> {
+        let entries = self.entries.get(from..to).unwrap_or_default();
+        entries.iter().map(|entry| (self.bytes_of(entry), entry.offset.load(Ordering::Acquire)))
+    }
+
+    /// This block with one key more, at the place where it belongs.
+    pub(super) fn with(&self, at: usize, key: &[u8], offset: u64) -> Self {
+        let at = at.min(self.len());
+        let (front_heads, back_heads) = self.heads.split_at(at);
+        let (front, back) = self.entries.split_at(at);
+        let start = back.first().map_or(self.keys.len(), |entry| entry.start as usize);
+        let (front_keys, back_keys) = self.keys.split_at(start.min(self.keys.len()));
+        let mut entries = Vec::with_capacity(self.len() + 1);
+        entries.extend(front.iter().map(|entry| entry.moved(0, 0)));
+        entries.push(Entry { offset: AtomicU64::new(offset), start: start as u32, len: key.len() as u32 });
+        entries.extend(back.iter().map(|entry| entry.moved(0, key.len())));
+        Self {
+            heads: [front_heads, &[head_of(key)], back_heads].concat().into(),
+            entries: entries.into(),
+            keys: [front_keys, key, back_keys].concat().into(),
+        }
+    }
+
+    /// This block without the key at `at`.
+    pub(super) fn without(&self, at: usize) -> Self {
+        let all = self.entries.iter().enumerate().filter(|(place, _)| *place != at);
+        Self::of(all.map(|(_, entry)| (self.bytes_of(entry), entry.offset.load(Ordering::Relaxed))))
+    }
+
+    /// The keys in front of `at`, and the others.
+    pub(super) fn cut(&self, at: usize) -> (Self, Self) {
+        (Self::of(self.part(0, at)), Self::of(self.part(at, self.len())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use super::*;
+
+    fn keys(block: &Block) -> Vec<(Vec<u8>, u64)> {
+        block.part(0, block.len()).map(|(key, offset)| (key.to_vec(), offset)).collect()
+    }
+
+    #[test]
+    fn keys_that_begin_alike_are_told_apart() {
+        let mut block = Block::default();
+        let all: [&[u8]; 8] = [b"", b"\0", b"12345678", b"12345678\0", b"123456789", b"1234567", b"\xff", b"\0\0"];
+        for (offset, key) in all.iter().enumerate() {
+            let at = block.find(key).unwrap_err();
+            block = block.with(at, key, offset as u64);
+        }
+        let mut sorted: Vec<_> = all.iter().zip(0..).map(|(key, offset)| (key.to_vec(), offset)).collect();
+        sorted.sort();
+        assert_eq!(keys(&block), sorted);
+        for (key, offset) in sorted {
+            let at = block.find(&key).unwrap();
+            assert_eq!(block.part(at, at + 1).next(), Some((&key[..], offset)));
+            assert_eq!(keys(&block.without(at)).len(), all.len() - 1);
+            assert_eq!(block.without(at).find(&key), Err(at));
+        }
+        let (front, back) = block.cut(3);
+        assert_eq!([keys(&front), keys(&back)].concat(), keys(&block));
+    }
+}

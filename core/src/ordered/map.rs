@@ -1,0 +1,253 @@
+//! The keys of one namespace in order: a lock-free skip list (`crossbeam-skiplist`) of leaves, each a block of neighbouring keys.
+//!
+//! A search meets a node for every block instead of one for every key, and a walk finds neighbours side by side. Readers take no lock.
+//! A writer holds the leaf of its key; that cuts a full leaf in two and takes an empty one away.
+
+use super::Key;
+use super::block::Block;
+use super::leaf::{Leaf, Writer};
+use crate::sync::{AtomicU64, Ordering};
+use core::ops::Bound;
+use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_skiplist::SkipList;
+use crossbeam_skiplist::base::Entry;
+
+/// Of a block that is filled at once so much is used: room for some keys more.
+const FILL: (usize, usize) = (3, 4);
+
+pub(super) struct Map {
+    /// By a key that is not above the first of the leaf and above the last of the leaf before. The first one's is the empty key, and it
+    /// is always there.
+    leaves: SkipList<Key, Leaf>,
+    /// Counts leaves that came or went: whoever finds it unchanged under the lock of a leaf has the right one.
+    changes: AtomicU64,
+}
+
+/// The shortest key above `left` that is not above `right`.
+fn separator(left: &[u8], right: &[u8]) -> Key {
+    let same = left.iter().zip(right).take_while(|(left, right)| left == right).count();
+    Key::from_slice(right.get(..=same).unwrap_or(right))
+}
+
+impl Map {
+    pub(super) fn new() -> Self {
+        let map = Self { leaves: SkipList::new(epoch::default_collector().clone()), changes: AtomicU64::new(0) };
+        map.add(Key::new(), Block::default(), &epoch::pin());
+        map
+    }
+
+    /// A map of keys that come in order.
+    pub(super) fn of(keys: &[(&[u8], u64)]) -> Self {
+        let map = Self::new();
+        let guard = epoch::pin();
+        let mut rest = keys;
+        let mut last: Option<&[u8]> = None;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |keys: usize, bytes: usize| !Block::is_full(keys * FILL.1 / FILL.0, bytes * FILL.1 / FILL.0);
+            let count = rest.iter().enumerate().take_while(|(at, (key, _))| {
+                bytes += key.len();
+                fits(at + 1, bytes)
+            });
+            let (front, back) = rest.split_at(count.count().clamp(1, rest.len()));
+            let block = Block::of(front.iter().copied());
+            match (last, front.first()) {
+                (Some(last), Some((first, _))) => map.add(separator(last, first), block, &guard),
+                _ => map.change(&[], &guard, |writer, _| writer.replace(block, &guard)),
+            }
+            last = front.last().map(|(key, _)| *key);
+            rest = back;
+        }
+        map
+    }
+
+    fn add(&self, from: Key, block: Block, guard: &Guard) {
+        self.leaves.insert(from, Leaf::new(block), guard).release(guard);
+    }
+
+    /// Hands the leaf in which `key` belongs to `change`, with its other writers kept out.
+    fn change<'g>(&'g self, key: &[u8], guard: &'g Guard, change: impl FnOnce(&Writer<'_>, &Entry<'g, 'g, Key, Leaf>)) {
+        loop {
+            let seen = self.changes.load(Ordering::Acquire);
+            // The first leaf is always there.
+            let Some(entry) = self.leaves.upper_bound(Bound::Included(key), guard) else { return };
+            let writer = entry.value().lock();
+            // A leaf comes or goes while the one whose keys it takes or had is held: none did since the search.
+            if self.changes.load(Ordering::Acquire) == seen {
+                return change(&writer, &entry);
+            }
+        }
+    }
+
+    pub(super) fn put(&self, key: &[u8], offset: u64) {
+        let guard = &epoch::pin();
+        self.change(key, guard, |writer, entry| {
+            let block = writer.block(guard);
+            let at = match block.find(key) {
+                Ok(at) => return block.set(at, offset),
+                Err(at) => at,
+            };
+            let grown = block.with(at, key, offset);
+            if !grown.is_over() {
+                return writer.replace(grown, guard);
+            }
+            // Keys that rise leave full blocks behind.
+            let rises = at + 1 == grown.len() && entry.next().is_none();
+            let (left, right) = grown.cut(if rises { at } else { grown.len() / 2 });
+            // First the new leaf: keys that stand in both are read there (see `walk`).
+            self.add(separator(left.key(left.len() - 1), right.key(0)), right, guard);
+            writer.replace(left, guard);
+            self.changes.fetch_add(1, Ordering::Release);
+        });
+    }
+
+    pub(super) fn remove(&self, key: &[u8]) {
+        let guard = &epoch::pin();
+        self.change(key, guard, |writer, entry| {
+            let block = writer.block(guard);
+            let Ok(at) = block.find(key) else { return };
+            let rest = block.without(at);
+            let is_done = rest.is_empty() && !entry.key().is_empty();
+            writer.replace(rest, guard);
+            if is_done {
+                entry.remove();
+                self.changes.fetch_add(1, Ordering::Release);
+            }
+        });
+    }
+
+    /// Hands the keys from `from` on to `each`, in order, until it says `false`.
+    pub(super) fn walk(&self, from: Bound<&[u8]>, mut each: impl FnMut(&[u8], u64) -> bool) {
+        let guard = epoch::pin();
+        let (Bound::Included(first) | Bound::Excluded(first)) = from else {
+            return self.walk(Bound::Included(&[]), each);
+        };
+        let mut next = self.leaves.upper_bound(Bound::Included(first), &guard);
+        let mut is_first = true;
+        while let Some(entry) = next {
+            // The block first, its neighbour afterwards: when the leaf was cut meanwhile, the neighbour has the newest of what lies behind
+            // the cut, and the block is read up to there.
+            let block = entry.value().block(&guard);
+            next = entry.next();
+            let start = match block.find(first) {
+                _ if !is_first => 0,
+                Ok(at) => at + usize::from(from == Bound::Excluded(first)),
+                Err(at) => at,
+            };
+            is_first = false;
+            let end = next.as_ref().map(|next| next.key()).filter(|&end| block.key(block.len().saturating_sub(1)) >= end);
+            let end = end.map_or(block.len(), |end| block.find(end).unwrap_or_else(|at| at));
+            if !block.part(start, end).all(|(key, offset)| each(key, offset)) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    fn listed(map: &Map, from: Bound<&[u8]>) -> Vec<(Vec<u8>, u64)> {
+        let mut seen = Vec::new();
+        map.walk(from, |key, offset| {
+            seen.push((key.to_vec(), offset));
+            true
+        });
+        seen
+    }
+
+    /// Keys of many lengths, some of them alike for longer than a head.
+    fn key(number: u64) -> Vec<u8> {
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut key: Vec<u8> = hash.to_be_bytes().into_iter().take((hash % 9) as usize).collect();
+        key.extend(alloc::format!("shared prefix {number}").bytes().take((hash >> 8) as usize % 40));
+        key
+    }
+
+    #[test]
+    fn a_map_is_what_a_b_tree_is() {
+        let map = Map::new();
+        let mut model = BTreeMap::new();
+        let rounds = if cfg!(miri) { 400 } else { 20_000 };
+        for round in 0..rounds {
+            let key = key(round * 7919 % 1_000);
+            // More and more removals: leaves are cut, then become empty and go.
+            if round * 7 % rounds < round / 2 {
+                model.remove(&key);
+                map.remove(&key);
+            } else {
+                model.insert(key.clone(), round);
+                map.put(&key, round);
+            }
+        }
+        let all: Vec<_> = model.clone().into_iter().collect();
+        assert_eq!(listed(&map, Bound::Unbounded), all);
+        for number in 0..if cfg!(miri) { 20 } else { 1_000 } {
+            let key = key(number);
+            for from in [Bound::Included(&key[..]), Bound::Excluded(&key[..])] {
+                let expected: Vec<_> =
+                    model.range::<[u8], _>((from, Bound::Unbounded)).map(|(key, at)| (key.clone(), *at)).collect();
+                assert_eq!(listed(&map, from), expected, "from {from:?}");
+            }
+        }
+        let keys: Vec<(&[u8], u64)> = all.iter().map(|(key, offset)| (&key[..], *offset)).collect();
+        assert_eq!(listed(&Map::of(&keys), Bound::Unbounded), all);
+        for (key, _) in &all {
+            map.remove(key);
+        }
+        assert_eq!((listed(&map, Bound::Unbounded), map.leaves.len()), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn rising_keys_leave_full_blocks_and_long_keys_few_in_each() {
+        let map = Map::new();
+        for number in 0..1_000_u64 {
+            map.put(&number.to_be_bytes(), number);
+        }
+        assert_eq!(map.leaves.len(), 1_000_usize.div_ceil(64));
+        let long = Map::new();
+        for number in 0..20_u64 {
+            long.put(&[&number.to_be_bytes()[..], &[7; 3_000]].concat(), number);
+        }
+        assert_eq!((long.leaves.len(), listed(&long, Bound::Unbounded).len()), (20, 20));
+    }
+
+    /// What was put before a walk begins and stays, every walk sees once and in order, whatever other threads do to its neighbours.
+    #[test]
+    fn walks_miss_nothing_while_leaves_are_cut_and_taken_away() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let map = Map::new();
+        let (keys, rounds) = if cfg!(miri) { (300_u64, 2) } else { (3_000, 200) };
+        // In the first half: the leaves of the other one become empty again and again.
+        let stay = || (0..keys / 2).step_by(10);
+        for number in stay() {
+            map.put(&number.to_be_bytes(), number);
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 1..3 {
+                let (map, done) = (&map, &done);
+                scope.spawn(move || {
+                    for _ in 0..rounds {
+                        for number in (writer..keys).step_by(10) {
+                            map.put(&number.to_be_bytes(), number);
+                        }
+                        for number in (writer..keys).step_by(10) {
+                            map.remove(&number.to_be_bytes());
+                        }
+                    }
+                    done.store(true, Ordering::Relaxed);
+                });
+            }
+            while !done.load(Ordering::Relaxed) {
+                let seen = listed(&map, Bound::Unbounded);
+                assert!(seen.is_sorted_by(|a, b| a.0 < b.0));
+                let stayed: Vec<_> = seen.iter().map(|(_, number)| *number).filter(|number| number % 10 == 0).collect();
+                assert_eq!(stayed, stay().collect::<Vec<_>>());
+            }
+        });
+    }
+}
