@@ -1,12 +1,19 @@
 //! Compaction: what lives in a segment is appended again at the end of the log, and the segment is retired. Readers and writers go
 //! on beside it; one free segment is enough.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Header, Kind};
+use crate::index::KeyHash;
 use crate::log::{Placed, Purpose, Segment, Step, Walk};
+use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
+
+/// Bytes that wait for one sync at most: whoever flushes meanwhile waits for as many.
+const COPIED_MAX: u64 = 16 * 1024 * 1024;
+/// Room for the frames that say what was done.
+const SLACK: u64 = 256;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,55 +66,119 @@ fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
     ledger.live(segment.extent) + if oldest { 0 } else { ledger.tombstones(segment.extent) }
 }
 
-/// Copies what lives in `segment` forward and retires it. The caller sees to it that there is one compaction at a time; `pace` hears how
-/// many bytes have been copied so far, and may take its time.
-///
-/// # Errors
-///
-/// [`Error::NoSpace`] before anything is copied, when there is no room for what lives. [`Error::Corrupt`] when a record of the
-/// segment does not check: the segment stays as it is.
-pub(crate) fn segment(engine: &Engine, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
-    let log = &engine.log;
-    log.writable()?;
-    // Nothing reuses the segment while this pin lives.
-    let pin = engine.pins.pin();
-    let oldest = log.tail.lock().segments.keys().next().is_none_or(|&first| first == segment.order);
-    log.secure(kept_bytes(engine, segment, oldest) + 256)?;
-    let mut report = CompactReport::default();
-    let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
-    loop {
-        match walk.step()? {
-            Step::End => break,
-            Step::Bad { offset, .. } if is(Bug::CompactUnchecked) => {
-                let Some(skipped) = resign(engine, offset, &mut report)? else {
-                    break;
-                };
-                walk = Walk::new(&*log.storage, segment.salt, offset + skipped, segment.end);
-            }
-            Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
-            Step::Frame { offset, header } => match header.kind {
-                Kind::Put => copy_put(engine, offset, &header, &mut report)?,
-                Kind::Tombstone if !oldest => copy_tombstone(engine, offset, &header, &mut report)?,
-                _ => {}
-            },
-        }
-        pace(report.bytes_copied);
+/// Segments that are emptied together: what lives in them is copied forward, then one sync is for all of them, then they are retired.
+pub(crate) struct Emptying<'a> {
+    engine: &'a Engine,
+    emptied: Vec<Segment>,
+    /// Bytes copied since the last sync.
+    copied: u64,
+}
+
+impl<'a> Emptying<'a> {
+    pub(crate) const fn new(engine: &'a Engine) -> Self {
+        Self { engine, emptied: Vec::new(), copied: 0 }
     }
-    drop(pin);
-    // The copies first, then the frame that says so: a crash in between finds both places, and the later one wins.
-    log.sync_to(log.end())?;
-    log.retire(&engine.pins, *segment)?;
-    report.segments_retired = 1;
-    Ok(report)
+
+    pub(crate) const fn is_none(&self) -> bool {
+        self.emptied.is_empty()
+    }
+
+    /// True when `segment` should wait until what was emptied has been retired: much waits for the sync, or there is no room for what
+    /// lives in it now.
+    pub(crate) fn is_full_for(&self, segment: &Segment) -> bool {
+        let needed = kept_bytes(self.engine, segment, self.is_oldest(segment)) + SLACK;
+        !self.is_none() && (self.copied >= COPIED_MAX || !self.engine.log.has_room(needed))
+    }
+
+    /// Nothing older is left that this has not emptied. What it has emptied is retired before `segment` is.
+    fn is_oldest(&self, segment: &Segment) -> bool {
+        let tail = self.engine.log.tail.lock();
+        let is_emptied = |order: u64| self.emptied.iter().any(|emptied| emptied.order == order);
+        tail.segments.keys().find(|&&order| !is_emptied(order)).is_none_or(|&first| first == segment.order)
+    }
+
+    /// Copies what lives in `segment` forward. The caller sees to it that there is one compaction at a time; `pace` hears how many bytes
+    /// have been copied so far, and may take its time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`] before anything is copied, when there is no room for what lives. [`Error::Corrupt`] when a record of the
+    /// segment does not check: the segment stays as it is.
+    pub(crate) fn empty(&mut self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
+        let (engine, log) = (self.engine, &self.engine.log);
+        log.writable()?;
+        // Nothing reuses the segment while this pin lives.
+        let pin = engine.pins.pin();
+        let oldest = self.is_oldest(segment);
+        log.secure(kept_bytes(engine, segment, oldest) + SLACK)?;
+        let mut report = CompactReport::default();
+        let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
+        let mut group = Vec::with_capacity(GROUP);
+        loop {
+            let step = walk.step()?;
+            if let Step::Frame { offset, header } = step
+                && (header.kind == Kind::Put || header.kind == Kind::Tombstone && !oldest)
+            {
+                group.push((offset, header));
+            }
+            if group.len() == GROUP || !matches!(step, Step::Frame { .. }) {
+                copy_group(engine, &pin, &group, &mut report)?;
+                group.clear();
+                pace(report.bytes_copied);
+            }
+            match step {
+                Step::Frame { .. } => {}
+                Step::End => break,
+                Step::Bad { offset, .. } if is(Bug::CompactUnchecked) => {
+                    let Some(skipped) = resign(engine, offset, &mut report)? else {
+                        break;
+                    };
+                    walk = Walk::new(&*log.storage, segment.salt, offset + skipped, segment.end);
+                }
+                Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
+            }
+        }
+        self.emptied.push(*segment);
+        self.copied += report.bytes_copied;
+        report.segments_retired = 1;
+        Ok(report)
+    }
+
+    /// Retires what has been emptied. Its place is free after another sync, when nobody reads it any more.
+    pub(crate) fn retire(&mut self) -> Result<()> {
+        let log = &self.engine.log;
+        // The copies first, then the frames that say so: a crash in between finds both places, and the later one wins.
+        log.sync_to(log.end())?;
+        self.copied = 0;
+        // In the order in which they were emptied: a tombstone is gone only where everything older is.
+        self.emptied.drain(..).try_for_each(|segment| log.retire(&self.engine.pins, segment))
+    }
+}
+
+/// Copies the records and tombstones of a group that still count.
+fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[(u64, Header)], report: &mut CompactReport) -> Result<()> {
+    let mut hashes = [KeyHash::default(); GROUP];
+    for (hash, (offset, header)) in hashes.iter_mut().zip(group) {
+        *hash = engine.full_key(header.namespace, engine.log.frame(*offset)?.key()).hash;
+        // All of them are on their way before the first is looked at.
+        engine.index.prefetch(pin, *hash);
+    }
+    for (hash, (offset, header)) in hashes.into_iter().zip(group) {
+        match header.kind {
+            Kind::Put => copy_put(engine, *offset, header, hash, report)?,
+            _ => copy_tombstone(engine, *offset, header, hash, report)?,
+        }
+    }
+    Ok(())
 }
 
 /// Appends a record again if it is the one that the index knows, under the lock that its writers hold: a copy can never overtake
 /// a newer write.
-fn copy_put(engine: &Engine, offset: u64, header: &Header, report: &mut CompactReport) -> Result<()> {
+fn copy_put(engine: &Engine, offset: u64, header: &Header, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
     let frame = engine.log.frame(offset)?;
     let (namespace, key) = (header.namespace, frame.key());
-    let full_key = engine.full_key(namespace, key);
-    let mut shard = engine.lock(full_key.hash)?;
+    let full_key = FullKey { namespace, key, hash };
+    let mut shard = engine.lock(hash)?;
     let is_it = |found: u64| Ok((found == offset).then_some(()));
     let lives = shard.find(full_key.hash, is_it)?.is_some();
     if !lives && !is(Bug::CompactOvertakes) {
@@ -125,15 +196,14 @@ fn copy_put(engine: &Engine, offset: u64, header: &Header, report: &mut CompactR
 
 /// Appends a tombstone again: an older segment may still hold a record of its key. Not if the key lives: its record is further along
 /// the log than the tombstone, and hides whatever is older just as well.
-fn copy_tombstone(engine: &Engine, offset: u64, header: &Header, report: &mut CompactReport) -> Result<()> {
+fn copy_tombstone(engine: &Engine, offset: u64, header: &Header, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
     if is(Bug::TombstoneDroppedEarly) {
         return Ok(());
     }
     let frame = engine.log.frame(offset)?;
     let (namespace, key) = (header.namespace, frame.key());
-    let full_key = engine.full_key(namespace, key);
-    let shard = engine.lock(full_key.hash)?;
-    if engine.find_locked(&shard, full_key)?.is_some() {
+    let shard = engine.lock(hash)?;
+    if engine.find_locked(&shard, FullKey { namespace, key, hash })?.is_some() {
         return Ok(());
     }
     let spec = FrameSpec { kind: Kind::Tombstone, continues: false, namespace, key, value: frame.value() };
@@ -150,7 +220,8 @@ fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<Op
         return Ok(None);
     };
     if header.kind == Kind::Put {
-        copy_put(engine, offset, &header, report)?;
+        let hash = engine.full_key(header.namespace, engine.log.frame(offset)?.key()).hash;
+        copy_put(engine, offset, &header, hash, report)?;
     }
     Ok(Some(header.frame_len() as u64))
 }

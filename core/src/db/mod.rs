@@ -2,9 +2,12 @@
 //!
 //! One file per verb that is a flow; `store` is what all handles share.
 
+#[cfg(feature = "std")]
+mod background;
 mod backup;
 mod batch;
 mod builder;
+mod compact;
 mod handle;
 mod iter;
 mod maintain;

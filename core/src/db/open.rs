@@ -207,12 +207,12 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
         compaction_due: AtomicU64::new(end + engine.log.geometry.segment_size()),
         closed: AtomicBool::new(false),
         #[cfg(feature = "std")]
-        background: super::maintain::Background::default(),
+        background: super::background::Background::default(),
         engine,
     });
     #[cfg(feature = "std")]
     if policy.background {
-        super::maintain::Background::start(&store);
+        super::background::Background::start(&store);
     }
     store
 }

@@ -26,7 +26,7 @@ pub(crate) struct Store {
     pub(crate) compaction_due: AtomicU64,
     pub(crate) closed: AtomicBool,
     #[cfg(feature = "std")]
-    pub(crate) background: super::maintain::Background,
+    pub(crate) background: super::background::Background,
 }
 
 /// When writes become durable. A write that has returned survives the end of the process under each of them.

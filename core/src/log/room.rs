@@ -82,13 +82,22 @@ impl Log {
     pub(crate) fn secure(&self, bytes: u64) -> Result<()> {
         let mut tail = self.tail.lock();
         self.announce(&mut tail)?;
-        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
-        // Records do not fill segments to the last byte: half of each is counted on.
-        let usable = self.geometry.segment_size() / 2;
-        while room + u64::from(tail.space.backed_count()) * usable < bytes {
+        while self.room(&tail) < bytes {
             self.back_one_more(&mut tail)?;
         }
         Ok(())
+    }
+
+    /// True when records of `bytes` bytes in all can be appended to what is there.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.room(&self.tail.lock()) >= bytes
+    }
+
+    /// Bytes of records for which there is certainly room.
+    fn room(&self, tail: &Tail) -> u64 {
+        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        // Records do not fill segments to the last byte: half of each is counted on.
+        room + u64::from(tail.space.backed_count()) * (self.geometry.segment_size() / 2)
     }
 
     /// Grows the file until `extents` are free; false when there is no space for them.

@@ -1,0 +1,74 @@
+//! The thread that maintains a store.
+
+use super::store::Store;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+/// The thread that maintains a store, and how to reach it.
+#[derive(Default)]
+pub(crate) struct Background {
+    signal: Arc<Signal>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Signal {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    due: bool,
+    stop: bool,
+}
+
+impl Background {
+    /// Starts the thread of `store`. If the host has no thread to give, the store goes on without: it only replays more when it
+    /// is opened after a crash.
+    pub(crate) fn start(store: &Arc<Store>) {
+        let (weak, signal) = (Arc::downgrade(store), store.background.signal.clone());
+        // What opening has left to be built.
+        store.background.wake();
+        let thread = std::thread::Builder::new().name("pipkin".into()).spawn(move || run(&weak, &signal));
+        *store.background.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread.ok();
+    }
+
+    /// Something is due.
+    pub(crate) fn wake(&self) {
+        let mut state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.due {
+            state.due = true;
+            self.signal.changed.notify_one();
+        }
+    }
+
+    /// Ends the thread and waits for it.
+    pub(crate) fn stop(&self) {
+        self.signal.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.signal.changed.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(store: &Weak<Store>, signal: &Signal) {
+    loop {
+        let mut state = signal.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.due && !state.stop {
+            state = signal.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.stop {
+            return;
+        }
+        state.due = false;
+        drop(state);
+        let Some(store) = store.upgrade() else { return };
+        // An error has closed the store to writes, and the next write says so; or there is no space, and nothing is lost.
+        let _ = store.maintain();
+    }
+}

@@ -1,0 +1,210 @@
+//! Which segments are compacted when: the worst of them unasked, all that are worth it when asked.
+
+use super::store::Store;
+use crate::checkpoint;
+use crate::compact::{self, CompactProgress, CompactReport, Emptying};
+use crate::error::{Error, Result};
+use crate::log::Segment;
+use crate::planted::{Bug, is};
+#[cfg(feature = "std")]
+use crate::sync::Ordering;
+use alloc::vec::Vec;
+
+/// A compaction that was asked for leaves segments alone of which less than one part in so many is dead.
+const DEAD_SHARE_LEAST: u64 = 64;
+/// Compaction that is held to a rate waits for so long at a time.
+#[cfg(feature = "std")]
+const PACE: core::time::Duration = core::time::Duration::from_millis(2);
+
+impl Store {
+    /// The segment with the largest share of dead bytes, if that is `share` or more.
+    pub(super) fn worst(&self, share: f64) -> Option<Segment> {
+        let mut oldest = true;
+        let mut worst: Option<(f64, Segment)> = None;
+        for segment in compact::candidates(&self.engine) {
+            let used = segment.end.saturating_sub(segment.first_frame(self.engine.log.geometry)).max(1);
+            let dead = compact::dead_bytes(&self.engine, &segment, oldest) as f64 / used as f64;
+            oldest = false;
+            if dead >= share && worst.is_none_or(|(most, _)| dead > most) {
+                worst = Some((dead, segment));
+            }
+        }
+        worst.map(|(_, segment)| segment)
+    }
+
+    /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so does a lack of space.
+    #[cfg(feature = "std")]
+    pub(super) fn pace(&self) -> impl FnMut(u64) {
+        use std::time::{Duration, Instant};
+        let (rate, started) = (self.policy.compact_rate, Instant::now());
+        move |copied| {
+            let Some(due) = rate.map(|rate| Duration::from_secs_f64(copied as f64 / rate.max(1) as f64)) else { return };
+            let hurry = || self.is_closed() || self.engine.log.space_low.load(Ordering::Relaxed);
+            while started.elapsed() + PACE < due && !hurry() {
+                std::thread::sleep(PACE);
+            }
+        }
+    }
+
+    /// Without threads somebody waits for it.
+    #[cfg(not(feature = "std"))]
+    pub(super) fn pace(&self) -> impl FnMut(u64) {
+        |_| {}
+    }
+
+    /// Compacts one segment and frees what can be freed by now.
+    pub(super) fn compact_one(&self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
+        let mut emptying = Emptying::new(&self.engine);
+        let mut report = emptying.empty(segment, pace)?;
+        report.bytes_freed += self.free(&mut emptying)?;
+        Ok(report)
+    }
+
+    /// Retires what has been emptied and frees what can be freed by now; says how many bytes.
+    fn free(&self, emptying: &mut Emptying<'_>) -> Result<u64> {
+        if emptying.is_none() {
+            return Ok(0);
+        }
+        emptying.retire()?;
+        let log = &self.engine.log;
+        if !is(Bug::ReuseBeforeRetire) {
+            log.sync_to(log.end())?;
+        }
+        Ok(log.reclaim(&self.engine.pins))
+    }
+
+    /// Empties one more segment; before that frees the others, when there is no room otherwise.
+    fn empty(&self, emptying: &mut Emptying<'_>, segment: &Segment) -> Result<CompactReport> {
+        let mut freed = if emptying.is_full_for(segment) { self.free(emptying)? } else { 0 };
+        let mut report = match emptying.empty(segment, &mut |_| {}) {
+            Err(Error::NoSpace) if !emptying.is_none() => {
+                freed += self.free(emptying)?;
+                emptying.empty(segment, &mut |_| {})?
+            }
+            result => result?,
+        };
+        report.bytes_freed += freed;
+        Ok(report)
+    }
+
+    pub(super) fn compact_step(&self) -> Result<Option<CompactReport>> {
+        let _maintenance = self.maintenance.lock();
+        self.writable()?;
+        self.engine.build_all(|| false)?;
+        let share = self.policy.compact_dead_share.clamp(0.01, 1.0);
+        if self.worst(share).is_none() && self.engine.log.replay_debt() > self.engine.log.geometry.segment_size() {
+            // What could be compacted may all lie behind the newest checkpoint.
+            checkpoint::write(&self.engine, &self.names)?;
+        }
+        let Some(victim) = self.worst(share) else {
+            return Ok(None);
+        };
+        self.compact_one(&victim, &mut |_| {}).map(Some)
+    }
+
+    /// All segments, the active one up to its last record.
+    fn live_segments(&self) -> Vec<Segment> {
+        let tail = self.engine.log.tail.lock();
+        let position =
+            |segment: &Segment| tail.active.filter(|active| active.segment.order == segment.order).map(|active| active.position);
+        tail.segments.values().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment }).collect()
+    }
+
+    /// The first copies of a compaction went to the end of the file, for nothing was free yet: moves what stands behind free space
+    /// into it, so that the file can be cut.
+    fn move_to_the_front(&self, report: &mut CompactReport) -> Result<()> {
+        let log = &self.engine.log;
+        log.reclaim(&self.engine.pins);
+        let used = {
+            let tail = log.tail.lock();
+            tail.space.total - tail.space.free_count()
+        };
+        // The copies need a segment to go to, and the snapshot changes its place with every checkpoint.
+        let behind = |segment: &Segment| segment.extent > used;
+        let misplaced = || log.tail.lock().segments.values().filter(|segment| behind(segment)).count();
+        if misplaced() == 0 {
+            return Ok(());
+        }
+        log.seal_active()?;
+        checkpoint::write(&self.engine, &self.names)?;
+        let mut emptying = Emptying::new(&self.engine);
+        for segment in compact::candidates(&self.engine).into_iter().filter(behind) {
+            report.add(self.empty(&mut emptying, &segment)?);
+        }
+        report.bytes_freed += self.free(&mut emptying)?;
+        checkpoint::write(&self.engine, &self.names)
+    }
+
+    pub(super) fn compact(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+        let _maintenance = self.maintenance.lock();
+        let log = &self.engine.log;
+        self.writable()?;
+        self.engine.build_all(|| false)?;
+        let before = log.storage.len()?;
+        log.sync_to(log.end())?;
+        log.reclaim(&self.engine.pins);
+        let is_worth_it = |segment: &Segment, oldest: bool| {
+            let used = segment.end - segment.first_frame(log.geometry);
+            let dead = compact::dead_bytes(&self.engine, segment, oldest);
+            dead * DEAD_SHARE_LEAST > used && dead * 1024 > log.geometry.segment_size()
+        };
+        if !self.live_segments().iter().any(|segment| is_worth_it(segment, false)) {
+            return Ok(CompactReport::default());
+        }
+        // A fresh segment, so that everything written so far may be compacted; not when there is hardly one left.
+        if log.secure_free(2)? {
+            log.seal_active()?;
+        }
+        checkpoint::write(&self.engine, &self.names)?;
+        let mut segments = compact::candidates(&self.engine);
+        let total = segments.len() as u64;
+        let mut report = CompactReport::default();
+        let mut emptying = Emptying::new(&self.engine);
+        let mut oldest = true;
+        let mut done = 0;
+        while !segments.is_empty() {
+            let mut put_off = Vec::new();
+            let before = report.segments_retired;
+            for segment in segments {
+                progress(CompactProgress { segments_done: done, segments_total: total });
+                if !is_worth_it(&segment, oldest) {
+                    oldest = false;
+                    done += 1;
+                    continue;
+                }
+                self.checkpoint_if_due()?;
+                match self.empty(&mut emptying, &segment) {
+                    Ok(one) => {
+                        report.add(one);
+                        done += 1;
+                    }
+                    // What lives in it does not fit anywhere now: another one may make room.
+                    Err(Error::NoSpace) => {
+                        oldest = false;
+                        put_off.push(segment);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            report.bytes_freed += self.free(&mut emptying)?;
+            if report.segments_retired == before && !put_off.is_empty() {
+                if report.segments_retired == 0 {
+                    return Err(Error::NoSpace);
+                }
+                break;
+            }
+            segments = put_off;
+        }
+        progress(CompactProgress { segments_done: total, segments_total: total });
+        if report.segments_retired > 0 {
+            // The list of segments without the retired ones, and a snapshot that points at the copies.
+            checkpoint::write(&self.engine, &self.names)?;
+            self.move_to_the_front(&mut report)?;
+        }
+        log.reclaim(&self.engine.pins);
+        log.shrink()?;
+        self.engine.index.reclaim(&self.engine.pins);
+        report.bytes_freed = report.bytes_freed.max(before.saturating_sub(log.storage.len()?));
+        Ok(report)
+    }
+}
