@@ -395,3 +395,31 @@ fn a_list_of_segments_that_just_fills_its_extents_opens_again() {
         assert_eq!(small(&storage).len().unwrap(), u64::from(records), "{records} records");
     }
 }
+
+#[test]
+fn many_removals_are_one_commit_and_leave_nothing_for_keys_that_are_not_there() {
+    let db = Db::open_in_memory().unwrap();
+    db.insert_many((0..500_u32).map(|number| (number.to_be_bytes(), number.to_be_bytes()))).unwrap();
+    let space = db.namespace("space").unwrap();
+    space.insert("kept", "").unwrap();
+    let before = db.stats().unwrap();
+    assert_eq!(db.remove_many((1_000..2_000_u32).map(u32::to_be_bytes)).unwrap(), 0);
+    assert_eq!(db.stats().unwrap(), before);
+    // Some are there, some are not, some come twice.
+    let keys = (400..600_u32).chain(450..460).map(u32::to_be_bytes);
+    assert_eq!(db.remove_many(keys).unwrap(), 100);
+    assert_eq!(space.remove_many(["kept", "other", "kept"]).unwrap(), 1);
+    assert_eq!((db.len().unwrap(), space.len().unwrap()), (400, 0));
+    // What a commit removes, puts and removes again stays away; what it puts behind a removal that found nothing is there.
+    let number = 7_u32.to_be_bytes();
+    db.batch()
+        .remove("new")
+        .insert("new", "1")
+        .remove("none")
+        .remove(&number)
+        .insert(&number, "2")
+        .remove(&number)
+        .commit()
+        .unwrap();
+    assert_eq!((db.get("new").unwrap().as_deref(), db.get(number).unwrap()), (Some(&b"1"[..]), None));
+}

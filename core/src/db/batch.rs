@@ -90,7 +90,7 @@ impl<'a> Batch<'a> {
     ///
     /// As for [`Db::insert`](super::Db::insert); nothing was written then, unless the store is poisoned.
     pub fn commit(self) -> Result<()> {
-        self.store.commit(&self.ops, &[])
+        self.store.commit(&self.ops, &[]).map(drop)
     }
 }
 
@@ -136,62 +136,81 @@ impl Store {
         let records: Vec<(K, V)> = records.into_iter().collect();
         let ops: Vec<BatchOp<'_>> =
             records.iter().map(|(key, value)| BatchOp { name, key: key.as_ref(), value: Some(value.as_ref()) }).collect();
+        self.commit(&ops, &[]).map(drop)
+    }
+
+    pub(super) fn remove_many<K: AsRef<[u8]>>(&self, name: &Arc<Name>, keys: impl IntoIterator<Item = K>) -> Result<usize> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let ops: Vec<BatchOp<'_>> = keys.iter().map(|key| BatchOp { name, key: key.as_ref(), value: None }).collect();
         self.commit(&ops, &[])
     }
 
-    /// Writes a commit, if everything in `seen` is still as it was.
+    /// Writes a commit, if everything in `seen` is still as it was; says how many of its removals found something.
     ///
     /// # Errors
     ///
     /// [`Error::Conflict`] when it is not; nothing was written then.
-    pub(super) fn commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<()> {
+    pub(super) fn commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<usize> {
         for op in ops {
             check_key(op.key)?;
             check_value(op.value.unwrap_or_default())?;
         }
         if ops.is_empty() && seen.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         if !ops.is_empty() {
             self.writable()?;
         }
-        self.with_reclaimed(|| self.try_commit(ops, seen))?;
-        self.after_write()
+        // Removals make space, so they may have some made for them.
+        let stores = ops.iter().any(|op| op.value.is_some());
+        let commit = || self.try_commit(ops, seen);
+        let removed = if stores { self.with_reclaimed(commit) } else { self.with_space(commit) }?;
+        self.after_write()?;
+        Ok(removed)
     }
 
-    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<()> {
+    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<usize> {
         let (mut shards, targets) = self.lock_targets(ops, seen)?;
         self.check_seen(&mut shards, seen)?;
         let old = self.find_old(&mut shards, &targets)?;
-        let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(targets.len());
-        for (index, target) in targets.iter().enumerate() {
+        // A removal that finds nothing leaves nothing behind.
+        let is_needed = |(target, old): (&Target<'_>, &Old)| target.op.value.is_some() || !matches!(old, Old::None);
+        let all = || targets.iter().zip(&old);
+        let skipped: Vec<usize> = all().enumerate().filter(|(_, both)| !is_needed(*both)).map(|(index, _)| index).collect();
+        let count = targets.len() - skipped.len();
+        let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(count);
+        for (target, _) in all().filter(|both| is_needed(*both)) {
             frames.push(FrameSpec {
                 kind: if target.op.value.is_some() { Kind::Put } else { Kind::Tombstone },
-                continues: index + 1 < ops.len() && !is(Bug::TransactionSplit),
+                continues: frames.len() + 1 < count && !is(Bug::TransactionSplit),
                 namespace: target.key.namespace,
                 key: target.op.key,
                 value: target.op.value.unwrap_or_default(),
             });
         }
+        if frames.is_empty() {
+            return Ok(0);
+        }
         let stores = ops.iter().any(|op| op.value.is_some());
         let mut placed = Vec::with_capacity(frames.len());
-        if frames.is_empty() {
-            return Ok(());
-        }
         self.engine.log.append(&frames, if stores { Purpose::Store } else { Purpose::MakeSpace }, &mut placed)?;
-        for ((target, &new), old) in targets.iter().zip(&placed).zip(old) {
-            let old = match old {
+        let mut removed = 0;
+        for ((target, old), &new) in all().filter(|both| is_needed(*both)).zip(&placed) {
+            let old = match *old {
                 Old::None => None,
                 Old::InStore(old) => Some(old),
-                Old::InCommit(index) => placed.get(index).copied(),
+                Old::InCommit(index) => placed.get(index - skipped.partition_point(|&skipped| skipped < index)).copied(),
             };
             let shard = shards.get(target.key.hash)?;
             match target.op.value {
                 Some(_) => self.engine.publish_put(shard, target.key, old, new),
-                None => self.engine.publish_remove(shard, target.key, old, new),
+                None => {
+                    self.engine.publish_remove(shard, target.key, old, new);
+                    removed += 1;
+                }
             }
         }
-        Ok(())
+        Ok(removed)
     }
 
     /// What each record of the commit replaces. Looked up before anything is written: once the commit stands in the log, publishing it

@@ -144,6 +144,21 @@ impl Db {
         self.store.insert_many(&self.store.default, records)
     }
 
+    /// Removes many keys as one commit; says how many of them there were. Quicker than one after the other.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// assert_eq!(db.remove_many(["a", "c"])?, 1);
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<usize> {
+        self.store.remove_many(&self.store.default, keys)
+    }
+
     /// A commit to be filled with writes and removals of any namespaces. See [`Batch`].
     pub fn batch(&self) -> Batch<'_> {
         Batch::new(&self.store)

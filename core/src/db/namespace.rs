@@ -57,6 +57,11 @@ impl Namespace {
         self.store.insert_many(&self.name, records)
     }
 
+    /// See [`Db::remove_many`](super::Db::remove_many).
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<usize> {
+        self.store.remove_many(&self.name, keys)
+    }
+
     /// See [`Db::get_many`](super::Db::get_many).
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.store.get_many(&self.name, keys)

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Facts, OpenOptions, Reader, Unflushed};
 use pipkin::{Db, FlushPolicy};
 use std::path::Path;
 
-/// Records of one commit of the load: enough for their cost to be that of the records, few enough to stay in the cache.
+/// Records of one commit of the load and of the removals: enough for their cost to be that of the records, few enough to stay in the cache.
 const LOAD_BATCH: usize = 1_000;
 
 pub(crate) struct Pipkin {
@@ -49,8 +49,8 @@ impl Engine for Pipkin {
     }
 
     fn remove(&self, keys: &[Key]) -> Result<()> {
-        for key in keys {
-            self.db.remove(key)?;
+        for keys in keys.chunks(LOAD_BATCH) {
+            self.db.remove_many(keys)?;
         }
         self.flush()
     }
