@@ -94,7 +94,7 @@ impl<'a> Emptying<'a> {
     fn is_oldest(&self, segment: &Segment) -> bool {
         let tail = self.engine.log.tail.lock();
         let is_emptied = |order: u64| self.emptied.iter().any(|emptied| emptied.order == order);
-        tail.segments.keys().find(|&&order| !is_emptied(order)).is_none_or(|&first| first == segment.order)
+        tail.segments.values().find(|first| !is_emptied(first.order)).is_none_or(|first| first.order == segment.order)
     }
 
     /// Copies what lives in `segment` forward. The caller sees to it that there is one compaction at a time; `pace` hears how many bytes

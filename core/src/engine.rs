@@ -32,7 +32,7 @@ pub(crate) struct Engine {
 pub(crate) const GROUP: usize = 16;
 
 /// A key in its namespace, with the hash of both.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FullKey<'a> {
     pub(crate) namespace: u32,
     pub(crate) key: &'a [u8],

@@ -54,6 +54,7 @@ mod salvage;
 mod scan;
 mod shards;
 mod snapshot;
+mod sorted;
 pub mod storage;
 mod sync;
 

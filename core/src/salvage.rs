@@ -7,6 +7,7 @@ use crate::log::{Front, Geometry, Roster, Segment, SegmentHeader, SegmentKind, S
 use crate::names::DEFAULT;
 use crate::recover::{find_headers, read_roster};
 use crate::scan::{Damage, Found, Stretch, scan};
+use crate::sorted::{Map, Set};
 use crate::storage::Storage;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -91,29 +92,29 @@ impl Survey {
         let superblock = pair.current;
         let geometry = Geometry::new(superblock.segment_size);
         let headers = find_headers(storage, geometry, superblock.store_id)?;
-        let headers: BTreeMap<u32, SegmentHeader> =
-            headers.into_iter().filter(|(_, header)| header.kind == SegmentKind::Log).collect();
-        let mut found: BTreeMap<u64, Segment> = BTreeMap::new();
-        for (&extent, header) in &headers {
-            let segment = Segment { order: header.order, extent, extents: header.extents, end: 0, salt: header.salt };
-            found.insert(header.order, segment);
-        }
+        let headers: Vec<(u32, SegmentHeader)> = headers
+            .iter()
+            .filter(|(_, header)| header.kind == SegmentKind::Log)
+            .map(|(extent, header)| (extent, *header))
+            .collect();
+        let found = Map::collect(headers.iter().map(|&(extent, header)| {
+            (header.order, Segment { order: header.order, extent, extents: header.extents, end: 0, salt: header.salt })
+        }));
         let (roster, retired) = Self::newest_list(storage, geometry, pair, &found)?;
-        let listed: BTreeMap<u64, Segment> = roster.segments.iter().map(|segment| (segment.order, *segment)).collect();
+        let listed = Map::collect(roster.segments.iter().map(|segment| (segment.order, *segment)));
         let last_listed = roster.segments.last().map_or(0, |segment| segment.order);
         let given_up = given_up(&headers);
-        found.retain(|order, _| (*order > last_listed && !given_up.contains(order)) || listed.contains_key(order));
-        for segment in listed.values() {
-            found.entry(segment.order).or_insert(*segment);
-        }
-        found.retain(|order, _| !retired.contains(order));
+        let counts = |order: u64| (order > last_listed && !given_up.contains(order)) || listed.contains(order);
+        let found = found.values().filter(|segment| counts(segment.order));
+        let live = listed.values().chain(found).filter(|segment| !retired.contains(segment.order));
+        let live = Map::collect(live.map(|segment| (segment.order, *segment)));
 
         let len = storage.len()?;
         let stretch = |segment: &Segment| {
             let next =
-                headers.values().filter(|header| header.previous_order == segment.order && !given_up.contains(&header.order));
-            let said = next.map(|header| header.previous_end).max();
-            let listed = listed.get(&segment.order).filter(|_| segment.order < last_listed).map(|segment| segment.end);
+                headers.iter().filter(|(_, header)| header.previous_order == segment.order && !given_up.contains(header.order));
+            let said = next.map(|(_, header)| header.previous_end).max();
+            let listed = listed.get(segment.order).filter(|_| segment.order < last_listed).map(|segment| segment.end);
             let closed = superblock.clean_end.and_then(|end| {
                 let first = segment.lsn(geometry, geometry.start(segment.extent));
                 let inside = (first..=first + u64::from(segment.extents) * geometry.segment_size()).contains(&end);
@@ -124,7 +125,7 @@ impl Survey {
             let to = known.unwrap_or(u64::MAX).min(segment.limit(geometry)).min(len).max(from.min(len));
             Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
         };
-        Ok(Self { stretches: found.values().map(stretch).collect() })
+        Ok(Self { stretches: live.values().map(stretch).collect() })
     }
 
     /// The newest list of live segments that can be read, and what was retired behind it.
@@ -132,8 +133,8 @@ impl Survey {
         storage: &dyn Storage,
         geometry: Geometry,
         pair: &SuperblockPair,
-        found: &BTreeMap<u64, Segment>,
-    ) -> Result<(Roster, BTreeSet<u64>)> {
+        found: &Map<u64, Segment>,
+    ) -> Result<(Roster, Set)> {
         let len = storage.len()?;
         let mut roster = match read_roster(storage, geometry, &pair.current) {
             Ok(roster) => roster,
@@ -141,8 +142,8 @@ impl Survey {
             Err(error) => return Err(error),
         };
         let known = roster.segments.last().map_or(0, |segment| segment.order);
-        let mut retired = BTreeSet::new();
-        for segment in found.range(known..).map(|(_, segment)| segment) {
+        let mut retired = Vec::new();
+        for segment in found.values().filter(|segment| segment.order >= known) {
             let from = segment.first_frame(geometry);
             let to = segment.limit(geometry).min(len);
             if from >= to {
@@ -166,7 +167,7 @@ impl Survey {
                 Ok(())
             })?;
         }
-        Ok((roster, retired))
+        Ok((roster, Set::collect(retired.into_iter())))
     }
 
     /// Names of namespaces by number.
@@ -203,21 +204,21 @@ impl Survey {
 const FORGOTTEN: &str = "\0";
 
 /// Segments that a recovery gave up: another one follows the same predecessor and is younger; and whatever follows them.
-fn given_up(headers: &BTreeMap<u32, SegmentHeader>) -> BTreeSet<u64> {
-    let mut youngest: BTreeMap<u64, u64> = BTreeMap::new();
-    for header in headers.values() {
-        let order = youngest.entry(header.previous_order).or_insert(header.order);
-        *order = header.order.max(*order);
-    }
-    let mut by_order: Vec<&SegmentHeader> = headers.values().collect();
-    by_order.sort_unstable_by_key(|header| header.order);
-    let mut given_up = BTreeSet::new();
-    for header in by_order {
-        if youngest.get(&header.previous_order) != Some(&header.order) || given_up.contains(&header.previous_order) {
-            given_up.insert(header.order);
+fn given_up(headers: &[(u32, SegmentHeader)]) -> Set {
+    let mut youngest = Map::collect(headers.iter().map(|(_, header)| (header.previous_order, header.order)));
+    for (_, header) in headers {
+        if let Some(order) = youngest.get_mut(header.previous_order) {
+            *order = header.order.max(*order);
         }
     }
-    given_up
+    let by_order = Map::collect(headers.iter().map(|(_, header)| (header.order, header.previous_order)));
+    let mut given_up: Vec<u64> = Vec::new();
+    for (order, previous) in by_order.iter() {
+        if youngest.get(*previous) != Some(&order) || given_up.binary_search(previous).is_ok() {
+            given_up.push(order);
+        }
+    }
+    Set::collect(given_up.into_iter())
 }
 
 fn key_of(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Vec<u8>> {

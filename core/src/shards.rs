@@ -7,7 +7,7 @@ use crate::frame::{Header, Kind};
 use crate::index::{KeyHash, Parked, SHARDS, ShardGuard, Slot};
 use crate::log::{Placed, Window};
 use crate::snapshot;
-use alloc::collections::BTreeSet;
+use crate::sorted::Set;
 use alloc::vec::Vec;
 
 /// What building a parked shard needs to know of the moment of opening.
@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 pub(crate) struct Origin {
     pub(crate) snapshot_salt: u64,
     /// Extents of segments that were retired behind the snapshot: whatever lived there has been copied or overwritten since.
-    pub(crate) retired: BTreeSet<u32>,
+    pub(crate) retired: Set,
     /// Numbers of the namespaces that there were; records of others are dead.
-    pub(crate) namespaces: BTreeSet<u32>,
+    pub(crate) namespaces: Set,
 }
 
 impl Engine {
@@ -59,7 +59,7 @@ impl Engine {
         if let Some(part) = parked.part {
             let mut image = snapshot::load_shard(&*self.log.storage, part, origin.snapshot_salt)?;
             let before = image.slots.len();
-            let is_stale = |slot: &Slot| origin.retired.contains(&self.log.geometry.extent_of(slot.offset()));
+            let is_stale = |slot: &Slot| origin.retired.contains(self.log.geometry.extent_of(slot.offset()).into());
             if !origin.retired.is_empty() {
                 image.slots.retain(|slot| !is_stale(slot));
             }
@@ -74,7 +74,7 @@ impl Engine {
             let mut window = Window::new(&*self.log.storage, offset);
             self.apply_at(shard, offset, &mut window)?;
         }
-        self.bury(shard, |number| !origin.namespaces.contains(&number))
+        self.bury(shard, |number| !origin.namespaces.contains(number.into()))
     }
 
     /// Applies the record at `offset`, which opening has checked.

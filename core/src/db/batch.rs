@@ -225,9 +225,7 @@ impl Store {
                 old.push(found.map_or(Old::None, Old::InStore));
             }
         }
-        let mut hashes: Vec<KeyHash> = targets.iter().map(|target| target.key.hash).collect();
-        hashes.sort_unstable();
-        if hashes.iter().zip(hashes.iter().skip(1)).any(|(one, next)| one == next) {
+        if targets.len() > 1 {
             Self::find_repeated(targets, &mut old);
         }
         Ok(old)
@@ -235,13 +233,21 @@ impl Store {
 
     /// Of several records of one key in the commit, each replaces the one before it.
     fn find_repeated(targets: &[Target<'_>], old: &mut [Old]) {
-        let mut by_key: Vec<usize> = (0..targets.len()).collect();
-        let key = |index: &usize| targets.get(*index).map(|target| (target.key.hash, target.key.namespace, target.op.key));
-        by_key.sort_by(|left, right| key(left).cmp(&key(right)));
-        for (before, index) in by_key.iter().zip(by_key.iter().skip(1)).filter(|(before, index)| key(before) == key(index)) {
-            let removed = targets.get(*before).is_some_and(|target| target.op.value.is_none());
-            if let Some(old) = old.get_mut(*index) {
-                *old = if removed { Old::None } else { Old::InCommit(*before) };
+        // A hash table of the newest record of each key so far, at most half full. The hashes are good enough to be places.
+        let mut newest = alloc::vec![u32::MAX; (2 * targets.len()).next_power_of_two()];
+        let mask = newest.len() - 1;
+        for ((index, target), old) in targets.iter().enumerate().zip(old) {
+            let mut place = target.key.hash.low();
+            while let Some(entry) = newest.get_mut(place & mask) {
+                place = place.wrapping_add(1);
+                let before = *entry as usize;
+                match targets.get(before) {
+                    Some(other) if other.key.hash != target.key.hash || other.key != target.key => continue,
+                    Some(other) => *old = if other.op.value.is_none() { Old::None } else { Old::InCommit(before) },
+                    None => {}
+                }
+                *entry = index as u32;
+                break;
             }
         }
     }
@@ -255,15 +261,22 @@ impl Store {
             };
             let targets: Vec<Target<'a>> = ops.iter().map(target).collect::<Result<_>>()?;
             let read = seen.iter().filter_map(|seen| Some(self.engine.full_key(seen.name.number()?, seen.key).hash));
-            let mut wanted: Vec<usize> = if targets.len() + seen.len() >= ALL_SHARDS_FROM {
-                (0..SHARDS).collect()
-            } else {
-                targets.iter().map(|target| target.key.hash).chain(read).map(KeyHash::shard).collect()
-            };
-            wanted.sort_unstable();
-            wanted.dedup();
-            let lock = |shard| Ok((shard, self.engine.lock_shard(shard)?));
-            let shards = Shards(wanted.into_iter().map(lock).collect::<Result<_>>()?);
+            // A bit for each shard.
+            let all = targets.len() + seen.len() >= ALL_SHARDS_FROM;
+            let mut wanted = [if all { u64::MAX } else { 0 }; SHARDS / 64];
+            for shard in targets.iter().map(|target| target.key.hash).chain(read).map(KeyHash::shard) {
+                if let Some(word) = wanted.get_mut(shard / 64) {
+                    *word |= 1 << (shard % 64);
+                }
+            }
+            let mut shards = Shards(Vec::with_capacity(wanted.iter().map(|word| word.count_ones() as usize).sum()));
+            for (index, mut word) in wanted.into_iter().enumerate() {
+                while word != 0 {
+                    let shard = index * 64 + word.trailing_zeros() as usize;
+                    shards.0.push((shard, self.engine.lock_shard(shard)?));
+                    word &= word - 1;
+                }
+            }
             if targets.iter().all(|target| target.op.name.number() == Some(target.key.namespace)) {
                 return Ok((shards, targets));
             }

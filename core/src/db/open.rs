@@ -13,12 +13,13 @@ use crate::log::{
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
 use crate::recover::{Chain, OpenReport, SnapshotState, rebuild};
+use crate::sorted::Set;
 use crate::storage::Storage;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use once_cell::race::OnceBox;
 
 /// A closed store with less than this to replay needs no new snapshot: replaying is as quick as loading one.
@@ -152,7 +153,9 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     let mut tail = log.tail.lock();
     let tail: &mut Tail = &mut tail;
     let live = chain.live_segments();
-    tail.segments.extend(live.iter().map(|segment| (segment.order, *segment)));
+    for segment in &live {
+        tail.segments.insert(segment.order, *segment);
+    }
     tail.next_order = chain.next_order;
     tail.first_own_order = chain.next_order;
     tail.torn_headers.clone_from(&chain.torn_headers);
@@ -164,24 +167,24 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     }
 
     let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
-    let mut used: BTreeSet<u32> = live.iter().flat_map(places).collect();
-    if let Some(place) = pair.current.checkpoint.filter(|place| place.snapshot_offset != 0) {
+    let snapshot = pair.current.checkpoint.filter(|place| place.snapshot_offset != 0).map(|place| {
         let extents = (SEGMENT_HEADER_LEN as u64 + place.snapshot_len).div_ceil(geometry.segment_size()) as u32;
         let first = geometry.extent_of(place.snapshot_offset);
-        used.extend(first..first + extents);
+        first..first + extents
+    });
+    let used = Set::collect(live.iter().flat_map(places).chain(snapshot.into_iter().flatten()).map(u64::from));
+    let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(segment.order));
+    // Where the tail has used the place again already, it stays.
+    let retired: Vec<u32> = retired.flat_map(places).filter(|&extent| !used.contains(extent.into())).collect();
+    for &extent in &retired {
+        log.retire_again(tail, &engine.pins, extent, chain.end);
     }
-    let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(&segment.order));
-    for extent in retired.flat_map(places) {
-        // Where the tail has used the place again already, it stays.
-        if used.insert(extent) {
-            log.retire_again(tail, &engine.pins, extent, chain.end);
-        }
-    }
+    let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
     // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
     let whole = (len.saturating_sub(DATA_START) / geometry.segment_size()) as u32;
     tail.space.listed = chain.base.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
-    tail.space.total = used.last().map_or(whole, |&last| whole.max(last + 1));
-    for extent in (0..tail.space.total).filter(|extent| !used.contains(extent)) {
+    tail.space.total = used.last().map_or(whole, |last| whole.max(last as u32 + 1));
+    for extent in (0..tail.space.total).filter(|&extent| !used.contains(extent.into())) {
         tail.space.release(extent, 1, false);
     }
 

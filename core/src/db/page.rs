@@ -12,7 +12,7 @@ use crate::index::{SHARDS, Slot};
 use crate::names::Name;
 use alloc::vec::Vec;
 
-/// Slots that are put in order at a time: a page of a large store must not sort a whole shard.
+/// About so many slots are put in order at a time: a page of a large store must not sort a whole shard.
 const BATCH: usize = 4096;
 
 /// Where a walk in pages goes on. Good for as long as the store exists, also after it has been opened again.
@@ -120,13 +120,16 @@ impl Store {
         slots.retain(|slot| slot.tag() >= tag);
         let mut rest = None;
         if slots.len() > BATCH {
-            let last = slots.select_nth_unstable_by_key(BATCH - 1, |slot| slot.tag()).1.tag();
+            // Tags are pieces of hashes: a part of their range has as large a part of the slots.
+            let behind = slots.iter().map(|slot| slot.tag()).max().map_or(tag, |last| last + 1);
+            let last = tag + (behind - tag) * BATCH as u64 / slots.len() as u64;
             if slots.iter().any(|slot| slot.tag() > last) {
                 rest = Some(last + 1);
                 slots.retain(|slot| slot.tag() <= last);
             }
         }
-        slots.sort_unstable_by_key(|slot| slot.tag());
+        // By tag, and by offset where that is the same.
+        slots.sort_unstable();
         Ok((slots, rest))
     }
 }

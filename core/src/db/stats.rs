@@ -3,7 +3,7 @@
 use super::store::Store;
 use crate::error::Result;
 use crate::log::Segment;
-use alloc::collections::BTreeMap;
+use crate::sorted::Map;
 use alloc::vec::Vec;
 
 /// Figures about a store. All sizes are in bytes.
@@ -69,7 +69,7 @@ impl Store {
         let log = &self.engine.log;
         let size = log.geometry.segment_size();
         let tail = log.tail.lock();
-        let by_extent: BTreeMap<u32, Segment> = tail.segments.values().map(|segment| (segment.extent, *segment)).collect();
+        let by_extent = Map::collect(tail.segments.values().map(|segment| (segment.extent.into(), *segment)));
         let position = |segment: &Segment| {
             let active = tail.active.filter(|active| active.segment.order == segment.order);
             active.map_or(segment.end, |active| active.position)
@@ -78,7 +78,7 @@ impl Store {
         let mut extent = 0;
         while extent < tail.space.total {
             let offset = log.geometry.start(extent);
-            let segment = by_extent.get(&extent);
+            let segment = by_extent.get(extent.into());
             uses.push(match segment {
                 Some(segment) => SegmentUse::Log {
                     offset,

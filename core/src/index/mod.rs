@@ -41,6 +41,11 @@ impl KeyHash {
         (self.0 >> 56) as usize
     }
 
+    /// Its lower half, of which the shard and the tag have two bits at most.
+    pub(crate) const fn low(self) -> usize {
+        self.0 as u32 as usize
+    }
+
     const fn tag(self) -> u64 {
         (self.0 >> (56 - slot::TAG_BITS)) & ((1 << slot::TAG_BITS) - 1)
     }

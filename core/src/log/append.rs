@@ -69,7 +69,7 @@ impl Log {
         tail.scratch.clear();
         if result.is_err() {
             // The log ends where it ended before.
-            tail.segments.retain(|&order, _| order < next_order);
+            tail.segments.retain(|order| order < next_order);
             tail.active = active;
         }
         match result {
@@ -117,7 +117,7 @@ impl Log {
 
     /// The planted bug of that name.
     fn continue_torn_segment(&self, tail: &mut Tail) {
-        if let Some((_, segment)) = tail.segments.last_key_value()
+        if let Some(segment) = tail.segments.values().next_back()
             && self.reserve(segment.end, segment.limit(self.geometry)).is_ok()
         {
             tail.active = Some(Active { segment: *segment, position: segment.end, fresh: false });
@@ -287,7 +287,7 @@ impl Log {
         } else if room > 0 && !active.fresh {
             self.storage.write_at(active.position, &[ZEROS.get(..room.min(FRAME_LEN_MIN)).unwrap_or_default()])?;
         }
-        if let Some(segment) = tail.segments.get_mut(&active.segment.order) {
+        if let Some(segment) = tail.segments.get_mut(active.segment.order) {
             segment.end = limit;
         }
         tail.previous = (active.segment.order, limit);
@@ -300,7 +300,7 @@ impl Log {
         self.writable()?;
         self.announce(&mut tail)?;
         self.seal(&mut tail).map_err(|error| self.poison(error))?;
-        if let Some((_, last)) = tail.segments.last_key_value() {
+        if let Some(last) = tail.segments.values().next_back() {
             self.appended.fetch_max(last.lsn(self.geometry, last.end), Ordering::AcqRel);
         }
         Ok(())

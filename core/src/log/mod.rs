@@ -26,10 +26,10 @@ pub(crate) use window::Window;
 
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
+use crate::sorted::Map;
 use crate::storage::Storage;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use once_cell::race::OnceBox;
@@ -101,7 +101,7 @@ impl Segment {
 #[derive(Debug)]
 pub(crate) struct Tail {
     /// Live segments by order; the last one is active when `active` says so.
-    pub(crate) segments: BTreeMap<u64, Segment>,
+    pub(crate) segments: Map<u64, Segment>,
     /// The segment that takes appends.
     pub(crate) active: Option<Active>,
     /// The order that the next segment gets.
@@ -175,7 +175,7 @@ impl Log {
             entropy: options.entropy,
             ledger: Ledger::default(),
             tail: Mutex::new(Tail {
-                segments: BTreeMap::new(),
+                segments: Map::default(),
                 active: None,
                 next_order: 1,
                 first_own_order: 1,

@@ -27,7 +27,7 @@ impl Log {
         let order = segment.order.to_le_bytes();
         let mut placed: Vec<Placed> = Vec::new();
         self.append_locked(&mut tail, &[FrameSpec::control(Kind::Retire, &order)], Purpose::MakeSpace, &mut placed)?;
-        tail.segments.remove(&segment.order);
+        tail.segments.remove(segment.order);
         let entry = Retired {
             extent: segment.extent,
             extents: segment.extents,

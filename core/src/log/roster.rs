@@ -3,6 +3,7 @@
 
 use super::{Geometry, Segment};
 use crate::limits::LOG_POSITION_MAX;
+use crate::sorted::Set;
 use alloc::vec::Vec;
 
 const WORDS: usize = 4;
@@ -54,10 +55,10 @@ impl Roster {
             }
             segments.push(segment);
         }
-        let mut places: Vec<(u32, u32)> = segments.iter().map(|segment| (segment.extent, segment.extents)).collect();
-        places.sort_unstable();
-        let apart = places.iter().zip(places.iter().skip(1)).all(|(left, right)| left.0 + left.1 <= right.0);
-        apart.then_some(Self { segments, next_namespace })
+        let places = Set::collect(segments.iter().map(|segment| u64::from(segment.extent) << 32 | u64::from(segment.extents)));
+        let (starts, behind) = (|place: u64| place >> 32, |place: u64| (place >> 32) + u64::from(place as u32));
+        let apart = places.iter().zip(places.iter().skip(1)).all(|(left, right)| behind(left) <= starts(right));
+        (apart && places.len() == segments.len()).then_some(Self { segments, next_namespace })
     }
 }
 

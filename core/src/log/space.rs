@@ -1,6 +1,6 @@
 //! Which extents of the file are free.
 
-use alloc::collections::BTreeMap;
+use crate::sorted::Map;
 use alloc::vec::Vec;
 
 /// A run of neighbouring extents, taken out of the free ones.
@@ -36,7 +36,7 @@ enum Blocks {
 /// The free extents, and how many there are in all.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
-    free: BTreeMap<u32, Free>,
+    free: Map<u32, Free>,
     /// How many of `free` are backed.
     backed: u32,
     /// Extents in the file, free or not.
@@ -51,7 +51,7 @@ impl Space {
     }
 
     pub(crate) fn is_free(&self, extent: u32) -> bool {
-        self.free.contains_key(&extent)
+        self.free.contains(extent)
     }
 
     /// Free extents that can be written without running out of space.
@@ -66,7 +66,7 @@ impl Space {
     }
 
     fn remove(&mut self, extent: u32) -> bool {
-        let removed = self.free.remove(&extent);
+        let removed = self.free.remove(extent);
         self.backed -= u32::from(removed.is_some_and(|free| free.blocks == Blocks::Backed));
         removed.is_some()
     }
@@ -88,12 +88,12 @@ impl Space {
 
     /// A free extent of which it is not known whether its blocks are there.
     pub(crate) fn first_unbacked(&self) -> Option<u32> {
-        self.free.iter().find(|(_, free)| free.blocks != Blocks::Backed).map(|(&index, _)| index)
+        self.free.iter().find(|(_, free)| free.blocks != Blocks::Backed).map(|(index, _)| index)
     }
 
     /// The host has backed a free extent.
     pub(crate) fn set_backed(&mut self, extent: u32) {
-        if let Some(&free) = self.free.get(&extent) {
+        if let Some(&free) = self.free.get(extent) {
             self.put(extent, Free { blocks: Blocks::Backed, ..free });
         }
     }
@@ -101,7 +101,7 @@ impl Space {
     /// All extents but the first few backed ones give their blocks back to the host, if it may have some: says which.
     pub(crate) fn unback_all_but(&mut self, kept: usize) -> Vec<u32> {
         let mut kept = kept;
-        let mut gives = |&(_, free): &(&u32, &Free)| match free.blocks {
+        let mut gives = |&(_, free): &(u32, &Free)| match free.blocks {
             Blocks::Backed if kept > 0 => {
                 kept -= 1;
                 false
@@ -109,7 +109,7 @@ impl Space {
             Blocks::Backed | Blocks::Unknown => true,
             Blocks::GivenBack => false,
         };
-        let given: Vec<u32> = self.free.iter().filter(|entry| gives(entry)).map(|(&index, _)| index).collect();
+        let given: Vec<u32> = self.free.iter().filter(|entry| gives(entry)).map(|(index, _)| index).collect();
         for &extent in &given {
             self.put(extent, Free { fresh: false, blocks: Blocks::GivenBack });
         }
@@ -127,7 +127,7 @@ impl Space {
 
     fn find(&self, extents: u32, only_backed: bool) -> Option<Run> {
         let mut run: Option<Run> = None;
-        for (&index, &Free { fresh, blocks }) in &self.free {
+        for (index, &Free { fresh, blocks }) in self.free.iter() {
             let backed = blocks == Blocks::Backed;
             if only_backed && !backed {
                 continue;
@@ -149,7 +149,7 @@ impl Space {
     /// How many free extents stand at the end of the file.
     pub(crate) fn free_at_end(&self) -> u32 {
         let mut end = self.total;
-        while end > 0 && self.free.contains_key(&(end - 1)) {
+        while end > 0 && self.free.contains(end - 1) {
             end -= 1;
         }
         self.total - end
@@ -159,7 +159,7 @@ impl Space {
     pub(crate) fn has_run_below(&self, extents: u32, limit: u32) -> bool {
         let mut run = 0;
         let mut next = 0;
-        for &index in self.free.range(..limit).map(|(index, _)| index) {
+        for index in self.free.iter().map(|(index, _)| index).take_while(|&index| index < limit) {
             run = if index == next { run + 1 } else { 1 };
             next = index + 1;
             if run == extents {

@@ -7,8 +7,8 @@ use crate::index::{KeyHash, seed_of};
 use crate::limits::{DATA_START, LOG_POSITION_MAX};
 use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk};
 use crate::planted::{Bug, is};
+use crate::sorted::{Map, Set};
 use crate::storage::Storage;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// A record of the tail, to be applied once the whole tail is known.
@@ -29,7 +29,7 @@ pub(crate) struct Chain {
     /// Records of whole commits behind the checkpoint, in log order.
     pub(crate) ops: Vec<Op>,
     /// Orders of segments that were retired behind the checkpoint.
-    pub(crate) retired: BTreeSet<u64>,
+    pub(crate) retired: Set,
     /// The order behind every segment that was ever begun.
     pub(crate) next_order: u64,
     /// Log position of the end.
@@ -47,17 +47,15 @@ pub(crate) struct Chain {
 }
 
 /// Every segment header in the file, by the extent at which it stands.
-pub(crate) fn find_headers(
-    storage: &dyn Storage,
-    geometry: Geometry,
-    store_id: [u8; 16],
-) -> Result<BTreeMap<u32, SegmentHeader>> {
-    let mut headers = BTreeMap::new();
+pub(crate) fn find_headers(storage: &dyn Storage, geometry: Geometry, store_id: [u8; 16]) -> Result<Map<u32, SegmentHeader>> {
+    let mut headers = Map::default();
     for extent in 0..geometry.extents_in(storage.len()?) {
         let header = SegmentHeader::read(storage, store_id, geometry.start(extent))?;
         // One that no store reaches is none: sums with its place would overflow.
         let fits = |header: &SegmentHeader| header.order.saturating_mul(geometry.segment_size()) <= LOG_POSITION_MAX;
-        headers.extend(header.filter(fits).map(|header| (extent, header)));
+        if let Some(header) = header.filter(fits) {
+            headers.insert(extent, header);
+        }
     }
     Ok(headers)
 }
@@ -110,7 +108,8 @@ impl Chain {
         let headers = find_headers(storage, geometry, superblock.store_id)?;
         let seed = seed_of(&superblock.store_id);
         let chain = Self::default();
-        let mut follower = Follower { storage, geometry, seed, headers, superblock, pair, chain, pending: Vec::new() };
+        let mut follower =
+            Follower { storage, geometry, seed, headers, superblock, pair, chain, pending: Vec::new(), retired: Vec::new() };
         follower.run(base)?;
         Ok(follower.chain)
     }
@@ -120,7 +119,7 @@ impl Chain {
     /// All live segments in log order, each with its end.
     pub(crate) fn live_segments(&self) -> Vec<Segment> {
         let first = self.tail.first().map_or(u64::MAX, |segment| segment.order);
-        let before = self.base.segments.iter().filter(|segment| segment.order < first && !self.retired.contains(&segment.order));
+        let before = self.base.segments.iter().filter(|segment| segment.order < first && !self.retired.contains(segment.order));
         before.chain(&self.tail).copied().collect()
     }
 }
@@ -129,12 +128,14 @@ struct Follower<'a> {
     storage: &'a dyn Storage,
     geometry: Geometry,
     seed: u64,
-    headers: BTreeMap<u32, SegmentHeader>,
+    headers: Map<u32, SegmentHeader>,
     superblock: Superblock,
     pair: &'a SuperblockPair,
     chain: Chain,
     /// Records of a commit whose end has not come yet.
     pending: Vec<Op>,
+    /// Orders of retired segments, as they are met.
+    retired: Vec<u64>,
 }
 
 /// Where the log would end if nothing more came.
@@ -166,6 +167,7 @@ impl Follower<'_> {
         if !self.chain.tail.is_empty() {
             self.walk_tail(position)?;
         }
+        self.chain.retired = Set::collect(self.retired.drain(..));
         if self.superblock.clean_end.is_some_and(|end| self.chain.end < end) {
             // A closed store was synced to its end: what is missing has been damaged.
             let at = self.chain.tail.last().map_or(DATA_START, |segment| segment.end);
@@ -180,7 +182,7 @@ impl Follower<'_> {
         let follows =
             |header: &SegmentHeader| header.kind == SegmentKind::Log && header.previous_order == order && header.order > order;
         let candidates = self.headers.iter().filter(|(_, header)| follows(header));
-        let (&extent, header) = candidates.max_by_key(|(_, header)| header.order)?;
+        let (extent, header) = candidates.max_by_key(|(_, header)| header.order)?;
         let inside = extent.checked_add(header.extents)? <= self.geometry.extents_in(self.storage.len().ok()?);
         let segment = Segment { order: header.order, extent, extents: header.extents, end: 0, salt: header.salt };
         let end = segment.limit(self.geometry).min(self.storage.len().ok()?);
@@ -188,7 +190,7 @@ impl Follower<'_> {
     }
 
     fn header_of(&self, segment: &Segment) -> Option<&SegmentHeader> {
-        self.headers.get(&segment.extent).filter(|header| header.order == segment.order)
+        self.headers.get(segment.extent).filter(|header| header.order == segment.order)
     }
 
     fn known_end(&self, segment: &Segment, next: Option<&Segment>) -> KnownEnd {
@@ -274,7 +276,7 @@ impl Follower<'_> {
                             self.chain.proven = self.chain.proven.max(mark);
                         }
                         Kind::Retire => {
-                            self.chain.retired.extend(walk.value_u64(offset, &header)?);
+                            self.retired.extend(walk.value_u64(offset, &header)?);
                         }
                         Kind::Checkpoint | Kind::Pad => {}
                         Kind::Put | Kind::Tombstone => {

@@ -6,8 +6,8 @@
 use crate::error::Result;
 use crate::frame::{FRAME_LEN_MIN, Header, Kind, check};
 use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, Window};
+use crate::sorted::Map;
 use crate::storage::Storage;
-use alloc::collections::BTreeMap;
 
 const MARK_LEN: usize = FRAME_LEN_MIN + 8;
 /// Head, key length and value length of a mark, as they stand behind its checksum.
@@ -18,7 +18,7 @@ const PIECE: u64 = 64 * 1024;
 pub(super) struct Evidence<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) geometry: Geometry,
-    pub(super) headers: &'a BTreeMap<u32, SegmentHeader>,
+    pub(super) headers: &'a Map<u32, SegmentHeader>,
 }
 
 impl Evidence<'_> {
@@ -27,7 +27,7 @@ impl Evidence<'_> {
     pub(super) fn behind(&self, segment: &Segment, offset: u64) -> Result<u64> {
         let mut proven = self.marks(segment.salt, offset, segment.limit(self.geometry))?;
         let behind = |header: &SegmentHeader| header.kind == SegmentKind::Log && header.order > segment.order;
-        for (&extent, header) in self.headers.iter().filter(|(_, header)| behind(header)) {
+        for (extent, header) in self.headers.iter().filter(|(_, header)| behind(header)) {
             let start = self.geometry.start(extent);
             let limit = start.saturating_add(u64::from(header.extents).saturating_mul(self.geometry.segment_size()));
             proven = proven.max(header.synced).max(self.marks(header.salt, start, limit)?);

@@ -12,8 +12,8 @@ use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::shards::Origin;
 use crate::snapshot;
+use crate::sorted::Set;
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -> Result<Names> {
     let mut replay = Replay { engine, names: Names::default(), records: 0 };
     replay.names.next = replay.names.next.max(chain.base.next_namespace);
-    let retired = |segment: &&Segment| !chain.retired.contains(&segment.order);
+    let retired = |segment: &&Segment| !chain.retired.contains(segment.order);
     let live: Vec<Segment> = chain.base.segments.iter().filter(retired).copied().collect();
     for segment in live.iter().chain(&chain.tail) {
         engine.log.ledger.enter(segment.extent, segment.extents, segment.salt);
@@ -98,7 +98,7 @@ impl Replay<'_> {
         self.names.next = self.names.next.max(loaded.next_namespace);
         for part in loaded.uses {
             if let Some(segment) = chain.base.segments.iter().find(|segment| segment.order == part.order)
-                && !chain.retired.contains(&part.order)
+                && !chain.retired.contains(part.order)
             {
                 log.ledger.set(segment.extent, part.live, part.tombstones);
             }
@@ -108,12 +108,12 @@ impl Replay<'_> {
 
     /// Notes what building a parked shard needs to know of the moment of opening.
     fn remember_origin(&self, chain: &Chain) {
-        let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(&segment.order));
+        let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(segment.order));
         let place = self.engine.log.superblocks.lock().current.checkpoint;
         let origin = Origin {
             snapshot_salt: place.map_or(0, |place| place.snapshot_salt),
-            retired: retired.flat_map(|segment| segment.extent..segment.extent + segment.extents).collect::<BTreeSet<u32>>(),
-            namespaces: self.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).collect(),
+            retired: Set::collect(retired.flat_map(|segment| segment.extent..segment.extent + segment.extents).map(u64::from)),
+            namespaces: Set::collect(self.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from)),
         };
         // Opening is the only one to set it, and does so once.
         let _ = self.engine.origin.set(Box::new(origin));
