@@ -2,7 +2,6 @@
 //! and whatever carries the old number is dead.
 
 use crate::sync::{AtomicU32, Ordering};
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -33,58 +32,120 @@ impl Name {
     }
 }
 
+/// A block of more names than this is cut in two: a new name moves few others, however many there are.
+const BLOCK_NAMES_MAX: usize = 512;
+
 /// All namespaces.
 #[derive(Debug)]
 pub(crate) struct Names {
-    by_name: BTreeMap<String, Arc<Name>>,
+    /// In order of the names. Only the first block may be empty.
+    blocks: Vec<Vec<Arc<Name>>>,
     pub(crate) next: u32,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names = Self { by_name: BTreeMap::new(), next: 1 };
+        let mut names = Self { blocks: alloc::vec![Vec::new()], next: 1 };
         names.set(DEFAULT, 0);
         names
     }
 }
 
 impl Names {
+    /// The block of a name, and where it stands in there, or where it would.
+    fn place(&self, name: &str) -> (usize, Result<usize, usize>) {
+        let begins_at_most = |block: &Vec<Arc<Name>>| block.first().is_none_or(|first| first.name.as_str() <= name);
+        let block = self.blocks.partition_point(begins_at_most).saturating_sub(1);
+        let find = |names: &Vec<Arc<Name>>| names.binary_search_by(|other| other.name.as_str().cmp(name));
+        (block, self.blocks.get(block).map_or(Err(0), find))
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Name>> {
-        self.by_name.get(name).cloned()
+        let (block, place) = self.place(name);
+        self.blocks.get(block)?.get(place.ok()?).cloned()
     }
 
     /// The name has this number from now on.
     pub(crate) fn set(&mut self, name: &str, number: u32) -> Arc<Name> {
         self.next = self.next.max(number.saturating_add(1));
-        let entry = self.by_name.entry(name.into());
-        let entry = entry.or_insert_with(|| Arc::new(Name { name: name.into(), number: AtomicU32::new(number) }));
-        entry.number.store(number, Ordering::Release);
-        entry.clone()
+        if let Some(known) = self.get(name) {
+            known.number.store(number, Ordering::Release);
+            return known;
+        }
+        let entry = Arc::new(Name { name: name.into(), number: AtomicU32::new(number) });
+        if let (index, Err(place)) = self.place(name)
+            && let Some(block) = self.blocks.get_mut(index)
+        {
+            block.insert(place, entry.clone());
+            if block.len() > BLOCK_NAMES_MAX {
+                let rest = block.split_off(BLOCK_NAMES_MAX / 2);
+                self.blocks.insert(index + 1, rest);
+            }
+        }
+        entry
     }
 
     /// The name is gone; handles to it notice.
     pub(crate) fn drop_name(&mut self, name: &str) {
-        if let Some(entry) = self.by_name.remove(name) {
-            entry.number.store(DROPPED, Ordering::Release);
+        if let (index, Ok(place)) = self.place(name)
+            && let Some(block) = self.blocks.get_mut(index)
+        {
+            block.remove(place).number.store(DROPPED, Ordering::Release);
+            if block.is_empty() && index > 0 {
+                self.blocks.remove(index);
+            }
         }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Name>> {
+        self.blocks.iter().flatten()
     }
 
     /// Named namespaces in order of their names.
     pub(crate) fn list(&self) -> Vec<String> {
-        self.by_name.keys().filter(|name| *name != DEFAULT).cloned().collect()
+        self.all().map(|entry| entry.name.clone()).filter(|name| name != DEFAULT).collect()
     }
 
     /// `(name, number)` of all, the default one included.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.by_name.values().filter_map(|entry| Some((entry.name.as_str(), entry.number()?)))
+        self.all().filter_map(|entry| Some((entry.name.as_str(), entry.number()?)))
     }
 
     /// How many there are, the default one included.
     pub(crate) fn len(&self) -> usize {
-        self.by_name.len()
+        self.blocks.iter().map(Vec::len).sum()
     }
 
     pub(crate) fn has_number(&self, number: u32) -> bool {
         self.pairs().any(|(_, known)| known == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+
+    #[test]
+    fn thousands_of_names_stay_in_order_while_they_come_and_go() {
+        let (mut names, mut expected) = (Names::default(), BTreeSet::new());
+        for step in 0..20_000_u32 {
+            let number = step.wrapping_mul(0x9e37_79b9) >> 18;
+            let name = format!("name-{number}");
+            if step % 4 == 3 {
+                names.drop_name(&name);
+                expected.remove(&name);
+            } else {
+                assert_eq!(names.set(&name, step).number(), Some(step));
+                expected.insert(name.clone());
+            }
+            assert_eq!(names.get(&name).is_some(), expected.contains(&name));
+        }
+        assert!(names.list().iter().eq(&expected));
+        assert_eq!((names.len(), names.next), (expected.len() + 1, 19_999));
+        assert!(names.blocks.len() > 8 && names.blocks.iter().all(|block| (1..=BLOCK_NAMES_MAX).contains(&block.len())));
+        expected.iter().for_each(|name| names.drop_name(name));
+        assert_eq!((names.list(), names.len(), names.get(DEFAULT).is_some()), (Vec::new(), 1, true));
     }
 }

@@ -5,6 +5,12 @@
 
 use alloc::vec::Vec;
 
+/// The one sort of the engine: whatever is to be put in order is made numbers, for each type of its own would cost some KB of code.
+#[inline(never)]
+pub(crate) fn sort(numbers: &mut [u64]) {
+    numbers.sort_unstable();
+}
+
 /// Values by key.
 #[derive(Clone, Debug)]
 pub(crate) struct Map<K, V>(Vec<(K, V)>);
@@ -107,9 +113,7 @@ impl Set {
     /// From numbers in any order.
     pub(crate) fn collect(numbers: impl Iterator<Item = u64>) -> Self {
         let mut numbers: Vec<u64> = numbers.collect();
-        if !numbers.is_sorted() {
-            numbers.sort_unstable();
-        }
+        sort(&mut numbers);
         numbers.dedup();
         Self(numbers)
     }

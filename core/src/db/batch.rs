@@ -300,5 +300,5 @@ impl Store {
 
 /// What a transaction remembers of a value that it has read.
 pub(super) fn value_hash(value: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(value)
+    xxhash_rust::xxh3::xxh3_64_with_seed(value, 0)
 }

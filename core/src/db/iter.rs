@@ -3,10 +3,11 @@
 use super::store::Store;
 use crate::engine::GROUP;
 use crate::error::Result;
-use crate::index::{SHARDS, Slot};
+use crate::index::SHARDS;
 use crate::log::Frame;
 use crate::names::Name;
 use crate::pins::Pin;
+use crate::sorted::sort;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 
@@ -37,8 +38,8 @@ pub(super) struct Frames<'a> {
     store: &'a Store,
     number: Option<u32>,
     shard: usize,
-    slots: vec::IntoIter<Slot>,
-    /// Of how many of the next slots the host was told.
+    offsets: vec::IntoIter<u64>,
+    /// Of how many of the next records the host was told.
     announced: usize,
     _pin: Pin<'a>,
 }
@@ -57,7 +58,7 @@ impl Store {
             store: self,
             number: name.number(),
             shard: 0,
-            slots: Vec::new().into_iter(),
+            offsets: Vec::new().into_iter(),
             announced: 0,
             _pin: self.engine.pin(),
         }
@@ -68,7 +69,7 @@ impl<'a> Frames<'a> {
     fn next(&mut self) -> Option<Result<Frame<'a>>> {
         let number = self.number?;
         loop {
-            let Some(slot) = self.slots.next() else {
+            let Some(offset) = self.offsets.next() else {
                 if self.shard == SHARDS {
                     return None;
                 }
@@ -84,21 +85,21 @@ impl<'a> Frames<'a> {
                 };
                 // A shard without records of the namespace needs no look into the log.
                 if guard.count(number) > 0 {
-                    let mut slots = guard.slots();
+                    let mut offsets: Vec<u64> = guard.slots().into_iter().map(|slot| slot.offset()).collect();
                     // In the order of the file, which is kinder to caches than the order of hashes.
-                    slots.sort_unstable_by_key(|slot| slot.offset());
-                    self.slots = slots.into_iter();
+                    sort(&mut offsets);
+                    self.offsets = offsets.into_iter();
                 }
                 continue;
             };
             if self.announced == 0 {
-                let mut next = [slot.offset(); GROUP];
-                next.iter_mut().skip(1).zip(self.slots.as_slice()).for_each(|(place, slot)| *place = slot.offset());
+                let mut next = [offset; GROUP];
+                next.iter_mut().skip(1).zip(self.offsets.as_slice()).for_each(|(place, offset)| *place = *offset);
                 self.store.engine.log.will_read(&next);
                 self.announced = GROUP;
             }
             self.announced -= 1;
-            let frame = self.store.engine.log.frame_if(slot.offset(), |other, _| other == number);
+            let frame = self.store.engine.log.frame_if(offset, |other, _| other == number);
             match frame.and_then(|frame| frame.map(|frame| frame.check().map(|()| frame)).transpose()) {
                 Ok(Some(frame)) => return Some(Ok(frame)),
                 Ok(None) => {}

@@ -67,7 +67,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     let log_options = LogOptions {
         read_only: options.read_only,
         verify_on_read: options.verify_on_read,
-        entropy: xxhash_rust::xxh3::xxh3_64(&options.entropy),
+        entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy, 0),
     };
     let log = Log::new(storage, pair, log_options);
     let seed = seed_of(&pair.current.store_id);

@@ -128,8 +128,6 @@ impl Store {
                 slots.retain(|slot| slot.tag() <= last);
             }
         }
-        // By tag, and by offset where that is the same.
-        slots.sort_unstable();
-        Ok((slots, rest))
+        Ok((Slot::sort(slots), rest))
     }
 }

@@ -112,7 +112,7 @@ pub(crate) struct ShardImage {
 impl ShardImage {
     /// Puts the slots in order of their tags. Not done while the shard is held: it takes longer than all of the rest.
     pub(crate) fn sort(&mut self) {
-        self.slots.sort_unstable();
+        self.slots = Slot::sort(core::mem::take(&mut self.slots));
     }
 }
 

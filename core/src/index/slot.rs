@@ -1,6 +1,8 @@
 //! One slot of the index: 22 bits of hash above 42 bits of offset.
 
 use crate::limits::{DATA_START, OFFSET_BITS};
+use crate::sorted::sort;
+use alloc::vec::Vec;
 
 /// Bits of the hash that a slot keeps.
 pub(super) const TAG_BITS: u32 = u64::BITS - OFFSET_BITS;
@@ -33,6 +35,13 @@ impl Slot {
 
     pub(crate) const fn offset(self) -> u64 {
         self.0 & ((1 << OFFSET_BITS) - 1)
+    }
+
+    /// Puts slots in order: by tag, and by offset where that is the same.
+    pub(crate) fn sort(slots: Vec<Self>) -> Vec<Self> {
+        let mut bits: Vec<u64> = slots.into_iter().map(Self::bits).collect();
+        sort(&mut bits);
+        bits.into_iter().map(Self::from_bits).collect()
     }
 
     /// True when it points at a record.

@@ -13,8 +13,6 @@ pub(super) const DIRECT: usize = 32 * 1024;
 /// Gathered frames are written out at this size.
 const GATHER: usize = 1024 * 1024;
 
-static ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
-
 /// What an append is for: it decides who may take the last free segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -285,7 +283,7 @@ impl Log {
         if let Some((key, value)) = pad_spec(room) {
             self.write_pad(&active, key, value)?;
         } else if room > 0 && !active.fresh {
-            self.storage.write_at(active.position, &[ZEROS.get(..room.min(FRAME_LEN_MIN)).unwrap_or_default()])?;
+            self.storage.write_at(active.position, &[[0; FRAME_LEN_MIN].get(..room).unwrap_or(&[0; FRAME_LEN_MIN])])?;
         }
         if let Some(segment) = tail.segments.get_mut(active.segment.order) {
             segment.end = limit;

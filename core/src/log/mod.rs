@@ -255,10 +255,10 @@ pub(crate) struct LogOptions {
 /// A salt that no other session, segment or store is likely to have. The generation of the superblock is in it, which grows and
 /// is durable before a session writes its first segment: even without entropy no salt comes twice in one file.
 pub(crate) fn salt(store_id: [u8; 16], generation: u64, order: u64, entropy: u64) -> u64 {
-    let mut hash = xxhash_rust::xxh3::Xxh3::new();
-    hash.update(&store_id);
-    for field in [generation, order, entropy] {
-        hash.update(&field.to_le_bytes());
+    let (low, high) = (u128::from_le_bytes(store_id) as u64, (u128::from_le_bytes(store_id) >> 64) as u64);
+    let mut bytes = [0; 40];
+    for (place, field) in bytes.as_chunks_mut().0.iter_mut().zip([low, high, generation, order, entropy]) {
+        *place = field.to_le_bytes();
     }
-    hash.digest()
+    xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, 0)
 }

@@ -65,7 +65,7 @@ impl SegmentHeader {
     }
 
     fn binding(store_id: [u8; 16], offset: u64, copy: usize) -> u32 {
-        bind(xxhash_rust::xxh3::xxh3_64(&store_id), offset + (copy * COPY_LEN) as u64)
+        bind(xxhash_rust::xxh3::xxh3_64_with_seed(&store_id, 0), offset + (copy * COPY_LEN) as u64)
     }
 
     fn decode_copy(bytes: &[u8; COPY_LEN], binding: u32) -> Option<Self> {
