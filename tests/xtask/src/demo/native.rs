@@ -162,7 +162,7 @@ impl Stage {
     }
 }
 
-fn json(text: &str) -> Outcome<String> {
+pub(super) fn json(text: &str) -> Outcome<String> {
     JsonValue::from(text.to_owned()).stringify().map_err(|error| Stop::Failed(error.to_string()))
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Plan {
     pub(super) in_component: Edit,
     /// What a program changes after that that only knows the standard `wasi:keyvalue`.
     pub(super) by_program: Edit,
+    /// What a second tab of a browser changes after that.
+    pub(super) in_browser: Edit,
 }
 
 /// Changes, and the state after them.
@@ -67,7 +69,8 @@ impl Plan {
         }
         let in_component = Edit::new(&edited, "in the component");
         let by_program = Edit::new(&in_component.state, "by a program");
-        Plan { records: set.records.clone(), loaded, overwritten, removed, edited, in_component, by_program }
+        let in_browser = Edit::new(&by_program.state, "in a browser");
+        Plan { records: set.records.clone(), loaded, overwritten, removed, edited, in_component, by_program, in_browser }
     }
 }
 
