@@ -9,7 +9,11 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
         Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
-        Check::slow("web-firefox", "the built npm package in Firefox: two tabs, kills, the file out and in again", web_firefox),
+        Check::slow(
+            "web-firefox",
+            "the built npm package in Firefox: two tabs, kills, files from and to the command",
+            web_firefox,
+        ),
     ]
 }
 
@@ -39,13 +43,18 @@ fn web_firefox(tools: &Tools) -> Outcome {
     tools.firefox()?;
     npm_package(tools)?;
     tools.npm_packages(FOLDER)?;
-    Step::new("npm test").dir(FOLDER).run()
+    Step::new("npm test").dir(FOLDER).env("PIPKIN", pipkin_command()?).run()
 }
 
 fn web_npm(tools: &Tools) -> Outcome {
     tools.chromium()?;
     npm_package(tools)?;
+    Step::new("npm test").dir(NPM).env("PIPKIN", pipkin_command()?).run()
+}
+
+/// Builds the command that looks at files from a browser, and says where it is.
+fn pipkin_command() -> Outcome<String> {
     Step::new("cargo build -p pipkin-cli").run()?;
     let command = target_dir().join("debug").join(format!("pipkin{}", std::env::consts::EXE_SUFFIX));
-    Step::new("npm test").dir(NPM).env("PIPKIN", command.display().to_string()).run()
+    Ok(command.display().to_string())
 }
