@@ -1,4 +1,4 @@
-// A static host without any special header: folders of this machine under paths of a site.
+// A static host: folders of this machine under paths of a site, without any special header unless some are given.
 
 import { readFile, stat } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -7,13 +7,14 @@ import { extname, join, normalize } from "node:path";
 const TYPES = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript",
+  ".mjs": "text/javascript",
   ".css": "text/css",
   ".wasm": "application/wasm",
   ".map": "application/json",
 };
 
 /** Serves until `close` is called. `mounts` are pairs of a path and a folder, the longest path first. */
-export async function serve(mounts, port = 0) {
+export async function serve(mounts, port = 0, headers = {}) {
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
     const [start, folder] = mounts.find(([start]) => path.startsWith(start)) ?? [];
@@ -22,7 +23,7 @@ export async function serve(mounts, port = 0) {
       let file = join(folder, normalize(`/${path.slice(start.length)}`));
       if ((await stat(file)).isDirectory()) file = join(file, "index.html");
       const bytes = await readFile(file);
-      response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream", "cache-control": "no-cache" }).end(bytes);
+      response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream", "cache-control": "no-cache", ...headers }).end(bytes);
     } catch {
       response.writeHead(404).end();
     }

@@ -10,6 +10,11 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
         Check::slow(
+            "web-bundlers",
+            "an app with the packed npm package, from Vite, webpack, esbuild, rollup and none",
+            web_bundlers,
+        ),
+        Check::slow(
             "web-firefox",
             "the built npm package in Firefox: two tabs, kills, files from and to the command",
             web_firefox,
@@ -50,6 +55,15 @@ fn web_npm(tools: &Tools) -> Outcome {
     tools.chromium()?;
     npm_package(tools)?;
     Step::new("npm test").dir(NPM).env("PIPKIN", pipkin_command()?).run()
+}
+
+/// The package as others install it, through the bundlers that they use.
+fn web_bundlers(tools: &Tools) -> Outcome {
+    const FOLDER: &str = "web/npm/test/bundlers";
+    tools.chromium()?;
+    npm_package(tools)?;
+    tools.npm_packages(FOLDER)?;
+    Step::new("npm test").dir(FOLDER).run()
 }
 
 /// Builds the command that looks at files from a browser, and says where it is.
