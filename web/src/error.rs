@@ -1,7 +1,7 @@
 //! What the browser throws, in the words of the engine. Browsers agree on the names of errors, not on their classes.
 
 use pipkin::{Error, StorageError, StorageErrorKind};
-use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen::JsValue;
 
 /// A failed call on an open file.
 pub(crate) fn storage_error(operation: &'static str, thrown: &JsValue) -> StorageError {
@@ -31,10 +31,11 @@ pub(crate) fn open_error(path: &str, thrown: &JsValue) -> Error {
     }
 }
 
-/// The name and the message of an error; a `DOMException` is an `Error` too.
+/// The name and the message of what was thrown: not only an `Error` has them, but also the `Exception` that Firefox throws at a full quota.
 fn words(thrown: &JsValue) -> (String, String) {
-    match thrown.dyn_ref::<js_sys::Error>() {
-        Some(error) => (error.name().into(), error.message().into()),
-        None => ("unknown error".to_owned(), format!("{thrown:?}")),
+    let word = |key: &str| js_sys::Reflect::get(thrown, &key.into()).ok().and_then(|word| word.as_string());
+    match (word("name"), word("message")) {
+        (Some(name), Some(message)) => (name, message),
+        _ => ("unknown error".to_owned(), format!("{thrown:?}")),
     }
 }

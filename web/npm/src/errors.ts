@@ -59,10 +59,11 @@ export function unpack(packed: PackedError): PipkinError {
 /** Whatever was thrown, in our own words. */
 export function toError(thrown: unknown): PipkinError {
   if (thrown instanceof PipkinError) return thrown;
-  if (!(thrown instanceof Error)) return new PipkinError("failed", String(thrown));
-  const number = (thrown as { code?: unknown }).code;
-  if (thrown.name === "Error" && typeof number === "number") return new PipkinError(codeOf(number), thrown.message);
-  return new PipkinError(codeOfName(thrown.name), `${thrown.name}: ${thrown.message}`, { cause: thrown });
+  // Not every browser throws an `Error` each time: Firefox has an `Exception`, too.
+  const { name, message, code } = Object(thrown) as { name?: unknown; message?: unknown; code?: unknown };
+  if (typeof name !== "string" || typeof message !== "string") return new PipkinError("failed", String(thrown));
+  if (name === "Error" && typeof code === "number") return new PipkinError(codeOf(code), message);
+  return new PipkinError(codeOfName(name), `${name}: ${message}`, { cause: thrown });
 }
 
 /** Browsers agree on the names of errors, not on their classes. */
