@@ -9,6 +9,11 @@ const PROGRAM = process.env.PIPKIN_CHROMIUM ?? "/usr/bin/chromium";
 /** Generous: a machine under load must not fail a test. */
 const PATIENCE_MS = 60_000;
 
+/** How every Chromium of the tests is started. */
+export const LAUNCH = {
+  executablePath: PROGRAM, headless: true, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"], timeout: PATIENCE_MS,
+};
+
 export class Browser {
   static async start(site) {
     const browser = new Browser(site, mkdtempSync(join(tmpdir(), "pipkin-profile-")));
@@ -22,8 +27,7 @@ export class Browser {
   }
 
   async launch() {
-    const args = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"];
-    this.context = await chromium.launchPersistentContext(this.profile, { executablePath: PROGRAM, headless: true, args, locale: "en-US", timeout: PATIENCE_MS });
+    this.context = await chromium.launchPersistentContext(this.profile, { ...LAUNCH, locale: "en-US" });
     this.context.setDefaultTimeout(PATIENCE_MS);
   }
 
