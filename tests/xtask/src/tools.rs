@@ -72,6 +72,12 @@ impl Tools {
         self.debian("firefox-esr --version", &["firefox-esr"])
     }
 
+    /// WebKitGTK, the driver of its test browser, and a screen in memory: it has no mode without one.
+    pub(crate) fn webkit(&self) -> Outcome {
+        self.debian("WebKitWebDriver --help", &["webkit2gtk-driver"])?;
+        self.debian("Xvfb -help", &["xvfb"])
+    }
+
     /// What building the npm package takes: `wasm-bindgen`, and Node with npm.
     pub(crate) fn npm_build(&self) -> Outcome {
         self.wasm_bindgen()?;

@@ -19,6 +19,11 @@ pub(super) fn checks() -> Vec<Check> {
             "the built npm package in Firefox: two tabs, kills, files from and to the command",
             web_firefox,
         ),
+        Check::slow(
+            "web-webkit",
+            "the built npm package in WebKitGTK, which lacks what it needs: typed errors, and memory",
+            web_webkit,
+        ),
     ]
 }
 
@@ -64,6 +69,12 @@ fn web_bundlers(tools: &Tools) -> Outcome {
     npm_package(tools)?;
     tools.npm_packages(FOLDER)?;
     Step::new("npm test").dir(FOLDER).run()
+}
+
+fn web_webkit(tools: &Tools) -> Outcome {
+    tools.webkit()?;
+    npm_package(tools)?;
+    Step::new("node --test --test-timeout=600000 web/npm/test/webkit/webkit.test.mjs").run()
 }
 
 /// Builds the command that looks at files from a browser, and says where it is.
