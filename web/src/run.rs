@@ -6,20 +6,21 @@ use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use pipkin::{Cursor, Db, Error};
 
 use crate::failure::Failure;
+use crate::order::{Bounds, Order};
 use crate::requests;
-use crate::wire::{Answer, Op, Request, Write, put_bytes};
+use crate::wire::{Answer, Op, Request, Write, put_bytes, put_value};
 
 /// A page of records ends with the record that fills it to this size.
 const PAGE_BYTES: usize = 256 * 1024;
 
 /// Runs all operations of a request, one behind the other, and answers each.
-pub(crate) fn run(db: &Db, request: &Request<'_>) -> Vec<Answer> {
+pub(crate) fn run(db: &Db, order: &Order, request: &Request<'_>) -> Vec<Answer> {
     let known = match request.origin.map(|origin| requests::outcomes(db, origin)).transpose() {
         Ok(known) => known.unwrap_or_default(),
         Err(error) => return vec![Answer::Failed((&error).into()); request.ops.len()],
     };
     let mut outcomes = known.into_iter();
-    let mut run = Run { db, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
+    let mut run = Run { db, order, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
     // What a page shows must have been written: it ends a commit.
     for ops in request.ops.chunk_by(|one, next| !is_page(one) && !is_page(next)) {
         run.group(ops, &mut outcomes);
@@ -31,7 +32,7 @@ pub(crate) fn run(db: &Db, request: &Request<'_>) -> Vec<Answer> {
 }
 
 fn is_page(op: &Op<'_>) -> bool {
-    matches!(op, Op::Page { .. })
+    matches!(op, Op::Page { .. } | Op::Range { .. })
 }
 
 fn is_write(op: &Op<'_>) -> bool {
@@ -40,6 +41,7 @@ fn is_write(op: &Op<'_>) -> bool {
 
 struct Run<'a> {
     db: &'a Db,
+    order: &'a Order,
     origin: Option<([u8; 16], u64)>,
     /// Of every write of the request so far.
     outcomes: Vec<u8>,
@@ -65,7 +67,7 @@ impl Run<'_> {
     }
 
     fn commit(&mut self, ops: &[Op<'_>], known: &mut std::vec::IntoIter<u8>) -> Result<(), Error> {
-        let mut stage = Stage::new(self.db);
+        let mut stage = Stage::new(self.db, self.order);
         let before = self.outcomes.len();
         let mut answers = Vec::with_capacity(ops.len());
         for op in ops {
@@ -101,6 +103,7 @@ impl Run<'_> {
 /// Writes that are not in the log yet, and the store behind them.
 struct Stage<'a> {
     db: &'a Db,
+    order: &'a Order,
     writes: Vec<Write<'a>>,
     /// The newest write of a key, of those up to `seen`.
     newest: HashMap<&'a [u8], usize>,
@@ -108,8 +111,8 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(db: &'a Db) -> Self {
-        Self { db, writes: Vec::new(), newest: HashMap::new(), seen: 0 }
+    fn new(db: &'a Db, order: &'a Order) -> Self {
+        Self { db, order, writes: Vec::new(), newest: HashMap::new(), seen: 0 }
     }
 
     fn run(&mut self, op: &Op<'a>) -> Result<Answer, Failure> {
@@ -141,8 +144,9 @@ impl<'a> Stage<'a> {
                 }
                 Answer::Written(u8::from(fits))
             }
-            Op::GetMany(keys) => Answer::Values(keys.iter().map(|key| self.get(key)).collect::<Result<_, _>>()?),
+            Op::GetMany(keys) => self.get_many(keys)?,
             Op::Page { from, values, prefix } => page(self.db, *from, *values, prefix)?,
+            Op::Range { values, bounds } => range(self.db, self.order, *values, *bounds)?,
             Op::Flush => Answer::Flushed(0),
         })
     }
@@ -161,6 +165,19 @@ impl<'a> Stage<'a> {
             Some(value) => Ok(value.map(<[u8]>::to_vec)),
             None => self.db.get(key).map_err(|error| (&error).into()),
         }
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]]) -> Result<Answer, Failure> {
+        let mut values = Vec::new();
+        if self.writes.is_empty() {
+            // From the blocks in memory straight into the answer.
+            self.db.get_many_with(keys, |_, value| put_value(&mut values, value)).map_err(|error| Failure::from(&error))?;
+        } else {
+            for key in keys {
+                put_value(&mut values, self.get(key)?.as_deref());
+            }
+        }
+        Ok(Answer::Values { count: keys.len() as u32, values })
     }
 
     fn has(&mut self, key: &[u8]) -> Result<bool, Failure> {
@@ -182,9 +199,18 @@ impl<'a> Stage<'a> {
                 None => batch.remove(*key),
             };
         }
-        let Some((client, number)) = origin else { return batch.commit() };
-        let (namespace, record) = (requests::namespace(self.db)?, requests::record(number, outcomes));
-        batch.insert_in(&namespace, &client, &record).commit()
+        let written = match origin {
+            None => batch.commit(),
+            Some((client, number)) => {
+                let (namespace, record) = (requests::namespace(self.db)?, requests::record(number, outcomes));
+                batch.insert_in(&namespace, &client, &record).commit()
+            }
+        };
+        match &written {
+            Ok(()) => self.order.apply(&self.writes),
+            Err(_) => self.order.forget(),
+        }
+        written
     }
 }
 
@@ -200,17 +226,46 @@ fn check((key, value): &Write<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Failure> {
-    let (mut count, mut records) = (0_u32, Vec::new());
-    let next = db.page(from, |key, value| {
-        if key.starts_with(prefix) {
-            put_bytes(&mut records, key);
-            if values {
-                put_bytes(&mut records, value);
-            }
-            count += 1;
+/// Records as they are put into an answer.
+struct Records {
+    values: bool,
+    count: u32,
+    bytes: Vec<u8>,
+}
+
+impl Records {
+    fn new(values: bool) -> Self {
+        Self { values, count: 0, bytes: Vec::new() }
+    }
+
+    /// False when the page is full.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
+        put_bytes(&mut self.bytes, key);
+        if self.values {
+            put_bytes(&mut self.bytes, value);
         }
-        records.len() < PAGE_BYTES
+        self.count += 1;
+        self.bytes.len() < PAGE_BYTES
+    }
+
+    fn answer(self, next: f64) -> Answer {
+        Answer::Page { next, count: self.count, records: self.bytes }
+    }
+}
+
+fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Failure> {
+    let mut records = Records::new(values);
+    let next = db.page(from, |key, value| !key.starts_with(prefix) || records.put(key, value));
+    let next = next.map_err(|error| Failure::from(&error))?;
+    Ok(records.answer(next.map_or(-1.0, |next| next.to_bits() as f64)))
+}
+
+fn range(db: &Db, order: &Order, values: bool, bounds: Bounds<'_>) -> Result<Answer, Failure> {
+    let (mut records, mut full) = (Records::new(values), false);
+    let walked = order.range(db, bounds, values, |key, value| {
+        full = !records.put(key, value);
+        !full
     });
-    Ok(Answer::Page { next: next.map_err(|error| Failure::from(&error))?, count, records })
+    walked.map_err(|error| Failure::from(&error))?;
+    Ok(records.answer(if full { 0.0 } else { -1.0 }))
 }

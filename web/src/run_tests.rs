@@ -1,14 +1,17 @@
 //! Messages that meet a full medium, that come twice, or that make no sense.
 
 use pipkin::storage::MemoryStorage;
-use pipkin::storage::fault::FaultStorage;
+use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
 use pipkin::{Cursor, Db};
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use crate::failure::Code;
+use crate::order::Order;
 use crate::requests;
-use crate::run::run;
+use crate::run;
 use crate::wire::{Answer, Op, Request, decode};
 
 const TAB: [u8; 16] = [7; 16];
@@ -16,6 +19,10 @@ const OTHER: [u8; 16] = [8; 16];
 
 fn memory() -> Db {
     Db::builder().entropy([3; 16]).in_memory().unwrap()
+}
+
+fn run(db: &Db, request: &Request<'_>) -> Vec<Answer> {
+    run::run(db, &Order::default(), request)
 }
 
 fn request<'a>(origin: Option<([u8; 16], u64)>, ops: &[Op<'a>]) -> Request<'a> {
@@ -104,17 +111,96 @@ fn a_page_shows_the_writes_in_front_of_it() {
         Answer::Page { next, count, .. } => Some((*next, *count)),
         _ => None,
     });
-    assert_eq!(counts.collect::<Vec<_>>(), [(None, 1), (None, 2)]);
+    assert_eq!(counts.collect::<Vec<_>>(), [(-1.0, 1), (-1.0, 2)]);
+}
+
+/// The keys of a range, page by page as a page of the web asks for it.
+fn range(db: &Db, order: &Order, values: bool, mut bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all = Vec::new();
+    loop {
+        let ops = [Op::Range { values, bounds: (bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..])) }];
+        let answers = run::run(db, order, &request(None, &ops));
+        let [Answer::Page { next, count, records }] = &answers[..] else { panic!("{answers:?}") };
+        let mut rest = &records[..];
+        let mut bytes = || {
+            let (len, behind) = rest.split_first_chunk().unwrap();
+            let (bytes, behind) = behind.split_at(u32::from_le_bytes(*len) as usize);
+            rest = behind;
+            bytes.to_vec()
+        };
+        all.extend((0..*count).map(|_| (bytes(), if values { bytes() } else { Vec::new() })));
+        if *next < 0.0 {
+            return all;
+        }
+        bounds.0 = Bound::Excluded(all.last().unwrap().0.clone());
+    }
+}
+
+#[wasm_bindgen_test]
+fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
+    let (db, order) = (memory(), Order::default());
+    let mut model = BTreeMap::new();
+    let mut random = 1_u32;
+    let mut draw = |below: u32| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 8) % below
+    };
+    for round in 0..300 {
+        let writes: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..draw(20))
+            .map(|_| (draw(400).to_string().into_bytes(), (draw(3) > 0).then(|| vec![round as u8; draw(3000) as usize])))
+            .collect();
+        let ops = [Op::WriteMany(writes.iter().map(|(key, value)| (&key[..], value.as_deref())).collect())];
+        assert_eq!(outcomes(&run::run(&db, &order, &request(None, &ops))), [Ok(0)]);
+        for (key, value) in writes {
+            match value {
+                Some(value) => model.insert(key, value),
+                None => model.remove(&key),
+            };
+        }
+        let bound = |kind: u32, key: u32| match (kind, key.to_string().into_bytes()) {
+            (0, _) => Bound::Unbounded,
+            (1, key) => Bound::Included(key),
+            (_, key) => Bound::Excluded(key),
+        };
+        let (start, end) = (bound(draw(3), draw(400)), bound(draw(3), draw(400)));
+        let inside = |key: &Vec<u8>| (start.clone(), end.clone()).contains(key);
+        let expected: Vec<_> =
+            model.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
+        assert_eq!(range(&db, &order, true, (start.clone(), end.clone())), expected, "round {round}: {start:?} {end:?}");
+        let keys = range(&db, &order, false, (start.clone(), end.clone()));
+        assert!(keys.iter().map(|(key, _)| key).eq(expected.iter().map(|(key, _)| key)));
+    }
+    assert!(model.len() > 100);
+}
+
+#[wasm_bindgen_test]
+fn after_a_write_that_failed_a_range_shows_what_is_there() {
+    let storage = Arc::new(FaultStorage::new(MemoryStorage::new()));
+    let (db, order) = (Db::builder().entropy([6; 16]).open_storage(Box::new(storage.clone())).unwrap(), Order::default());
+    let write = |key: &'static [u8]| outcomes(&run::run(&db, &order, &request(None, &[Op::Write((key, Some(b"1")))])));
+    let keys =
+        || range(&db, &order, true, (Bound::Unbounded, Bound::Unbounded)).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    assert_eq!((write(b"a"), keys()), (vec![Ok(0)], vec![b"a".to_vec()]));
+    storage.arm(Fault::nth(1, Io::Write, Effect::Late));
+    assert_eq!((write(b"b"), keys()), (vec![Err(Code::OutcomeUnknown)], vec![b"a".to_vec()]));
 }
 
 #[wasm_bindgen_test]
 fn bytes_that_are_no_request_are_refused() {
-    let header = [0; 25];
-    let with = |rest: &[u8]| [&header, rest].concat();
-    assert!(decode(&header).is_some_and(|request| request.ops.is_empty()));
-    assert!(decode(&with(&[1, 1, 0, 0, 0, b'k'])).is_some_and(|request| request.ops.len() == 1));
-    let wrong: [&[u8]; 6] =
-        [&[0], &[10], &[1, 2, 0, 0, 0, b'k'], &[3, 2, 0, 0, 0, 0], &[5, 255, 255, 255, 255, 0], &[7, 255, 255, 255, 255]];
-    assert!(wrong.iter().all(|rest| decode(&with(rest)).is_none()));
-    assert!(decode(&header[..24]).is_none());
+    let with = |rest: &[u8]| [&[0], rest].concat();
+    assert!(decode(&[0], None).is_some_and(|request| request.ops.is_empty()));
+    assert!(decode(&with(&[1, 1, 0, 0, 0, b'k']), None).is_some_and(|request| request.ops.len() == 1));
+    assert!(decode(&with(&[10, 1, 0, 2, 1, 0, 0, 0, b'k']), None).is_some_and(|request| request.ops.len() == 1));
+    let wrong: [&[u8]; 8] = [
+        &[0],
+        &[11],
+        &[1, 2, 0, 0, 0, b'k'],
+        &[3, 2, 0, 0, 0, 0],
+        &[5, 255, 255, 255, 255, 0],
+        &[7, 255, 255, 255, 255],
+        &[10, 1, 0],
+        &[10, 1, 3, 0],
+    ];
+    assert!(wrong.iter().all(|rest| decode(&with(rest), None).is_none()));
+    assert!(decode(&[], None).is_none());
 }

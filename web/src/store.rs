@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use js_sys::Uint8Array;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, SegmentUse, Storage, verify_storage};
 use wasm_bindgen::JsValue;
@@ -9,12 +10,16 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::FileSystemDirectoryHandle;
 
 use crate::failure::{Code, Failure};
+use crate::order::Order;
 use crate::{Access, CachedStorage, OpfsStorage, entropy, requests, run, wire};
 
 /// One open store.
 #[wasm_bindgen]
 #[derive(Debug)]
-pub struct Store(RefCell<Option<Db>>);
+pub struct Store {
+    db: RefCell<Option<Db>>,
+    order: Order,
+}
 
 fn failed(error: Error) -> JsValue {
     Failure::from(&error).into()
@@ -48,21 +53,23 @@ impl Store {
 
     fn over(storage: Box<dyn Storage>, create: bool, segment: u32) -> Result<Store, JsValue> {
         let builder = Db::builder().create(create).segment_size(segment).entropy(entropy().map_err(failed)?);
-        builder.open_storage(storage).map(|db| Self(RefCell::new(Some(db)))).map_err(failed)
+        let db = builder.open_storage(storage).map_err(failed)?;
+        Ok(Self { db: RefCell::new(Some(db)), order: Order::default() })
     }
 
     /// Works on the store, if it is still open.
     fn with<T>(&self, work: impl FnOnce(&Db) -> Result<T, JsValue>) -> Result<T, JsValue> {
-        match &*self.0.borrow() {
+        match &*self.db.borrow() {
             Some(db) => work(db),
             None => Err(Failure::new(Code::Closed, "the store has been closed; open it again").into()),
         }
     }
 
-    /// Carries a message out and answers it; see `wire`.
-    pub fn run(&self, request: &[u8]) -> Result<Vec<u8>, JsValue> {
-        let request = wire::decode(request).ok_or_else(|| Failure::new(Code::Usage, "a message that makes no sense"))?;
-        self.with(|db| Ok(wire::encode(&run::run(db, &request))))
+    /// Carries a message out and answers it; see `wire`. One that may come twice has a `client`, of 16 bytes, and its `number` there.
+    pub fn run(&self, request: &[u8], client: &[u8], number: f64) -> Result<Vec<u8>, JsValue> {
+        let origin = client.try_into().ok().map(|client| (client, number as u64));
+        let request = wire::decode(request, origin).ok_or_else(|| Failure::new(Code::Usage, "a message that makes no sense"))?;
+        self.with(|db| Ok(wire::encode(&run::run(db, &self.order, &request))))
     }
 
     /// The value of a key.
@@ -70,14 +77,31 @@ impl Store {
         self.with(|db| db.get(key).map_err(failed))
     }
 
+    /// Copies the value of a key into the front of `into`, and answers with its length: -1 when there is none. A value that does
+    /// not fit is not copied.
+    #[wasm_bindgen(js_name = getInto)]
+    pub fn get_into(&self, key: &[u8], into: &Uint8Array) -> Result<f64, JsValue> {
+        self.with(|db| {
+            let Some(value) = db.get_zerocopy(key).map_err(failed)? else { return Ok(-1.0) };
+            if value.len() <= into.length() as usize {
+                into.subarray(0, value.len() as u32).copy_from(&value);
+            }
+            Ok(value.len() as f64)
+        })
+    }
+
     /// Stores a value.
     pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), JsValue> {
-        self.with(|db| db.insert(key, value).map_err(written))
+        self.with(|db| db.insert(key, value).map_err(written))?;
+        self.order.apply(&[(key, Some(value))]);
+        Ok(())
     }
 
     /// Removes a key; true if it was there.
     pub fn delete(&self, key: &[u8]) -> Result<bool, JsValue> {
-        self.with(|db| db.remove(key).map_err(written))
+        let there = self.with(|db| db.remove(key).map_err(written))?;
+        self.order.apply(&[(key, None)]);
+        Ok(there)
     }
 
     /// Whether a key has a value.
@@ -158,7 +182,7 @@ impl Store {
 
     /// Flushes, closes the file and gives up its lock.
     pub fn close(&self) -> Result<(), JsValue> {
-        self.0.borrow_mut().take().map_or(Ok(()), |db| db.close().map_err(written))
+        self.db.borrow_mut().take().map_or(Ok(()), |db| db.close().map_err(written))
     }
 }
 

@@ -3,13 +3,16 @@
 //! `web/npm/src/wire.ts` is the other end.
 //!
 //! ```text
-//! request  := flags u8, client [16], number u64, operation*        flags: 1 durable, 2 the request may be a repeated one
+//! request  := flags u8, operation*                                   flags: 1 durable, 2 writes (for who passes it on)
 //! bytes    := length u32, that many bytes
+//! bound    := 0 | 1, key bytes | 2, key bytes                         none | with the key | without it
 //! write    := 0, key bytes | 1, key bytes, value bytes               removes | stores
 //! answer   := result*
 //! result   := 0 failed, code u8, message bytes | 1 written, outcome u8 | 2 no value | 3 value bytes
-//!           | 4 count u32, (2 | 3 bytes)* | 5 next part u16, count u32, (key bytes | key bytes, value bytes)* | 6 durability u8
+//!           | 4 count u32, (2 | 3 bytes)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)* | 6 durability u8
 //! ```
+
+use std::ops::Bound;
 
 use pipkin::Cursor;
 
@@ -26,6 +29,7 @@ mod kind {
     pub(super) const GET_MANY: u8 = 7;
     pub(super) const PAGE: u8 = 8;
     pub(super) const FLUSH: u8 = 9;
+    pub(super) const RANGE: u8 = 10;
 }
 
 /// A key and its new value; `None` removes it.
@@ -51,6 +55,11 @@ pub(crate) enum Op<'a> {
         from: Cursor,
         values: bool,
         prefix: &'a [u8],
+    },
+    /// A page of the records between two bounds, in the order of their keys.
+    Range {
+        values: bool,
+        bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
     },
     Flush,
 }
@@ -107,6 +116,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn bound(&mut self) -> Option<Bound<&'a [u8]>> {
+        Some(match self.byte()? {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(self.bytes()?),
+            2 => Bound::Excluded(self.bytes()?),
+            _ => return None,
+        })
+    }
+
     /// `count` of something, each of which takes at least one byte, so that a wrong count asks for no memory.
     fn many<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.count()?;
@@ -130,23 +148,22 @@ impl<'a> Reader<'a> {
                 let from = Cursor::from_bits(f64::from_le_bytes(self.array()?) as u64);
                 Op::Page { from, values: self.byte()? == 1, prefix: self.bytes()? }
             }
+            kind::RANGE => Op::Range { values: self.byte()? == 1, bounds: (self.bound()?, self.bound()?) },
             kind::FLUSH => Op::Flush,
             _ => return None,
         })
     }
 }
 
-/// Takes a request apart; `None` when it is none.
-pub(crate) fn decode(request: &[u8]) -> Option<Request<'_>> {
+/// Takes a request of `origin` apart; `None` when it is none.
+pub(crate) fn decode(request: &[u8], origin: Option<([u8; 16], u64)>) -> Option<Request<'_>> {
     let mut reader = Reader(request);
     let flags = reader.byte()?;
-    let client = reader.array()?;
-    let number = u64::from_le_bytes(reader.array()?);
     let mut ops = Vec::new();
     while !reader.0.is_empty() {
         ops.push(reader.op()?);
     }
-    Some(Request { durable: flags & 1 != 0, origin: (flags & 2 != 0).then_some((client, number)), ops })
+    Some(Request { durable: flags & 1 != 0, origin, ops })
 }
 
 /// What became of one operation.
@@ -156,10 +173,13 @@ pub(crate) enum Answer {
     /// A write; 1 if it found what it looked for.
     Written(u8),
     Value(Option<Vec<u8>>),
-    Values(Vec<Option<Vec<u8>>>),
+    Values {
+        count: u32,
+        values: Vec<u8>,
+    },
     Page {
-        /// None behind the last one.
-        next: Option<Cursor>,
+        /// Where to go on: a number that `Op::Page` takes, or any for `Op::Range`. Less than 0 behind the last record.
+        next: f64,
         count: u32,
         records: Vec<u8>,
     },
@@ -172,7 +192,8 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+/// Appends the value of a key, or that it has none.
+pub(crate) fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
     match value {
         None => out.push(2),
         Some(value) => {
@@ -193,14 +214,13 @@ pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
             }
             Answer::Written(outcome) => out.extend_from_slice(&[1, *outcome]),
             Answer::Value(value) => put_value(&mut out, value.as_deref()),
-            Answer::Values(values) => {
+            Answer::Values { count, values } => {
                 out.push(4);
-                out.extend_from_slice(&(values.len() as u32).to_le_bytes());
-                values.iter().for_each(|value| put_value(&mut out, value.as_deref()));
+                out.extend_from_slice(&count.to_le_bytes());
+                out.extend_from_slice(values);
             }
             Answer::Page { next, count, records } => {
                 out.push(5);
-                let next = next.map_or(-1.0, |next| next.to_bits() as f64);
                 out.extend_from_slice(&next.to_le_bytes());
                 out.extend_from_slice(&count.to_le_bytes());
                 out.extend_from_slice(records);

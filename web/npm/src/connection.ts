@@ -1,88 +1,109 @@
 // The page's end of its worker. Calls of one task travel as one message; while one is under way, the next calls gather.
 
+import type { AnswerReader } from "./answer.js";
 import { PipkinError, unpack } from "./errors.js";
-import type { Answer, Call, ToPage, ToWorker } from "./protocol.js";
-import type { Change, EngineOptions, Role } from "./types.js";
-import { AnswerReader, RequestWriter } from "./wire.js";
+import { Emitter, type Events } from "./events.js";
+import { Message, Outbox } from "./outbox.js";
+import { PageLife } from "./page.js";
+import type { Call, ToPage, ToWorker } from "./protocol.js";
+import { type Effect, type RequestWriter, transferred } from "./request.js";
+import { startWorker } from "./start.js";
+import type { EngineOptions, Role } from "./types.js";
 
-/** How a call takes its part of an answer, or hears that there will be none. */
-interface Waiting {
-  readonly read: (answer: AnswerReader) => void;
-  readonly fail: (error: PipkinError) => void;
+/** A call that is no packed operation. */
+interface Calling {
+  /** What is to be sent when the page runs again. */
+  readonly message: ToWorker | undefined;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (reason: unknown) => void;
   readonly writes: boolean;
 }
 
-/** Whether an operation changes the store, and if so, whether it is flushed before it is answered. */
-export type Effect = "read" | "relaxed" | "strict";
-
-export interface Events {
-  readonly change: Change;
-  readonly leaderchange: { readonly role: Role };
-}
-
-export function startWorker(): Worker {
-  if (typeof Worker !== "function") throw new PipkinError("unavailable", "there are no workers here; in a worker use the entry `pipkin/sync`");
-  return new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "pipkin" });
+/** What hears of a store that is being opened. */
+interface Opening {
+  readonly resolve: () => void;
+  readonly reject: (reason: unknown) => void;
+  readonly blocked: (() => void) | undefined;
 }
 
 const NO_KEY = new Uint8Array();
+const UNKNOWN = "the write may be there or not; read the key again to know";
 
 export class Connection {
   role: Role = "follower";
   tab = "";
-  readonly #listeners = { change: new Set<(event: Change) => void>(), leaderchange: new Set<(event: Events["leaderchange"]) => void>() };
-  readonly #worker: Worker;
-  readonly #calls = new Map<number, { resolve: (value: unknown) => void; reject: (error: PipkinError) => void; writes: boolean }>();
-  #request = new RequestWriter();
-  #gathered: Waiting[] = [];
-  #underWay: { readonly number: number; readonly waiting: Waiting[] } | undefined;
+  readonly #events = new Emitter();
+  readonly #calls = new Map<number, Calling>();
+  readonly #outbox = new Outbox();
+  readonly #life: PageLife;
+  /** None while the page is frozen. */
+  #worker: Worker | undefined;
+  #underWay: Message | undefined;
   #scheduled = false;
   #number = 0;
   #ended: PipkinError | undefined;
-  #opening: { resolve: () => void; reject: (error: PipkinError) => void } | undefined;
+  #opening: Opening | undefined;
 
-  private constructor(readonly name: string) {
-    this.#worker = startWorker();
-    this.#worker.onmessage = ({ data }: MessageEvent<ToPage>) => this.#hear(data);
-    this.#worker.onerror = (event) => {
-      event.preventDefault?.();
-      const code = this.#opening ? "unavailable" : "failed";
-      this.#end(new PipkinError(code, `the worker of the store has failed: ${event.message || "its script could not be loaded"}; open the store again`));
-    };
+  private constructor(readonly name: string, private readonly options: EngineOptions) {
+    this.#life = new PageLife({
+      seen: (on) => this.#tell({ kind: "visible", on }),
+      suspend: () => this.#suspend(),
+      resume: () => this.#resume(),
+    });
   }
 
-  static async open(name: string, options: EngineOptions): Promise<Connection> {
-    const connection = new Connection(name);
-    await new Promise<void>((resolve, reject) => {
-      connection.#opening = { resolve, reject };
-      connection.#tell({ kind: "open", name, options });
-    });
+  static async open(name: string, options: EngineOptions, blocked?: () => void, signal?: AbortSignal): Promise<Connection> {
+    signal?.throwIfAborted();
+    const connection = new Connection(name, options);
+    const giveUp = (): void => connection.#end(new PipkinError("closed", "opening was given up"), signal?.reason);
+    signal?.addEventListener("abort", giveUp);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        connection.#opening = { resolve, reject, blocked };
+        connection.#start(options);
+      });
+    } finally {
+      signal?.removeEventListener("abort", giveUp);
+    }
     return connection;
   }
 
   /** Adds an operation to the message that leaves when the current task has ended. */
-  operate<T>(effect: Effect, put: (request: RequestWriter) => void, take: (answer: AnswerReader) => T): Promise<T> {
+  operate<T>(effect: Effect, put: (request: RequestWriter) => void, take: (answer: AnswerReader) => T, signal?: AbortSignal): Promise<T> {
     return new Promise((resolve, reject) => {
-      if (this.#ended) return reject(this.#ended);
-      put(this.#request);
-      if (effect === "strict") this.#request.setDurable();
+      if (this.#ended) throw this.#ended;
+      signal?.throwIfAborted();
       const read = (answer: AnswerReader): void => {
         try {
           resolve(take(answer));
         } catch (thrown) {
+          this.#note(thrown);
           reject(thrown);
         }
       };
-      this.#gathered.push({ read, fail: reject, writes: effect !== "read" });
+      this.#outbox.add(effect, put, read, reject, signal);
       this.#schedule();
     });
   }
 
   /** Makes a call behind all operations so far. */
-  async call<T>(call: Call): Promise<T> {
+  async call<T>(call: Call, signal?: AbortSignal): Promise<T> {
+    signal?.throwIfAborted();
     await this.#settled();
+    signal?.throwIfAborted();
+    const writes = call.method === "install";
     const number = ++this.#number;
-    return this.#await<T>(number, call.method === "install", { kind: "request", request: { number, call } });
+    const giveUp = (): void => {
+      const reason: unknown = signal?.reason;
+      this.#calls.get(number)?.reject(writes ? new PipkinError("outcome-unknown", `the import was given up while it ended; ${UNKNOWN}`, { cause: reason }) : reason);
+      this.#calls.delete(number);
+    };
+    signal?.addEventListener("abort", giveUp);
+    try {
+      return await this.#await<T>(number, writes, { kind: "call", number, call });
+    } finally {
+      signal?.removeEventListener("abort", giveUp);
+    }
   }
 
   /** Hands a piece of a copy to the worker. */
@@ -91,12 +112,12 @@ export class Connection {
     return this.#await(number, false, { kind: "copy", number, file, bytes }, [bytes.buffer]);
   }
 
-  on<E extends keyof Events>(event: E, listener: (event: Events[E]) => void): () => void {
-    const listeners = this.#listeners[event] as Set<(event: Events[E]) => void>;
-    listeners.add(listener);
-    if (event === "change" && listeners.size === 1) this.#tell({ kind: "listen", on: true });
+  on<E extends keyof Events>(event: E, listener: (told: Events[E]) => void): () => void {
+    const remove = this.#events.add(event, listener);
+    if (event === "change") this.#listen();
     return () => {
-      if (listeners.delete(listener) && event === "change" && listeners.size === 0) this.#tell({ kind: "listen", on: false });
+      remove();
+      if (event === "change") this.#listen();
     };
   }
 
@@ -107,11 +128,12 @@ export class Connection {
     const closed = new PipkinError("closed", `"${this.name}" has been closed; open it again`);
     this.#ended = closed;
     await settled.catch(() => undefined);
+    this.#life.end();
     // It may have failed meanwhile, and then there is nobody left to close it.
-    if (this.#ended !== closed) return;
+    if (this.#ended !== closed || !this.#worker) return;
     const number = ++this.#number;
     await new Promise<void>((resolve, reject) => {
-      this.#calls.set(number, { resolve: () => resolve(), reject, writes: false });
+      this.#calls.set(number, { message: undefined, resolve: () => resolve(), reject, writes: false });
       this.#tell({ kind: "close", number });
     });
     this.#worker.terminate();
@@ -119,16 +141,17 @@ export class Connection {
 
   /** When everything called so far has been answered. */
   async #settled(): Promise<void> {
-    if (this.#gathered.length === 0 && !this.#underWay) return;
+    if (this.#outbox.isEmpty && !this.#underWay) return;
     // An operation without effect, behind all others.
     await this.operate("read", (request) => request.has(NO_KEY), (answer) => answer.written());
   }
 
   #await<T>(number: number, writes: boolean, message: ToWorker, transfer: Transferable[] = []): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (this.#ended) return reject(this.#ended);
-      this.#calls.set(number, { resolve: resolve as (value: unknown) => void, reject, writes });
-      this.#tell(message, transfer);
+      if (this.#ended) throw this.#ended;
+      const waits = !this.#worker || this.#opening;
+      this.#calls.set(number, { message: waits ? message : undefined, resolve: resolve as (value: unknown) => void, reject, writes });
+      if (!waits) this.#tell(message, transfer);
     });
   }
 
@@ -140,19 +163,41 @@ export class Connection {
 
   #send(): void {
     this.#scheduled = false;
-    if (this.#underWay || this.#request.isEmpty) return;
-    const number = ++this.#number;
-    const bytes = this.#request.take();
-    this.#underWay = { number, waiting: this.#gathered };
-    this.#gathered = [];
-    this.#tell({ kind: "request", request: { number, bytes } }, [bytes.buffer]);
+    if (this.#underWay || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
+    this.#underWay = this.#outbox.take();
+    if (this.#underWay) this.#post(this.#underWay);
+  }
+
+  /** What only reads is kept, so that it can be sent again. */
+  #post({ bytes, writes }: Message): void {
+    this.#tell(bytes, writes ? transferred(bytes) : []);
   }
 
   #tell(message: ToWorker, transfer: Transferable[] = []): void {
-    this.#worker.postMessage(message, transfer);
+    this.#worker?.postMessage(message, transfer);
+  }
+
+  #listen(): void {
+    this.#tell({ kind: "listen", on: this.#events.has("change") });
+  }
+
+  #start(options: EngineOptions): void {
+    const worker = startWorker();
+    this.#worker = worker;
+    worker.onmessage = ({ data }: MessageEvent<ToPage>) => this.#hear(data);
+    worker.onerror = (event) => {
+      event.preventDefault?.();
+      const code = this.#opening ? "unavailable" : "failed";
+      this.#end(new PipkinError(code, `the worker of the store has failed: ${event.message || "its script could not be loaded"}; open the store again`));
+    };
+    this.#tell({ kind: "open", name: this.name, options, visible: this.#life.isSeen });
   }
 
   #hear(message: ToPage): void {
+    if (message instanceof Uint8Array) {
+      this.#answered()?.answer(message);
+      return;
+    }
     switch (message.kind) {
       case "opened":
         this.role = message.role;
@@ -163,53 +208,101 @@ export class Connection {
       case "failed":
         this.#end(unpack(message.error));
         break;
-      case "answer":
-        this.#answer(message.answer);
+      case "refused":
+        this.#answered()?.fail(this.#note(unpack(message.error)));
         break;
+      case "answer": {
+        const { answer } = message;
+        const call = this.#calls.get(answer.number);
+        this.#calls.delete(answer.number);
+        if ("error" in answer) call?.reject(this.#note(unpack(answer.error)));
+        else call?.resolve("value" in answer ? answer.value : undefined);
+        break;
+      }
       case "role":
         this.role = message.role;
-        for (const listener of [...this.#listeners.leaderchange]) listener({ role: message.role });
+        this.#events.tell("leaderchange", { role: message.role });
         break;
       case "change":
-        for (const listener of [...this.#listeners.change]) listener({ keys: message.keys, local: message.local });
+        this.#events.tell("change", { keys: message.keys, local: message.local });
+        break;
+      case "blocked":
+        if (this.#opening) this.#opening.blocked?.();
+        else this.#events.tell("blocked", undefined);
+        break;
+      case "trouble":
+        this.#events.tell("error", { error: unpack(message.error) });
         break;
     }
   }
 
-  #answer(answer: Answer): void {
-    const call = this.#calls.get(answer.number);
-    if (call) {
-      this.#calls.delete(answer.number);
-      if ("error" in answer) call.reject(unpack(answer.error));
-      else call.resolve("value" in answer ? answer.value : undefined);
-      return;
-    }
-    if (this.#underWay?.number !== answer.number) return;
-    const { waiting } = this.#underWay;
+  #answered(): Message | undefined {
+    const message = this.#underWay;
     this.#underWay = undefined;
     // First, so that what is called from now on finds its place behind.
-    if (!this.#request.isEmpty) this.#send();
-    if ("bytes" in answer) {
-      const reader = new AnswerReader(answer.bytes);
-      for (const one of waiting) one.read(reader);
-    } else {
-      const error = "error" in answer ? unpack(answer.error) : new PipkinError("failed", "an answer that makes no sense");
-      for (const one of waiting) one.fail(error);
+    this.#send();
+    return message;
+  }
+
+  #note<T>(thrown: T): T {
+    if (thrown instanceof PipkinError && thrown.code === "quota") this.#events.tell("quota", { error: thrown });
+    return thrown;
+  }
+
+  /**
+   * The page is about to be frozen: other tabs shall not wait for it. The worker ends as if it were killed, which loses nothing that
+   * was acknowledged, for nobody knows whether it will still have time to end by itself.
+   */
+  #suspend(): void {
+    if (this.options.memory || !this.#worker || this.#opening) return;
+    this.#worker.terminate();
+    this.#worker = undefined;
+    this.role = "follower";
+    const frozen = new PipkinError("failed", "the page was frozen before the answer came; call again");
+    const unknown = new PipkinError("outcome-unknown", `the page was frozen before the answer came; ${UNKNOWN}`);
+    if (this.#underWay?.writes) {
+      this.#underWay.fail(frozen, unknown);
+      this.#underWay = undefined;
     }
+    for (const [number, { message, reject, writes }] of this.#calls) {
+      if (message) continue;
+      reject(writes ? unknown : frozen);
+      this.#calls.delete(number);
+    }
+  }
+
+  /** The page goes on: opens the store again, unless somebody has deleted it. What has gathered waits for that. */
+  #resume(): void {
+    if (this.#worker || this.#ended) return;
+    const resolve = (): void => {
+      if (this.#events.has("change")) this.#listen();
+      this.#events.tell("leaderchange", { role: this.role });
+      for (const [number, call] of this.#calls) {
+        if (call.message) this.#tell(call.message);
+        this.#calls.set(number, { ...call, message: undefined });
+      }
+      if (this.#underWay) this.#post(this.#underWay);
+      else queueMicrotask(() => this.#send());
+    };
+    this.#opening = { resolve, reject: () => undefined, blocked: () => this.#events.tell("blocked", undefined) };
+    this.#start({ ...this.options, create: false });
   }
 
   /** Nothing will be answered any more. */
-  #end(error: PipkinError): void {
-    this.#worker.terminate();
-    this.#opening?.reject(error);
+  #end(error: PipkinError, reason: unknown = error): void {
+    const wasOpen = this.tab !== "" && !this.#ended;
+    this.#life.end();
+    this.#worker?.terminate();
+    this.#worker = undefined;
+    this.#opening?.reject(reason);
     this.#opening = undefined;
     this.#ended = error;
-    const unknown = new PipkinError("outcome-unknown", `the worker ended before it answered; the write may be there or not: ${error.message}`);
-    for (const { fail, writes } of this.#underWay?.waiting ?? []) fail(writes ? unknown : error);
-    for (const { fail } of this.#gathered) fail(error);
-    for (const { reject, writes } of this.#calls.values()) reject(writes ? unknown : error);
+    const unknown = new PipkinError("outcome-unknown", `the worker ended before it answered: ${error.message}; ${UNKNOWN}`);
+    this.#underWay?.fail(error, unknown);
     this.#underWay = undefined;
-    this.#gathered = [];
+    this.#outbox.take()?.fail(error);
+    for (const { reject, writes } of this.#calls.values()) reject(writes ? unknown : error);
     this.#calls.clear();
+    if (wasOpen) this.#events.tell("error", { error });
   }
 }

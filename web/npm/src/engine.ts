@@ -13,7 +13,7 @@ const LOCK_PATIENCE_MS = 10_000;
 let loading: Promise<unknown> | undefined;
 
 /** Loads the module once. A failed attempt may be made again. */
-async function load(wasm: string | undefined): Promise<void> {
+async function load(wasm: EngineOptions["wasm"]): Promise<void> {
   loading ??= initialise(wasm === undefined ? undefined : { module_or_path: wasm });
   try {
     await loading;

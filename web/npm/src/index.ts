@@ -1,21 +1,24 @@
 // pipkin for a web page.
 
-import { Connection, startWorker } from "./connection.js";
+import "./dispose.js";
+import { Connection } from "./connection.js";
 import { PipkinError, toError, unpack } from "./errors.js";
 import { folder, removeFile, storeFile } from "./files.js";
 import { withLock } from "./lock.js";
 import { checkName } from "./names.js";
 import type { ToPage, ToWorker } from "./protocol.js";
+import { startWorker, wasm } from "./start.js";
 import { Store } from "./store.js";
 import { type OpenOptions, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { Store } from "./store.js";
-export { View, type Batch } from "./view.js";
-export type { Change, CompactReport, Durability, Key, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions } from "./types.js";
-
-// Older browsers have no such symbol, and `await using` is compiled to look for it.
-(Symbol as { asyncDispose?: symbol }).asyncDispose ??= Symbol.for("Symbol.asyncDispose");
+export { View } from "./view.js";
+export type { Batch } from "./codec.js";
+export type { Events } from "./events.js";
+export type {
+  CallOptions, Change, CompactReport, CopyOptions, Durability, IterateOptions, Key, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions,
+} from "./types.js";
 
 /**
  * Opens the store of that name, in any number of tabs at once; makes it if there is none.
@@ -25,7 +28,7 @@ export type { Change, CompactReport, Durability, Key, OpenOptions, Report, Role,
  */
 export async function open(name: string, options: OpenOptions = {}): Promise<Store> {
   checkName(name);
-  const connection = await Connection.open(name, engineOptions(options));
+  const connection = await Connection.open(name, engineOptions(options, wasm()), options.blocked, options.signal);
   return new Store(connection, options.durability ?? "relaxed", options.memory ? "memory" : "opfs");
 }
 
@@ -50,7 +53,7 @@ export async function support(): Promise<{ readonly supported: boolean; readonly
     try {
       await new Promise<void>((resolve, reject) => {
         worker.onmessage = ({ data }: MessageEvent<ToPage>) => {
-          if (data.kind !== "answer") return;
+          if (data instanceof Uint8Array || data.kind !== "answer") return;
           if ("error" in data.answer) reject(unpack(data.answer.error));
           else resolve();
         };

@@ -6,17 +6,22 @@ import { folder, moveCopy, removeFile, removeOldCopies, storeFile } from "./file
 import { PROTOCOL, commonChannel, fromHex, leaderChannel, randomHex, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, Request, ToLeader, ToTabs } from "./protocol.js";
 import type { EngineOptions, Stats } from "./types.js";
-import { isDurable, writtenKeys } from "./wire.js";
+import { isDurable, isWrite, writtenKeys } from "./request.js";
 
 /** A relaxed write is handed to the system so long after it at the latest. */
 const FLUSH_AFTER_MS = 250;
 /** So many keys of a change are named. */
 const NAMED_KEYS = 256;
+const NOBODY = new Uint8Array();
 
 /** Whose worker this is. */
 export interface Owner {
   /** Hears of changes, its own included. */
   changed(keys: readonly Uint8Array[] | undefined, tab: string): void;
+  /** A tab that a person sees works with the store through this one. */
+  watched(): void;
+  /** Something failed that nobody waits for. */
+  trouble(thrown: unknown): void;
   /** The engine is of no use any more: gives up the lock, so that another tab can begin anew. */
   failed(thrown: unknown): void;
 }
@@ -28,6 +33,10 @@ export class Leader {
   /** Where the answers of other tabs go. */
   readonly #tabs = new Map<string, BroadcastChannel>();
   readonly #listeners = new Set<string>();
+  /** Other tabs that a person sees. */
+  readonly #visible = new Set<string>();
+  /** Calls that are being carried out. */
+  #calls = 0;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
   /** What waits while the file is exchanged. */
   #held: (() => void)[] | undefined;
@@ -72,18 +81,40 @@ export class Leader {
     else this.#listeners.delete(tab);
   }
 
-  /** Carries a request out; `tab` is whose it is. Rejects only when the engine has failed for good. */
-  async serve(request: Request, tab: string): Promise<Answer> {
-    if (this.#held) await new Promise<void>((resolve) => this.#held?.push(resolve));
-    const { number } = request;
+  /** Whether a tab that a person sees works through this one. */
+  get isWatched(): boolean {
+    return this.#visible.size > 0;
+  }
+
+  get isBusy(): boolean {
+    return this.#calls > 0;
+  }
+
+  /**
+   * Carries a request out; `tab` is whose it is, and `twice` says that it may have been carried out before. Throws only when the
+   * engine has failed for good.
+   */
+  serve(request: Request, tab: string, twice: boolean): Answer | Promise<Answer> {
+    if (this.#held) return new Promise<void>((resolve) => this.#held?.push(resolve)).then(() => this.serve(request, tab, twice));
+    if ("call" in request) return this.#serveCall(request.number, request.call);
+    const { number, bytes } = request;
     try {
-      if ("call" in request) return { number, value: await this.#call(request.call) };
-      const bytes = this.store.run(request.bytes) as Uint8Array<ArrayBuffer>;
-      this.#afterOperations(request.bytes, tab);
-      return { number, bytes };
+      const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number) as Uint8Array<ArrayBuffer>;
+      if (isWrite(bytes)) this.#afterWrites(bytes, tab);
+      return { number, bytes: answer };
     } catch (thrown) {
-      if (thrown instanceof WebAssembly.RuntimeError) throw thrown;
-      return { number, error: pack(thrown) };
+      return refusal(number, thrown);
+    }
+  }
+
+  async #serveCall(number: number, call: Call): Promise<Answer> {
+    this.#calls++;
+    try {
+      return { number, value: await this.#call(call) };
+    } catch (thrown) {
+      return refusal(number, thrown);
+    } finally {
+      this.#calls--;
     }
   }
 
@@ -103,19 +134,31 @@ export class Leader {
   #hear(message: ToLeader): void {
     switch (message.kind) {
       case "request":
-        this.serve(message.request, message.tab).then(
-          (answer) => this.#channelOf(message.tab).postMessage(answer),
-          (thrown: unknown) => this.owner.failed(thrown),
-        );
+        void this.#answer(message.request, message.tab);
+        break;
+      case "visible":
+        if (message.on) this.#visible.add(message.tab);
+        else this.#visible.delete(message.tab);
+        this.owner.watched();
         break;
       case "listen":
         this.setListening(message.tab, message.on);
         break;
       case "gone":
+        this.#visible.delete(message.tab);
         this.#listeners.delete(message.tab);
         this.#tabs.get(message.tab)?.close();
         this.#tabs.delete(message.tab);
         break;
+    }
+  }
+
+  async #answer(request: Request, tab: string): Promise<void> {
+    try {
+      const answer = this.serve(request, tab, true);
+      this.#channelOf(tab).postMessage(answer instanceof Promise ? await answer : answer);
+    } catch (thrown) {
+      this.owner.failed(thrown);
     }
   }
 
@@ -128,7 +171,7 @@ export class Leader {
     return channel;
   }
 
-  #afterOperations(request: Uint8Array, tab: string): void {
+  #afterWrites(request: Uint8Array, tab: string): void {
     if (this.#listeners.size > 0) {
       const { keys, all } = writtenKeys(request, NAMED_KEYS);
       if (keys.length > 0) this.#tellChange(all ? keys : undefined, tab);
@@ -141,8 +184,8 @@ export class Leader {
     if (this.#held) return;
     try {
       this.store.flush();
-    } catch {
-      // Nobody waits for it; the store is closed to writes now, and the next one says so.
+    } catch (thrown) {
+      this.owner.trouble(thrown);
     }
   }
 
@@ -218,4 +261,9 @@ export class Leader {
   #say(message: ToTabs): void {
     this.#common.postMessage(message);
   }
+}
+
+function refusal(number: number, thrown: unknown): Answer {
+  if (thrown instanceof WebAssembly.RuntimeError) throw thrown;
+  return { number, error: pack(thrown) };
 }

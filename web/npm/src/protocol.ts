@@ -11,7 +11,7 @@ export type Call =
   /** Puts a checked copy in the place of the store. */
   | { readonly method: "install"; readonly file: string; readonly replace: boolean };
 
-/** One request: packed operations, or a call. */
+/** One request of a tab to the leader: packed operations, or a call. */
 export type Request =
   | { readonly number: number; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly number: number; readonly call: Call };
@@ -23,19 +23,30 @@ export type Answer =
   | { readonly number: number; readonly error: PackedError };
 
 export type ToWorker =
-  | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions }
+  /** Packed operations. One message with such is under way at a time, and its answer is bytes, too: nothing travels cheaper. */
+  | Uint8Array<ArrayBuffer>
+  | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions; readonly visible: boolean }
   | { readonly kind: "support" }
-  | { readonly kind: "request"; readonly request: Request }
+  | { readonly kind: "call"; readonly number: number; readonly call: Call }
+  /** Whether a person sees the page. */
+  | { readonly kind: "visible"; readonly on: boolean }
   /** A piece of a copy that comes in; an empty one ends it. Goes to a file, not to the store. */
   | { readonly kind: "copy"; readonly number: number; readonly file: string; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: "listen"; readonly on: boolean }
   | { readonly kind: "close"; readonly number: number };
 
 export type ToPage =
+  | Uint8Array<ArrayBuffer>
+  /** None of the operations was carried out. */
+  | { readonly kind: "refused"; readonly error: PackedError }
   | { readonly kind: "opened"; readonly role: Role; readonly tab: string }
   | { readonly kind: "failed"; readonly error: PackedError }
   | { readonly kind: "answer"; readonly answer: Answer }
   | { readonly kind: "role"; readonly role: Role }
+  /** The tab that has the store open does not answer. */
+  | { readonly kind: "blocked" }
+  /** Something failed that nobody waits for. */
+  | { readonly kind: "trouble"; readonly error: PackedError }
   | { readonly kind: "change"; readonly keys: readonly Uint8Array[] | undefined; readonly local: boolean };
 
 /** Said to all tabs. */
@@ -50,4 +61,6 @@ export type ToLeader =
   | { readonly kind: "request"; readonly tab: string; readonly request: Request }
   /** This tab wants to hear of changes, or no longer. */
   | { readonly kind: "listen"; readonly tab: string; readonly on: boolean }
+  /** A person sees this tab, or no longer. */
+  | { readonly kind: "visible"; readonly tab: string; readonly on: boolean }
   | { readonly kind: "gone"; readonly tab: string };

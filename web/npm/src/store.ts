@@ -1,11 +1,13 @@
 // An open store, as a page holds it.
 
-import { Connection, type Events } from "./connection.js";
+import { BYTES, TEXT, jsonCodec } from "./codec.js";
+import type { Connection } from "./connection.js";
 import { PipkinError } from "./errors.js";
+import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { randomHex } from "./names.js";
-import type { CompactReport, Durability, Key, Report, Role, Segment, Stats, Value } from "./types.js";
-import { BYTES, TEXT, View, jsonCodec } from "./view.js";
+import type { CallOptions, CompactReport, CopyOptions, Durability, Key, Report, Role, Segment, Stats, Value } from "./types.js";
+import { View } from "./view.js";
 
 /** A copy comes in in pieces of at most this size. */
 const PIECE = 1024 * 1024;
@@ -39,23 +41,23 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     return this.as(jsonCodec<T>(), prefix);
   }
 
-  /** Hears of an event until the function that comes back is called. After `leaderchange` some changes may not have been told. */
-  on<E extends keyof Events>(event: E, listener: (event: Events[E]) => void): () => void {
+  /** Hears of an event until the function that comes back is called. */
+  on<E extends keyof Events>(event: E, listener: (told: Events[E]) => void): () => void {
     return this.connection.on(event, listener);
   }
 
   /** Has the browser hand everything that was acknowledged to the system, and ask for it to be written out. */
-  flush(): Promise<void> {
-    return this.connection.operate("read", (request) => request.flush(), (answer) => answer.flushed());
+  flush(options?: CallOptions): Promise<void> {
+    return this.connection.operate("read", (request) => request.flush(), (answer) => answer.flushed(), options?.signal);
   }
 
   /** Copies what lives together and gives the rest of the file back. It happens by itself, too, when half of a segment is dead. */
-  compact(): Promise<CompactReport> {
-    return this.connection.call({ method: "compact" });
+  compact(options?: CallOptions): Promise<CompactReport> {
+    return this.connection.call({ method: "compact" }, options?.signal);
   }
 
-  stats(): Promise<Stats> {
-    return this.connection.call({ method: "stats" });
+  stats(options?: CallOptions): Promise<Stats> {
+    return this.connection.call({ method: "stats" }, options?.signal);
   }
 
   /** What the file is used for, front to back. */
@@ -64,24 +66,36 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
   }
 
   /** Holds every byte that counts against its checksum. */
-  verify(): Promise<Report> {
-    return this.connection.call({ method: "verify" });
+  verify(options?: CallOptions): Promise<Report> {
+    return this.connection.call({ method: "verify" }, options?.signal);
   }
 
   /** The store as it is at this moment: a file that pipkin opens on every other host. Takes its size again while it is read. */
-  export(): ReadableStream<Uint8Array> {
+  export(options: CopyOptions = {}): ReadableStream<Uint8Array> {
     const name = this.#copyName();
+    const { signal, progress } = options;
     let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    let [done, total] = [0, 0];
     const end = async (): Promise<void> => removeFile(await folder(), name);
     return new ReadableStream<Uint8Array>({
       pull: async (controller) => {
         try {
-          reader ??= await this.#exported(name);
-          const { done, value } = await reader.read();
-          if (!done) return controller.enqueue(value);
+          if (!reader) {
+            const file = await this.#exported(name, signal);
+            total = file.size;
+            reader = file.stream().getReader();
+          }
+          signal?.throwIfAborted();
+          const piece = await reader.read();
+          done += piece.value?.length ?? 0;
+          if (!piece.done) {
+            progress?.(done, total);
+            return controller.enqueue(piece.value);
+          }
           await end();
           controller.close();
         } catch (thrown) {
+          await reader?.cancel().catch(() => undefined);
           await end().catch(() => undefined);
           controller.error(thrown);
         }
@@ -97,20 +111,29 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
    * Takes in a store that was exported, here or natively, in the place of this one: all records or, on an error, none. Every
    * checksum in it is looked at first. A store that holds records is only replaced when that is said.
    */
-  async import(source: ReadableStream<Uint8Array> | Blob, options: { readonly replace?: boolean } = {}): Promise<void> {
+  async import(source: ReadableStream<Uint8Array> | Blob, options: CopyOptions & { readonly replace?: boolean } = {}): Promise<void> {
     if (this.mode === "memory") throw new PipkinError("unavailable", "a store in memory has no file to import");
+    const { signal, progress, replace = false } = options;
     const name = this.#copyName();
-    const stream = source instanceof Blob ? source.stream() : source;
+    const total = source instanceof Blob ? source.size : undefined;
+    const reader = (source instanceof Blob ? source.stream() : source).getReader();
+    let done = 0;
     try {
-      const reader = stream.getReader();
       for (;;) {
-        const { done, value } = await reader.read();
-        if (done) break;
-        for (let at = 0; at < value.length; at += PIECE) await this.connection.copy(name, value.slice(at, at + PIECE));
+        signal?.throwIfAborted();
+        const { done: ended, value } = await reader.read();
+        if (ended) break;
+        for (let at = 0; at < value.length; at += PIECE) {
+          const piece = value.slice(at, at + PIECE);
+          done += piece.length;
+          await this.connection.copy(name, piece);
+          progress?.(done, total);
+        }
       }
       await this.connection.copy(name, new Uint8Array());
-      await this.connection.call({ method: "install", file: name, replace: options.replace ?? false });
+      await this.connection.call({ method: "install", file: name, replace }, signal);
     } catch (thrown) {
+      await reader.cancel(thrown).catch(() => undefined);
       // Closes the copy, if it is still open; the store itself was not touched.
       await this.connection.copy(name, new Uint8Array()).catch(() => undefined);
       await folder().then((directory) => removeFile(directory, name)).catch(() => undefined);
@@ -132,10 +155,10 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     return this.close();
   }
 
-  async #exported(file: string): Promise<ReadableStreamDefaultReader<Uint8Array>> {
-    await this.connection.call({ method: "export", file });
+  async #exported(file: string, signal: AbortSignal | undefined): Promise<File> {
+    await this.connection.call({ method: "export", file }, signal);
     const handle = await (await folder()).getFileHandle(file);
-    return (await handle.getFile()).stream().getReader();
+    return handle.getFile();
   }
 
   #copyName(): string {

@@ -2,35 +2,51 @@
 
 import { PipkinError, pack } from "./errors.js";
 import { Leader } from "./leader.js";
-import { PROTOCOL, commonChannel, fromHex, leaderChannel, leaderLock, randomHex, tabChannel, tabLock } from "./names.js";
-import type { Answer, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
+import { PROTOCOL, commonChannel, leaderChannel, leaderLock, randomHex, tabChannel, tabLock } from "./names.js";
+import type { Answer, Call, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
+import { transferred } from "./request.js";
 import type { EngineOptions, Role } from "./types.js";
-import { makeRepeatable } from "./wire.js";
 
 /** An unanswered tab asks again who leads, should it have missed the word. */
 const ASK_AGAIN_MS = 500;
+/** A leader that has not been heard for so long hangs: the page is told. */
+const BLOCKED_AFTER_MS = 2_000;
 /** The holder of the lock has not answered for so long: it is another version, or it hangs. */
 const PATIENCE_MS = 30_000;
+/** A leader out of sight waits so long before it hands over: tabs come and go while somebody looks for one. */
+const HAND_OVER_AFTER_MS = 200;
+
+/** What has not been answered yet. */
+interface Pending {
+  readonly request: Request;
+  /** The number of a call in the words of the page; operations have none. */
+  readonly call: number | undefined;
+}
 
 export class Tab {
   readonly id = randomHex();
-  readonly #bytes = fromHex(this.id);
   readonly #common: BroadcastChannel;
   readonly #answers: BroadcastChannel;
-  /** What has not been answered yet, in its order. */
-  readonly #pending = new Map<number, Request>();
-  readonly #abandon = new AbortController();
-  #release: (() => void)[] = [];
+  /** In the order of their numbers. */
+  readonly #pending = new Map<number, Pending>();
+  readonly #closed = new AbortController();
+  #number = 0;
+  /** Gives up the locks: that of this tab, and that of the leader. */
+  #leave: () => void = () => undefined;
+  #giveUp: () => void = () => undefined;
   #leader: Leader | undefined;
   #follows: { readonly epoch: string; readonly channel: BroadcastChannel } | undefined;
   #askTimer: ReturnType<typeof setInterval> | undefined;
+  #handOverTimer: ReturnType<typeof setTimeout> | undefined;
   #listens = false;
   #opened = false;
   #heardAt = performance.now();
+  #toldBlocked = false;
 
   constructor(
     readonly name: string,
     readonly options: EngineOptions,
+    private visible: boolean,
     private readonly tellPage: (message: ToPage, transfer?: Transferable[]) => void,
   ) {
     this.#common = new BroadcastChannel(commonChannel(name));
@@ -44,34 +60,41 @@ export class Tab {
       return;
     }
     if (!navigator.locks) throw new PipkinError("unavailable", "this browser has no Web Locks; it takes Chrome 69, Firefox 96 or Safari 15.4");
-    await this.#hold(tabLock(this.name, this.id));
+    await this.#holdTabLock();
     this.#common.onmessage = ({ data }: MessageEvent<ToTabs>) => this.#hear(data);
     this.#answers.onmessage = ({ data }: MessageEvent<Answer>) => this.#answer(data);
-    const mode = { mode: "exclusive", signal: this.#abandon.signal } as const;
-    navigator.locks.request(leaderLock(this.name), mode, () => this.#leadUntilReleased()).catch((thrown: unknown) => this.#fail(thrown));
+    this.#waitInLine().catch((thrown: unknown) => this.#fail(thrown));
     this.#ask();
     this.#askTimer = setInterval(() => this.#askAgain(), ASK_AGAIN_MS);
   }
 
-  /** Takes a request of the page. */
-  take(request: Request): void {
-    if ("bytes" in request && !this.options.memory) makeRepeatable(request.bytes, this.#bytes, request.number);
-    this.#pending.set(request.number, request);
-    if (this.#leader) void this.#serve(this.#leader, request, false);
-    else this.#send(request);
+  /** Takes packed operations of the page. */
+  operate(bytes: Uint8Array<ArrayBuffer>): void {
+    this.#take({ request: { number: ++this.#number, bytes }, call: undefined });
+  }
+
+  call(number: number, call: Call): void {
+    this.#take({ request: { number: ++this.#number, call }, call: number });
   }
 
   setListening(on: boolean): void {
     this.#listens = on;
     this.#leader?.setListening(this.id, on);
-    this.#follows?.channel.postMessage({ kind: "listen", tab: this.id, on } satisfies ToLeader);
+    this.#tellLeader({ kind: "listen", tab: this.id, on });
+  }
+
+  setVisible(on: boolean): void {
+    this.visible = on;
+    this.#tellLeader({ kind: "visible", tab: this.id, on });
+    this.#considerHandingOver();
   }
 
   /** Closes the store, or takes leave of the tab that has it open. */
   close(): void {
     clearInterval(this.#askTimer);
-    this.#abandon.abort();
-    this.#follows?.channel.postMessage({ kind: "gone", tab: this.id } satisfies ToLeader);
+    clearTimeout(this.#handOverTimer);
+    this.#closed.abort();
+    this.#tellLeader({ kind: "gone", tab: this.id });
     this.#follows?.channel.close();
     this.#answers.close();
     this.#common.close();
@@ -79,28 +102,35 @@ export class Tab {
       this.#leader?.end();
     } finally {
       this.#leader = undefined;
-      for (const release of this.#release) release();
+      this.#giveUp();
+      this.#leave();
     }
   }
 
-  /** Takes a lock and keeps it until the end of this worker, however that comes. */
-  #hold(lock: string): Promise<void> {
+  /** Held until the end of this worker, however that comes. */
+  #holdTabLock(): Promise<void> {
     return new Promise((resolve, reject) => {
-      navigator.locks
-        .request(lock, () => new Promise<void>((release) => {
-          this.#release.push(release);
-          resolve();
-        }))
-        .catch(reject);
+      const hold = (): Promise<void> => new Promise((leave) => {
+        this.#leave = leave;
+        resolve();
+      });
+      navigator.locks.request(tabLock(this.name, this.id), hold).catch(reject);
     });
   }
 
-  async #leadUntilReleased(): Promise<void> {
+  /** Leads whenever the lock is ours. Who has handed it over goes to the end of the line. */
+  async #waitInLine(): Promise<void> {
+    const { signal } = this.#closed;
+    while (!signal.aborted) await navigator.locks.request(leaderLock(this.name), { signal }, () => this.#leadUntilGivenUp());
+  }
+
+  async #leadUntilGivenUp(): Promise<void> {
     const leader = await this.#beginToLead();
+    if (this.#closed.signal.aborted) return leader.end();
     this.#follows?.channel.close();
     this.#follows = undefined;
-    await new Promise<void>((release) => {
-      this.#release.push(release);
+    await new Promise<void>((giveUp) => {
+      this.#giveUp = giveUp;
       this.#lead(leader);
       leader.announce();
     });
@@ -109,6 +139,8 @@ export class Tab {
   #beginToLead(): Promise<Leader> {
     return Leader.begin(this.name, this.id, this.options, {
       changed: (keys, tab) => this.#change(keys, tab),
+      watched: () => this.#considerHandingOver(),
+      trouble: (thrown) => this.tellPage({ kind: "trouble", error: pack(thrown) }),
       failed: (thrown) => this.#fail(thrown),
     });
   }
@@ -118,14 +150,40 @@ export class Tab {
     leader.setListening(this.id, this.#listens);
     this.#enter("leader");
     // The leader before may have carried these out.
-    for (const request of this.#pending.values()) void this.#serve(leader, request, true);
+    for (const { request } of this.#pending.values()) this.#serve(leader, request, true);
   }
 
-  async #serve(leader: Leader, request: Request, again: boolean): Promise<void> {
+  /** A page out of sight is slow, and may be frozen: it leaves the file to one that a person sees. */
+  #considerHandingOver(): void {
+    if (!this.#leader?.isWatched || this.visible) return;
+    this.#handOverTimer ??= setTimeout(() => {
+      this.#handOverTimer = undefined;
+      const leader = this.#leader;
+      if (!leader?.isWatched || this.visible) return;
+      if (leader.isBusy) return this.#considerHandingOver();
+      this.#leader = undefined;
+      try {
+        leader.end();
+      } catch (thrown) {
+        this.tellPage({ kind: "trouble", error: pack(thrown) });
+      }
+      this.#giveUp();
+    }, HAND_OVER_AFTER_MS);
+  }
+
+  #take(pending: Pending): void {
+    const { request } = pending;
+    this.#pending.set(request.number, pending);
     // The own page's requests cannot come twice, and need no trace in the log.
-    if ("bytes" in request && !again) request.bytes[0] = (request.bytes[0] ?? 0) & 1;
+    if (this.#leader) this.#serve(this.#leader, request, false);
+    else this.#send(request);
+  }
+
+  #serve(leader: Leader, request: Request, again: boolean): void {
     try {
-      this.#answer(await leader.serve(request, this.id));
+      const answer = leader.serve(request, this.id, again);
+      if (answer instanceof Promise) answer.then((answer) => this.#answer(answer)).catch((thrown: unknown) => this.#fail(thrown));
+      else this.#answer(answer);
     } catch (thrown) {
       this.#fail(thrown);
     }
@@ -147,7 +205,7 @@ export class Tab {
   }
 
   #follow(epoch: string, protocol: number): void {
-    this.#heardAt = performance.now();
+    this.#heard();
     if (protocol !== PROTOCOL) {
       this.#fail(new PipkinError("version", `another tab has "${this.name}" open with another version of pipkin: close or reload all tabs of this site`));
       return;
@@ -156,12 +214,17 @@ export class Tab {
     this.#follows?.channel.close();
     this.#follows = { epoch, channel: new BroadcastChannel(leaderChannel(this.name, epoch)) };
     if (this.#listens) this.setListening(true);
+    this.setVisible(this.visible);
     this.#enter("follower");
-    for (const request of this.#pending.values()) this.#send(request);
+    for (const { request } of this.#pending.values()) this.#send(request);
   }
 
   #send(request: Request): void {
-    this.#follows?.channel.postMessage({ kind: "request", tab: this.id, request } satisfies ToLeader);
+    this.#tellLeader({ kind: "request", tab: this.id, request });
+  }
+
+  #tellLeader(message: ToLeader): void {
+    this.#follows?.channel.postMessage(message);
   }
 
   #enter(role: Role): void {
@@ -171,10 +234,14 @@ export class Tab {
   }
 
   #answer(answer: Answer): void {
-    this.#heardAt = performance.now();
+    this.#heard();
+    const pending = this.#pending.get(answer.number);
     // A request that two leaders have carried out is answered twice.
-    if (!this.#pending.delete(answer.number)) return;
-    this.tellPage({ kind: "answer", answer }, "bytes" in answer ? [answer.bytes.buffer] : []);
+    if (!pending) return;
+    this.#pending.delete(answer.number);
+    if ("bytes" in answer) this.tellPage(answer.bytes, transferred(answer.bytes));
+    else if (pending.call !== undefined) this.tellPage({ kind: "answer", answer: { ...answer, number: pending.call } });
+    else if ("error" in answer) this.tellPage({ kind: "refused", error: answer.error });
   }
 
   #change(keys: readonly Uint8Array[] | undefined, tab: string): void {
@@ -185,15 +252,22 @@ export class Tab {
     this.#common.postMessage({ kind: "who" } satisfies ToTabs);
   }
 
+  #heard(): void {
+    this.#heardAt = performance.now();
+    this.#toldBlocked = false;
+  }
+
   #askAgain(): void {
     if (this.#leader) return;
-    if (this.#opened && this.#pending.size === 0) {
-      this.#heardAt = performance.now();
-      return;
-    }
-    if (!this.#opened && performance.now() - this.#heardAt > PATIENCE_MS) {
+    if (this.#opened && this.#pending.size === 0) return this.#heard();
+    const silence = performance.now() - this.#heardAt;
+    if (!this.#opened && silence > PATIENCE_MS) {
       this.#fail(new PipkinError("locked", `another tab has "${this.name}" open and does not answer: close or reload it`));
       return;
+    }
+    if (silence > BLOCKED_AFTER_MS && !this.#toldBlocked) {
+      this.#toldBlocked = true;
+      this.tellPage({ kind: "blocked" });
     }
     this.#ask();
   }

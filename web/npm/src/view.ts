@@ -1,37 +1,11 @@
 // Records as a caller wants to see them: all of them or those of a prefix, as bytes, text or JSON.
 
-import type { Connection, Effect } from "./connection.js";
+import type { Batch, Codec } from "./codec.js";
+import type { Connection } from "./connection.js";
 import { PipkinError } from "./errors.js";
-import { type Durability, type Key, type Value, type WriteOptions, keyBytes, valueBytes } from "./types.js";
-import type { Write } from "./wire.js";
-
-/** How keys and values of a view become bytes, and bytes become them. */
-export interface Codec<K, In, Out> {
-  readonly key: (bytes: Uint8Array) => K;
-  readonly encode: (value: In) => Uint8Array;
-  readonly decode: (bytes: Uint8Array) => Out;
-}
-
-const decoder = new TextDecoder();
-const text = (bytes: Uint8Array): string => decoder.decode(bytes);
-
-export const BYTES: Codec<Uint8Array, Value, Uint8Array> = { key: (bytes) => bytes, encode: valueBytes, decode: (bytes) => bytes };
-export const TEXT: Codec<string, string, string> = { key: text, encode: valueBytes, decode: text };
-
-export function jsonCodec<T>(): Codec<string, T, T> {
-  const encode = (value: T): Uint8Array => {
-    const json = JSON.stringify(value) as string | undefined;
-    if (json === undefined) throw new PipkinError("usage", "this value has no JSON; to remove a key call `delete`");
-    return valueBytes(json);
-  };
-  return { key: text, encode, decode: (bytes) => JSON.parse(text(bytes)) as T };
-}
-
-/** Writes and removals that become one commit. */
-export interface Batch<In> {
-  set(key: Key, value: In): void;
-  delete(key: Key): void;
-}
+import type { Effect, Write } from "./request.js";
+import { type CallOptions, type Durability, type IterateOptions, type Key, type WriteOptions, keyBytes } from "./types.js";
+import { Walk, joined } from "./walk.js";
 
 /** The records whose keys begin with a prefix, which the view takes away and puts in front again. */
 export class View<K, In, Out> {
@@ -43,34 +17,40 @@ export class View<K, In, Out> {
   ) {}
 
   /** The value of a key. */
-  get(key: Key): Promise<Out | undefined> {
-    const full = this.#full(key);
-    return this.connection.operate("read", (request) => request.get(full), (answer) => this.#value(answer.value()));
+  get(key: Key, options?: CallOptions): Promise<Out | undefined> {
+    return this.connection.operate("read", (request) => request.get(this.#full(key)), (answer) => this.#value(answer.value()), options?.signal);
+  }
+
+  /** Copies the bytes of a value to the front of a buffer, and says how many there are; rejects as `usage` if they do not fit. */
+  getInto(key: Key, into: Uint8Array, options?: CallOptions): Promise<number | undefined> {
+    const take = (value: Uint8Array | undefined): number | undefined => {
+      if (value && value.length > into.length) throw tooLong(value.length, into);
+      if (value) into.set(value);
+      return value?.length;
+    };
+    return this.connection.operate("read", (request) => request.get(this.#full(key)), (answer) => take(answer.value()), options?.signal);
   }
 
   /** Whether a key has a value. */
-  has(key: Key): Promise<boolean> {
-    const full = this.#full(key);
-    return this.connection.operate("read", (request) => request.has(full), (answer) => answer.written());
+  has(key: Key, options?: CallOptions): Promise<boolean> {
+    return this.connection.operate("read", (request) => request.has(this.#full(key)), (answer) => answer.written(), options?.signal);
   }
 
   /** Stores a value. */
   set(key: Key, value: In, options?: WriteOptions): Promise<void> {
-    const write = [this.#full(key), this.codec.encode(value)] as const;
-    return this.connection.operate(this.#effect(options), (request) => request.write(write), (answer) => void answer.written());
+    const write = (): Write => [this.#full(key), this.codec.encode(value)];
+    return this.connection.operate(this.#effect(options), (request) => request.write(write()), (answer) => void answer.written(), options?.signal);
   }
 
   /** Removes a key; true if it was there. Goes through at a full quota, too. */
   delete(key: Key, options?: WriteOptions): Promise<boolean> {
-    const full = this.#full(key);
-    return this.connection.operate(this.#effect(options), (request) => request.delete(full), (answer) => answer.written());
+    return this.connection.operate(this.#effect(options), (request) => request.delete(this.#full(key)), (answer) => answer.written(), options?.signal);
   }
 
   /** The values of many keys, in the order of the keys. */
-  getMany(keys: Iterable<Key>): Promise<(Out | undefined)[]> {
-    const full = Array.from(keys, (key) => this.#full(key));
-    const take = (bytes: Uint8Array | undefined): Out | undefined => this.#value(bytes);
-    return this.connection.operate("read", (request) => request.getMany(full), (answer) => answer.values().map(take));
+  getMany(keys: Iterable<Key>, options?: CallOptions): Promise<(Out | undefined)[]> {
+    const put = Array.from(keys, (key) => this.#full(key));
+    return this.connection.operate("read", (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
   }
 
   /** Stores many records as one commit: after a crash all of them are there or none. */
@@ -94,23 +74,24 @@ export class View<K, In, Out> {
    */
   async update(key: Key, next: (old: Out | undefined) => In | undefined, options?: WriteOptions): Promise<void> {
     const full = this.#full(key);
+    const signal = options?.signal;
     for (;;) {
-      const old = await this.connection.operate("read", (request) => request.get(full), (answer) => answer.value());
+      const old = await this.connection.operate("read", (request) => request.get(full), (answer) => answer.value()?.slice(), signal);
       const value = next(this.#value(old));
       const bytes = value === undefined ? undefined : this.codec.encode(value);
-      const swapped = await this.connection.operate(this.#effect(options), (request) => request.swap(full, old, bytes), (answer) => answer.written());
-      if (swapped) return;
+      const swap = this.connection.operate(this.#effect(options), (request) => request.swap(full, old, bytes), (answer) => answer.written(), signal);
+      if (await swap) return;
     }
   }
 
-  /** All keys, in no order. A key that is there all the while comes exactly once; fetched a page at a time. */
-  async *keys(): AsyncIterableIterator<K> {
-    for await (const [key] of this.#records(false)) yield key;
+  /** All keys, or those of a range. A key that is there all the while comes exactly once; fetched a page at a time. */
+  async *keys(options?: IterateOptions): AsyncIterableIterator<K> {
+    for await (const [key] of this.#records(false, options)) yield key;
   }
 
-  /** All records, in no order; see {@link keys}. */
-  async *entries(): AsyncIterableIterator<[K, Out]> {
-    for await (const [key, value] of this.#records(true)) yield [key, this.codec.decode(value ?? new Uint8Array())];
+  /** All records, or those of a range; see {@link keys}. */
+  async *entries(options?: IterateOptions): AsyncIterableIterator<[K, Out]> {
+    for await (const [key, value] of this.#records(true, options)) yield [key, this.codec.decode(value)];
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<[K, Out]> {
@@ -119,24 +100,26 @@ export class View<K, In, Out> {
 
   /** The records whose keys begin with `prefix`. */
   prefix(prefix: Key): View<K, In, Out> {
-    return new View(this.connection, this.codec, this.#full(prefix), this.durability);
+    return this.as(this.codec, prefix);
   }
 
   protected as<K2, In2, Out2>(codec: Codec<K2, In2, Out2>, prefix: Key): View<K2, In2, Out2> {
     return new View(this.connection, codec, this.#full(prefix), this.durability);
   }
 
-  async *#records(values: boolean): AsyncIterableIterator<readonly [K, Uint8Array | undefined]> {
-    for (let next = 0; next >= 0; ) {
-      const from = next;
-      const page = await this.connection.operate("read", (request) => request.page(from, values, this.start), (answer) => answer.page(values));
-      for (const [key, value] of page.records) yield [this.codec.key(key.subarray(this.start.length)), value];
-      next = page.next;
+  async *#records(values: boolean, options: IterateOptions | undefined): AsyncIterableIterator<readonly [K, Uint8Array]> {
+    const walk = new Walk(this.start, values, options);
+    while (!walk.isDone) {
+      const records = await this.connection.operate("read", (request) => walk.put(request), (answer) => walk.take(answer), options?.signal);
+      for (const [key, value] of records) {
+        options?.signal?.throwIfAborted();
+        yield [this.codec.key(key.subarray(this.start.length)), value];
+      }
     }
   }
 
   #commit(writes: readonly Write[], options: WriteOptions | undefined): Promise<void> {
-    return this.connection.operate(this.#effect(options), (request) => request.writeMany(writes), (answer) => void answer.written());
+    return this.connection.operate(this.#effect(options), (request) => request.writeMany(writes), (answer) => void answer.written(), options?.signal);
   }
 
   #effect(options: WriteOptions | undefined): Effect {
@@ -148,11 +131,10 @@ export class View<K, In, Out> {
   }
 
   #full(key: Key): Uint8Array {
-    const bytes = keyBytes(key);
-    if (this.start.length === 0) return bytes;
-    const full = new Uint8Array(this.start.length + bytes.length);
-    full.set(this.start);
-    full.set(bytes, this.start.length);
-    return full;
+    return joined(this.start, keyBytes(key));
   }
+}
+
+export function tooLong(length: number, into: Uint8Array): PipkinError {
+  return new PipkinError("usage", `the value has ${length} bytes and the buffer ${into.length}: give a larger one, or call \`get\``);
 }

@@ -19,13 +19,20 @@ let tab: Tab | undefined;
 const copies = new Map<string, SyncHandle>();
 
 scope.onmessage = ({ data }) => {
+  if (data instanceof Uint8Array) {
+    tab?.operate(data);
+    return;
+  }
   switch (data.kind) {
     case "open":
-      tab = new Tab(data.name, data.options, tell);
+      tab = new Tab(data.name, data.options, data.visible, tell);
       tab.open().catch((thrown: unknown) => tell({ kind: "failed", error: pack(thrown) }));
       break;
-    case "request":
-      tab?.take(data.request);
+    case "call":
+      tab?.call(data.number, data.call);
+      break;
+    case "visible":
+      tab?.setVisible(data.on);
       break;
     case "listen":
       tab?.setListening(data.on);

@@ -1,20 +1,11 @@
 // The demonstration page does what its buttons say, in two tabs, without an error on the page.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Browser } from "./support/browser.mjs";
-import { serve } from "./support/site.mjs";
+import { test } from "node:test";
+import { setup } from "./support/setup.mjs";
 
-let site, browser;
+const { site, browser } = await setup();
 const errors = [];
-before(async () => {
-  site = await serve();
-  browser = await Browser.start(site);
-});
-after(async () => {
-  await browser?.end();
-  await site?.close();
-});
 
 async function demo() {
   const page = await browser.context.newPage();

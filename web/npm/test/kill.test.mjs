@@ -2,22 +2,13 @@
 // of writing.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Browser } from "./support/browser.mjs";
+import { test } from "node:test";
 import { Ledger } from "./support/ledger.mjs";
-import { serve } from "./support/site.mjs";
+import { setup } from "./support/setup.mjs";
 
 const KILLS = Number(process.env.PIPKIN_KILLS ?? 40);
 
-let site, browser;
-before(async () => {
-  site = await serve();
-  browser = await Browser.start(site);
-});
-after(async () => {
-  await browser?.end();
-  await site?.close();
-});
+const { browser } = await setup();
 
 test("records outlive a reload of the page and a restart of the browser", async () => {
   let page = await browser.tab();

@@ -1,18 +1,9 @@
 // The same file in Chromium and in a native program, both ways. Needs the `pipkin` command; PIPKIN names it.
 
-import { after, before, test } from "node:test";
-import { Browser } from "./support/browser.mjs";
+import { test } from "node:test";
 import { roundTrip } from "./support/roundtrip.mjs";
-import { serve } from "./support/site.mjs";
+import { setup } from "./support/setup.mjs";
 
-let site, browser;
-before(async () => {
-  site = await serve();
-  browser = await Browser.start(site);
-});
-after(async () => {
-  await browser?.end();
-  await site?.close();
-});
+const { browser } = await setup();
 
 test("a native store is imported, changed in two tabs, exported, and is what it should be natively", () => roundTrip(() => browser.tab()));

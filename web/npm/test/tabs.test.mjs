@@ -1,19 +1,10 @@
 // Several tabs: one has the file open, the others ask it, and any of them may go at any time.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { Browser } from "./support/browser.mjs";
-import { serve } from "./support/site.mjs";
+import { test } from "node:test";
+import { setup } from "./support/setup.mjs";
 
-let site, browser;
-before(async () => {
-  site = await serve();
-  browser = await Browser.start(site);
-});
-after(async () => {
-  await browser?.end();
-  await site?.close();
-});
+const { browser } = await setup();
 
 /** Tabs that have the store open; the first one leads. */
 async function tabs(name, count) {
@@ -143,4 +134,20 @@ test("five tabs write while one leader after the other is killed: each update co
   assert.equal(killed, 3);
   console.log(`${counted.common} updates in five tabs, ${killed} leaders killed`);
   await closeAll(living);
+});
+
+test("a leader that hangs is noticed, and its followers wait for it", async () => {
+  const [one, two] = await tabs("hangs", 2);
+  await two.evaluate(() => db.on("blocked", () => told.push("blocked")));
+  const hanging = one.workers()[0].evaluate(() => {
+    const until = Date.now() + 6000;
+    while (Date.now() < until);
+  });
+  await two.waitForTimeout(500);
+  const answer = two.evaluate(() => db.set("a", "1").then(() => db.text().get("a")));
+  await two.waitForFunction(() => told.includes("blocked"));
+  await hanging;
+  assert.equal(await answer, "1");
+  assert.deepEqual(await two.evaluate(() => told), ["blocked"]);
+  await closeAll([one, two]);
 });

@@ -1,36 +1,45 @@
-// Messages as bytes: any number of calls in one buffer that is handed over, not copied. `web/src/wire.rs` is the other end.
+// Requests as bytes: any number of calls in one buffer. `web/src/wire.rs` is the other end.
 
-import { PipkinError, codeOf } from "./errors.js";
+import { Reader } from "./reader.js";
+import type { Bound } from "./walk.js";
 
-const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush }
+const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range }
 
 /** A key and its new value; without one it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined];
 
-/** One page of an iteration. */
-export interface Page {
-  /** Where to go on; less than 0 behind the last record. */
-  readonly next: number;
-  readonly records: (readonly [key: Uint8Array, value: Uint8Array | undefined])[];
-}
+/** What an operation does: nothing, a change, or one that is flushed before it is answered. */
+export type Effect = "read" | "relaxed" | "strict";
 
-const HEADER = 25;
+/** In front of the operations. */
+const HEADER = 1;
 const DURABLE = 1;
-const REPEATABLE = 2;
+const WRITES = 2;
+
+const SCRATCH = 1024;
+/** A larger request is handed over with its buffer, a smaller one is cheaper copied. */
+const COPIED_MAX = 16 * 1024;
 
 /** Builds a request: a header, then operations. */
 export class RequestWriter {
-  #bytes = new Uint8Array(256);
+  #bytes = new Uint8Array(SCRATCH);
   #view = new DataView(this.#bytes.buffer);
   #length = HEADER;
+  #flags = 0;
 
   get isEmpty(): boolean {
     return this.#length === HEADER;
   }
 
-  /** The request is to be flushed before it is answered. */
-  setDurable(): void {
-    this.#bytes[0] = DURABLE;
+  /** Where the next operation begins. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** What the operations do, one of them at least. */
+  setEffect(effect: Effect): void {
+    if (effect !== "read") this.#flags |= WRITES;
+    if (effect === "strict") this.#flags |= DURABLE;
   }
 
   get(key: Uint8Array): void { this.#keyed(Kind.Get, key); }
@@ -70,12 +79,36 @@ export class RequestWriter {
     this.#blob(prefix);
   }
 
-  /** The request, whose buffer may be handed over; the writer is empty again. */
+  range(values: boolean, start: Bound, end: Bound): void {
+    this.#byte(Kind.Range);
+    this.#byte(values ? 1 : 0);
+    this.#bound(start);
+    this.#bound(end);
+  }
+
+  /** Takes operations out again, those between the places of each pair. */
+  cut(parts: readonly (readonly [from: number, to: number])[]): void {
+    let at = HEADER;
+    let kept = HEADER;
+    for (const [from, to] of [...parts, [this.#length, this.#length] as const]) {
+      this.#bytes.copyWithin(at, kept, from);
+      at += from - kept;
+      kept = to;
+    }
+    this.#length = at;
+  }
+
+  /** The request; the writer is empty again. */
   take(): Uint8Array<ArrayBuffer> {
-    const taken = this.#bytes.subarray(0, this.#length);
-    this.#bytes = new Uint8Array(256);
-    this.#view = new DataView(this.#bytes.buffer);
+    this.#bytes[0] = this.#flags;
+    const small = this.#length <= COPIED_MAX;
+    const taken = small ? this.#bytes.slice(0, this.#length) : this.#bytes.subarray(0, this.#length);
+    if (!small) {
+      this.#bytes = new Uint8Array(SCRATCH);
+      this.#view = new DataView(this.#bytes.buffer);
+    }
     this.#length = HEADER;
+    this.#flags = 0;
     return taken;
   }
 
@@ -88,6 +121,11 @@ export class RequestWriter {
   #optional(bytes: Uint8Array | undefined): void {
     this.#byte(bytes ? 1 : 0);
     if (bytes) this.#blob(bytes);
+  }
+
+  #bound(bound: Bound): void {
+    this.#byte(bound.kind);
+    if (bound.kind !== 0) this.#blob(bound.key);
   }
 
   #keyed(kind: Kind, key: Uint8Array): void {
@@ -123,11 +161,9 @@ export class RequestWriter {
   }
 }
 
-/** Names the sender of a request, so that the store knows it when it comes a second time. */
-export function makeRepeatable(request: Uint8Array, client: Uint8Array, number: number): void {
-  request[0] = (request[0] ?? 0) | REPEATABLE;
-  request.set(client, 1);
-  new DataView(request.buffer, request.byteOffset).setBigUint64(17, BigInt(number), true);
+/** A message with these bytes: a buffer that is worth it is handed over. */
+export function transferred(bytes: Uint8Array<ArrayBuffer>): Transferable[] {
+  return bytes.length > COPIED_MAX ? [bytes.buffer] : [];
 }
 
 /** Whether a request is flushed before it is answered. */
@@ -135,7 +171,12 @@ export function isDurable(request: Uint8Array): boolean {
   return ((request[0] ?? 0) & DURABLE) !== 0;
 }
 
-/** Walks over the operations of a request, in the words of the caller. */
+/** Whether a request may change something. */
+export function isWrite(request: Uint8Array): boolean {
+  return ((request[0] ?? 0) & WRITES) !== 0;
+}
+
+/** Walks over the operations of a request for the keys that it writes, `most` of them at most. */
 export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Array[]; all: boolean } {
   const reader = new Reader(request.subarray(HEADER));
   const keys: Uint8Array[] = [];
@@ -174,6 +215,10 @@ export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Arr
         break;
       case Kind.Flush:
         break;
+      case Kind.Range:
+        reader.byte();
+        for (const _ of ["start", "end"]) if (reader.byte()) reader.blob();
+        break;
     }
   }
   return { keys, all };
@@ -184,94 +229,4 @@ function skipWrite(reader: Reader): Uint8Array {
   const key = reader.blob();
   if (stores) reader.blob();
   return key;
-}
-
-class Reader {
-  #at = 0;
-  readonly #view: DataView;
-
-  constructor(readonly bytes: Uint8Array) {
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  }
-
-  get isAtEnd(): boolean {
-    return this.#at >= this.bytes.length;
-  }
-
-  byte(): number {
-    return this.#view.getUint8(this.#at++);
-  }
-
-  cursor(): number {
-    this.#at += 8;
-    return this.#view.getFloat64(this.#at - 8, true);
-  }
-
-  number(): number {
-    this.#at += 4;
-    return this.#view.getUint32(this.#at - 4, true);
-  }
-
-  /** A part of the message itself. */
-  blob(): Uint8Array {
-    const length = this.number();
-    this.#at += length;
-    return this.bytes.subarray(this.#at - length, this.#at);
-  }
-}
-
-/** Takes the answers of a message apart, in the order of its operations. A failed operation throws its error. */
-export class AnswerReader {
-  readonly #reader: Reader;
-
-  constructor(answer: Uint8Array) {
-    this.#reader = new Reader(answer);
-  }
-
-  /** Whether a write found what it looked for. */
-  written(): boolean {
-    this.#expect(1);
-    return this.#reader.byte() === 1;
-  }
-
-  value(): Uint8Array | undefined {
-    const tag = this.#tag();
-    return this.#value(tag);
-  }
-
-  values(): (Uint8Array | undefined)[] {
-    this.#expect(4);
-    return Array.from({ length: this.#reader.number() }, () => this.#value(this.#reader.byte()));
-  }
-
-  page(values: boolean): Page {
-    this.#expect(5);
-    const next = this.#reader.cursor();
-    const one = (): readonly [Uint8Array, Uint8Array | undefined] => {
-      const key = this.#reader.blob().slice();
-      return [key, values ? this.#reader.blob().slice() : undefined];
-    };
-    return { next, records: Array.from({ length: this.#reader.number() }, one) };
-  }
-
-  flushed(): void {
-    this.#expect(6);
-    this.#reader.byte();
-  }
-
-  #value(tag: number): Uint8Array | undefined {
-    return tag === 3 ? this.#reader.blob().slice() : undefined;
-  }
-
-  #expect(tag: number): void {
-    const found = this.#tag();
-    if (found !== tag) throw new PipkinError("failed", `an answer of kind ${found} where ${tag} was expected`);
-  }
-
-  #tag(): number {
-    const tag = this.#reader.byte();
-    if (tag !== 0) return tag;
-    const code = codeOf(this.#reader.byte());
-    throw new PipkinError(code, new TextDecoder().decode(this.#reader.blob()));
-  }
 }

@@ -1,0 +1,76 @@
+// Answers as bytes, one for each operation of a request. `web/src/wire.rs` is the other end.
+
+import { PipkinError, codeOf } from "./errors.js";
+import { Reader } from "./reader.js";
+
+export type Record = readonly [key: Uint8Array, value: Uint8Array];
+
+/** One page of an iteration. */
+export interface Page {
+  /** Where to go on; less than 0 behind the last record. */
+  readonly next: number;
+  readonly records: readonly Record[];
+}
+
+const NOTHING = new Uint8Array();
+
+/**
+ * Takes the answers of a message apart, in the order of its operations. A failed operation throws its error. Keys and values are
+ * parts of the message: whoever keeps them copies them.
+ */
+export class AnswerReader {
+  readonly #reader: Reader;
+
+  constructor(answer: Uint8Array) {
+    this.#reader = new Reader(answer);
+  }
+
+  /** Whether a write found what it looked for. */
+  written(): boolean {
+    this.#expect(1);
+    return this.#reader.byte() === 1;
+  }
+
+  value(): Uint8Array | undefined {
+    const tag = this.#tag();
+    return this.#value(tag);
+  }
+
+  values<T>(take: (value: Uint8Array) => T): (T | undefined)[] {
+    this.#expect(4);
+    const values = new Array<T | undefined>(this.#reader.number());
+    for (let i = 0; i < values.length; i++) {
+      const value = this.#value(this.#reader.byte());
+      values[i] = value && take(value);
+    }
+    return values;
+  }
+
+  page(values: boolean): Page {
+    this.#expect(5);
+    const next = this.#reader.cursor();
+    const one = (): Record => [this.#reader.blob(), values ? this.#reader.blob() : NOTHING];
+    return { next, records: Array.from({ length: this.#reader.number() }, one) };
+  }
+
+  flushed(): void {
+    this.#expect(6);
+    this.#reader.byte();
+  }
+
+  #value(tag: number): Uint8Array | undefined {
+    return tag === 3 ? this.#reader.blob() : undefined;
+  }
+
+  #expect(tag: number): void {
+    const found = this.#tag();
+    if (found !== tag) throw new PipkinError("failed", `an answer of kind ${found} where ${tag} was expected`);
+  }
+
+  #tag(): number {
+    const tag = this.#reader.byte();
+    if (tag !== 0) return tag;
+    const code = codeOf(this.#reader.byte());
+    throw new PipkinError(code, new TextDecoder().decode(this.#reader.blob()));
+  }
+}

@@ -1,0 +1,102 @@
+// Calls that gather until the next message leaves, and what becomes of them.
+
+import { AnswerReader } from "./answer.js";
+import { PipkinError } from "./errors.js";
+import { type Effect, RequestWriter } from "./request.js";
+
+/** How a call takes its part of an answer, or hears that there will be none. */
+interface Waiting {
+  /** Where its operation begins in the request. */
+  readonly at: number;
+  readonly effect: Effect;
+  readonly read: (answer: AnswerReader) => void;
+  readonly fail: (reason: unknown) => void;
+  state: "gathered" | "sent" | "withdrawn";
+  /** Called when it has been answered. */
+  settled?: () => void;
+}
+
+/** Operations that have left together. */
+export class Message {
+  constructor(readonly bytes: Uint8Array<ArrayBuffer>, private readonly waiting: readonly Waiting[]) {}
+
+  get writes(): boolean {
+    return this.waiting.some(({ effect }) => effect !== "read");
+  }
+
+  answer(bytes: Uint8Array): void {
+    const reader = new AnswerReader(bytes);
+    for (const one of this.waiting) {
+      one.settled?.();
+      one.read(reader);
+    }
+  }
+
+  /** `ofWrites` is what those hear that may have written. */
+  fail(error: PipkinError, ofWrites = error): void {
+    for (const { effect, fail, settled } of this.waiting) {
+      settled?.();
+      fail(effect === "read" ? error : ofWrites);
+    }
+  }
+}
+
+export class Outbox {
+  #request = new RequestWriter();
+  #waiting: Waiting[] = [];
+
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0;
+  }
+
+  /** Adds an operation. Throws, and adds nothing, if an argument makes no sense. */
+  add(
+    effect: Effect,
+    put: (request: RequestWriter) => void,
+    read: (answer: AnswerReader) => void,
+    fail: (reason: unknown) => void,
+    signal: AbortSignal | undefined,
+  ): void {
+    const at = this.#request.length;
+    try {
+      put(this.#request);
+    } catch (thrown) {
+      this.#request.cut([[at, this.#request.length]]);
+      throw thrown;
+    }
+    const waiting: Waiting = { at, effect, read, fail, state: "gathered" };
+    this.#waiting.push(waiting);
+    if (signal) giveUpOn(signal, waiting);
+  }
+
+  /** What has gathered; nothing when all of it was withdrawn. */
+  take(): Message | undefined {
+    let waiting = this.#waiting;
+    this.#waiting = [];
+    if (waiting.some(({ state }) => state === "withdrawn")) {
+      const ends = [...waiting.slice(1).map(({ at }) => at), this.#request.length];
+      this.#request.cut(waiting.flatMap(({ at, state }, i) => (state === "withdrawn" ? [[at, ends[i] ?? at] as const] : [])));
+      waiting = waiting.filter(({ state }) => state !== "withdrawn");
+    }
+    for (const one of waiting) {
+      one.state = "sent";
+      if (one.effect !== "read") this.#request.setEffect(one.effect);
+    }
+    const bytes = this.#request.take();
+    return waiting.length > 0 ? new Message(bytes, waiting) : undefined;
+  }
+}
+
+function giveUpOn(signal: AbortSignal, waiting: Waiting): void {
+  const giveUp = (): void => {
+    if (waiting.state === "sent" && waiting.effect !== "read") {
+      const message = "the write was given up after it had left; it may be there or not: read the key again to know";
+      waiting.fail(new PipkinError("outcome-unknown", message, { cause: signal.reason }));
+    } else {
+      if (waiting.state === "gathered") waiting.state = "withdrawn";
+      waiting.fail(signal.reason);
+    }
+  };
+  signal.addEventListener("abort", giveUp, { once: true });
+  waiting.settled = () => signal.removeEventListener("abort", giveUp);
+}

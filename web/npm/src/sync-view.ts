@@ -1,0 +1,141 @@
+// Records as code in a worker sees them: what `view.ts` is to a page, without promises.
+
+import { AnswerReader } from "./answer.js";
+import type { Batch, Codec } from "./codec.js";
+import { toError } from "./errors.js";
+import type { WasmStore } from "./engine.js";
+import { RequestWriter, type Write } from "./request.js";
+import { type Durability, type IterateOptions, type Key, type WriteOptions, keyBytes } from "./types.js";
+import { tooLong } from "./view.js";
+import { Walk, joined } from "./walk.js";
+
+/** Requests of this thread come once, and nobody else's are answered. */
+const NOBODY = new Uint8Array();
+/** Always empty between two calls: what is put in was checked before. */
+const writer = new RequestWriter();
+
+/** The records whose keys begin with a prefix, which the view takes away and puts in front again. */
+export class SyncView<K, In, Out> {
+  constructor(
+    protected readonly wasm: WasmStore,
+    private readonly codec: Codec<K, In, Out>,
+    private readonly start: Uint8Array,
+    private readonly durability: Durability,
+  ) {}
+
+  get(key: Key): Out | undefined {
+    const value = this.attempt(() => this.wasm.get(this.#full(key)));
+    return value && this.codec.decode(value);
+  }
+
+  /** Copies the bytes of a value to the front of a buffer, and says how many there are; throws `usage` if they do not fit. */
+  getInto(key: Key, into: Uint8Array): number | undefined {
+    const length = this.attempt(() => this.wasm.getInto(this.#full(key), into));
+    if (length > into.length) throw tooLong(length, into);
+    return length < 0 ? undefined : length;
+  }
+
+  has(key: Key): boolean {
+    return this.attempt(() => this.wasm.has(this.#full(key)));
+  }
+
+  set(key: Key, value: In, options?: WriteOptions): void {
+    this.attempt(() => this.wasm.set(this.#full(key), this.codec.encode(value)));
+    this.#settle(options);
+  }
+
+  /** Removes a key; true if it was there. */
+  delete(key: Key, options?: WriteOptions): boolean {
+    const there = this.attempt(() => this.wasm.delete(this.#full(key)));
+    this.#settle(options);
+    return there;
+  }
+
+  getMany(keys: Iterable<Key>): (Out | undefined)[] {
+    const all = Array.from(keys, (key) => this.#full(key));
+    return this.#run((request) => request.getMany(all)).values(this.codec.decode);
+  }
+
+  /** Stores many records as one commit. */
+  setMany(records: Iterable<readonly [Key, In]>, options?: WriteOptions): void {
+    this.#commit(Array.from(records, ([key, value]) => [this.#full(key), this.codec.encode(value)]), options);
+  }
+
+  /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */
+  batch(fill: (batch: Batch<In>) => void, options?: WriteOptions): void {
+    const writes: Write[] = [];
+    fill({
+      set: (key, value) => void writes.push([this.#full(key), this.codec.encode(value)]),
+      delete: (key) => void writes.push([this.#full(key), undefined]),
+    });
+    this.#commit(writes, options);
+  }
+
+  /** Replaces the value of a key by what `next` makes of it; `undefined` removes the key. */
+  update(key: Key, next: (old: Out | undefined) => In | undefined, options?: WriteOptions): void {
+    const value = next(this.get(key));
+    if (value === undefined) this.delete(key, options);
+    else this.set(key, value, options);
+  }
+
+  /** All keys, or those of a range, a page at a time. */
+  *keys(options?: IterateOptions): IterableIterator<K> {
+    for (const [key] of this.#records(false, options)) yield key;
+  }
+
+  /** All records, or those of a range, a page at a time. */
+  *entries(options?: IterateOptions): IterableIterator<[K, Out]> {
+    for (const [key, value] of this.#records(true, options)) yield [key, this.codec.decode(value)];
+  }
+
+  [Symbol.iterator](): IterableIterator<[K, Out]> {
+    return this.entries();
+  }
+
+  /** The records whose keys begin with `prefix`. */
+  prefix(prefix: Key): SyncView<K, In, Out> {
+    return this.as(this.codec, prefix);
+  }
+
+  protected as<K2, In2, Out2>(codec: Codec<K2, In2, Out2>, prefix: Key): SyncView<K2, In2, Out2> {
+    return new SyncView(this.wasm, codec, this.#full(prefix), this.durability);
+  }
+
+  protected attempt<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (thrown) {
+      throw toError(thrown);
+    }
+  }
+
+  *#records(values: boolean, options: IterateOptions | undefined): IterableIterator<readonly [K, Uint8Array]> {
+    const walk = new Walk(this.start, values, options);
+    while (!walk.isDone) {
+      const records = walk.take(this.#run((request) => walk.put(request)));
+      for (const [key, value] of records) {
+        options?.signal?.throwIfAborted();
+        yield [this.codec.key(key.subarray(this.start.length)), value];
+      }
+    }
+  }
+
+  #commit(writes: readonly Write[], options: WriteOptions | undefined): void {
+    this.#run((request) => request.writeMany(writes)).written();
+    this.#settle(options);
+  }
+
+  #run(put: (request: RequestWriter) => void): AnswerReader {
+    put(writer);
+    const request = writer.take();
+    return new AnswerReader(this.attempt(() => this.wasm.run(request, NOBODY, 0)));
+  }
+
+  #settle(options: WriteOptions | undefined): void {
+    if ((options?.durability ?? this.durability) === "strict") this.attempt(() => this.wasm.flush());
+  }
+
+  #full(key: Key): Uint8Array {
+    return joined(this.start, keyBytes(key));
+  }
+}

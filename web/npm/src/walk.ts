@@ -1,0 +1,70 @@
+// A walk over many records, a page at a time: over all of them in no order, or over a range in the order of the keys.
+
+import type { AnswerReader, Record } from "./answer.js";
+import { PipkinError } from "./errors.js";
+import type { RequestWriter } from "./request.js";
+import { type IterateOptions, type Key, keyBytes } from "./types.js";
+
+/** Where a range begins or ends: nowhere, with a key or without it. */
+export type Bound = { readonly kind: 0 } | { readonly kind: 1 | 2; readonly key: Uint8Array };
+
+const NONE: Bound = { kind: 0 };
+
+export class Walk {
+  #isDone = false;
+  /** Where the next page begins when there is no order. */
+  #from = 0;
+  /** Where the next page begins in order. */
+  #start: Bound | undefined;
+  readonly #end: Bound;
+
+  constructor(private readonly prefix: Uint8Array, private readonly values: boolean, options: IterateOptions | undefined) {
+    const { gte, gt, lte, lt, ordered } = options ?? {};
+    if ((gte !== undefined && gt !== undefined) || (lte !== undefined && lt !== undefined)) {
+      throw new PipkinError("usage", "a range has one beginning and one end: give `gte` or `gt`, and `lte` or `lt`");
+    }
+    const bound = (kind: 1 | 2, key: Key): Bound => ({ kind, key: joined(prefix, keyBytes(key)) });
+    if (gt !== undefined) this.#start = bound(2, gt);
+    else if (gte !== undefined || lte !== undefined || lt !== undefined || ordered) this.#start = bound(1, gte ?? "");
+    if (lte !== undefined) this.#end = bound(1, lte);
+    else if (lt !== undefined) this.#end = bound(2, lt);
+    else this.#end = endOf(prefix);
+  }
+
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** Asks for the next page. */
+  put(request: RequestWriter): void {
+    if (this.#start) request.range(this.values, this.#start, this.#end);
+    else request.page(this.#from, this.values, this.prefix);
+  }
+
+  /** Takes the next page; keys and values are parts of the message. */
+  take(answer: AnswerReader): readonly Record[] {
+    const { next, records } = answer.page(this.values);
+    const last = records.at(-1);
+    this.#isDone = next < 0;
+    this.#from = next;
+    if (this.#start && last) this.#start = { kind: 2, key: last[0].slice() };
+    return records;
+  }
+}
+
+export function joined(prefix: Uint8Array, key: Uint8Array): Uint8Array {
+  if (prefix.length === 0) return key;
+  const full = new Uint8Array(prefix.length + key.length);
+  full.set(prefix);
+  full.set(key, prefix.length);
+  return full;
+}
+
+/** Behind all keys with a prefix: the last byte that can be is counted up. */
+function endOf(prefix: Uint8Array): Bound {
+  const last = prefix.findLastIndex((byte) => byte < 0xff);
+  if (last < 0) return NONE;
+  const key = prefix.slice(0, last + 1);
+  key[last] = (key[last] ?? 0) + 1;
+  return { kind: 2, key };
+}

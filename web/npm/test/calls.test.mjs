@@ -1,0 +1,198 @@
+// Calls that are given up, walks in order, buffers of the caller, copies with progress, and events that something really raised.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setup } from "./support/setup.mjs";
+
+const { site, browser } = await setup();
+const page = await browser.tab();
+await page.evaluate(() => {
+  /** What became of a call. */
+  window.fate = (call) => call.then((value) => value, (error) => (typeof error.code === "string" ? error.code : error.name));
+});
+
+test("a call that has not left is withdrawn, a read that has is not waited for, a write that has is of unknown outcome", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = (await pipkin.open("signals")).text();
+    await db.set("kept", "1");
+    const gone = AbortSignal.abort();
+    const refused = [await fate(db.set("a", "1", { signal: gone })), await fate(db.get("kept", { signal: gone }))];
+
+    const early = new AbortController();
+    const { signal } = early;
+    const calls = [
+      db.set("a", "1"), db.set("withdrawn", "x".repeat(3000), { signal, durability: "strict" }), db.set("b", "2"),
+      db.get("kept", { signal }), db.setMany([["withdrawn too", "3"]], { signal }), db.get("b"),
+    ].map(fate);
+    early.abort(new RangeError("changed my mind"));
+    const withdrawn = await Promise.all(calls);
+
+    const late = new AbortController();
+    const left = [fate(db.set("c", "3", { signal: late.signal })), fate(db.get("kept", { signal: late.signal })), fate(db.get("kept"))];
+    await Promise.resolve();
+    late.abort();
+    const given = await Promise.all(left);
+    const unused = new AbortController();
+    const done = await fate(db.set("d", "4", { signal: unused.signal }));
+    unused.abort();
+    return { refused, withdrawn, given, done, there: await db.getMany(["a", "withdrawn", "b", "withdrawn too", "c", "d"]) };
+  });
+  assert.deepEqual(seen, {
+    refused: ["AbortError", "AbortError"],
+    withdrawn: [undefined, "RangeError", undefined, "RangeError", "RangeError", "2"],
+    given: ["outcome-unknown", "AbortError", "1"],
+    done: undefined,
+    there: ["1", undefined, "2", undefined, "3", "4"],
+  });
+});
+
+test("walks, copies and updates can be given up, too, and leave the store as it was", async () => {
+  const answers = await page.evaluate(async () => {
+    const store = await pipkin.open("given-up");
+    const db = store.text();
+    await db.setMany(Array.from({ length: 20_000 }, (_, i) => [`${i}`, "x".repeat(100)]));
+    const walk = new AbortController();
+    let met = 0;
+    const walked = await fate((async () => {
+      for await (const _ of db.entries({ signal: walk.signal })) if (++met === 100) walk.abort();
+    })());
+    const update = new AbortController();
+    const updated = await fate(db.update("0", () => (update.abort(), "y"), { signal: update.signal }));
+
+    const progress = [];
+    const file = await new Response(store.export({ progress: (...told) => progress.push(told) })).blob();
+    const half = new AbortController();
+    const exported = await fate(store.export({ signal: half.signal, progress: () => half.abort() }).pipeTo(new WritableStream()));
+    const taken = [];
+    const other = new AbortController();
+    const options = { replace: true, signal: other.signal, progress: (done) => done > file.size / 2 && other.abort() };
+    const stopped = await fate(store.import(file, options));
+    const kept = (await store.stats()).records;
+    await db.delete("1");
+    await store.import(file.stream(), { replace: true, progress: (...told) => taken.push(told) });
+    const left = [];
+    for await (const name of (await (await navigator.storage.getDirectory()).getDirectoryHandle("pipkin")).keys()) if (name.startsWith("given-up")) left.push(name);
+    return {
+      met, walked, updated, unchanged: await db.get("0") === "x".repeat(100), exported, stopped, kept, left, back: await db.has("1"),
+      sizes: [progress.length > 1, progress.at(-1), taken.at(-1)], size: file.size, damage: (await store.verify()).damage,
+    };
+  });
+  const { size, ...rest } = answers;
+  assert.deepEqual(rest, {
+    met: 100, walked: "AbortError", updated: "AbortError", unchanged: true, exported: "AbortError", stopped: "AbortError", kept: 20_000,
+    left: ["given-up.pipkin"], back: true, sizes: [true, [size, size], [size, undefined]], damage: [],
+  });
+});
+
+test("a range comes in the order of its keys, also while the store changes", async () => {
+  const seen = await page.evaluate(async () => {
+    const store = await pipkin.open("ordered");
+    const db = store.text();
+    const all = async (walk) => {
+      const found = [];
+      for await (const one of walk) found.push(one);
+      return found;
+    };
+    const names = ["b", "a", "ba", "c", "", "ä", "users/1", "users/2", "users/10", "users0"];
+    await db.setMany(names.map((name) => [name, `of ${name}`]));
+    const before = await all(db.keys({ ordered: true }));
+    await db.batch((batch) => { batch.delete("ba"); batch.set("bb", "new"); batch.set("a", "changed"); });
+    await db.delete("c");
+    await db.update("bc", () => "newer");
+    const users = store.text("users/");
+    const ends = await all(store.prefix(new Uint8Array([0xff])).keys({ ordered: true }));
+    const numbers = Array.from({ length: 30_000 }, (_, i) => String(i).padStart(5, "0"));
+    await store.text("n").setMany([...numbers].reverse().map((number) => [number, number.repeat(4)]));
+    const walked = await all(store.text("n").entries({ gt: "00009", lte: "29990" }));
+    return {
+      before, after: await all(db.entries({ gte: "a", lt: "n" })), users: await all(users.keys({ ordered: true })),
+      behind: await all(users.keys({ gt: "1" })), ends: ends.length, nothing: await all(db.keys({ gt: "b", lt: "b" })), turned: await all(db.keys({ gte: "c", lte: "b" })),
+      walked: [walked.length, walked[0][0], walked.at(-1)[0], walked.every(([key, value], i) => Number(key) === i + 10 && value === key.repeat(4))],
+      wrong: await fate(all(db.keys({ gt: "a", gte: "a" }))),
+    };
+  });
+  assert.deepEqual(seen, {
+    before: ["", "a", "b", "ba", "c", "users/1", "users/10", "users/2", "users0", "ä"],
+    after: [["a", "changed"], ["b", "of b"], ["bb", "new"], ["bc", "newer"]],
+    users: ["1", "10", "2"], behind: ["10", "2"], ends: 0, nothing: [], turned: [], walked: [29_981, "00010", "29990", true], wrong: "usage",
+  });
+});
+
+test("a value is read into a buffer of the caller, and what makes no sense is refused alone", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("buffers");
+    const buffer = new Uint8Array(8).fill(9);
+    const calls = [
+      db.set("a", new Uint8Array([1, 2, 3])), db.getInto("a", buffer), db.getInto("missing", buffer), db.set("long", "x".repeat(9)),
+      db.getInto("long", buffer), db.set(5, "a"), db.set("b", 5), db.get("a").then((value) => value.buffer.byteLength),
+    ];
+    return [await Promise.all(calls.map(fate)), [...buffer]];
+  });
+  assert.deepEqual(seen, [[undefined, 3, undefined, undefined, "usage", "usage", "usage", 3], [1, 2, 3, 9, 9, 9, 9, 9]]);
+});
+
+test("a full storage raises `quota`, and reads and removals go on", async () => {
+  const session = await browser.context.newCDPSession(page);
+  const { origin } = new URL(site.url);
+  await page.evaluate(async () => {
+    window.full = await pipkin.open("full");
+    await full.set("old", "1");
+  });
+  const { usage } = await session.send("Storage.getUsageAndQuota", { origin });
+  await session.send("Storage.overrideQuotaForOrigin", { origin, quotaSize: usage + 4_000_000 });
+  const seen = await page.evaluate(async () => {
+    const raised = [];
+    full.on("quota", ({ error }) => raised.push(error.code));
+    const value = new Uint8Array(200_000);
+    let refused;
+    for (let i = 0; i < 200 && !refused; i++) refused = await full.set(`${i}`, value).then(() => undefined, (error) => error.code);
+    return [refused, raised, await full.text().get("old"), await full.delete("old"), await full.has("old")];
+  });
+  await session.send("Storage.overrideQuotaForOrigin", { origin });
+  assert.deepEqual(seen, ["quota", ["quota"], "1", true, false]);
+  await page.evaluate(() => full.set("again", "1"));
+});
+
+test("a worker that fails raises `error`, once, and the store says so from then on", async () => {
+  const seen = await page.evaluate(async () => {
+    // The lock and the word of another version of pipkin.
+    let free;
+    await new Promise((held) => navigator.locks.request("pipkin/newer", () => (held(), new Promise((resolve) => (free = resolve)))));
+    const channel = new BroadcastChannel("pipkin/newer");
+    const say = (protocol) => channel.postMessage({ kind: "leader", epoch: "00", protocol });
+    channel.onmessage = ({ data }) => data.kind === "who" && say(2);
+    const db = await pipkin.open("newer");
+    const raised = [];
+    db.on("error", ({ error }) => raised.push(error.code));
+    db.on("error", () => { throw new Error("a listener that fails"); });
+    db.on("error", () => raised.push("heard"));
+    const waiting = fate(db.get("a"));
+    const writing = fate(db.set("a", "1"));
+    await Promise.resolve();
+    const later = fate(db.set("b", "1"));
+    say(1000);
+    const answers = [await waiting, await writing, await later, await fate(db.get("a")), raised];
+    free();
+    channel.close();
+    return answers;
+  });
+  assert.deepEqual(seen, ["version", "outcome-unknown", "version", "version", ["version", "heard"]]);
+});
+
+test("opening can be given up while somebody else does not let go, and says that it waits", async () => {
+  const seen = await page.evaluate(async () => {
+    let free;
+    await new Promise((held) => navigator.locks.request("pipkin/held", () => (held(), new Promise((resolve) => (free = resolve)))));
+    const giveUp = new AbortController();
+    const blocked = await new Promise((resolve) => {
+      const opening = fate(pipkin.open("held", { signal: giveUp.signal, blocked: () => giveUp.abort() }));
+      opening.then(resolve);
+    });
+    free();
+    const db = await pipkin.open("held", { signal: giveUp.signal }).catch((error) => error.name);
+    const again = await pipkin.open("held");
+    await again.close();
+    return [blocked, db, again.name];
+  });
+  assert.deepEqual(seen, ["AbortError", "AbortError", "held"]);
+});
