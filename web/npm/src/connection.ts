@@ -170,7 +170,10 @@ export class Connection {
 
   /** What only reads is kept, so that it can be sent again. */
   #post({ bytes, writes }: Message): void {
-    this.#tell(bytes, writes ? transferred(bytes) : []);
+    const transfer = transferred(bytes);
+    if (writes || transfer.length === 0) return this.#tell(bytes, transfer);
+    const copy = bytes.slice();
+    this.#tell(copy, [copy.buffer]);
   }
 
   #tell(message: ToWorker, transfer: Transferable[] = []): void {
