@@ -28,22 +28,29 @@ mkdirSync(join(here, "dist"));
 const strip = ["--strip-debug", "--strip-producers", "--strip-target-features"];
 run(local("wasm-opt"), ["-Oz", ...strip, "build/pipkin_bg.wasm", "-o", "dist/pipkin_bg.wasm"], here);
 
-await build({
-  absWorkingDir: here,
-  entryPoints: ["src/index.ts", "src/sync.ts", "src/worker.ts"],
-  outdir: "dist",
-  bundle: true,
-  format: "esm",
-  target: "es2022",
-  minify: true,
-  sourcemap: true,
-  legalComments: "none",
-});
+const options = { absWorkingDir: here, outdir: "dist", bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none" };
+await build({ ...options, sourcemap: true, entryPoints: ["src/index.ts", "src/sync.ts", "src/worker.ts"] });
+await build({ ...options, entryPoints: ["src/inline.ts"], plugins: [inline()] });
 run(local("tsc"), ["--project", "tsconfig.json"], here);
 mkdirSync(join(here, "dist/build"));
 copyFileSync(join(here, "build/pipkin.d.ts"), join(here, "dist/build/pipkin.d.ts"));
 copyFileSync(join(root, "LICENSE-MIT"), join(here, "dist/LICENSE-MIT"));
 copyFileSync(join(root, "LICENSE-APACHE"), join(here, "dist/LICENSE-APACHE"));
+
+/** Puts worker and module into a script as strings. */
+function inline() {
+  const worker = () => readFileSync(join(here, "dist/worker.js"), "utf8").replace(/^\/\/# sourceMappingURL=.*$/m, "");
+  const module = () => readFileSync(join(here, "dist/pipkin_bg.wasm"), "base64");
+  return {
+    name: "inline",
+    setup(build) {
+      build.onResolve({ filter: /^\.\/start\.js$/ }, () => ({ path: join(here, "src/start-inline.ts") }));
+      build.onResolve({ filter: /^pipkin:assets$/ }, ({ path }) => ({ path, namespace: "assets" }));
+      const contents = () => `export const worker = ${JSON.stringify(worker())}, module = ${JSON.stringify(module())};`;
+      build.onLoad({ filter: /.*/, namespace: "assets" }, () => ({ contents: contents() }));
+    },
+  };
+}
 
 const sizes = readdirSync(join(here, "dist")).filter((file) => /\.(js|wasm)$/.test(file));
 for (const file of sizes) {

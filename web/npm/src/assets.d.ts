@@ -1,0 +1,7 @@
+/** What `build.mjs` puts into the entry `inline`. */
+declare module "pipkin:assets" {
+  /** The script of the worker. */
+  export const worker: string;
+  /** The WebAssembly module in base 64. */
+  export const module: string;
+}

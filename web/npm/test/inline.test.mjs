@@ -1,0 +1,29 @@
+// The entry `inline` needs no file beside it.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setup } from "./support/setup.mjs";
+
+const { browser } = await setup();
+
+test("one script is enough: it works from where nothing else can be found, and shares stores with the other entry", async () => {
+  const page = await browser.tab();
+  await page.evaluate(async () => {
+    window.source = await (await fetch("/pipkin/inline.js")).text();
+    const db = await pipkin.open("shared");
+    await db.set("a", "from the other entry");
+    await db.close();
+  });
+  const asked = [];
+  page.on("request", (request) => asked.push(request.url()));
+  const seen = await page.evaluate(async () => {
+    const inline = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+    const db = await inline.open("shared");
+    await db.json("json/").set("b", { c: 1 });
+    const other = await pipkin.open("shared");
+    const follower = [other.role, await other.json("json/").get("b"), await db.text().get("a")];
+    return [await inline.support(), Object.keys(inline).sort(), ...follower];
+  });
+  assert.deepEqual(seen, [{ supported: true }, ["PipkinError", "Store", "View", "destroy", "open", "support"], "follower", { c: 1 }, "from the other entry"]);
+  assert.ok(asked.filter((url) => !url.startsWith("blob:")).every((url) => url.endsWith("/pipkin/worker.js")), `asked for ${asked}`);
+});
