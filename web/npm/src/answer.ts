@@ -1,6 +1,7 @@
 // Answers as bytes, one for each operation of a request. `web/src/wire.rs` is the other end.
 
 import { PipkinError, codeOf } from "./errors.js";
+import type { Answered } from "./protocol.js";
 import { Reader } from "./reader.js";
 
 export type Record = readonly [key: Uint8Array, value: Uint8Array];
@@ -21,8 +22,9 @@ const NOTHING = new Uint8Array();
 export class AnswerReader {
   readonly #reader: Reader;
 
-  constructor(answer: Uint8Array) {
-    this.#reader = new Reader(answer);
+  /** `isValue` says that the message is the value of one `get`, or null. */
+  constructor(private readonly answer: Answered, private readonly isValue = false) {
+    this.#reader = new Reader(answer ?? NOTHING);
   }
 
   /** Whether a write found what it looked for. */
@@ -32,6 +34,7 @@ export class AnswerReader {
   }
 
   value(): Uint8Array | undefined {
+    if (this.isValue) return this.answer ?? undefined;
     const tag = this.#tag();
     return this.#value(tag);
   }

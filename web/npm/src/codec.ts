@@ -3,7 +3,7 @@
 import { PipkinError } from "./errors.js";
 import { type Key, type Value, valueBytes } from "./types.js";
 
-/** The bytes that come in are part of a message: what is kept is copied. */
+/** The bytes that come in are part of a message, or all of it: what is kept is copied out of the part. */
 export interface Codec<K, In, Out> {
   readonly key: (bytes: Uint8Array) => K;
   readonly encode: (value: In) => Uint8Array;
@@ -12,9 +12,9 @@ export interface Codec<K, In, Out> {
 
 const decoder = new TextDecoder();
 const text = (bytes: Uint8Array): string => decoder.decode(bytes);
-const copy = (bytes: Uint8Array): Uint8Array => bytes.slice();
+const own = (bytes: Uint8Array): Uint8Array => (bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice());
 
-export const BYTES: Codec<Uint8Array, Value, Uint8Array> = { key: copy, encode: valueBytes, decode: copy };
+export const BYTES: Codec<Uint8Array, Value, Uint8Array> = { key: own, encode: valueBytes, decode: own };
 export const TEXT: Codec<string, string, string> = { key: text, encode: valueBytes, decode: text };
 
 export function jsonCodec<T>(): Codec<string, T, T> {

@@ -197,7 +197,7 @@ export class Connection {
   }
 
   #hear(message: ToPage): void {
-    if (message instanceof Uint8Array) {
+    if (message === null || message instanceof Uint8Array) {
       this.#answered()?.answer(message);
       return;
     }

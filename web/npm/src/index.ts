@@ -53,7 +53,7 @@ export async function support(): Promise<{ readonly supported: boolean; readonly
     try {
       await new Promise<void>((resolve, reject) => {
         worker.onmessage = ({ data }: MessageEvent<ToPage>) => {
-          if (data instanceof Uint8Array || data.kind !== "answer") return;
+          if (data === null || data instanceof Uint8Array || data.kind !== "answer") return;
           if ("error" in data.answer) reject(unpack(data.answer.error));
           else resolve();
         };

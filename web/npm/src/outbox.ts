@@ -2,7 +2,8 @@
 
 import { AnswerReader } from "./answer.js";
 import { PipkinError } from "./errors.js";
-import { type Effect, RequestWriter } from "./request.js";
+import type { Answered } from "./protocol.js";
+import { type Effect, RequestWriter, loneKey } from "./request.js";
 
 /** How a call takes its part of an answer, or hears that there will be none. */
 interface Waiting {
@@ -24,8 +25,8 @@ export class Message {
     return this.waiting.some(({ effect }) => effect !== "read");
   }
 
-  answer(bytes: Uint8Array): void {
-    const reader = new AnswerReader(bytes);
+  answer(bytes: Answered): void {
+    const reader = new AnswerReader(bytes, loneKey(this.bytes) !== undefined);
     for (const one of this.waiting) {
       one.settled?.();
       one.read(reader);

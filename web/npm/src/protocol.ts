@@ -16,9 +16,12 @@ export type Request =
   | { readonly number: number; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly number: number; readonly call: Call };
 
+/** Answers of packed operations; to one `get` alone its value, or null when there is none. */
+export type Answered = Uint8Array<ArrayBuffer> | null;
+
 /** What became of a request. */
 export type Answer =
-  | { readonly number: number; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly number: number; readonly bytes: Answered }
   | { readonly number: number; readonly value: unknown }
   | { readonly number: number; readonly error: PackedError };
 
@@ -36,7 +39,7 @@ export type ToWorker =
   | { readonly kind: "close"; readonly number: number };
 
 export type ToPage =
-  | Uint8Array<ArrayBuffer>
+  | Answered
   /** None of the operations was carried out. */
   | { readonly kind: "refused"; readonly error: PackedError }
   | { readonly kind: "opened"; readonly role: Role; readonly tab: string }

@@ -2,28 +2,25 @@
 
 export class Reader {
   #at = 0;
-  readonly #view: DataView;
 
-  constructor(readonly bytes: Uint8Array) {
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  }
+  constructor(readonly bytes: Uint8Array) {}
 
   get isAtEnd(): boolean {
     return this.#at >= this.bytes.length;
   }
 
   byte(): number {
-    return this.#view.getUint8(this.#at++);
+    return this.bytes[this.#at++] ?? 0;
   }
 
   cursor(): number {
     this.#at += 8;
-    return this.#view.getFloat64(this.#at - 8, true);
+    return new DataView(this.bytes.buffer, this.bytes.byteOffset + this.#at - 8).getFloat64(0, true);
   }
 
+  /** Byte by byte: a view would cost a small message more than all that is read with it. */
   number(): number {
-    this.#at += 4;
-    return this.#view.getUint32(this.#at - 4, true);
+    return (this.byte() | (this.byte() << 8) | (this.byte() << 16) | (this.byte() << 24)) >>> 0;
   }
 
   /** A part of the message itself. */

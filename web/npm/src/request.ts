@@ -168,6 +168,14 @@ export function transferred(bytes: Uint8Array<ArrayBuffer>): Transferable[] {
   return bytes.length > COPIED_MAX ? [bytes.buffer] : [];
 }
 
+/** The key of a request that is one `get` and nothing else, the most common of all: its answer is the value alone, or none. */
+export function loneKey(request: Uint8Array): Uint8Array | undefined {
+  const start = HEADER + 5;
+  if (request[HEADER] !== Kind.Get || request.length < start) return undefined;
+  const length = (request[HEADER + 1] ?? 0) | ((request[HEADER + 2] ?? 0) << 8) | ((request[HEADER + 3] ?? 0) << 16);
+  return request.length === start + length ? request.subarray(start) : undefined;
+}
+
 /** Whether a request is flushed before it is answered. */
 export function isDurable(request: Uint8Array): boolean {
   return ((request[0] ?? 0) & DURABLE) !== 0;

@@ -239,7 +239,7 @@ export class Tab {
     // A request that two leaders have carried out is answered twice.
     if (!pending) return;
     this.#pending.delete(answer.number);
-    if ("bytes" in answer) this.tellPage(answer.bytes, transferred(answer.bytes));
+    if ("bytes" in answer) this.tellPage(answer.bytes, answer.bytes ? transferred(answer.bytes) : []);
     else if (pending.call !== undefined) this.tellPage({ kind: "answer", answer: { ...answer, number: pending.call } });
     else if ("error" in answer) this.tellPage({ kind: "refused", error: answer.error });
   }
