@@ -60,7 +60,7 @@ export class Connection {
     try {
       await new Promise<void>((resolve, reject) => {
         connection.#opening = { resolve, reject, blocked };
-        connection.#start(options);
+        connection.#start();
       });
     } finally {
       signal?.removeEventListener("abort", giveUp);
@@ -124,9 +124,11 @@ export class Connection {
   /** Waits for what is under way and ends the worker. */
   async close(): Promise<void> {
     if (this.#ended) return;
-    const settled = this.#settled();
+    const isFrozen = !this.#worker;
+    const settled = isFrozen ? Promise.resolve() : this.#settled();
     const closed = new PipkinError("closed", `"${this.name}" has been closed; open it again`);
     this.#ended = closed;
+    if (isFrozen) this.#end(closed);
     await settled.catch(() => undefined);
     this.#life.end();
     // It may have failed meanwhile, and then there is nobody left to close it.
@@ -184,7 +186,7 @@ export class Connection {
     this.#tell({ kind: "listen", on: this.#events.has("change") });
   }
 
-  #start(options: EngineOptions): void {
+  #start(): void {
     const worker = startWorker();
     this.#worker = worker;
     worker.onmessage = ({ data }: MessageEvent<ToPage>) => this.#hear(data);
@@ -193,6 +195,8 @@ export class Connection {
       const code = this.#opening ? "unavailable" : "failed";
       this.#end(new PipkinError(code, `the worker of the store has failed: ${event.message || "its script could not be loaded"}; open the store again`));
     };
+    // What was open and is not there any more must not come back empty.
+    const options = this.tab === "" ? this.options : { ...this.options, create: false };
     this.#tell({ kind: "open", name: this.name, options, visible: this.#life.isSeen });
   }
 
@@ -257,7 +261,7 @@ export class Connection {
    * was acknowledged, for nobody knows whether it will still have time to end by itself.
    */
   #suspend(): void {
-    if (this.options.memory || !this.#worker || this.#opening) return;
+    if (this.options.memory || !this.#worker) return;
     this.#worker.terminate();
     this.#worker = undefined;
     this.role = "follower";
@@ -272,9 +276,11 @@ export class Connection {
       reject(writes ? unknown : frozen);
       this.#calls.delete(number);
     }
+    // It was being closed.
+    if (this.#ended) this.#end(this.#ended);
   }
 
-  /** The page goes on: opens the store again, unless somebody has deleted it. What has gathered waits for that. */
+  /** The page goes on: opens the store again. What has gathered waits for that. */
   #resume(): void {
     if (this.#worker || this.#ended) return;
     const resolve = (): void => {
@@ -287,8 +293,8 @@ export class Connection {
       if (this.#underWay) this.#post(this.#underWay);
       else queueMicrotask(() => this.#send());
     };
-    this.#opening = { resolve, reject: () => undefined, blocked: () => this.#events.tell("blocked", undefined) };
-    this.#start({ ...this.options, create: false });
+    this.#opening ??= { resolve, reject: () => undefined, blocked: () => this.#events.tell("blocked", undefined) };
+    this.#start();
   }
 
   /** Nothing will be answered any more. */

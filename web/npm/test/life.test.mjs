@@ -133,6 +133,24 @@ test("calls of a frozen page are made when it goes on; a write that was under wa
   await page.close();
 });
 
+test("opening goes on when the page does, and closing ends with it", async () => {
+  const page = await tab("begun");
+  await page.evaluate(() => (atFreeze = () => (window.fates = [fate(pipkin.open("new").then((db) => db.role)), fate(db.set("a", "1")), fate(db.close())])) && null);
+  await page.freeze();
+  await page.thaw();
+  assert.deepEqual(await page.evaluate(() => Promise.all(fates)), ["leader", "outcome-unknown", null]);
+  assert.equal(await page.evaluate(() => fate(db.get("a"))), "closed");
+  await page.evaluate(async () => {
+    window.again = await pipkin.open("begun");
+    atFreeze = () => undefined;
+    document.addEventListener("freeze", () => (window.fates = [fate(again.set("a", "1")), fate(again.close())]));
+  });
+  await page.freeze();
+  await page.thaw();
+  assert.deepEqual(await page.evaluate(() => Promise.all(fates)), ["closed", null]);
+  await page.close();
+});
+
 test("a page that is left gives the file up, and goes on when the browser brings it back", async () => {
   const [two, one] = [await tab("left"), await tab("left")];
   await leads(one);
