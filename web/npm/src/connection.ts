@@ -1,6 +1,7 @@
 // The page's end of its worker. Calls of one task travel as one message; while one is under way, the next calls gather.
 
 import type { AnswerReader } from "./answer.js";
+import { Calls } from "./calls.js";
 import { PipkinError, unpack } from "./errors.js";
 import { Emitter, type Events } from "./events.js";
 import { Message, Outbox } from "./outbox.js";
@@ -9,15 +10,6 @@ import type { Call, ToPage, ToWorker } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { startWorker } from "./start.js";
 import type { EngineOptions, Role } from "./types.js";
-
-/** A call that is no packed operation. */
-interface Calling {
-  /** What is to be sent when the page runs again. */
-  readonly message: ToWorker | undefined;
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (reason: unknown) => void;
-  readonly writes: boolean;
-}
 
 /** What hears of a store that is being opened. */
 interface Opening {
@@ -33,14 +25,13 @@ export class Connection {
   role: Role = "follower";
   tab = "";
   readonly #events = new Emitter();
-  readonly #calls = new Map<number, Calling>();
+  readonly #calls = new Calls();
   readonly #outbox = new Outbox();
   readonly #life: PageLife;
   /** None while the page is frozen. */
   #worker: Worker | undefined;
   #underWay: Message | undefined;
   #scheduled = false;
-  #number = 0;
   #ended: PipkinError | undefined;
   #opening: Opening | undefined;
 
@@ -91,25 +82,12 @@ export class Connection {
     signal?.throwIfAborted();
     await this.#settled();
     signal?.throwIfAborted();
-    const writes = call.method === "install";
-    const number = ++this.#number;
-    const giveUp = (): void => {
-      const reason: unknown = signal?.reason;
-      this.#calls.get(number)?.reject(writes ? new PipkinError("outcome-unknown", `the import was given up while it ended; ${UNKNOWN}`, { cause: reason }) : reason);
-      this.#calls.delete(number);
-    };
-    signal?.addEventListener("abort", giveUp);
-    try {
-      return await this.#await<T>(number, writes, { kind: "call", number, call });
-    } finally {
-      signal?.removeEventListener("abort", giveUp);
-    }
+    return this.#make((number) => ({ kind: "call", number, call }), call.method === "install", signal);
   }
 
   /** Hands a piece of a copy to the worker. */
   copy(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    const number = ++this.#number;
-    return this.#await(number, false, { kind: "copy", number, file, bytes }, [bytes.buffer]);
+    return this.#make((number) => ({ kind: "copy", number, file, bytes }));
   }
 
   on<E extends keyof Events>(event: E, listener: (told: Events[E]) => void): () => void {
@@ -133,12 +111,11 @@ export class Connection {
     this.#life.end();
     // It may have failed meanwhile, and then there is nobody left to close it.
     if (this.#ended !== closed || !this.#worker) return;
-    const number = ++this.#number;
-    await new Promise<void>((resolve, reject) => {
-      this.#calls.set(number, { message: undefined, resolve: () => resolve(), reject, writes: false });
-      this.#tell({ kind: "close", number });
+    await this.#calls.make<void>((number) => ({ kind: "close", number }), this.#sendCall, false).catch((thrown: unknown) => {
+      // Without a worker it is closed, too.
+      if (this.#worker) throw thrown;
     });
-    this.#worker.terminate();
+    this.#worker?.terminate();
   }
 
   /** When everything called so far has been answered. */
@@ -148,14 +125,17 @@ export class Connection {
     await this.operate("read", (request) => request.has(NO_KEY), (answer) => answer.written());
   }
 
-  #await<T>(number: number, writes: boolean, message: ToWorker, transfer: Transferable[] = []): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      if (this.#ended) throw this.#ended;
-      const waits = !this.#worker || this.#opening;
-      this.#calls.set(number, { message: waits ? message : undefined, resolve: resolve as (value: unknown) => void, reject, writes });
-      if (!waits) this.#tell(message, transfer);
-    });
+  async #make<T>(message: (number: number) => ToWorker, writes = false, signal?: AbortSignal): Promise<T> {
+    if (this.#ended) throw this.#ended;
+    return this.#calls.make<T>(message, this.#sendCall, writes, signal);
   }
+
+  /** Sends a call, unless the page is frozen or the store is being opened. */
+  readonly #sendCall = (message: ToWorker): boolean => {
+    if (!this.#worker || this.#opening) return false;
+    this.#tell(message, "bytes" in message ? [message.bytes.buffer] : []);
+    return true;
+  };
 
   #schedule(): void {
     if (this.#scheduled || this.#underWay) return;
@@ -206,12 +186,14 @@ export class Connection {
       return;
     }
     switch (message.kind) {
-      case "opened":
+      case "opened": {
         this.role = message.role;
         this.tab = message.tab;
-        this.#opening?.resolve();
+        const opening = this.#opening;
         this.#opening = undefined;
+        opening?.resolve();
         break;
+      }
       case "failed":
         this.#end(unpack(message.error));
         break;
@@ -220,8 +202,7 @@ export class Connection {
         break;
       case "answer": {
         const { answer } = message;
-        const call = this.#calls.get(answer.number);
-        this.#calls.delete(answer.number);
+        const call = this.#calls.take(answer.number);
         if ("error" in answer) call?.reject(this.#note(unpack(answer.error)));
         else call?.resolve("value" in answer ? answer.value : undefined);
         break;
@@ -271,11 +252,7 @@ export class Connection {
       this.#underWay.fail(frozen, unknown);
       this.#underWay = undefined;
     }
-    for (const [number, { message, reject, writes }] of this.#calls) {
-      if (message) continue;
-      reject(writes ? unknown : frozen);
-      this.#calls.delete(number);
-    }
+    this.#calls.failSent(frozen, unknown);
     // It was being closed.
     if (this.#ended) this.#end(this.#ended);
   }
@@ -286,10 +263,7 @@ export class Connection {
     const resolve = (): void => {
       if (this.#events.has("change")) this.#listen();
       this.#events.tell("leaderchange", { role: this.role });
-      for (const [number, call] of this.#calls) {
-        if (call.message) this.#tell(call.message);
-        this.#calls.set(number, { ...call, message: undefined });
-      }
+      this.#calls.sendHeld(this.#sendCall);
       if (this.#underWay) this.#post(this.#underWay);
       else queueMicrotask(() => this.#send());
     };
@@ -310,8 +284,7 @@ export class Connection {
     this.#underWay?.fail(error, unknown);
     this.#underWay = undefined;
     this.#outbox.take()?.fail(error);
-    for (const { reject, writes } of this.#calls.values()) reject(writes ? unknown : error);
-    this.#calls.clear();
+    this.#calls.fail(error, unknown);
     if (wasOpen) this.#events.tell("error", { error });
   }
 }
