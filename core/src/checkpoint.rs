@@ -37,7 +37,7 @@ struct Listed {
 pub(crate) fn write(engine: &Engine, names: &RwLock<Names>) -> Result<()> {
     let log = &engine.log;
     log.writable()?;
-    engine.build_all(|| false)?;
+    engine.build_all(&|| false)?;
     let _checkpoint = engine.checkpoints.lock();
     let run = match reserve_snapshot(engine, names) {
         Ok(run) => run,
@@ -166,7 +166,7 @@ fn publish(engine: &Engine, cut: Cut, run: Option<SnapshotRun>, snapshot_len: u6
     let synced = log.sync_state.synced();
     let before = log.superblocks.lock().current.checkpoint;
     for _ in 0..2 {
-        log.flip(|superblock| Superblock { checkpoint: Some(place), synced: superblock.synced.max(synced), ..superblock })?;
+        log.flip(&|superblock| Superblock { checkpoint: Some(place), synced: superblock.synced.max(synced), ..superblock })?;
     }
     log.set_checkpoint(cut.segment.lsn(log.geometry, cut.offset));
     let mut tail = log.tail.lock();

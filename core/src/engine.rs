@@ -121,8 +121,8 @@ impl Engine {
     }
 
     /// Takes the records of dead namespaces out of a shard.
-    pub(crate) fn bury(&self, shard: &mut ShardGuard<'_>, dead: impl Fn(u32) -> bool) -> Result<()> {
-        if !shard.namespaces().any(&dead) {
+    pub(crate) fn bury(&self, shard: &mut ShardGuard<'_>, dead: &dyn Fn(u32) -> bool) -> Result<()> {
+        if !shard.namespaces().any(dead) {
             return Ok(());
         }
         for slot in shard.slots() {

@@ -42,7 +42,7 @@ impl Engine {
 
     /// Builds every shard that is still parked, unless `stop` says that it is not wanted any more. Only then do the figures count
     /// what the records behind the snapshot have made dead.
-    pub(crate) fn build_all(&self, stop: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn build_all(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         let parked = (0..SHARDS).filter(|&index| self.index.is_parked_at(index));
         parked.take_while(|_| !stop()).try_for_each(|index| self.lock_shard(index).map(drop))
     }
@@ -74,7 +74,7 @@ impl Engine {
             let mut window = Window::new(&*self.log.storage, offset);
             self.apply_at(shard, offset, &mut window)?;
         }
-        self.bury(shard, |number| !origin.namespaces.contains(number.into()))
+        self.bury(shard, &|number| !origin.namespaces.contains(number.into()))
     }
 
     /// Applies the record at `offset`, which opening has checked.

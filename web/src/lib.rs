@@ -9,6 +9,7 @@ mod error;
 mod failure;
 mod handles;
 mod host;
+mod newest;
 mod order;
 mod requests;
 mod run;

@@ -1,7 +1,7 @@
 //! Requests that may come twice. A tab whose leader has died sends its request to the next one, and nobody knows whether the first
 //! had carried it out: so the commit itself says so, in a namespace of its own, one record for each tab.
 
-use pipkin::{Db, Error, Namespace, Result};
+use pipkin::{Cursor, Db, Error, Namespace, Result};
 
 use crate::failure::{Code, Failure};
 use crate::wire::Answer;
@@ -55,8 +55,16 @@ pub(crate) fn forget_all_but(db: &Db, living: &[[u8; 16]]) -> Result<()> {
         return Ok(());
     }
     let namespace = namespace(db)?;
-    let gone = namespace.keys().filter(|key| !matches!(key, Ok(key) if living.iter().any(|client| client == &key[..])));
-    let gone: Vec<Vec<u8>> = gone.collect::<Result<_>>()?;
+    let mut gone: Vec<Vec<u8>> = Vec::new();
+    let mut next = Some(Cursor::default());
+    while let Some(from) = next {
+        next = namespace.page(from, |key, _| {
+            if !living.iter().any(|client| client == key) {
+                gone.push(key.to_vec());
+            }
+            true
+        })?;
+    }
     if gone.len() as u64 == namespace.len()? {
         return db.drop_namespace(NAME).map(drop);
     }

@@ -1,11 +1,10 @@
 //! A request as one commit: reads see the writes in front of them, and all writes go to the log together.
 
-use std::collections::HashMap;
-
 use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use pipkin::{Cursor, Db, Error};
 
 use crate::failure::Failure;
+use crate::newest::Newest;
 use crate::order::{Bounds, Order};
 use crate::requests;
 use crate::wire::{Answer, Op, Request, Write, put_bytes, put_value};
@@ -105,14 +104,12 @@ struct Stage<'a> {
     db: &'a Db,
     order: &'a Order,
     writes: Vec<Write<'a>>,
-    /// The newest write of a key, of those up to `seen`.
-    newest: HashMap<&'a [u8], usize>,
-    seen: usize,
+    newest: Newest,
 }
 
 impl<'a> Stage<'a> {
     fn new(db: &'a Db, order: &'a Order) -> Self {
-        Self { db, order, writes: Vec::new(), newest: HashMap::new(), seen: 0 }
+        Self { db, order, writes: Vec::new(), newest: Newest::default() }
     }
 
     fn run(&mut self, op: &Op<'a>) -> Result<Answer, Failure> {
@@ -153,11 +150,7 @@ impl<'a> Stage<'a> {
 
     /// What the writes in front say of a key: its new value, its removal, or nothing.
     fn staged(&mut self, key: &[u8]) -> Option<Option<&'a [u8]>> {
-        let unseen = self.writes.iter().enumerate().skip(self.seen);
-        self.newest.extend(unseen.map(|(index, (key, _))| (*key, index)));
-        self.seen = self.writes.len();
-        let index = self.newest.get(key)?;
-        self.writes.get(*index).map(|(_, value)| *value)
+        self.newest.find(&self.writes, key).map(|(_, value)| *value)
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {

@@ -90,7 +90,7 @@ impl Store {
     pub(super) fn compact_step(&self) -> Result<Option<CompactReport>> {
         let _maintenance = self.maintenance.lock();
         self.writable()?;
-        self.engine.build_all(|| false)?;
+        self.engine.build_all(&|| false)?;
         let share = self.policy.compact_dead_share.clamp(0.01, 1.0);
         if self.worst(share).is_none() && self.engine.log.replay_debt() > self.engine.log.geometry.segment_size() {
             // What could be compacted may all lie behind the newest checkpoint.
@@ -139,7 +139,7 @@ impl Store {
         let _maintenance = self.maintenance.lock();
         let log = &self.engine.log;
         self.writable()?;
-        self.engine.build_all(|| false)?;
+        self.engine.build_all(&|| false)?;
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
         log.reclaim(&self.engine.pins);

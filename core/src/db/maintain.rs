@@ -36,7 +36,7 @@ impl Store {
         let Some(_maintenance) = self.maintenance.try_lock() else {
             return Ok(());
         };
-        self.engine.build_all(|| self.is_closed())?;
+        self.engine.build_all(&|| self.is_closed())?;
         let log = &self.engine.log;
         self.checkpoint_if_due()?;
         if log.end() >= self.compaction_due.load(Ordering::Relaxed) {
@@ -67,7 +67,7 @@ impl Store {
     /// Compacts until a segment is free again, or nothing that is dead can be got at: removals must go on when the medium is full,
     /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
     fn free_a_segment(&self) -> Result<()> {
-        self.engine.build_all(|| false)?;
+        self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
         let is_low = || log.tail.lock().space.backed_count() == 0;
         log.reclaim(&self.engine.pins);

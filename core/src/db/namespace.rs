@@ -200,7 +200,7 @@ impl Store {
         for shard in 0..SHARDS {
             let mut guard = self.engine.lock_shard(shard)?;
             if guard.count(number) > 0 {
-                self.engine.bury(&mut guard, |other| other == number)?;
+                self.engine.bury(&mut guard, &|other| other == number)?;
             }
         }
         Ok(())

@@ -93,7 +93,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     // Nothing has been written so far: whatever refuses to open stays as it was.
     if pair.other_damaged && !engine.log.read_only {
         // Two good ones again. What the lost one said is not known, so the log does not count as closed.
-        engine.log.flip(|superblock| Superblock {
+        engine.log.flip(&|superblock| Superblock {
             synced: superblock.synced.max(superblock.clean_end.unwrap_or(0)),
             clean_end: None,
             torn_end: false,
@@ -258,7 +258,7 @@ impl Store {
         log.reclaim(&self.engine.pins);
         let end = log.end();
         let torn_end = log.tail.lock().active.is_none();
-        log.flip(|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, ..superblock })?;
+        log.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, ..superblock })?;
         // The file is whole without this; giving space back is a courtesy to the host.
         let _ = log.trim();
         Ok(())

@@ -66,8 +66,8 @@ macro_rules! pages {
             /// # Errors
             ///
             /// [`Error::Corrupt`](crate::Error::Corrupt) and errors of the storage.
-            pub fn page(&self, from: Cursor, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
-                self.store.page(&self.$($name).+, from, each)
+            pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
+                self.store.page(&self.$($name).+, from, &mut each)
             }
         }
     };
@@ -77,7 +77,7 @@ pages!(Db, store.default);
 pages!(Namespace, name);
 
 impl Store {
-    fn page(&self, name: &Name, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
+    fn page(&self, name: &Name, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
         let Some(number) = name.number() else { return Ok(None) };
         let Cursor { mut shard, mut tag } = from;
         while shard < SHARDS {

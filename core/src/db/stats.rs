@@ -65,7 +65,7 @@ pub enum SegmentUse {
 
 impl Store {
     pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
-        self.engine.build_all(|| false)?;
+        self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
         let size = log.geometry.segment_size();
         let tail = log.tail.lock();
@@ -96,7 +96,7 @@ impl Store {
 
     pub(super) fn stats(&self) -> Result<Stats> {
         let engine = &self.engine;
-        engine.build_all(|| false)?;
+        engine.build_all(&|| false)?;
         let namespaces = self.list_namespaces().len() as u64;
         let records = engine.index.len_all() - engine.count(crate::frame::NAMESPACE_OF_NAMES)?;
         let index_bytes = engine.index.bytes();

@@ -90,7 +90,7 @@ impl Store {
     fn compare_version_and_swap(&self, name: &Name, key: &[u8], expected: Option<Version>, new: Option<&[u8]>) -> Result<bool> {
         check_value(new.unwrap_or_default())?;
         let mut swapped = false;
-        self.change(name, key, |old| {
+        self.change(name, key, &mut |old| {
             swapped = old.map(Version::of) == expected;
             if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
         })?;

@@ -63,7 +63,7 @@ impl Store {
     pub(super) fn compare_and_swap(&self, name: &Name, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
         check_value(new.unwrap_or_default())?;
         let mut swapped = false;
-        self.change(name, key, |old| {
+        self.change(name, key, &mut |old| {
             swapped = old.map(Frame::value) == expected;
             if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
         })?;
@@ -71,11 +71,12 @@ impl Store {
     }
 
     pub(super) fn update(&self, name: &Name, key: &[u8], new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
-        self.change(name, key, |old| Change::To(new(old.map(Frame::value))))
+        let mut new = Some(new);
+        self.change(name, key, &mut |old| Change::To(new.take().and_then(|new| new(old.map(Frame::value)))))
     }
 
     /// Reads a key, decides, and writes it, with no other writer of the key in between.
-    pub(super) fn change(&self, name: &Name, key: &[u8], decide: impl FnOnce(Option<&Frame<'_>>) -> Change) -> Result<()> {
+    pub(super) fn change(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
         check_key(key)?;
         self.writable()?;
         let mut locked = self.lock_key(name, key)?;

@@ -89,7 +89,7 @@ impl Log {
         }
         self.mend_headers(tail)?;
         let synced = self.sync_state.synced();
-        self.flip(|superblock| Superblock {
+        self.flip(&|superblock| Superblock {
             clean_end: None,
             torn_end: false,
             synced: superblock.synced.max(synced),
@@ -123,7 +123,7 @@ impl Log {
     }
 
     /// Writes a new superblock to the other slot and syncs it: the commit point of every change of structure.
-    pub(crate) fn flip(&self, change: impl FnOnce(Superblock) -> Superblock) -> Result<()> {
+    pub(crate) fn flip(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
         let mut pair = self.superblocks.lock();
         // A slot that could not be read may have held a higher generation: leave it far behind.
         let step = if pair.other_damaged { 1024 } else { 1 };

@@ -53,16 +53,16 @@ impl Log {
             let covered = self.sync_state.synced() >= lsn && turn.achieved != Durability::None;
             (covered || is(Bug::FlushSkipsSync)).then_some(turn.achieved)
         };
-        self.sync_unless(covered)
+        self.sync_unless(&covered)
     }
 
     /// Syncs whatever has been written so far, log or not.
     pub(crate) fn sync_now(&self) -> Result<Durability> {
-        self.sync_unless(|_| None)
+        self.sync_unless(&|_| None)
     }
 
     /// Syncs in turn, unless `covered` says that there is no need to.
-    fn sync_unless(&self, covered: impl Fn(&Turn) -> Option<Durability>) -> Result<Durability> {
+    fn sync_unless(&self, covered: &dyn Fn(&Turn) -> Option<Durability>) -> Result<Durability> {
         let mut turn = self.sync_state.turn.lock();
         loop {
             if !is(Bug::AckBeforeSync) {

@@ -55,7 +55,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     } else {
         let dead = |number: u32| number != NAMESPACE_OF_NAMES && !replay.names.has_number(number);
         for shard in 0..SHARDS {
-            engine.bury(&mut engine.lock_shard(shard)?, dead)?;
+            engine.bury(&mut engine.lock_shard(shard)?, &dead)?;
         }
     }
     report.replayed_bytes += chain.tail_bytes;

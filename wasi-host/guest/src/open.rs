@@ -100,7 +100,7 @@ fn checked(name: &str) -> Result<&str> {
     if name.split('/').all(is_plain) && !name.contains(is_odd) {
         return Ok(name);
     }
-    Err(denied(alloc::format!("{name:?} is no path inside the directory; name a file in it, such as app.pipkin")))
+    Err(denied("this name is no path inside the directory; name a file in it, such as app.pipkin".to_string()))
 }
 
 fn directory() -> Result<Descriptor> {

@@ -34,7 +34,7 @@ impl GuestNamespace for Records {
     }
 
     fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        Ok(self.namespace.get_many(keys)?)
+        Ok(self.namespace.get_many(keys.iter().map(Vec::as_slice).collect::<Vec<_>>())?)
     }
 
     fn contains(&self, key: Vec<u8>) -> Result<bool, Error> {

@@ -4,7 +4,6 @@
 //! whatever was asked for, and a write of more than 128 MiB traps the guest, so long transfers go in pieces. WASI has no
 //! file lock: the host must see to it that only one instance has the file open.
 
-use alloc::format;
 use pipkin::{Durability, Error, Storage, StorageError, StorageErrorKind};
 use wasip2::filesystem::types::{Descriptor, DescriptorFlags, DescriptorType, ErrorCode, OpenFlags, PathFlags};
 
@@ -169,7 +168,7 @@ fn storage_error(operation: &'static str, code: ErrorCode) -> StorageError {
         ErrorCode::Access | ErrorCode::NotPermitted => StorageErrorKind::PermissionDenied,
         _ => StorageErrorKind::Other,
     };
-    StorageError::new(kind, operation, format!("{} ({})", code.message(), code.name()))
+    StorageError::new(kind, operation, code.name())
 }
 
 fn open_error(path: &str, code: ErrorCode) -> Error {

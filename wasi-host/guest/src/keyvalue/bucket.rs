@@ -94,12 +94,12 @@ impl Bucket {
     }
 
     pub(crate) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
-        let values = self.0.db.get_many(&keys)?;
+        let values = self.0.db.get_many(keys.iter().map(String::as_bytes).collect::<Vec<_>>())?;
         Ok(keys.into_iter().zip(values).map(|(key, value)| value.map(|value| (key, value))).collect())
     }
 
     pub(crate) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {
-        self.settled(self.0.db.insert_many(records.iter().map(|(key, value)| (key, value))))
+        self.settled(records.iter().fold(self.0.db.batch(), |batch, (key, value)| batch.insert(key, value)).commit())
     }
 
     pub(crate) fn delete_many(&self, keys: &[String]) -> Result<(), Refused> {
@@ -115,10 +115,12 @@ impl Bucket {
         let old = match self.get(key)? {
             None => N::default(),
             Some(value) => core::str::from_utf8(&value).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-                Refused::Other(format!("the value of {key:?} is no counter: counters are decimal text in the range of this call"))
+                Refused::Other(
+                    "the value of this key is no counter: counters are decimal text in the range of this call".to_string(),
+                )
             })?,
         };
-        let new = add(old).ok_or_else(|| Refused::Other(format!("the counter {key:?} would leave its range; it stays {old}")))?;
+        let new = add(old).ok_or_else(|| Refused::Other(format!("this counter would leave its range; it stays {old}")))?;
         self.set(key, new.to_string().as_bytes())?;
         Ok(new)
     }
