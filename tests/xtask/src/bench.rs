@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: pipkin beside its peers, in the workspace `bench/compare`.
+//! `cargo xtask bench`: pipkin beside its peers, in the workspace `bench/compare`; with `--web` in browsers, in `web/npm/bench`.
 
+use crate::checks::wasm::npm_package;
 use crate::shell::{Outcome, Step, failed, target_dir};
 use crate::tools::Tools;
 use std::path::Path;
@@ -10,6 +11,24 @@ const BUILD_MINUTES: u64 = 120;
 const RUN_MINUTES: u64 = 12 * 60;
 
 pub(crate) fn run(args: &[String]) -> Outcome {
+    match args.split_first() {
+        Some((first, rest)) if first == "--web" => in_browsers(rest),
+        _ => native(args),
+    }
+}
+
+/// The npm package and its peers; the arguments are those of the script.
+fn in_browsers(args: &[String]) -> Outcome {
+    const FOLDER: &str = "web/npm/bench";
+    let tools = Tools::default();
+    tools.chromium()?;
+    tools.firefox()?;
+    npm_package(&tools)?;
+    tools.npm_packages(FOLDER)?;
+    Step::new("node bench.mjs").args(args.iter().cloned()).dir(FOLDER).limit_minutes(RUN_MINUTES).run()
+}
+
+fn native(args: &[String]) -> Outcome {
     let (mut passed_on, mut peers, mut out) = (Vec::new(), None, None);
     let mut args = args.iter();
     while let Some(arg) = args.next() {

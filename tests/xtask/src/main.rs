@@ -38,7 +38,10 @@ cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DI
     --peers  only these peers, and only these are compiled
     --sets   only these sets of phases
     --out    another folder for the report
-    --dir    another folder for the stores, on the disk that is to be measured";
+    --dir    another folder for the stores, on the disk that is to be measured
+
+cargo xtask bench --web [--quick] [--browsers NAME[,NAME]] [--stores NAME[,NAME]] [--rounds N] [--out DIR] [--dir DIR]
+    The same for the npm package in Chromium and Firefox; the report goes to web/npm/bench/results. See web/npm/bench/README.md.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
