@@ -57,18 +57,20 @@ test("values, prefixes and files come back as they were", async () => {
     const ordered = await Promise.all([db.text().get("odd/1"), db.delete("odd/1"), db.has("odd/1")]);
     let odd = 0;
     for await (const [key, value] of db.text("odd/")) odd += value === `value ${key}`;
+    const range = [];
+    for await (const key of db.text().keys({ gt: "odd/4991", lte: "odd/4997" })) range.push(key);
     const file = await new Response(db.export()).blob();
     await db.set("later", "1");
     const refused = await db.import(file).catch((error) => error.code);
     await db.import(file, { replace: true });
     const { damage } = await db.verify();
-    const answer = { support: await pipkin.support(), ordered, odd, refused, later: await db.has("later"), records: (await db.stats()).records, damage };
+    const answer = { support: await pipkin.support(), ordered, odd, range, refused, later: await db.has("later"), records: (await db.stats()).records, damage };
     await db.close();
     await pipkin.destroy("values");
     return { ...answer, missing: await pipkin.open("values", { create: false }).catch((error) => error.code) };
   });
   assert.deepEqual(seen, {
-    support: { supported: true }, ordered: ["value 1", true, false], odd: 2499, refused: "usage", later: false, records: 4999, damage: [],
+    support: { supported: true }, ordered: ["value 1", true, false], odd: 2499, range: ["odd/4993", "odd/4995", "odd/4997"], refused: "usage", later: false, records: 4999, damage: [],
     missing: "missing",
   });
   await page.close();
@@ -98,6 +100,25 @@ test("a tab that leads is closed while another one writes: it takes over, and ea
     return [done, await db.json().get("count")];
   });
   assert.equal(count, done);
+  await two.close();
+});
+
+test("a page that is left gives the file up, and works again on the way back", async () => {
+  const [one, two] = [await tab(), await tab()];
+  for (const page of [one, two]) await page.evaluate(async () => void (window.db = await pipkin.open("left")));
+  await one.bringToFront();
+  await one.waitForFunction(() => db.role === "leader");
+  await one.goto(`${site.url}?elsewhere`);
+  await two.bringToFront();
+  await two.waitForFunction(() => db.role === "leader");
+  await two.evaluate(() => db.set("a", "2"));
+  await one.goBack();
+  await one.waitForFunction(() => window.ready);
+  // The browser may have kept the page, with the store in it, or not.
+  const [kept, value] = await one.evaluate(async () => [!!window.db, await (window.db ?? (await pipkin.open("left"))).text().get("a")]);
+  assert.equal(value, "2");
+  console.log(`the page was ${kept ? "kept" : "loaded again"}`);
+  await one.close();
   await two.close();
 });
 
