@@ -30,11 +30,6 @@ impl Order {
         }
     }
 
-    /// What was written is not known: the keys are read again when they are needed.
-    pub(crate) fn forget(&self) {
-        *self.0.borrow_mut() = None;
-    }
-
     /// Hands the records between two bounds to `each`, in the order of their keys, until it says `false`.
     pub(crate) fn range(
         &self,

@@ -199,9 +199,8 @@ impl<'a> Stage<'a> {
                 batch.insert_in(&namespace, &client, &record).commit()
             }
         };
-        match &written {
-            Ok(()) => self.order.apply(&self.writes),
-            Err(_) => self.order.forget(),
+        if written.is_ok() {
+            self.order.apply(&self.writes);
         }
         written
     }
