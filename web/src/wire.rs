@@ -1,6 +1,6 @@
 //! Messages as bytes. A request carries any number of operations, an answer one result for each; numbers are little endian.
 //!
-//! `web/npm/src/wire.ts` is the other end.
+//! `request.ts` and `answer.ts` in `web/npm/src/` are the other end.
 //!
 //! ```text
 //! request  := flags u8, operation*                                   flags: 1 durable, 2 writes (for who passes it on)

@@ -18,6 +18,8 @@ interface Opening {
   readonly blocked: (() => void) | undefined;
 }
 
+/** Microtasks until they have called, as functions of their own may stand between. */
+const HEARERS = 4;
 const NO_KEY = new Uint8Array();
 const UNKNOWN = "the write may be there or not; read the key again to know";
 
@@ -143,6 +145,14 @@ export class Connection {
     queueMicrotask(() => this.#send());
   }
 
+  /** Sends what has gathered, together with what those call next who have just heard of an answer. */
+  async #goOn(): Promise<void> {
+    if (this.#scheduled || this.#outbox.isEmpty) return;
+    this.#scheduled = true;
+    for (let step = 0; step < HEARERS; step++) await undefined;
+    this.#send();
+  }
+
   #send(): void {
     this.#scheduled = false;
     if (this.#underWay || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
@@ -183,6 +193,7 @@ export class Connection {
   #hear(message: ToPage): void {
     if (message === null || message instanceof Uint8Array) {
       this.#answered()?.answer(message);
+      void this.#goOn();
       return;
     }
     switch (message.kind) {
@@ -199,6 +210,7 @@ export class Connection {
         break;
       case "refused":
         this.#answered()?.fail(this.#note(unpack(message.error)));
+        void this.#goOn();
         break;
       case "answer": {
         const { answer } = message;
@@ -227,8 +239,6 @@ export class Connection {
   #answered(): Message | undefined {
     const message = this.#underWay;
     this.#underWay = undefined;
-    // First, so that what is called from now on finds its place behind.
-    this.#send();
     return message;
   }
 
