@@ -162,13 +162,8 @@ impl<'a> Stage<'a> {
 
     fn get_many(&mut self, keys: &[&[u8]]) -> Result<Answer, Failure> {
         let mut values = Vec::new();
-        if self.writes.is_empty() {
-            // From the blocks in memory straight into the answer.
-            self.db.get_many_with(keys, |_, value| put_value(&mut values, value)).map_err(|error| Failure::from(&error))?;
-        } else {
-            for key in keys {
-                put_value(&mut values, self.get(key)?.as_deref());
-            }
+        for key in keys {
+            put_value(&mut values, self.get(key)?.as_deref());
         }
         Ok(Answer::Values { count: keys.len() as u32, values })
     }
