@@ -12,8 +12,8 @@ import { report } from "./report.mjs";
 const STORES = ["pipkin", "indexeddb", "idb-keyval", "sqlite", "wa-sqlite"];
 const PLACES = ["worker", "page"];
 const DURABILITIES = ["relaxed", "strict"];
-const FULL = { records: 100_000, puts: { relaxed: 2000, strict: 400 }, gets: 20_000, rounds: 3 };
-const QUICK = { records: 10_000, puts: { relaxed: 400, strict: 100 }, gets: 5000, rounds: 1 };
+const FULL = { records: 100_000, puts: { relaxed: 2000, strict: 1000 }, gets: 20_000, rounds: 3 };
+const QUICK = { records: 10_000, puts: { relaxed: 400, strict: 200 }, gets: 5000, rounds: 1 };
 
 const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { values: options } = parseArgs({
@@ -49,6 +49,7 @@ try {
   for (let round = 0; round < rounds; round++) {
     for (const browser of browsers) {
       await floor(browser, round);
+      for (const where of PLACES) await durable(browser, round, where);
       for (const durability of DURABILITIES) {
         // Each round begins with another store.
         for (const store of [...stores.slice(round % stores.length), ...stores.slice(0, round % stores.length)]) {
@@ -71,9 +72,17 @@ async function floor(browser, round) {
   });
 }
 
+/** Single puts that are flushed, of all stores that do that. */
+async function durable(browser, round, where) {
+  const task = { part: "inTurns", where, stores: stores.filter((store) => store !== "idb-keyval"), puts: scale.puts.strict };
+  await withBrowser(browser, options.dir, site.url, async (run, version) => {
+    for (const [store, value] of Object.entries(await run(task))) keep({ browser, version, round, store, where, durability: "strict" }, { "single put": value });
+  });
+}
+
 /** One store in one new profile: filled, found again by another page, and a second one made. */
 async function session({ browser, round, store, where, durability }) {
-  const task = { store, where, durability, records: scale.records, gets: scale.gets, puts: scale.puts[durability] };
+  const task = { store, where, durability, records: scale.records, gets: scale.gets, puts: durability === "relaxed" ? scale.puts.relaxed : 0 };
   await withBrowser(browser, options.dir, site.url, async (run, version) => {
     const about = { browser, version, round, store, where, durability };
     keep(about, await run({ ...task, part: "fill" }));

@@ -28,7 +28,8 @@ function medians(samples) {
   }
   return (browser, where, store, durability, phase) => {
     const values = groups.get(JSON.stringify([browser, where, store, durability, phase]))?.sort((a, b) => a - b);
-    return values?.[Math.floor(values.length / 2)];
+    // Of an even number the mean of the two in the middle.
+    return values && (values[Math.floor((values.length - 1) / 2)] + values[Math.floor(values.length / 2)]) / 2;
   };
 }
 
@@ -52,8 +53,9 @@ export function report(folder) {
   }
   tables.push(handleTable(samples, versions, of));
   const { records, gets, puts } = facts.scale;
+  const rounds = new Set(samples.map(({ round }) => round)).size;
   const about = `${records.toLocaleString("en")} records, ${gets.toLocaleString("en")} gets, ${puts.relaxed} relaxed and ${puts.strict} strict single puts; ` +
-    `medians of ${facts.rounds} rounds. ${facts.cores} shared cores (${facts.cpu}), ${facts.date}. ` +
+    `medians of ${rounds} rounds. ${facts.cores} shared cores (${facts.cpu}), ${facts.date}. ` +
     `sqlite-wasm is ${facts.dependencies["@sqlite.org/sqlite-wasm"]} on opfs-sahpool, wa-sqlite is @journeyapps/wa-sqlite ${facts.dependencies["@journeyapps/wa-sqlite"]} on ` +
     `AccessHandlePoolVFS, idb-keyval is ${facts.dependencies["idb-keyval"]}. Lower is better; the last column is pipkin over the best of the others.\n`;
   writeFileSync(join(folder, "table.md"), [about, ...tables].join("\n"));

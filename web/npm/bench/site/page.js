@@ -1,7 +1,7 @@
 // Carries out one task after the other that the driver gives, here or in a worker.
 
 import { messages } from "./messages.js";
-import { another, fill, read } from "./phases.js";
+import { another, fill, inTurns, read } from "./phases.js";
 import { proxy } from "./proxy.js";
 
 const PARTS = { fill, read, another };
@@ -15,6 +15,9 @@ async function storeFor(name) {
 
 window.run = async (task) => {
   if (task.part === "messages") return messages(task);
+  if (task.where === "page" && task.part === "inTurns") {
+    return inTurns(await Promise.all(task.stores.map(async (name) => [name, await storeFor(name)])), task);
+  }
   if (task.where === "page") return PARTS[task.part](await storeFor(task.store), task);
   const worker = new Worker("worker.js", { type: "module" });
   const { error, result } = await new Promise((resolve, reject) => {

@@ -15,14 +15,37 @@ export async function fill(store, { records: count, puts, durability }) {
   const start = performance.now();
   for (const commit of commits) await store.putMany(commit);
   const batchUs = ((performance.now() - start) * 1000) / count;
-  const putUs = await inGroups(single, async (group) => {
-    for (const [key, value] of group) {
-      const done = store.put(key, value);
-      if (done instanceof Promise) await done;
-    }
-  });
+  const putUs = single.length > 0 && (await inGroups(single, (group) => putAll(store, group)));
   const closeMs = await timed(() => store.close());
-  return { "open first, ms": openMs, "batched put": batchUs, "single put": putUs, "close, ms": closeMs };
+  const figures = { "open first, ms": openMs, "batched put": batchUs, "close, ms": closeMs };
+  // The strict ones are measured in turns.
+  return putUs === false ? figures : { ...figures, "single put": putUs };
+}
+
+async function putAll(store, records) {
+  for (const [key, value] of records) {
+    const done = store.put(key, value);
+    if (done instanceof Promise) await done;
+  }
+}
+
+/** Durable puts of several stores, in turns: the device has good and bad moments, and all of them get some of both. */
+export async function inTurns(stores, { puts }) {
+  const times = new Map();
+  for (const [name, store] of stores) {
+    await store.open("strict", "turns");
+    await putAll(store, makeRecords(GROUPS));
+    times.set(name, []);
+  }
+  for (const [i, record] of makeRecords(puts).entries()) {
+    // Nobody comes always after the same one.
+    const first = i % stores.length;
+    for (const [name, store] of [...stores.slice(first), ...stores.slice(0, first)]) {
+      times.get(name).push((await timed(() => putAll(store, [record]))) * 1000);
+    }
+  }
+  for (const [, store] of stores) await store.close();
+  return Object.fromEntries([...times].map(([name, all]) => [name, median(all)]));
 }
 
 /** The same store, found again in a new page. */
