@@ -1,22 +1,13 @@
 // A full quota, a private window, a browser that lacks what the package needs: said in typed errors, and nothing is lost.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { chromium } from "playwright-core";
-import { Browser, LAUNCH } from "./support/browser.mjs";
+import { LAUNCH } from "./support/browser.mjs";
 import { fillUp } from "./support/quota.mjs";
-import { serve } from "./support/site.mjs";
+import { setup } from "./support/setup.mjs";
 
-let site, browser;
-before(async () => {
-  site = await serve();
-  browser = await Browser.start(site);
-});
-after(async () => {
-  await browser?.end();
-  await site?.close();
-});
-
+const { site, browser } = await setup();
 const MIB = 1024 * 1024;
 
 test("at a full quota writes fail with a typed error, nothing is lost, and removals and compaction make room", async () => {

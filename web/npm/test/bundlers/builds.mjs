@@ -41,6 +41,15 @@ export const BUILDS = {
     return withPage(app, out, true);
   },
 
+  /** Nothing but the script, by the entry that has worker and module in it. */
+  async "esbuild, one script"(app, out) {
+    await esbuild.build({
+      absWorkingDir: app, entryPoints: ["main.js"], outdir: out, bundle: true, format: "esm", target: "es2022", minify: true, logLevel: "warning",
+      alias: { pipkin: "pipkin/inline" },
+    });
+    return withPage(app, out);
+  },
+
   async rollup(app, out) {
     const bundle = await rollup({ input: join(app, "main.js"), plugins: [nodeResolve()] });
     await bundle.write({ dir: out, format: "es" });
