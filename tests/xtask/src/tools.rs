@@ -81,6 +81,11 @@ impl Tools {
     /// What building the npm package takes: `wasm-bindgen`, and Node with npm.
     pub(crate) fn npm_build(&self) -> Outcome {
         self.wasm_bindgen()?;
+        self.node()
+    }
+
+    /// Node with npm.
+    pub(crate) fn node(&self) -> Outcome {
         self.debian("npm --version", &["nodejs", "npm"])?;
         let version = Step::new("node --version").output().unwrap_or_default();
         let major = version.trim().trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());

@@ -1,12 +1,13 @@
 //! The two WebAssembly hosts.
 
 use super::Check;
-use crate::shell::{Outcome, Step, target_dir};
+use crate::shell::{Outcome, Step, failed, target_dir};
 use crate::tools::Tools;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
+        Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript),
         Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
         Check::slow(
@@ -31,6 +32,30 @@ pub(super) fn checks() -> Vec<Check> {
 fn wasi(tools: &Tools) -> Outcome {
     tools.rust_targets(&["wasm32-wasip2"])?;
     Step::new("cargo test -p pipkin-wasi-host -p pipkin-host").run()
+}
+
+/// The program is built by what its lock file names, and run twice over a new folder.
+fn wasi_javascript(tools: &Tools) -> Outcome {
+    const FOLDER: &str = "wasi-host/programs/javascript";
+    tools.node()?;
+    tools.npm_packages(FOLDER)?;
+    Step::new("npm run build").dir(FOLDER).run()?;
+    Step::new("cargo build -p pipkin-host").run()?;
+    let command = target_dir().join("debug").join(format!("pipkin-host{}", std::env::consts::EXE_SUFFIX));
+    let data = target_dir().join("javascript");
+    if data.exists() {
+        std::fs::remove_dir_all(&data)?;
+    }
+    let counter = std::path::Path::new(FOLDER).join("counter.wasm");
+    let step = Step::new("").path(&command).args(["run", "--directory"]).path(&data).path(&counter);
+    for expected in ["run 1\n", "run 2\n"] {
+        println!("$ {step}");
+        let said = step.output()?;
+        if said != expected {
+            return failed(format!("the program said {said:?} instead of {expected:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Where the npm package is built.
