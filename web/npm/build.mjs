@@ -19,14 +19,15 @@ const local = (program) => join(here, "node_modules/.bin", program);
 const sources = join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src");
 const places = [root, ...(existsSync(sources) ? readdirSync(sources).map((registry) => join(sources, registry)) : [])];
 const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: places.map((place) => `--remap-path-prefix=${place}=`).join(" ") };
-run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web"], root, flags);
+run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web", "--no-default-features"], root, flags);
 const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
 run("wasm-bindgen", ["--target", "web", "--out-dir", join(here, "build"), "--out-name", "pipkin", made]);
 
 rmSync(join(here, "dist"), { recursive: true, force: true });
 mkdirSync(join(here, "dist"));
 const strip = ["--strip-debug", "--strip-producers", "--strip-target-features"];
-run(local("wasm-opt"), ["-Oz", ...strip, "build/pipkin_bg.wasm", "-o", "dist/pipkin_bg.wasm"], here);
+// Of functions that are called once only small ones are inlined: the module has one percent more bytes and travels in two percent fewer.
+run(local("wasm-opt"), ["-Oz", "--one-caller-inline-max-function-size=60", ...strip, "build/pipkin_bg.wasm", "-o", "dist/pipkin_bg.wasm"], here);
 
 const options = { absWorkingDir: here, outdir: "dist", bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none" };
 await build({ ...options, sourcemap: true, entryPoints: ["src/index.ts", "src/sync.ts", "src/worker.ts"] });

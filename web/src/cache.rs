@@ -1,9 +1,11 @@
 //! Blocks of the file in memory: a call of the browser costs 3 to 90 us, a copy of a small record next to nothing.
 
-use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 use pipkin::{Durability, Storage, StorageError};
+use spin::{Mutex, MutexGuard};
 
 const BLOCK: u64 = 16 * 1024;
 /// Longer reads are scans, which would only push out what is read again.
@@ -33,7 +35,7 @@ impl<S: Storage> CachedStorage<S> {
     }
 
     fn places(&self) -> MutexGuard<'_, Box<[Place]>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock()
     }
 
     /// Brings a block to its place.
@@ -41,7 +43,7 @@ impl<S: Storage> CachedStorage<S> {
         let count = places.len() as u64;
         let Some(place) = places.get_mut((block % count) as usize) else { return Ok(&[]) };
         if place.block != block || place.bytes.is_empty() {
-            let mut bytes = std::mem::take(&mut place.bytes);
+            let mut bytes = core::mem::take(&mut place.bytes);
             bytes.clear();
             bytes.resize(BLOCK as usize, 0);
             let start = block * BLOCK;

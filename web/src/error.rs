@@ -1,5 +1,9 @@
 //! What the browser throws, in the words of the engine. Browsers agree on the names of errors, not on their classes.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+
 use pipkin::{Error, StorageError, StorageErrorKind};
 use wasm_bindgen::JsValue;
 

@@ -1,5 +1,8 @@
 //! Errors as the page sees them: a code to branch on, and words that say what to do.
 
+use alloc::format;
+use alloc::string::{String, ToString};
+
 use pipkin::Error;
 use wasm_bindgen::JsValue;
 

@@ -1,11 +1,12 @@
 //! The open files of this worker.
 //!
 //! A JavaScript object belongs to the thread that made it, while a [`Storage`](pipkin::Storage) may be sent to any. So the
-//! objects stay here, one table for each thread, and a storage holds the number of its file: in another thread that number
-//! means nothing, and every call answers with an error.
+//! objects stay here, and a storage holds the number of its file: anywhere else that number means nothing, and every call
+//! answers with an error.
 
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use pipkin::{StorageError, StorageErrorKind};
 use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
@@ -31,18 +32,29 @@ impl OpenFile {
     }
 }
 
-thread_local! {
-    /// A worker has few files open: a list is searched as fast as anything.
-    static OPEN: RefCell<Vec<(u32, OpenFile)>> = const { RefCell::new(Vec::new()) };
+/// What belongs to the only thread that there is.
+struct OfOneThread<T>(T);
+
+#[cfg(target_feature = "atomics")]
+compile_error!("a memory that threads share needs a list of open files for each of them");
+
+// SAFETY: without atomics a module has one thread; another worker has a module and a memory of its own.
+unsafe impl<T> Sync for OfOneThread<T> {}
+
+/// Few files are open: a list is searched as fast as anything.
+static OPEN: OfOneThread<RefCell<Vec<(u32, OpenFile)>>> = OfOneThread(RefCell::new(Vec::new()));
+
+fn with_open<T>(work: impl FnOnce(&mut Vec<(u32, OpenFile)>) -> T) -> T {
+    work(&mut OPEN.0.borrow_mut())
 }
 
-/// Numbers are never used twice, in no thread.
+/// Numbers are never used twice.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Takes a file in and returns its number.
 pub(crate) fn insert(file: OpenFile) -> u32 {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    OPEN.with_borrow_mut(|open| open.push((id, file)));
+    with_open(|open| open.push((id, file)));
     id
 }
 
@@ -52,7 +64,7 @@ pub(crate) fn with<T>(
     operation: &'static str,
     work: impl FnOnce(&mut OpenFile) -> Result<T, StorageError>,
 ) -> Result<T, StorageError> {
-    OPEN.with_borrow_mut(|open| match open.iter_mut().find(|(number, _)| *number == id) {
+    with_open(|open| match open.iter_mut().find(|(number, _)| *number == id) {
         Some((_, file)) => work(file),
         None => Err(StorageError::new(
             StorageErrorKind::Other,
@@ -64,7 +76,7 @@ pub(crate) fn with<T>(
 
 /// Closes a file, if it is open in this thread, and with that gives up its lock.
 pub(crate) fn remove(id: u32) {
-    OPEN.with_borrow_mut(|open| {
+    with_open(|open| {
         open.retain(|(number, file)| {
             if *number == id {
                 file.handle.close();

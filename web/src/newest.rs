@@ -1,5 +1,8 @@
 //! Which of many writes is the newest of a key.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::wire::Write;
 
 /// A hash table of places in a list of writes. The list grows at its end, and the table catches up when it is asked.

@@ -3,8 +3,10 @@
 //! The engine has an ordered index of its own, made for many threads. One thread does with sorted blocks of keys, at a tenth of the
 //! module's size.
 
-use std::cell::RefCell;
-use std::ops::Bound;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::ops::Bound;
 
 use pipkin::{Db, Result};
 
@@ -77,7 +79,7 @@ impl Keys {
     }
 
     /// The block of a key, and in it the place where it is, or belongs.
-    fn find(&self, key: &[u8]) -> (usize, std::result::Result<usize, usize>) {
+    fn find(&self, key: &[u8]) -> (usize, core::result::Result<usize, usize>) {
         let behind = self.0.partition_point(|block| block.first().is_some_and(|first| **first <= *key));
         let index = behind.saturating_sub(1);
         (index, self.0.get(index).map_or(Err(0), |block| block.binary_search_by(|other| (**other).cmp(key))))
@@ -86,7 +88,7 @@ impl Keys {
     fn insert(&mut self, key: &[u8]) {
         let (index, Err(place)) = self.find(key) else { return };
         let Some(block) = self.0.get_mut(index) else {
-            self.0.push(vec![key.into()]);
+            self.0.push(alloc::vec![key.into()]);
             return;
         };
         block.insert(place, key.into());

@@ -1,6 +1,8 @@
 //! Requests that may come twice. A tab whose leader has died sends its request to the next one, and nobody knows whether the first
 //! had carried it out: so the commit itself says so, in a namespace of its own, one record for each tab.
 
+use alloc::vec::Vec;
+
 use pipkin::{Cursor, Db, Error, Namespace, Result};
 
 use crate::failure::{Code, Failure};

@@ -1,5 +1,8 @@
 //! A request as one commit: reads see the writes in front of them, and all writes go to the log together.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use pipkin::{Cursor, Db, Error};
 
@@ -49,13 +52,13 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs operations as one commit; where there is no space for it, each for itself, so that removals still go through.
-    fn group(&mut self, ops: &[Op<'_>], known: &mut std::vec::IntoIter<u8>) {
+    fn group(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) {
         let retry = known.clone();
         match self.commit(ops, known) {
             Ok(()) => {}
             Err(Error::NoSpace) if ops.len() > 1 => {
                 *known = retry;
-                ops.iter().for_each(|op| self.group(std::slice::from_ref(op), known));
+                ops.iter().for_each(|op| self.group(core::slice::from_ref(op), known));
             }
             Err(error) => {
                 let code = if matches!(error, Error::NoSpace) { requests::NO_SPACE } else { requests::FAILED };
@@ -65,7 +68,7 @@ impl Run<'_> {
         }
     }
 
-    fn commit(&mut self, ops: &[Op<'_>], known: &mut std::vec::IntoIter<u8>) -> Result<(), Error> {
+    fn commit(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) -> Result<(), Error> {
         let mut stage = Stage::new(self.db, self.order);
         let before = self.outcomes.len();
         let mut answers = Vec::with_capacity(ops.len());

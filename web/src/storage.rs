@@ -4,6 +4,8 @@
 //! travel together, and the length is kept in wasm. The counts that `read` and `write` return are checked: Firefox answers
 //! a full quota with a short count or with zero, not with an error.
 
+use alloc::format;
+
 use pipkin::{Durability, Error, Storage, StorageError, StorageErrorKind};
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::JsFuture;

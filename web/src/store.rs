@@ -1,12 +1,17 @@
 //! The store as JavaScript holds it.
 
-use std::cell::RefCell;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cell::RefCell;
 
-use js_sys::Uint8Array;
+use js_sys::{Promise, Uint8Array};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, SegmentUse, Storage, verify_storage};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen_futures::future_to_promise;
 use web_sys::FileSystemDirectoryHandle;
 
 use crate::failure::{Code, Failure};
@@ -33,16 +38,11 @@ fn written(error: Error) -> JsValue {
 impl Store {
     /// Opens the store in the file `name` of a directory, with at most `cache` bytes of the file in memory. A new store gets
     /// segments of `segment` bytes.
-    pub async fn open(
-        directory: FileSystemDirectoryHandle,
-        name: String,
-        create: bool,
-        cache: u32,
-        segment: u32,
-    ) -> Result<Store, JsValue> {
+    #[wasm_bindgen(unchecked_return_type = "Promise<Store>")]
+    pub fn open(directory: FileSystemDirectoryHandle, name: String, create: bool, cache: u32, segment: u32) -> Promise {
         let access = if create { Access::Create } else { Access::Existing };
-        let file = OpfsStorage::open(&directory, &name, access).await.map_err(failed)?;
-        Self::over(Box::new(CachedStorage::new(file, cache as usize)), create, segment)
+        let over = move |file| Self::over(Box::new(CachedStorage::new(file, cache as usize)), create, segment).map(JsValue::from);
+        opened(directory, name, access, Box::new(over))
     }
 
     /// A store that ends with this worker.
@@ -156,8 +156,7 @@ impl Store {
                 };
                 format!(r#"{{"use":"{what}","bytes":{bytes},"usedBytes":{used},"liveBytes":{live}}}"#)
             };
-            let segments: Vec<String> = db.segments().map_err(failed)?.iter().map(one).collect();
-            Ok(format!("[{}]", segments.join(",")))
+            Ok(list_json(db.segments().map_err(failed)?.iter().map(one)))
         })
     }
 
@@ -167,11 +166,14 @@ impl Store {
     }
 
     /// Copies the store, as it is at this moment, into a new file.
-    #[wasm_bindgen(js_name = backupTo)]
-    pub async fn backup_to(&self, directory: FileSystemDirectoryHandle, name: String) -> Result<(), JsValue> {
-        let db = self.with(|db| Ok(db.clone()))?;
-        let target = OpfsStorage::open(&directory, &name, Access::Create).await.map_err(failed)?;
-        db.backup_to_storage(&target).map(drop).map_err(failed)
+    #[wasm_bindgen(js_name = backupTo, unchecked_return_type = "Promise<void>")]
+    pub fn backup_to(&self, directory: FileSystemDirectoryHandle, name: String) -> Promise {
+        let db = match self.with(|db| Ok(db.clone())) {
+            Ok(db) => db,
+            Err(closed) => return Promise::reject(&closed),
+        };
+        let copy = move |target| db.backup_to_storage(&target).map(|_| JsValue::UNDEFINED).map_err(failed);
+        opened(directory, name, Access::Create, Box::new(copy))
     }
 
     /// Forgets the requests of all tabs but the living ones, whose names of 16 bytes stand one behind the other.
@@ -187,14 +189,33 @@ impl Store {
 }
 
 /// Verifies the store in a file that is not open. Answers in JSON.
-#[wasm_bindgen(js_name = verifyFile)]
-pub async fn verify_file(directory: FileSystemDirectoryHandle, name: String) -> Result<String, JsValue> {
-    let file = OpfsStorage::open(&directory, &name, Access::Existing).await.map_err(failed)?;
-    verify_storage(&file).map(|report| report_json(&report)).map_err(failed)
+#[wasm_bindgen(js_name = verifyFile, unchecked_return_type = "Promise<string>")]
+pub fn verify_file(directory: FileSystemDirectoryHandle, name: String) -> Promise {
+    let verify = |file| verify_storage(&file).map(|report| report_json(&report).into()).map_err(failed);
+    opened(directory, name, Access::Existing, Box::new(verify))
+}
+
+/// What is done with a file once it is open.
+type Work = Box<dyn FnOnce(OpfsStorage) -> Result<JsValue, JsValue>>;
+
+/// A promise of what `work` makes of the file. The one future of the module: each of its own would take a KB of code.
+fn opened(directory: FileSystemDirectoryHandle, name: String, access: Access, work: Work) -> Promise {
+    future_to_promise(async move { work(OpfsStorage::open(&directory, &name, access).await.map_err(failed)?) })
 }
 
 fn report_json(report: &pipkin::VerifyReport) -> String {
     let damage = report.damage.iter().map(|damage| format!(r#"{{"offset":{},"what":"{}"}}"#, damage.offset, damage.what));
-    let damage = damage.collect::<Vec<_>>().join(",");
-    format!(r#"{{"records":{},"bytesChecked":{},"damage":[{damage}]}}"#, report.records, report.bytes_checked)
+    format!(r#"{{"records":{},"bytesChecked":{},"damage":{}}}"#, report.records, report.bytes_checked, list_json(damage))
+}
+
+fn list_json(entries: impl Iterator<Item = String>) -> String {
+    let mut list = String::from("[");
+    for entry in entries {
+        if list.len() > 1 {
+            list.push(',');
+        }
+        list.push_str(&entry);
+    }
+    list.push(']');
+    list
 }

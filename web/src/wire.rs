@@ -12,7 +12,8 @@
 //!           | 4 count u32, (2 | 3 bytes)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)* | 6 durability u8
 //! ```
 
-use std::ops::Bound;
+use alloc::vec::Vec;
+use core::ops::Bound;
 
 use pipkin::Cursor;
 

@@ -23,12 +23,13 @@ fn clippy(_: &Tools) -> Outcome {
 }
 
 /// Packages whose code hides from this host behind `cfg`.
-const WASM_PACKAGES: [&str; 5] = [
+const WASM_PACKAGES: [&str; 6] = [
     "-p pipkin --no-default-features --target wasm32-unknown-unknown",
     "-p pipkin --no-default-features --target wasm32-wasip2",
     "-p pipkin-wasi-guest -p pipkin-wasi-programs --target wasm32-wasip2",
     "-p pipkin-wasi-guest --features proof --target wasm32-wasip2",
     "-p pipkin-web --all-targets --target wasm32-unknown-unknown",
+    "-p pipkin-web --no-default-features --target wasm32-unknown-unknown",
 ];
 
 fn clippy_wasm(tools: &Tools) -> Outcome {

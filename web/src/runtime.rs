@@ -1,0 +1,13 @@
+//! What the standard library would have brought to the module that pages load: an allocator, and the end of a program that panicked.
+//! Its own ones print words that no browser shows.
+
+use dlmalloc::GlobalDlmalloc;
+
+#[global_allocator]
+static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
+
+/// A panic ends the worker, which is the same for the file as a closed tab.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}
