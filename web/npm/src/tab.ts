@@ -21,6 +21,8 @@ interface Pending {
   readonly request: Request;
   /** The number of a call in the words of the page; operations have none. */
   readonly call: number | undefined;
+  /** A leader has been asked. */
+  sent: boolean;
 }
 
 export class Tab {
@@ -70,11 +72,11 @@ export class Tab {
 
   /** Takes packed operations of the page. */
   operate(bytes: Uint8Array<ArrayBuffer>): void {
-    this.#take({ request: { number: ++this.#number, bytes }, call: undefined });
+    this.#take({ request: { number: ++this.#number, bytes }, call: undefined, sent: false });
   }
 
   call(number: number, call: Call): void {
-    this.#take({ request: { number: ++this.#number, call }, call: number });
+    this.#take({ request: { number: ++this.#number, call }, call: number, sent: false });
   }
 
   setListening(on: boolean): void {
@@ -149,8 +151,7 @@ export class Tab {
     this.#leader = leader;
     leader.setListening(this.id, this.#listens);
     this.#enter("leader");
-    // The leader before may have carried these out.
-    for (const { request } of this.#pending.values()) this.#serve(leader, request, true);
+    this.#sendAgain((pending) => this.#serve(leader, pending, true));
   }
 
   /** A page out of sight is slow, and may be frozen: it leaves the file to one that a person sees. */
@@ -172,16 +173,29 @@ export class Tab {
   }
 
   #take(pending: Pending): void {
-    const { request } = pending;
-    this.#pending.set(request.number, pending);
+    this.#pending.set(pending.request.number, pending);
     // The own page's requests cannot come twice, and need no trace in the log.
-    if (this.#leader) this.#serve(this.#leader, request, false);
-    else this.#send(request);
+    if (this.#leader) this.#serve(this.#leader, pending, false);
+    else this.#send(pending);
   }
 
-  #serve(leader: Leader, request: Request, again: boolean): void {
+  /** The leader before may have carried these out. Operations tell by their numbers, but a file cannot be put in place twice. */
+  #sendAgain(send: (pending: Pending) => void): void {
+    for (const pending of [...this.#pending.values()]) {
+      const { request, sent } = pending;
+      if (sent && "call" in request && request.call.method === "install") {
+        const message = "the tab that took the file in has gone before it said how it ended; look whether the store holds what was imported";
+        this.#answer({ number: request.number, error: pack(new PipkinError("outcome-unknown", message)) });
+      } else {
+        send(pending);
+      }
+    }
+  }
+
+  #serve(leader: Leader, pending: Pending, again: boolean): void {
+    pending.sent = true;
     try {
-      const answer = leader.serve(request, this.id, again);
+      const answer = leader.serve(pending.request, this.id, again);
       if (answer instanceof Promise) answer.then((answer) => this.#answer(answer)).catch((thrown: unknown) => this.#fail(thrown));
       else this.#answer(answer);
     } catch (thrown) {
@@ -216,11 +230,13 @@ export class Tab {
     if (this.#listens) this.setListening(true);
     this.setVisible(this.visible);
     this.#enter("follower");
-    for (const { request } of this.#pending.values()) this.#send(request);
+    this.#sendAgain((pending) => this.#send(pending));
   }
 
-  #send(request: Request): void {
-    this.#tellLeader({ kind: "request", tab: this.id, request });
+  #send(pending: Pending): void {
+    if (!this.#follows) return;
+    pending.sent = true;
+    this.#tellLeader({ kind: "request", tab: this.id, request: pending.request });
   }
 
   #tellLeader(message: ToLeader): void {

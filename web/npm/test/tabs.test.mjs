@@ -151,3 +151,33 @@ test("a leader that hangs is noticed, and its followers wait for it", async () =
   assert.deepEqual(await two.evaluate(() => told), ["blocked"]);
   await closeAll([one, two]);
 });
+
+test("an import whose leader has gone without a word is of unknown outcome, and what can come twice is done", async () => {
+  const page = await browser.tab();
+  const seen = await page.evaluate(async () => {
+    const source = await pipkin.open("source");
+    await source.set("a", "imported");
+    const file = await new Response(source.export()).blob();
+    // A leader that takes requests and never answers.
+    let end;
+    await new Promise((held) => navigator.locks.request("pipkin/silent", () => (held(), new Promise((resolve) => (end = resolve)))));
+    const common = new BroadcastChannel("pipkin/silent");
+    const leader = new BroadcastChannel("pipkin/silent/leader/00");
+    common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 2 });
+    const taken = [];
+    const both = new Promise((resolve) => {
+      leader.onmessage = ({ data }) => data.kind === "request" && taken.push(data.request) === 2 && resolve();
+    });
+    const fate = (call) => call.then((value) => value ?? null, (error) => error.code);
+    const db = await pipkin.open("silent");
+    const importing = fate(db.import(file));
+    while (taken.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    const writing = fate(db.set("b", "written"));
+    await both;
+    common.close();
+    end();
+    return [await importing, await writing, db.role, await db.text().getMany(["a", "b"])];
+  });
+  assert.deepEqual(seen, ["outcome-unknown", null, "leader", [undefined, "written"]]);
+  await page.close();
+});
