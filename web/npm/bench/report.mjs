@@ -40,12 +40,13 @@ export function report(folder) {
   const tables = [];
   const panels = [];
   for (const [browser, version] of versions) {
+    const rounds = new Set(samples.filter((sample) => sample.browser === browser).map(({ round }) => round)).size;
     for (const where of ["worker", "page"]) {
       const rows = ROWS.map(([phase, durability, title]) => ({
         title, values: Object.keys(NAMES).map((store) => of(browser, where, store, durability, phase)),
       }));
       const title = `${version}, ${where === "worker" ? "in a worker" : "from the page"}`;
-      tables.push(table(title, rows));
+      tables.push(table(rounds === 1 ? `${title}, one round` : `${title}, medians of ${rounds} rounds`, rows));
       panels.push({ title, rows });
     }
     const trip = of(browser, "page", "messages", "", "bare message round trip");
@@ -53,9 +54,8 @@ export function report(folder) {
   }
   tables.push(handleTable(samples, versions, of));
   const { records, gets, puts } = facts.scale;
-  const rounds = new Set(samples.map(({ round }) => round)).size;
-  const about = `${records.toLocaleString("en")} records, ${gets.toLocaleString("en")} gets, ${puts.relaxed} relaxed and ${puts.strict} strict single puts; ` +
-    `medians of ${rounds} rounds. ${facts.cores} shared cores (${facts.cpu}), ${facts.date}. ` +
+  const about = `${records.toLocaleString("en")} records, ${gets.toLocaleString("en")} gets, ${puts.relaxed} relaxed and ${puts.strict} strict single puts. ` +
+    `${facts.cores} shared cores (${facts.cpu}), ${facts.date}. ` +
     `sqlite-wasm is ${facts.dependencies["@sqlite.org/sqlite-wasm"]} on opfs-sahpool, wa-sqlite is @journeyapps/wa-sqlite ${facts.dependencies["@journeyapps/wa-sqlite"]} on ` +
     `AccessHandlePoolVFS, idb-keyval is ${facts.dependencies["idb-keyval"]}. Lower is better; the last column is pipkin over the best of the others.\n`;
   writeFileSync(join(folder, "table.md"), [about, ...tables].join("\n"));
