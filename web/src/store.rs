@@ -10,10 +10,10 @@ use js_sys::{Promise, Uint8Array};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, SegmentUse, Storage, verify_storage};
 use wasm_bindgen::JsValue;
-use wasm_bindgen::prelude::wasm_bindgen;
-use wasm_bindgen_futures::future_to_promise;
-use web_sys::FileSystemDirectoryHandle;
+use wasm_bindgen::prelude::{Closure, wasm_bindgen};
+use web_sys::{FileSystemDirectoryHandle, FileSystemSyncAccessHandle};
 
+use crate::error::open_error;
 use crate::failure::{Code, Failure};
 use crate::order::Order;
 use crate::{Access, CachedStorage, OpfsStorage, entropy, requests, run, wire};
@@ -42,7 +42,7 @@ impl Store {
     pub fn open(directory: FileSystemDirectoryHandle, name: String, create: bool, cache: u32, segment: u32) -> Promise {
         let access = if create { Access::Create } else { Access::Existing };
         let over = move |file| Self::over(Box::new(CachedStorage::new(file, cache as usize)), create, segment).map(JsValue::from);
-        opened(directory, name, access, Box::new(over))
+        opened(&directory, name, access, Box::new(over))
     }
 
     /// A store that ends with this worker.
@@ -173,7 +173,7 @@ impl Store {
             Err(closed) => return Promise::reject(&closed),
         };
         let copy = move |target| db.backup_to_storage(&target).map(|_| JsValue::UNDEFINED).map_err(failed);
-        opened(directory, name, Access::Create, Box::new(copy))
+        opened(&directory, name, Access::Create, Box::new(copy))
     }
 
     /// Forgets the requests of all tabs but the living ones, whose names of 16 bytes stand one behind the other.
@@ -192,15 +192,31 @@ impl Store {
 #[wasm_bindgen(js_name = verifyFile, unchecked_return_type = "Promise<string>")]
 pub fn verify_file(directory: FileSystemDirectoryHandle, name: String) -> Promise {
     let verify = |file| verify_storage(&file).map(|report| report_json(&report).into()).map_err(failed);
-    opened(directory, name, Access::Existing, Box::new(verify))
+    opened(&directory, name, Access::Existing, Box::new(verify))
 }
 
 /// What is done with a file once it is open.
 type Work = Box<dyn FnOnce(OpfsStorage) -> Result<JsValue, JsValue>>;
 
-/// A promise of what `work` makes of the file. The one future of the module: each of its own would take a KB of code.
-fn opened(directory: FileSystemDirectoryHandle, name: String, access: Access, work: Work) -> Promise {
-    future_to_promise(async move { work(OpfsStorage::open(&directory, &name, access).await.map_err(failed)?) })
+/// Opening in the words of JavaScript: what runs futures in Rust would take a twentieth of the module.
+#[wasm_bindgen(inline_js = "
+export const openFile = (directory, name, create, work) => directory.getFileHandle(name, { create })
+  .then((file) => file.createSyncAccessHandle())
+  .then((handle) => work(handle, undefined), (thrown) => work(undefined, thrown));
+")]
+extern "C" {
+    #[wasm_bindgen(js_name = openFile)]
+    fn open_file(directory: &FileSystemDirectoryHandle, name: &str, create: bool, work: &JsValue) -> Promise;
+}
+
+/// A promise of what `work` makes of the file. [`OpfsStorage::open`] does the same for Rust.
+fn opened(directory: &FileSystemDirectoryHandle, name: String, access: Access, work: Work) -> Promise {
+    let path = name.clone();
+    let work = move |handle: Option<FileSystemSyncAccessHandle>, thrown: JsValue| match handle {
+        Some(handle) => work(OpfsStorage::from_handle(handle).map_err(|error| failed(error.into()))?),
+        None => Err(failed(open_error(&path, &thrown))),
+    };
+    open_file(directory, &name, access == Access::Create, &Closure::once_into_js(work))
 }
 
 fn report_json(report: &pipkin::VerifyReport) -> String {
