@@ -8,7 +8,7 @@ use crate::storage::StorageErrorKind;
 use alloc::vec::Vec;
 
 /// Bytes read in one go where nothing can be mapped: enough for header, key and value of a small record.
-const FIRST_READ: usize = 512;
+const FIRST_READ: usize = 256;
 
 /// Bytes of a record that are asked for ahead: all of a small one.
 const PREFETCH: usize = 200;
@@ -97,24 +97,6 @@ impl Log {
         Window::new(&*self.storage, offset).header(offset)
     }
 
-    /// The first bytes of the record at `offset`, and perhaps of what follows it.
-    fn first_bytes(&self, offset: u64) -> Result<Vec<u8>> {
-        loop {
-            let room = self.storage.len()?.saturating_sub(offset) as usize;
-            if room == 0 {
-                // Nothing to read, and no later look at the length changes that.
-                return Ok(Vec::new());
-            }
-            let mut bytes = alloc::vec![0; room.min(FIRST_READ)];
-            match self.storage.read_at(offset, &mut bytes) {
-                // The file was cut behind the record since: the next look at its length says so.
-                Err(error) if error.kind == StorageErrorKind::OutOfRange && self.storage.len()? < offset + bytes.len() as u64 => {
-                }
-                result => return result.map(|()| bytes).map_err(Error::from),
-            }
-        }
-    }
-
     /// The record at `offset` if `wanted(namespace, key)` says so, else `None`. A record that is not
     /// wanted is checked before it is passed over: its key may be what is damaged.
     #[inline]
@@ -159,13 +141,27 @@ impl Log {
         }
     }
 
+    /// Nearly every record comes with the first read, which needs no memory but that of the record itself.
     fn frame_copied(&self, offset: u64, room: usize) -> Result<Frame<'_>> {
-        let mut bytes = self.first_bytes(offset)?;
-        let header = Header::decode(&bytes).map_err(|error| Error::corrupt(offset, error.what()))?;
-        let (have, need) = (bytes.len(), header.frame_len());
+        let mut front = [0; FIRST_READ];
+        let front = front.get_mut(..room.min(FIRST_READ)).unwrap_or_default();
+        match self.storage.read_at(offset, front) {
+            // The file was cut behind the record since: the next look at its length says so. Where nothing is left, none is needed.
+            Err(error) if error.kind == StorageErrorKind::OutOfRange && room > 0 => {
+                let is_cut = self.storage.len()? < offset + front.len() as u64;
+                return if is_cut { self.frame_at_the_end(offset) } else { Err(error.into()) };
+            }
+            Err(error) if room > 0 => return Err(error.into()),
+            _ => {}
+        }
+        let header = Header::decode(front).map_err(|error| Error::corrupt(offset, error.what()))?;
+        let need = header.frame_len();
         if need > room {
             return Err(too_long(offset));
         }
+        let mut bytes = Vec::with_capacity(need);
+        bytes.extend_from_slice(front.get(..need).unwrap_or(front));
+        let have = bytes.len();
         if need > have {
             bytes.resize(need, 0);
             self.storage.read_at(offset + have as u64, bytes.get_mut(have..).unwrap_or_default())?;
