@@ -1,4 +1,7 @@
-//! `cargo xtask bench`: pipkin beside its peers, in the workspace `bench/compare`; with `--web` in browsers, in `web/npm/bench`.
+//! `cargo xtask bench`: pipkin beside its peers, in the workspace `bench/compare`; with `--web` in browsers, in `web/npm/bench`; with
+//! `--wasi` under Wasmtime, in `bench/compare-wasi`.
+
+mod wasi;
 
 use crate::checks::wasm::npm_package;
 use crate::shell::{Outcome, Step, failed, target_dir};
@@ -11,8 +14,9 @@ const BUILD_MINUTES: u64 = 120;
 const RUN_MINUTES: u64 = 12 * 60;
 
 pub(crate) fn run(args: &[String]) -> Outcome {
-    match args.split_first() {
-        Some((first, rest)) if first == "--web" => in_browsers(rest),
+    match args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some(("--web", rest)) => in_browsers(rest),
+        Some(("--wasi", rest)) => wasi::run(rest),
         _ => native(args),
     }
 }

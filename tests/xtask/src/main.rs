@@ -41,7 +41,11 @@ cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DI
     --dir    another folder for the stores, on the disk that is to be measured
 
 cargo xtask bench --web [--quick] [--browsers NAME[,NAME]] [--stores NAME[,NAME]] [--rounds N] [--out DIR] [--dir DIR]
-    The same for the npm package in Chromium and Firefox; the report goes to web/npm/bench/results. See web/npm/bench/README.md.";
+    The same for the npm package in Chromium and Firefox; the report goes to web/npm/bench/results. See web/npm/bench/README.md.
+
+cargo xtask bench --wasi [--quick] [--dir DIR]
+    Measures pipkin under Wasmtime beside redb and SQLite in the same sandbox, and beside Wasmtime's own provider of
+    wasi:keyvalue; the tables are printed. See bench/compare-wasi/README.md.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -128,6 +128,15 @@ impl Tools {
         self.apt_get(&["libclang-dev"]).map_err(|stop| Stop::CannotRun(format!("{stop}; {by_hand}")))
     }
 
+    /// A C compiler for WebAssembly and the headers of a C library; the library itself comes with the Rust target.
+    pub(crate) fn c_for_wasi(&self) -> Outcome<PathBuf> {
+        const HEADERS: &str = "/usr/include/wasm32-wasi";
+        self.debian("clang --version", &["clang"])?;
+        self.debian("llvm-ar --version", &["llvm"])?;
+        self.debian(&format!("test -f {HEADERS}/stdio.h"), &["wasi-libc"])?;
+        Ok(HEADERS.into())
+    }
+
     fn windows_compiler(&self) -> Outcome {
         self.rust_targets(&["x86_64-pc-windows-gnu"])?;
         self.debian("x86_64-w64-mingw32-gcc --version", &["gcc-mingw-w64-x86-64-posix"])
