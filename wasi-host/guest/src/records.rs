@@ -3,6 +3,7 @@
 use crate::bindings::exports::pipkin::kv::store::{GuestNamespace, GuestScan, Scan};
 use crate::bindings::exports::pipkin::kv::types::{Durability, Entry, Error, Version, Versioned};
 use crate::open::Open;
+use crate::{ANSWER_BYTES_MAX, ANSWER_TOO_LONG};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -34,7 +35,16 @@ impl GuestNamespace for Records {
     }
 
     fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        Ok(self.namespace.get_many(keys.iter().map(Vec::as_slice).collect::<Vec<_>>())?)
+        let (mut values, mut bytes) = (Vec::with_capacity(keys.len()), 0_usize);
+        for key in keys {
+            let value = self.namespace.get(key)?;
+            bytes = bytes.saturating_add(value.as_ref().map_or(0, Vec::len));
+            if bytes > ANSWER_BYTES_MAX {
+                return Err(Error::InvalidArgument(ANSWER_TOO_LONG.into()));
+            }
+            values.push(value);
+        }
+        Ok(values)
     }
 
     fn contains(&self, key: Vec<u8>) -> Result<bool, Error> {
@@ -81,6 +91,7 @@ impl GuestScan for Walk {
     fn next(&self, max_entries: u32, max_bytes: u32) -> Result<Vec<Entry>, Error> {
         let mut page = Vec::new();
         let mut bytes = 0_usize;
+        let most = (max_bytes.max(1) as usize).min(ANSWER_BYTES_MAX);
         while let Some(from) = self.next.get()
             && page.is_empty()
         {
@@ -89,7 +100,7 @@ impl GuestScan for Walk {
                     bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
                     page.push(Entry { key: key.to_vec(), value: value.to_vec() });
                 }
-                page.len() < max_entries.max(1) as usize && bytes < max_bytes.max(1) as usize
+                page.len() < max_entries.max(1) as usize && bytes < most
             })?;
             self.next.set(next);
         }

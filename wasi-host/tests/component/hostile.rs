@@ -121,3 +121,17 @@ fn damaged_stores_are_answered_as_natively() {
     }
     assert!(refused > 20 && opened > 20, "{refused} refused, {opened} opened");
 }
+
+#[test]
+fn an_answer_without_bounds_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut db = host(folder.path()).open("a.pipkin").unwrap();
+    db.insert(b"long", &vec![7; 8 << 20]).unwrap();
+    let keys = vec![b"long".to_vec(); 17];
+    let (fitting, _) = keys.split_at(16);
+    assert_eq!(db.get_many(fitting).unwrap().iter().flatten().map(Vec::len).sum::<usize>(), 128 << 20);
+    let refused = db.get_many(&keys).unwrap_err();
+    assert!(matches!(&refused, Error::Store(StoreError::InvalidArgument(words)) if words.contains("fewer keys")), "{refused}");
+    // The instance that refused goes on.
+    assert_eq!(db.get(b"long").unwrap().unwrap().len(), 8 << 20);
+}

@@ -2,6 +2,7 @@
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::open::{How, Open, open};
+use crate::{ANSWER_BYTES_MAX, ANSWER_TOO_LONG};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -94,8 +95,16 @@ impl Bucket {
     }
 
     pub(crate) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
-        let values = self.0.db.get_many(keys.iter().map(String::as_bytes).collect::<Vec<_>>())?;
-        Ok(keys.into_iter().zip(values).map(|(key, value)| value.map(|value| (key, value))).collect())
+        let (mut records, mut bytes) = (Vec::with_capacity(keys.len()), 0_usize);
+        for key in keys {
+            let value = self.0.db.get(&key)?;
+            bytes = bytes.saturating_add(key.len()).saturating_add(value.as_ref().map_or(0, Vec::len));
+            if bytes > ANSWER_BYTES_MAX {
+                return Err(Refused::Other(ANSWER_TOO_LONG.to_string()));
+            }
+            records.push(value.map(|value| (key, value)));
+        }
+        Ok(records)
     }
 
     pub(crate) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {
