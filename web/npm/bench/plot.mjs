@@ -46,7 +46,7 @@ function draw({ title, rows }, rowHeight) {
       if (value === undefined) return;
       const at = y + i * BAR;
       parts.push(`<rect x="${LABELS}" y="${at}" width="${length(value).toFixed(1)}" height="${BAR - 1}" fill="${COLORS[i]}"/>`);
-      parts.push(text((LABELS + length(value) + 4).toFixed(1), at + BAR - 2, value.toPrecision(3).replace(/\.?0+$/, (zeros) => (zeros.includes(".") ? "" : zeros)), 'font-size="8"'));
+      parts.push(text((LABELS + length(value) + 4).toFixed(1), at + BAR - 2, value < 100 ? Number(value.toPrecision(2)) : value.toFixed(0), 'font-size="8"'));
     });
   });
   return parts.join("\n");
