@@ -40,6 +40,7 @@ fn words(thrown: &JsValue) -> (String, String) {
     let word = |key: &str| js_sys::Reflect::get(thrown, &key.into()).ok().and_then(|word| word.as_string());
     match (word("name"), word("message")) {
         (Some(name), Some(message)) => (name, message),
-        _ => ("unknown error".to_owned(), format!("{thrown:?}")),
+        // Text at most: the code that prints any object would be a tenth of the scripts.
+        _ => ("unknown error".to_owned(), thrown.as_string().unwrap_or_default()),
     }
 }

@@ -2,9 +2,10 @@
 
 use js_sys::global;
 use pipkin::{Error, StorageError, StorageErrorKind};
+use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{DedicatedWorkerGlobalScope, FileSystemDirectoryHandle};
+use web_sys::{Crypto, DedicatedWorkerGlobalScope, FileSystemDirectoryHandle};
 
 use crate::error::storage_error;
 
@@ -21,8 +22,14 @@ pub async fn origin_directory() -> Result<FileSystemDirectoryHandle, Error> {
 pub fn entropy() -> Result<[u8; 16], Error> {
     let failed = |thrown: JsValue| storage_error("random", &thrown);
     let mut random = [0; 16];
-    worker()?.crypto().map_err(failed)?.get_random_values_with_u8_array(&mut random).map_err(failed)?;
+    CRYPTO.with(|crypto| crypto.get_random_values_with_u8_array(&mut random).map(drop)).map_err(failed)?;
     Ok(random)
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(thread_local_v2, js_name = crypto)]
+    static CRYPTO: Crypto;
 }
 
 fn worker() -> Result<DedicatedWorkerGlobalScope, Error> {
