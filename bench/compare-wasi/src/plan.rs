@@ -112,13 +112,16 @@ fn empty_calls(args: &Args, column: &'static str, peer: &Rc<RefCell<Peer>>) -> S
     })
 }
 
+/// Calls a store, and says how many operations that were.
+type Calls<C> = Box<dyn Fn(&mut C) -> Outcome<u32>>;
+
 /// What a host asks, an operation in each call.
 fn called<C: Called + 'static>(args: &Args, table: &'static str, column: &'static str, store: &Rc<RefCell<C>>) -> Vec<Sample> {
     let numbers = |seed| shuffled(args.records.into(), seed).take(args.count as usize);
     let puts: Rc<Vec<Entry>> = Rc::new(numbers(1).map(entry).collect());
     let gets: Rc<Vec<Vec<u8>>> = Rc::new(numbers(2).map(|number| key(number).into_bytes()).collect());
     let (count, records) = (args.count, args.records);
-    let sample = |line: &'static str, work: Box<dyn Fn(&mut C) -> Outcome<u32>>| {
+    let sample = |line: &'static str, work: Calls<C>| {
         let store = store.clone();
         Sample::new((table, line, column), move || {
             let (mut store, start) = (store.borrow_mut(), Instant::now());
