@@ -1,5 +1,6 @@
 //! `pipkin:kv`, served by the native engine.
 
+mod admin;
 mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
@@ -14,16 +15,16 @@ mod wit {
     });
 }
 
+pub(super) use admin::add_admin_to_linker;
+
 use super::bucket::RESULT_BYTES_MAX;
 use super::context::{Entry, SyncPolicy, Unlisted};
 use super::{View, WasiKeyValue};
 use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
-use pipkin::storage::{NativeOptions, NativeStorage};
 use pipkin::{Cursor, Db, Error as Native, Namespace, StorageErrorKind};
 use std::sync::Arc;
 use wasmtime::Result as Outcome;
 use wasmtime::component::{Linker, Resource};
-use wit::pipkin::kv::admin::{self, Report, Stats, Step};
 use wit::pipkin::kv::store::{self, Options};
 use wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Length, Location, Op, Version, Versioned};
 
@@ -53,13 +54,6 @@ pub struct ClientScan {
 pub(super) fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> WasiKeyValue<'_>) -> Outcome<()> {
     types::add_to_linker::<_, View>(linker, view)?;
     store::add_to_linker::<_, View>(linker, view)
-}
-
-pub(super) fn add_admin_to_linker<T: Send + 'static>(
-    linker: &mut Linker<T>,
-    view: fn(&mut T) -> WasiKeyValue<'_>,
-) -> Outcome<()> {
-    admin::add_to_linker::<_, View>(linker, view)
 }
 
 fn length(given: usize, limit: usize) -> Length {
@@ -309,67 +303,5 @@ impl store::HostScan for WasiKeyValue<'_> {
     fn drop(&mut self, scan: Resource<ClientScan>) -> Outcome<()> {
         self.table.delete(scan)?;
         Ok(())
-    }
-}
-
-impl admin::Host for WasiKeyValue<'_> {
-    fn get_stats(&mut self, db: Resource<ClientDb>) -> Result<Stats, Error> {
-        let stats = self.db(&db)?.db.stats()?;
-        Ok(Stats {
-            records: stats.records,
-            file_bytes: stats.file_bytes,
-            live_bytes: stats.live_bytes,
-            dead_bytes: stats.dead_bytes,
-            segments: stats.segments,
-            free_segments: stats.free_segments,
-            segment_bytes: stats.segment_size,
-            index_bytes: stats.index_bytes,
-            replay_bytes: stats.replay_debt,
-            namespaces: stats.namespaces,
-        })
-    }
-
-    fn verify(&mut self, db: Resource<ClientDb>) -> Result<Report, Error> {
-        Ok(self.db(&db)?.db.verify()?.into())
-    }
-
-    fn verify_closed(&mut self, name: String) -> Result<Report, Error> {
-        let entry = self.listed(&name)?;
-        match (&entry.path, entry.opened()) {
-            (_, Some(db)) => Ok(db.verify()?.into()),
-            (Some(path), None) => {
-                let options = NativeOptions { read_only: true, create: false, ..NativeOptions::default() };
-                Ok(pipkin::verify_storage(&NativeStorage::open(path, options)?)?.into())
-            }
-            (None, None) => Err(Error::Closed),
-        }
-    }
-
-    fn compact_step(&mut self, db: Resource<ClientDb>) -> Result<Option<Step>, Error> {
-        let db = self.db(&db)?;
-        let step = db.write(|| db.db.compact_step())?;
-        Ok(step.map(|step| Step { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }))
-    }
-
-    fn checkpoint(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
-        let db = self.db(&db)?;
-        db.write(|| db.db.checkpoint())
-    }
-
-    fn backup(&mut self, db: Resource<ClientDb>, name: String) -> Result<u64, Error> {
-        let target = self.listed(&name)?;
-        match &target.path {
-            Some(path) => Ok(self.db(&db)?.db.backup_to(path)?.bytes),
-            None => {
-                Err(Error::AccessDenied(format!("the store {name:?} belongs to the host; choose another name that it lists")))
-            }
-        }
-    }
-}
-
-impl From<pipkin::VerifyReport> for Report {
-    fn from(report: pipkin::VerifyReport) -> Self {
-        let location = |damage: pipkin::Damage| Location { offset: damage.offset, what: damage.what.to_owned() };
-        Self { records: report.records, bytes: report.bytes_checked, damage: report.damage.into_iter().map(location).collect() }
     }
 }
