@@ -15,7 +15,7 @@ const GROUP_MAX: usize = 32;
 /// Offsets that are taken from the index at a time, under one pin.
 const WINDOW: usize = 32;
 /// The processor is asked for a record when the one so many places in front of it is read.
-const AHEAD: usize = 6;
+const AHEAD: usize = 4;
 
 /// The bounds of a range of keys, as copies.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);

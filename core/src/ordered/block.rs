@@ -1,6 +1,7 @@
 //! Neighbouring keys in order, each with its record's offset: what one leaf of the ordered index holds. The keys of a block never
 //! change, only offsets do, in place; another set of keys is another block.
 
+use super::key::head_of;
 use crate::sync::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -35,14 +36,6 @@ pub(super) struct Block {
     heads: Box<[u64]>,
     entries: Box<[Entry]>,
     keys: Box<[u8]>,
-}
-
-/// The first eight bytes of a key as a number: where two of them differ, the keys differ the same way.
-fn head_of(key: &[u8]) -> u64 {
-    match key.first_chunk() {
-        Some(head) => u64::from_be_bytes(*head),
-        None => key.iter().chain([0; 8].iter()).take(8).fold(0, |head, &byte| head << 8 | u64::from(byte)),
-    }
 }
 
 impl Block {

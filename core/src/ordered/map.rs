@@ -19,20 +19,23 @@ pub(super) struct Map {
     /// By a key that is not above the first of the leaf and above the last of the leaf before. The first one's is the empty key, and it
     /// is always there.
     leaves: SkipList<Key, Leaf>,
+    /// Counts leaves that are about to come or to go.
+    begun: AtomicU64,
     /// Counts leaves that came or went: whoever finds it unchanged under the lock of a leaf has the right one.
-    changes: AtomicU64,
+    done: AtomicU64,
 }
 
 /// The shortest key above `left` that is not above `right`.
 fn separator(left: &[u8], right: &[u8]) -> Key {
     let same = left.iter().zip(right).take_while(|(left, right)| left == right).count();
-    Key::from_slice(right.get(..=same).unwrap_or(right))
+    Key::new(right.get(..=same).unwrap_or(right))
 }
 
 impl Map {
     pub(super) fn new() -> Self {
-        let map = Self { leaves: SkipList::new(epoch::default_collector().clone()), changes: AtomicU64::new(0) };
-        map.add(Key::new(), Block::default(), &epoch::pin());
+        let leaves = SkipList::new(epoch::default_collector().clone());
+        let map = Self { leaves, begun: AtomicU64::new(0), done: AtomicU64::new(0) };
+        map.add(Key::new(&[]), Block::default(), &epoch::pin());
         map
     }
 
@@ -67,13 +70,14 @@ impl Map {
 
     /// Hands the leaf in which `key` belongs to `change`, with its other writers kept out.
     fn change<'g>(&'g self, key: &[u8], guard: &'g Guard, change: impl FnOnce(&Writer<'_>, &Entry<'g, 'g, Key, Leaf>)) {
+        let key = Key::new(key);
         loop {
-            let seen = self.changes.load(Ordering::Acquire);
+            let seen = self.done.load(Ordering::Acquire);
             // The first leaf is always there.
-            let Some(entry) = self.leaves.upper_bound(Bound::Included(key), guard) else { return };
+            let Some(entry) = self.leaves.upper_bound(Bound::Included(&key), guard) else { return };
             let writer = entry.value().lock();
             // A leaf comes or goes while the one whose keys it takes or had is held: none did since the search.
-            if self.changes.load(Ordering::Acquire) == seen {
+            if self.done.load(Ordering::Acquire) == seen {
                 return change(&writer, &entry);
             }
         }
@@ -94,10 +98,11 @@ impl Map {
             // Keys that rise leave full blocks behind.
             let rises = at + 1 == grown.len() && entry.next().is_none();
             let (left, right) = grown.cut(if rises { at } else { grown.len() / 2 });
+            self.begun.fetch_add(1, Ordering::Release);
             // First the new leaf: keys that stand in both are read there (see `walk`).
             self.add(separator(left.key(left.len() - 1), right.key(0)), right, guard);
             writer.replace(left, guard);
-            self.changes.fetch_add(1, Ordering::Release);
+            self.done.fetch_add(1, Ordering::Release);
         });
     }
 
@@ -107,11 +112,12 @@ impl Map {
             let block = writer.block(guard);
             let Ok(at) = block.find(key) else { return };
             let rest = block.without(at);
-            let is_done = rest.is_empty() && !entry.key().is_empty();
+            let is_over = rest.is_empty() && !entry.key().bytes().is_empty();
             writer.replace(rest, guard);
-            if is_done {
+            if is_over {
+                self.begun.fetch_add(1, Ordering::Release);
                 entry.remove();
-                self.changes.fetch_add(1, Ordering::Release);
+                self.done.fetch_add(1, Ordering::Release);
             }
         });
     }
@@ -122,24 +128,27 @@ impl Map {
         let (Bound::Included(first) | Bound::Excluded(first)) = from else {
             return self.walk(Bound::Included(&[]), each);
         };
-        let mut next = self.leaves.upper_bound(Bound::Included(first), &guard);
-        let mut is_first = true;
+        let done = self.done.load(Ordering::Acquire);
+        let mut from = (first, from == Bound::Excluded(first));
+        let mut next = self.leaves.upper_bound(Bound::Included(&Key::new(first)), &guard);
         while let Some(entry) = next {
-            // The block first, its neighbour afterwards: when the leaf was cut meanwhile, the neighbour has the newest of what lies behind
-            // the cut, and the block is read up to there.
             let block = entry.value().block(&guard);
-            next = entry.next();
-            let start = match block.find(first) {
-                _ if !is_first => 0,
-                Ok(at) => at + usize::from(from == Bound::Excluded(first)),
-                Err(at) => at,
+            // The block first, its neighbour afterwards: while a leaf is cut, the neighbour has the newest of what lies behind the cut, and
+            // the block counts up to there. Most walks meet no cut, and need not look.
+            let neighbour = if self.begun.load(Ordering::Acquire) == done { None } else { entry.next() };
+            let end = neighbour.map_or(block.len(), |next| block.find(next.key().bytes()).unwrap_or_else(|at| at));
+            let start = match (block.find(from.0), from.1) {
+                (Ok(at), true) => at + 1,
+                (Ok(at) | Err(at), _) => at,
             };
-            is_first = false;
-            let end = next.as_ref().map(|next| next.key()).filter(|&end| block.key(block.len().saturating_sub(1)) >= end);
-            let end = end.map_or(block.len(), |end| block.find(end).unwrap_or_else(|at| at));
             if !block.part(start, end).all(|(key, offset)| each(key, offset)) {
                 return;
             }
+            // A leaf that was cut since has a neighbour that begins with what was handed out already.
+            if start < end {
+                from = (block.key(end - 1), true);
+            }
+            next = entry.next();
         }
     }
 }

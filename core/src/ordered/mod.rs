@@ -4,6 +4,7 @@
 //! order of the log. Readers take no lock; an offset that they have read stays good for as long as their pin, which they took before.
 
 mod block;
+mod key;
 mod leaf;
 mod map;
 
@@ -17,11 +18,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
+use key::Key;
 use map::Map;
-use smallvec::SmallVec;
-
-/// Keys of common lengths stand in their nodes, where a search meets them without another step.
-type Key = SmallVec<[u8; 24]>;
 
 /// The ordered index of a store.
 #[derive(Default)]
@@ -79,13 +77,13 @@ impl Engine {
             for slot in self.lock_shard(shard)?.slots() {
                 let frame = self.log.frame(slot.offset())?;
                 if frame.header.namespace != NAMESPACE_OF_NAMES {
-                    keys.push((frame.header.namespace, Key::from_slice(frame.key()), slot.offset()));
+                    keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
                 }
             }
         }
         keys.sort_unstable();
         let of_namespace = keys.chunk_by(|(one, ..), (other, ..)| one == other).filter_map(|keys| {
-            let pairs: Vec<(&[u8], u64)> = keys.iter().map(|(_, key, offset)| (&key[..], *offset)).collect();
+            let pairs: Vec<(&[u8], u64)> = keys.iter().map(|(_, key, offset)| (key.bytes(), *offset)).collect();
             keys.first().map(|&(namespace, ..)| (namespace, Arc::new(Map::of(&pairs))))
         });
         let ordered = Ordered { maps: RwLock::new(of_namespace.collect()) };

@@ -1,0 +1,29 @@
+//! A key as the ordered index compares it: by its first eight bytes as a number, and by the rest only where these are equal.
+
+use smallvec::SmallVec;
+
+/// The first eight bytes of a key as a number: where two of them differ, the keys differ the same way.
+pub(super) fn head_of(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(head) => u64::from_be_bytes(*head),
+        None => key.iter().chain([0; 8].iter()).take(8).fold(0, |head, &byte| head << 8 | u64::from(byte)),
+    }
+}
+
+/// A key of its own. The order of the fields is the order of the keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    head: u64,
+    /// Keys of common lengths stand in their nodes, where a search meets them without another step.
+    bytes: SmallVec<[u8; 24]>,
+}
+
+impl Key {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        Self { head: head_of(bytes), bytes: SmallVec::from_slice(bytes) }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
