@@ -36,7 +36,8 @@ fn half_overwritten(place: &Place, records: &[Record]) -> Store {
 fn compact(store: Store) -> Store {
     let before = store.db.len().expect("len");
     let report = store.db.compact().expect("compact");
-    assert!(report.segments_retired > 0 && report.records_copied <= before, "{report:?}");
+    // The first copies go to the end of the file and move to the front at last: some are made twice.
+    assert!(report.segments_retired > 0 && report.records_copied < 2 * before, "{report:?}");
     let stats = store.db.stats().expect("stats");
     let live = before * (KEY_LEN + VALUE_LEN) as u64;
     assert!(stats.records == before && stats.live_bytes >= live, "{stats:?}");
