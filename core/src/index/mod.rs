@@ -150,5 +150,7 @@ impl Index {
     }
 }
 
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 mod tests;

@@ -80,7 +80,8 @@ impl Shard {
 
     /// True when there is no record in it, as far as this thread can know without the lock.
     pub(super) fn is_empty(&self) -> bool {
-        self.len.load(Ordering::Relaxed) == 0 && !self.is_parked()
+        // In this order: whoever builds the shard sets the length first, and then says that it is built.
+        !self.is_parked() && self.len.load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn lock(&self) -> ShardGuard<'_> {
