@@ -161,15 +161,16 @@ impl Store {
         if !ops.is_empty() {
             self.writable()?;
         }
-        // Removals make space, so they may have some made for them.
         let stores = ops.iter().any(|op| op.value.is_some());
-        let commit = || self.try_commit(ops, seen);
+        let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
+        let commit = || self.try_commit(ops, seen, purpose);
+        // Removals make space, so they may have some made for them.
         let removed = if stores { self.with_reclaimed(commit) } else { self.with_space(commit) }?;
         self.after_write()?;
         Ok(removed)
     }
 
-    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<usize> {
+    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>], purpose: Purpose) -> Result<usize> {
         let (mut shards, targets) = self.lock_targets(ops, seen)?;
         self.check_seen(&mut shards, seen)?;
         let old = self.find_old(&mut shards, &targets)?;
@@ -191,9 +192,8 @@ impl Store {
         if frames.is_empty() {
             return Ok(0);
         }
-        let stores = ops.iter().any(|op| op.value.is_some());
         let mut placed = Vec::with_capacity(frames.len());
-        self.engine.log.append(&frames, if stores { Purpose::Store } else { Purpose::MakeSpace }, &mut placed)?;
+        self.engine.log.append(&frames, purpose, &mut placed)?;
         let mut removed = 0;
         for ((target, old), &new) in all().filter(|both| is_needed(*both)).zip(&placed) {
             let old = match *old {
