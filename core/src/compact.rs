@@ -138,6 +138,7 @@ impl<'a> Emptying<'a> {
                 Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
             }
         }
+        log.write_behind();
         self.emptied.push(*segment);
         self.copied += report.bytes_copied;
         report.segments_retired = 1;

@@ -33,6 +33,7 @@ impl Store {
 
     /// Does what is due. Returns at once when somebody else is at it.
     pub(super) fn maintain(&self) -> Result<()> {
+        self.engine.log.write_behind();
         let Some(_maintenance) = self.maintenance.try_lock() else {
             return Ok(());
         };

@@ -13,6 +13,7 @@ mod superblock;
 mod sync;
 mod walk;
 mod window;
+mod write_behind;
 
 pub(crate) use append::{Cut, Placed, Purpose};
 pub(crate) use ledger::Ledger;
@@ -157,6 +158,8 @@ pub(crate) struct Log {
     /// Log position of the newest checkpoint.
     checkpoint: AtomicU64,
     closed: AtomicBool,
+    /// The host was told up to this log position what a sync will be for.
+    told_behind: AtomicU64,
     /// The last free segment was taken: whoever can should compact.
     pub(crate) space_low: AtomicBool,
     /// The first failed write or sync; set once.
@@ -194,6 +197,7 @@ impl Log {
             appended: AtomicU64::new(0),
             checkpoint: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            told_behind: AtomicU64::new(0),
             space_low: AtomicBool::new(false),
             latch: OnceBox::new(),
         }

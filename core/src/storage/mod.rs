@@ -105,6 +105,13 @@ pub trait Storage: Send + Sync {
         let _ = (offsets, len);
     }
 
+    /// Says that the range has been written for good and that a [`sync`](Self::sync) will come: a host that only gathers writes until
+    /// then can begin to send them to its medium, so that whoever syncs waits for less. A hint: it promises nothing, and returns
+    /// without waiting for the medium where the host can do that.
+    fn will_sync(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+
     /// Makes sure that the range exists and that writing to it will not run out of space, as far as the host can promise that. It
     /// never makes the file shorter, and an empty range asks for nothing. Fails with [`StorageErrorKind::NoSpace`] when there is
     /// none; existing bytes keep their content in any case.
@@ -158,6 +165,7 @@ macro_rules! forward_storage {
             }
             fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> { (**self).read_many(reads) }
             fn will_read(&self, offsets: &[u64], len: usize) { (**self).will_read(offsets, len) }
+            fn will_sync(&self, offset: u64, len: u64) { (**self).will_sync(offset, len) }
             fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).reserve(offset, len) }
             fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).discard(offset, len) }
             fn claim(&self) -> Result<(), StorageError> { (**self).claim() }

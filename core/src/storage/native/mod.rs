@@ -279,6 +279,10 @@ impl Storage for NativeStorage {
         }
     }
 
+    fn will_sync(&self, offset: u64, len: u64) {
+        platform::write_behind(&self.file, offset, len);
+    }
+
     fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         self.check_writable("reserve")?;
         if len == 0 {

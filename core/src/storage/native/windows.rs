@@ -89,6 +89,9 @@ pub(super) const fn is_cached(_file: &File, _offset: u64) -> bool {
 /// The system reads ahead by itself, as far as it sees a pattern.
 pub(super) const fn will_read(_file: &File, _offset: u64, _len: u64) {}
 
+/// There is no such call.
+pub(super) const fn write_behind(_file: &File, _offset: u64, _len: u64) {}
+
 /// Locks one byte behind any data. Locks are mandatory here: one over the data would keep others from reading who holds the file.
 pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
     let flags = LOCKFILE_FAIL_IMMEDIATELY | if shared { 0 } else { LOCKFILE_EXCLUSIVE_LOCK };

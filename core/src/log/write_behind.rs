@@ -1,0 +1,33 @@
+//! Writing behind: a segment that has been filled is on its way to the medium before somebody waits for it in a sync.
+//!
+//! Nothing is written that would not be anyway, for a checkpoint syncs the whole log every few segments. Only the transfer goes on
+//! beside the writers: a sync behind a long load has one segment left to wait for. PostgreSQL (`checkpoint_flush_after`) and
+//! RocksDB (`bytes_per_sync`) do likewise.
+
+use super::{Log, Segment};
+use crate::sync::Ordering;
+use alloc::vec::Vec;
+
+impl Log {
+    /// Tells the host of the segments that have been filled since the last call and that no sync has covered.
+    pub(crate) fn write_behind(&self) {
+        if cfg!(not(feature = "std")) {
+            // Hosts without threads have no transfer that goes on beside them.
+            return;
+        }
+        let end = |segment: &Segment| segment.lsn(self.geometry, segment.limit(self.geometry));
+        let told = self.told_behind.load(Ordering::Relaxed).max(self.sync_state.synced());
+        let filled: Vec<Segment> = {
+            let tail = self.tail.lock();
+            let active = tail.active.map(|active| active.segment.order);
+            let filled = tail.segments.values().rev().filter(|segment| Some(segment.order) != active);
+            filled.take_while(|segment| end(segment) > told).copied().collect()
+        };
+        // The oldest first: whoever syncs meanwhile waits for them in this order.
+        for segment in filled.iter().rev() {
+            let start = self.geometry.start(segment.extent);
+            self.storage.will_sync(start, segment.limit(self.geometry) - start);
+            self.told_behind.fetch_max(end(segment), Ordering::Relaxed);
+        }
+    }
+}
