@@ -5,13 +5,11 @@ use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Header, Kind};
 use crate::index::KeyHash;
-use crate::log::{Placed, Purpose, Segment, Step, Walk};
+use crate::log::{Frame, Placed, Purpose, Segment, Step, Walk};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
-/// Bytes that wait for one sync at most: whoever flushes meanwhile waits for as many.
-const COPIED_MAX: u64 = 16 * 1024 * 1024;
 /// Room for the frames that say what was done.
 const SLACK: u64 = 256;
 
@@ -70,13 +68,20 @@ fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
 pub(crate) struct Emptying<'a> {
     engine: &'a Engine,
     emptied: Vec<Segment>,
-    /// Bytes copied since the last sync.
+    /// Bytes copied since the last sync, and how many may be.
     copied: u64,
+    copied_max: u64,
 }
 
 impl<'a> Emptying<'a> {
-    pub(crate) const fn new(engine: &'a Engine) -> Self {
-        Self { engine, emptied: Vec::new(), copied: 0 }
+    /// One sync is for `copied_max` bytes, or somewhat more.
+    pub(crate) const fn new(engine: &'a Engine, copied_max: u64) -> Self {
+        Self { engine, emptied: Vec::new(), copied: 0, copied_max }
+    }
+
+    /// True when `segment` has been emptied and waits to be retired.
+    pub(crate) fn holds(&self, segment: &Segment) -> bool {
+        self.emptied.iter().any(|emptied| emptied.order == segment.order)
     }
 
     pub(crate) const fn is_none(&self) -> bool {
@@ -87,14 +92,13 @@ impl<'a> Emptying<'a> {
     /// lives in it now.
     pub(crate) fn is_full_for(&self, segment: &Segment) -> bool {
         let needed = kept_bytes(self.engine, segment, self.is_oldest(segment)) + SLACK;
-        !self.is_none() && (self.copied >= COPIED_MAX || !self.engine.log.has_room(needed))
+        !self.is_none() && (self.copied >= self.copied_max || !self.engine.log.has_room(needed))
     }
 
     /// Nothing older is left that this has not emptied. What it has emptied is retired before `segment` is.
     fn is_oldest(&self, segment: &Segment) -> bool {
         let tail = self.engine.log.tail.lock();
-        let is_emptied = |order: u64| self.emptied.iter().any(|emptied| emptied.order == order);
-        tail.segments.values().find(|first| !is_emptied(first.order)).is_none_or(|first| first.order == segment.order)
+        tail.segments.values().find(|first| !self.holds(first)).is_none_or(|first| first.order == segment.order)
     }
 
     /// Copies what lives in `segment` forward. The caller sees to it that there is one compaction at a time; `pace` hears how many bytes
@@ -158,16 +162,18 @@ impl<'a> Emptying<'a> {
 
 /// Copies the records and tombstones of a group that still count.
 fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[(u64, Header)], report: &mut CompactReport) -> Result<()> {
-    let mut hashes = [KeyHash::default(); GROUP];
-    for (hash, (offset, header)) in hashes.iter_mut().zip(group) {
-        *hash = engine.full_key(header.namespace, engine.log.frame(*offset)?.key()).hash;
+    let mut frames = Vec::with_capacity(group.len());
+    for (offset, header) in group {
+        let frame = engine.log.frame(*offset)?;
+        let hash = engine.full_key(header.namespace, frame.key()).hash;
         // All of them are on their way before the first is looked at.
-        engine.index.prefetch(pin, *hash);
+        engine.index.prefetch(pin, hash);
+        frames.push((hash, frame));
     }
-    for (hash, (offset, header)) in hashes.into_iter().zip(group) {
-        match header.kind {
-            Kind::Put => copy_put(engine, *offset, header, hash, report)?,
-            _ => copy_tombstone(engine, *offset, header, hash, report)?,
+    for (hash, frame) in &frames {
+        match frame.header.kind {
+            Kind::Put => copy_put(engine, frame, *hash, report)?,
+            _ => copy_tombstone(engine, frame, *hash, report)?,
         }
     }
     Ok(())
@@ -175,12 +181,11 @@ fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[(u64, Header)], report: &
 
 /// Appends a record again if it is the one that the index knows, under the lock that its writers hold: a copy can never overtake
 /// a newer write.
-fn copy_put(engine: &Engine, offset: u64, header: &Header, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
-    let frame = engine.log.frame(offset)?;
-    let (namespace, key) = (header.namespace, frame.key());
+fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
+    let (namespace, key) = (frame.header.namespace, frame.key());
     let full_key = FullKey { namespace, key, hash };
     let mut shard = engine.lock(hash)?;
-    let is_it = |found: u64| Ok((found == offset).then_some(()));
+    let is_it = |found: u64| Ok((found == frame.offset).then_some(()));
     let lives = shard.find(full_key.hash, is_it)?.is_some();
     if !lives && !is(Bug::CompactOvertakes) {
         return Ok(());
@@ -188,7 +193,7 @@ fn copy_put(engine: &Engine, offset: u64, header: &Header, hash: KeyHash, report
     let current = if lives { None } else { engine.find_locked(&shard, full_key)? };
     let spec = FrameSpec { kind: Kind::Put, continues: false, namespace, key, value: frame.value() };
     let new = engine.log.append_one(&spec, Purpose::MakeSpace)?;
-    let old = Placed { offset, len: header.frame_len() as u64 };
+    let old = Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
     engine.publish_put(&mut shard, full_key, if lives { Some(old) } else { current }, new);
     report.records_copied += 1;
     report.bytes_copied += new.len;
@@ -197,12 +202,11 @@ fn copy_put(engine: &Engine, offset: u64, header: &Header, hash: KeyHash, report
 
 /// Appends a tombstone again: an older segment may still hold a record of its key. Not if the key lives: its record is further along
 /// the log than the tombstone, and hides whatever is older just as well.
-fn copy_tombstone(engine: &Engine, offset: u64, header: &Header, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
+fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
     if is(Bug::TombstoneDroppedEarly) {
         return Ok(());
     }
-    let frame = engine.log.frame(offset)?;
-    let (namespace, key) = (header.namespace, frame.key());
+    let (namespace, key) = (frame.header.namespace, frame.key());
     let shard = engine.lock(hash)?;
     if engine.find_locked(&shard, FullKey { namespace, key, hash })?.is_some() {
         return Ok(());
@@ -221,8 +225,9 @@ fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<Op
         return Ok(None);
     };
     if header.kind == Kind::Put {
-        let hash = engine.full_key(header.namespace, engine.log.frame(offset)?.key()).hash;
-        copy_put(engine, offset, &header, hash, report)?;
+        let frame = engine.log.frame(offset)?;
+        let hash = engine.full_key(header.namespace, frame.key()).hash;
+        copy_put(engine, &frame, hash, report)?;
     }
     Ok(Some(header.frame_len() as u64))
 }

@@ -1,27 +1,29 @@
 //! Which segments are compacted when: the worst of them unasked, all that are worth it when asked.
 
 use super::store::Store;
-use crate::checkpoint;
 use crate::compact::{self, CompactProgress, CompactReport, Emptying};
 use crate::error::{Error, Result};
 use crate::log::Segment;
 use crate::planted::{Bug, is};
-#[cfg(feature = "std")]
 use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 /// A compaction that was asked for leaves segments alone of which less than one part in so many is dead.
 const DEAD_SHARE_LEAST: u64 = 64;
+/// Bytes that a compaction copies for one sync: whoever flushes meanwhile waits for as many. Less when nobody asked for it.
+const COPIED_ASKED: u64 = 16 * 1024 * 1024;
+const COPIED_UNASKED: u64 = 4 * 1024 * 1024;
 /// Compaction that is held to a rate waits for so long at a time.
 #[cfg(feature = "std")]
 const PACE: core::time::Duration = core::time::Duration::from_millis(2);
 
 impl Store {
-    /// The segment with the largest share of dead bytes, if that is `share` or more.
-    pub(super) fn worst(&self, share: f64) -> Option<Segment> {
+    /// The segment with the largest share of dead bytes, if that is `share` or more, of those that are not being emptied.
+    pub(super) fn worst(&self, share: f64, emptying: Option<&Emptying<'_>>) -> Option<Segment> {
         let mut oldest = true;
         let mut worst: Option<(f64, Segment)> = None;
-        for segment in compact::candidates(&self.engine) {
+        let is_left = |segment: &Segment| emptying.is_none_or(|emptying| !emptying.holds(segment));
+        for segment in compact::candidates(&self.engine).into_iter().filter(is_left) {
             let used = segment.end.saturating_sub(segment.first_frame(self.engine.log.geometry)).max(1);
             let dead = compact::dead_bytes(&self.engine, &segment, oldest) as f64 / used as f64;
             oldest = false;
@@ -54,10 +56,32 @@ impl Store {
 
     /// Compacts one segment and frees what can be freed by now.
     pub(super) fn compact_one(&self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
-        let mut emptying = Emptying::new(&self.engine);
+        let mut emptying = Emptying::new(&self.engine, COPIED_UNASKED);
         let mut report = emptying.empty(segment, pace)?;
         report.bytes_freed += self.free(&mut emptying)?;
         Ok(report)
+    }
+
+    /// Compacts what is mostly dead, until somebody waits for the turn. The caller has it.
+    pub(super) fn compact_unasked(&self) -> Result<()> {
+        let mut emptying = Emptying::new(&self.engine, COPIED_UNASKED);
+        let mut result = Ok(());
+        while result.is_ok()
+            && !self.is_closed()
+            && !self.maintenance.is_wanted()
+            && let Some(victim) = self.worst(self.policy.compact_dead_share, Some(&emptying))
+        {
+            result = self.empty(&mut emptying, &victim, &mut self.pace()).map(drop);
+        }
+        self.put_compaction_off();
+        self.free(&mut emptying)?;
+        result
+    }
+
+    /// Dead space is looked at again when another segment has been written.
+    pub(super) fn put_compaction_off(&self) {
+        let log = &self.engine.log;
+        self.compaction_due.store(log.end() + log.geometry.segment_size(), Ordering::Relaxed);
     }
 
     /// Retires what has been emptied and frees what can be freed by now; says how many bytes.
@@ -74,12 +98,12 @@ impl Store {
     }
 
     /// Empties one more segment; before that frees the others, when there is no room otherwise.
-    fn empty(&self, emptying: &mut Emptying<'_>, segment: &Segment) -> Result<CompactReport> {
+    fn empty(&self, emptying: &mut Emptying<'_>, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let mut freed = if emptying.is_full_for(segment) { self.free(emptying)? } else { 0 };
-        let mut report = match emptying.empty(segment, &mut |_| {}) {
+        let mut report = match emptying.empty(segment, pace) {
             Err(Error::NoSpace) if !emptying.is_none() => {
                 freed += self.free(emptying)?;
-                emptying.empty(segment, &mut |_| {})?
+                emptying.empty(segment, pace)?
             }
             result => result?,
         };
@@ -92,11 +116,11 @@ impl Store {
         self.writable()?;
         self.engine.build_all(&|| false)?;
         let share = self.policy.compact_dead_share.clamp(0.01, 1.0);
-        if self.worst(share).is_none() && self.engine.log.replay_debt() > self.engine.log.geometry.segment_size() {
+        if self.worst(share, None).is_none() && self.engine.log.replay_debt() > self.engine.log.geometry.segment_size() {
             // What could be compacted may all lie behind the newest checkpoint.
-            checkpoint::write(&self.engine, &self.names)?;
+            self.write_checkpoint()?;
         }
-        let Some(victim) = self.worst(share) else {
+        let Some(victim) = self.worst(share, None) else {
             return Ok(None);
         };
         self.compact_one(&victim, &mut |_| {}).map(Some)
@@ -110,9 +134,10 @@ impl Store {
         tail.segments.values().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment }).collect()
     }
 
-    /// The first copies of a compaction went to the end of the file, for nothing was free yet: moves what stands behind free space
-    /// into it, so that the file can be cut.
-    fn move_to_the_front(&self, report: &mut CompactReport) -> Result<()> {
+    /// The end of a compaction: a list of segments without the retired ones, and a snapshot that points at the copies. The first
+    /// copies went to the end of the file, for nothing was free yet: what stands behind free space moves into it, so that the file
+    /// can be cut.
+    fn settle(&self, report: &mut CompactReport) -> Result<()> {
         let log = &self.engine.log;
         log.reclaim(&self.engine.pins);
         let used = {
@@ -121,18 +146,22 @@ impl Store {
         };
         // The copies need a segment to go to, and the snapshot changes its place with every checkpoint.
         let behind = |segment: &Segment| segment.extent > used;
-        let misplaced = || log.tail.lock().segments.values().filter(|segment| behind(segment)).count();
-        if misplaced() == 0 {
+        let is_misplaced = log.tail.lock().segments.values().any(behind);
+        // Where space is that short, it is better spent on what stays.
+        let moves = is_misplaced && log.secure_free(2)?;
+        if moves {
+            log.seal_active()?;
+        }
+        self.write_checkpoint()?;
+        if !moves {
             return Ok(());
         }
-        log.seal_active()?;
-        checkpoint::write(&self.engine, &self.names)?;
-        let mut emptying = Emptying::new(&self.engine);
+        let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
         for segment in compact::candidates(&self.engine).into_iter().filter(behind) {
-            report.add(self.empty(&mut emptying, &segment)?);
+            report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
         }
         report.bytes_freed += self.free(&mut emptying)?;
-        checkpoint::write(&self.engine, &self.names)
+        self.write_checkpoint()
     }
 
     pub(super) fn compact(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
@@ -155,11 +184,11 @@ impl Store {
         if log.secure_free(2)? {
             log.seal_active()?;
         }
-        checkpoint::write(&self.engine, &self.names)?;
+        self.write_checkpoint()?;
         let mut segments = compact::candidates(&self.engine);
         let total = segments.len() as u64;
         let mut report = CompactReport::default();
-        let mut emptying = Emptying::new(&self.engine);
+        let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
         let mut oldest = true;
         let mut done = 0;
         while !segments.is_empty() {
@@ -172,8 +201,12 @@ impl Store {
                     done += 1;
                     continue;
                 }
-                self.checkpoint_if_due()?;
-                match self.empty(&mut emptying, &segment) {
+                match self.checkpoint_if_due() {
+                    // There is room for the next one when this has made some.
+                    Ok(()) | Err(Error::NoSpace) => {}
+                    Err(error) => return Err(error),
+                }
+                match self.empty(&mut emptying, &segment, &mut |_| {}) {
                     Ok(one) => {
                         report.add(one);
                         done += 1;
@@ -197,9 +230,7 @@ impl Store {
         }
         progress(CompactProgress { segments_done: total, segments_total: total });
         if report.segments_retired > 0 {
-            // The list of segments without the retired ones, and a snapshot that points at the copies.
-            checkpoint::write(&self.engine, &self.names)?;
-            self.move_to_the_front(&mut report)?;
+            self.settle(&mut report)?;
         }
         log.reclaim(&self.engine.pins);
         log.shrink()?;

@@ -35,18 +35,14 @@ impl Store {
     pub(super) fn maintain(&self) -> Result<()> {
         self.engine.log.write_behind();
         let Some(_maintenance) = self.maintenance.try_lock() else {
+            self.put_compaction_off();
             return Ok(());
         };
         self.engine.build_all(&|| self.is_closed())?;
         let log = &self.engine.log;
         self.checkpoint_if_due()?;
         if log.end() >= self.compaction_due.load(Ordering::Relaxed) {
-            while !self.is_closed()
-                && let Some(victim) = self.worst(self.policy.compact_dead_share)
-            {
-                self.compact_one(&victim, &mut self.pace())?;
-            }
-            self.compaction_due.store(log.end() + log.geometry.segment_size(), Ordering::Relaxed);
+            self.compact_unasked()?;
         }
         if log.space_low.load(Ordering::Relaxed) {
             self.free_a_segment()?;
@@ -60,8 +56,13 @@ impl Store {
         if end < self.checkpoint_due.load(Ordering::Relaxed) {
             return Ok(());
         }
+        self.write_checkpoint()
+    }
+
+    /// Writes a checkpoint. The caller has the turn.
+    pub(super) fn write_checkpoint(&self) -> Result<()> {
         // Whatever comes of it, the next one is due only after as much again.
-        self.checkpoint_due.store(end.saturating_add(self.policy.replay_debt_max), Ordering::Relaxed);
+        self.checkpoint_due.store(self.engine.log.end().saturating_add(self.policy.replay_debt_max), Ordering::Relaxed);
         checkpoint::write(&self.engine, &self.names)
     }
 
@@ -74,11 +75,11 @@ impl Store {
         log.reclaim(&self.engine.pins);
         let mut may_checkpoint = log.replay_debt() > log.geometry.segment_size() / 2;
         while is_low() {
-            match self.worst(f64::MIN_POSITIVE).map(|victim| self.compact_one(&victim, &mut |_| {})) {
+            match self.worst(f64::MIN_POSITIVE, None).map(|victim| self.compact_one(&victim, &mut |_| {})) {
                 Some(Ok(_)) => {}
                 None | Some(Err(Error::NoSpace)) if may_checkpoint => {
                     may_checkpoint = false;
-                    checkpoint::write(&self.engine, &self.names)?;
+                    self.write_checkpoint()?;
                 }
                 None | Some(Err(Error::NoSpace)) => return Ok(()),
                 Some(Err(error)) => return Err(error),
@@ -121,6 +122,6 @@ impl Store {
     pub(super) fn checkpoint(&self) -> Result<()> {
         let _maintenance = self.maintenance.lock();
         self.writable()?;
-        checkpoint::write(&self.engine, &self.names)
+        self.write_checkpoint()
     }
 }

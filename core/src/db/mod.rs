@@ -11,6 +11,7 @@ mod compact;
 mod handle;
 mod iter;
 mod maintain;
+mod maintenance;
 mod namespace;
 mod open;
 mod page;

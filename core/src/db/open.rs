@@ -1,5 +1,6 @@
 //! Opening and closing: superblock, end of the log, index, ready.
 
+use super::maintenance::Maintenance;
 use super::store::{Policy, Store};
 use crate::checkpoint;
 use crate::engine::Engine;
@@ -205,7 +206,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
         policy,
         names: RwLock::new(names),
         transactions: Mutex::new(()),
-        maintenance: Mutex::new(()),
+        maintenance: Maintenance::default(),
         checkpoint_due: AtomicU64::new(due),
         compaction_due: AtomicU64::new(end + engine.log.geometry.segment_size()),
         closed: AtomicBool::new(false),

@@ -1,5 +1,6 @@
 //! What all handles of one open store share.
 
+use super::maintenance::Maintenance;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -18,8 +19,7 @@ pub(crate) struct Store {
     pub(crate) policy: Policy,
     /// One transaction at a time.
     pub(crate) transactions: Mutex<()>,
-    /// One checkpoint or compaction at a time.
-    pub(crate) maintenance: Mutex<()>,
+    pub(super) maintenance: Maintenance,
     /// Log position at which the next checkpoint is due.
     pub(crate) checkpoint_due: AtomicU64,
     /// Log position at which dead space is looked at again.

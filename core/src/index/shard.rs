@@ -305,7 +305,9 @@ impl ShardGuard<'_> {
     /// A copy, in no order.
     pub(crate) fn image(&self) -> ShardImage {
         let mut slots: Vec<Slot> = Vec::with_capacity(self.len());
-        slots.extend(self.table().into_iter().flat_map(Table::live));
+        if let Some(table) = self.table() {
+            table.live().for_each(|slot| slots.push(slot));
+        }
         ShardImage { slots, counts: self.state.counts.clone() }
     }
 

@@ -7,6 +7,7 @@ mod retire;
 mod room;
 mod roster;
 mod segment;
+mod shrink;
 mod single;
 mod space;
 mod superblock;

@@ -1,7 +1,7 @@
 //! Giving segments back: a retired one is free once its retirement is durable and nobody reads it any more.
 
 use super::append::{Placed, Purpose};
-use super::{Log, SEGMENT_HEADER_LEN, Segment, Tail};
+use super::{Log, Segment, Tail};
 use crate::error::Result;
 use crate::frame::{FrameSpec, Kind};
 use crate::pins::{Pins, Ticket};
@@ -74,60 +74,5 @@ impl Log {
     /// A place whose retirement stands in the log, but may not be synced yet: a recovery found it.
     pub(crate) fn retire_again(&self, tail: &mut Tail, pins: &Pins, extent: u32, durable_at: u64) {
         tail.retired.push(Retired { extent, extents: 1, backed: false, durable_at, unread_at: pins.ticket() });
-    }
-
-    /// Gives free segments back to the host, all but one that is kept for removals: those at the end are cut off, the blocks of the
-    /// others go back alone.
-    pub(crate) fn shrink(&self) -> Result<()> {
-        let mut tail = self.tail.lock();
-        let at_end = tail.space.surplus();
-        let surplus = if tail.space.free_count() > at_end { at_end } else { at_end.saturating_sub(1) };
-        if surplus > 0 {
-            self.storage.set_len(self.geometry.start(tail.space.total - surplus))?;
-            tail.space.shrink(surplus);
-        }
-        self.give_blocks_back(&mut tail, 1);
-        Ok(())
-    }
-
-    /// All free extents but the first few backed ones give their blocks back to the host.
-    fn give_blocks_back(&self, tail: &mut Tail, kept: usize) {
-        for extent in tail.space.unback_all_but(kept) {
-            // A hint to the host; what it answers changes nothing.
-            let _ = self.storage.discard(self.geometry.start(extent), self.geometry.segment_size());
-        }
-    }
-
-    /// True when the snapshot stands at the end of the file and there is room for it further down.
-    pub(crate) fn snapshot_could_move_down(&self) -> bool {
-        let Some(place) = self.superblocks.lock().current.checkpoint.filter(|place| place.snapshot_offset != 0) else {
-            return false;
-        };
-        let tail = self.tail.lock();
-        let end = place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len;
-        let (first, last) = (self.geometry.extent_of(place.snapshot_offset), self.geometry.extent_of(end - 1));
-        let is_last = last + 1 + tail.space.free_at_end() == tail.space.total;
-        is_last && tail.space.has_run_below(last + 1 - first, first)
-    }
-
-    /// Cuts the file behind the last byte that counts, and gives the blocks of free segments in front of it back: the store is being
-    /// closed.
-    pub(crate) fn trim(&self) -> Result<()> {
-        let mut tail = self.tail.lock();
-        let surplus = tail.space.surplus();
-        tail.space.shrink(surplus);
-        self.give_blocks_back(&mut tail, 0);
-        let end = self.geometry.start(tail.space.total);
-        let place = self.superblocks.lock().current.checkpoint.filter(|place| place.snapshot_offset != 0);
-        let snapshot_end = place.map(|place| place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len);
-        let in_last = |&offset: &u64| offset <= end && end - offset < self.geometry.segment_size();
-        let len = match tail.active {
-            // The list of segments names all of its extents: some of the last one stays, even if the log ends in front of it.
-            Some(active) if active.segment.limit(self.geometry) == end => {
-                active.position.max(self.geometry.start(tail.space.total.saturating_sub(1)) + 1)
-            }
-            _ => snapshot_end.filter(in_last).unwrap_or(end),
-        };
-        Ok(self.storage.set_len(len)?)
     }
 }

@@ -1,7 +1,6 @@
 //! Which extents of the file are free.
 
 use crate::sorted::Map;
-use alloc::vec::Vec;
 
 /// A run of neighbouring extents, taken out of the free ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +97,8 @@ impl Space {
         }
     }
 
-    /// All extents but the first few backed ones give their blocks back to the host, if it may have some: says which.
-    pub(crate) fn unback_all_but(&mut self, kept: usize) -> Vec<u32> {
+    /// Takes the last extent out that the host may have blocks for, unless it is among the first `kept` backed ones.
+    pub(crate) fn take_last_backed(&mut self, kept: usize) -> Option<u32> {
         let mut kept = kept;
         let mut gives = |&(_, free): &(u32, &Free)| match free.blocks {
             Blocks::Backed if kept > 0 => {
@@ -109,11 +108,14 @@ impl Space {
             Blocks::Backed | Blocks::Unknown => true,
             Blocks::GivenBack => false,
         };
-        let given: Vec<u32> = self.free.iter().filter(|entry| gives(entry)).map(|(index, _)| index).collect();
-        for &extent in &given {
-            self.put(extent, Free { fresh: false, blocks: Blocks::GivenBack });
-        }
-        given
+        let extent = self.free.iter().filter(|entry| gives(entry)).map(|(index, _)| index).last()?;
+        self.remove(extent);
+        Some(extent)
+    }
+
+    /// Puts an extent back that the host has no blocks for any more.
+    pub(crate) fn give_back(&mut self, extent: u32) {
+        self.put(extent, Free { fresh: false, blocks: Blocks::GivenBack });
     }
 
     /// The first run of `extents` free neighbours, better a backed one.
@@ -203,8 +205,9 @@ mod tests {
         space.set_backed(5);
         assert_eq!(space.take(1), Some(Run { extent: 5, extents: 1, fresh: false, backed: true }));
         space.release(5, 1, true);
-        assert_eq!((space.unback_all_but(1), space.backed_count()), (alloc::vec![4], 1));
-        assert_eq!((space.unback_all_but(1), space.backed_count()), (Vec::new(), 1));
+        assert_eq!((space.take_last_backed(1), space.free_count(), space.backed_count()), (Some(4), 1, 1));
+        space.give_back(4);
+        assert_eq!((space.take_last_backed(1), space.free_count(), space.backed_count()), (None, 2, 1));
         assert_eq!((space.free_at_end(), space.total), (2, 6));
         space.shrink(2);
         assert_eq!((space.free_at_end(), space.total), (0, 4));

@@ -1,0 +1,31 @@
+//! Whose turn it is to maintain a store.
+
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+
+/// One checkpoint, compaction or look at all of the file at a time. What nobody asked for gives way to what somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Maintenance {
+    turn: Mutex<()>,
+    /// How many wait for their turn.
+    waiting: AtomicUsize,
+}
+
+impl Maintenance {
+    /// Waits for the turn.
+    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let turn = self.turn.lock();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        turn
+    }
+
+    /// The turn, if nobody has it.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, ()>> {
+        self.turn.try_lock()
+    }
+
+    /// Whoever has the turn unasked should come to an end.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+}
