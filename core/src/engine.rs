@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::index::{Index, KeyHash, ShardGuard};
-use crate::log::{Frame, Log, Placed};
+use crate::log::{Frame, Log, Placed, Tally};
 #[cfg(feature = "ordered")]
 use crate::ordered::Ordered;
 use crate::pins::{Pin, Pins};
@@ -54,20 +54,28 @@ impl Engine {
         self.index.find(pin, hash, |offset| self.log.frame_if(offset, same))
     }
 
-    /// Asks the processor for the slots of some keys, then the host and the processor for the records that these point at.
-    pub(crate) fn prefetch(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash> + Clone) {
-        for hash in hashes.clone() {
-            self.index.prefetch(pin, hash);
-        }
+    /// Asks the processor for the slots of some keys.
+    pub(crate) fn prefetch_slots(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) {
+        hashes.for_each(|hash| self.index.prefetch(pin, hash));
+    }
+
+    /// Where the records of up to [`GROUP`] keys are likely to stand, most of whose slots should be there by now; the host is told
+    /// that they will be read.
+    pub(crate) fn locate(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) -> [Option<u64>; GROUP] {
+        let mut places = [None; GROUP];
         let mut offsets = [0; GROUP];
-        let mut count = 0;
-        for (place, offset) in offsets.iter_mut().zip(hashes.filter_map(|hash| self.index.guess(pin, hash))) {
-            *place = offset;
-            count += 1;
+        let mut unused = offsets.iter_mut();
+        for (place, hash) in places.iter_mut().zip(hashes) {
+            *place = self.index.guess(pin, hash);
+            if let Some(offset) = *place
+                && let Some(unused) = unused.next()
+            {
+                *unused = offset;
+            }
         }
-        let offsets = offsets.get(..count).unwrap_or_default();
-        self.log.will_read(offsets);
-        offsets.iter().for_each(|&offset| self.log.prefetch(offset));
+        let count = GROUP - unused.len();
+        self.log.will_read(offsets.get(..count).unwrap_or_default());
+        places
     }
 
     /// The record of a key, for a writer that holds its shard.
@@ -89,6 +97,24 @@ impl Engine {
     /// The index points at `new` from now on.
     pub(crate) fn publish_put(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         self.count_live(shard, new.offset, new.len as i64);
+        self.point(shard, key, old, new);
+    }
+
+    /// As [`Self::publish_put`], for one of several records that are counted together.
+    pub(crate) fn publish_tallied(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        key: FullKey<'_>,
+        old: Option<Placed>,
+        new: Placed,
+        tally: &mut Tally<'_>,
+    ) {
+        tally.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
+        self.point(shard, key, old, new);
+    }
+
+    #[inline]
+    fn point(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         match old {
             Some(old) => {
                 shard.replace(key.hash, old.offset, new.offset);

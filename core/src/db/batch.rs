@@ -195,6 +195,7 @@ impl Store {
         let mut placed = Vec::with_capacity(frames.len());
         self.engine.log.append(&frames, purpose, &mut placed)?;
         let mut removed = 0;
+        let mut tally = self.engine.log.ledger.tally();
         for ((target, old), &new) in all().filter(|both| is_needed(*both)).zip(&placed) {
             let old = match *old {
                 Old::None => None,
@@ -203,7 +204,7 @@ impl Store {
             };
             let shard = shards.get(target.key.hash)?;
             match target.op.value {
-                Some(_) => self.engine.publish_put(shard, target.key, old, new),
+                Some(_) => self.engine.publish_tallied(shard, target.key, old, new, &mut tally),
                 None => {
                     self.engine.publish_remove(shard, target.key, old, new);
                     removed += 1;
@@ -218,10 +219,19 @@ impl Store {
     fn find_old(&self, shards: &mut Shards<'_>, targets: &[Target<'_>]) -> Result<Vec<Old>> {
         let mut old = Vec::with_capacity(targets.len());
         let pin = self.engine.pins.pin();
-        for group in targets.chunks(GROUP) {
-            self.engine.prefetch(&pin, group.iter().map(|target| target.key.hash));
-            for target in group {
-                let found = self.engine.find_locked(shards.get(target.key.hash)?, target.key)?;
+        let hashes = |from: usize| targets.iter().skip(from).take(GROUP).map(|target| target.key.hash);
+        self.engine.prefetch_slots(&pin, hashes(0));
+        for (number, group) in targets.chunks(GROUP).enumerate() {
+            // The slots of the next group are on their way while this one is looked up.
+            self.engine.prefetch_slots(&pin, hashes((number + 1) * GROUP));
+            let places = self.engine.locate(&pin, hashes(number * GROUP));
+            places.iter().flatten().for_each(|&offset| self.engine.log.prefetch(offset));
+            for (target, place) in group.iter().zip(places) {
+                // With the shards held, what is not there now will not be there later.
+                let found = match place {
+                    Some(_) => self.engine.find_locked(shards.get(target.key.hash)?, target.key)?,
+                    None => None,
+                };
                 old.push(found.map_or(Old::None, Old::InStore));
             }
         }

@@ -2,43 +2,93 @@
 
 use super::store::{Store, check_key};
 use super::value::Value;
-use crate::engine::GROUP;
+use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::Result;
+use crate::index::KeyHash;
 use crate::log::{Frame, ValueBytes};
 use crate::names::Name;
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
+/// What a first look at a key has shown.
+enum Glance<'a> {
+    Missing,
+    Mapped(&'a [u8]),
+    /// Somebody has to look closer.
+    Unclear,
+}
+
+/// A key of a multi-get, and its hash under the number that its namespace had when it was asked for.
+struct Asked<K> {
+    key: K,
+    number: u32,
+    hash: KeyHash,
+}
+
 impl Store {
-    #[inline]
     pub(super) fn frame<'a>(&'a self, pin: &Pin<'_>, name: &Name, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
-        let Some(number) = name.number() else {
+        match name.number() {
+            Some(number) => self.checked_frame(pin, self.engine.full_key(number, key)),
+            None => Ok(None),
+        }
+    }
+
+    fn checked_frame<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+        let Some(frame) = self.engine.find(pin, key)? else {
             return Ok(None);
         };
-        let Some(frame) = self.engine.find(pin, self.engine.full_key(number, key))? else {
-            return Ok(None);
-        };
-        if self.engine.log.verify_on_read && !is(Bug::ReadUnchecked) {
+        if self.verifies() {
             frame.check()?;
         }
         Ok(Some(frame))
     }
 
+    fn verifies(&self) -> bool {
+        self.engine.log.verify_on_read && !is(Bug::ReadUnchecked)
+    }
+
+    /// What a look-up mostly comes to: nothing is there, or the value is mapped and checks. Inlined and taken apart at once: a result with an
+    /// error in it goes through memory, and multi-gets were a twelfth slower with one.
+    #[inline(always)]
+    fn glance<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Glance<'a> {
+        let Engine { index, log, .. } = &self.engine;
+        // Hosts without the standard library map nothing.
+        if cfg!(not(feature = "std")) || index.is_parked(key.hash) {
+            return Glance::Unclear;
+        }
+        match index.guess(pin, key.hash) {
+            None => Glance::Missing,
+            Some(offset) => match log.glance(offset, key.namespace, key.key, self.verifies()) {
+                Some(value) => Glance::Mapped(value),
+                None => Glance::Unclear,
+            },
+        }
+    }
+
     pub(super) fn get(&self, name: &Name, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        check_key(key)?;
+        let Some(number) = name.number() else { return Ok(None) };
         let pin = self.engine.pin();
-        let frame = self.frame(&pin, name, key)?;
-        Ok(frame.map(|frame| match frame.into_value() {
-            ValueBytes::Mapped(bytes) => bytes.to_vec(),
-            ValueBytes::Copied(bytes) => bytes,
-        }))
+        let key = self.engine.full_key(number, key);
+        match self.glance(&pin, key) {
+            Glance::Mapped(value) => Ok(Some(value.to_vec())),
+            Glance::Missing => Ok(None),
+            Glance::Unclear => Ok(self.checked_frame(&pin, key)?.map(|frame| frame.into_value().into_vec())),
+        }
     }
 
     pub(super) fn get_zerocopy(&self, name: &Name, key: &[u8]) -> Result<Option<Value<'_>>> {
+        check_key(key)?;
+        let Some(number) = name.number() else { return Ok(None) };
         let pin = self.engine.pin();
-        let frame = self.frame(&pin, name, key)?;
-        Ok(frame.map(|frame| Value::new(frame.into_value(), pin)))
+        let key = self.engine.full_key(number, key);
+        match self.glance(&pin, key) {
+            Glance::Mapped(value) => Ok(Some(Value::new(ValueBytes::Mapped(value), pin))),
+            Glance::Missing => Ok(None),
+            Glance::Unclear => Ok(self.checked_frame(&pin, key)?.map(|frame| Value::new(frame.into_value(), pin))),
+        }
     }
 
     pub(super) fn get_many<K: AsRef<[u8]>>(
@@ -51,29 +101,50 @@ impl Store {
         Ok(values)
     }
 
-    /// Looks keys up in groups, so that the waits for memory of a group overlap: all slots of the index are asked for, then all
-    /// records, then each is read.
+    /// Looks keys up in groups, three of them at a time, so that the waits for memory overlap: while the records of one group are read,
+    /// those of the second and the slots of the third are on their way.
     pub(super) fn get_many_with<K: AsRef<[u8]>>(
         &self,
         name: &Name,
         keys: impl IntoIterator<Item = K>,
         mut each: impl FnMut(K, Option<&[u8]>),
     ) -> Result<()> {
-        let mut keys = keys.into_iter();
-        let mut group: Vec<K> = Vec::with_capacity(GROUP);
+        let mut keys = keys.into_iter().map(|key| {
+            let number = name.number().unwrap_or_default();
+            Asked { number, hash: self.engine.full_key(number, key.as_ref()).hash, key }
+        });
+        let mut groups: [Vec<Asked<K>>; 3] = Default::default();
         loop {
-            group.extend(keys.by_ref().take(GROUP));
-            if group.is_empty() {
+            let [third, second, first] = &mut groups;
+            third.extend(keys.by_ref().take(GROUP));
+            if third.is_empty() && second.is_empty() && first.is_empty() {
                 return Ok(());
             }
             let pin = self.engine.pin();
-            if let Some(number) = name.number() {
-                self.engine.prefetch(&pin, group.iter().map(|key| self.engine.full_key(number, key.as_ref()).hash));
+            self.engine.prefetch_slots(&pin, third.iter().map(|asked| asked.hash));
+            let mut places = self.engine.locate(&pin, second.iter().map(|asked| asked.hash)).into_iter().flatten();
+            for Asked { key, number, hash } in first.drain(..) {
+                // A few at a time: the processor has only so many misses in flight.
+                places.next().into_iter().for_each(|offset| self.engine.log.prefetch(offset));
+                check_key(key.as_ref())?;
+                // The namespace may have been cleared or dropped since.
+                let Some(namespace) = name.number() else {
+                    each(key, None);
+                    continue;
+                };
+                let hash = if namespace == number { hash } else { self.engine.full_key(namespace, key.as_ref()).hash };
+                let full_key = FullKey { namespace, key: key.as_ref(), hash };
+                match self.glance(&pin, full_key) {
+                    Glance::Mapped(value) => each(key, Some(value)),
+                    Glance::Missing => each(key, None),
+                    Glance::Unclear => {
+                        let frame = self.checked_frame(&pin, full_key)?;
+                        each(key, frame.as_ref().map(Frame::value));
+                    }
+                }
             }
-            for key in group.drain(..) {
-                let frame = self.frame(&pin, name, key.as_ref())?;
-                each(key, frame.as_ref().map(Frame::value));
-            }
+            places.for_each(|offset| self.engine.log.prefetch(offset));
+            groups.rotate_right(1);
         }
     }
 

@@ -25,10 +25,7 @@ impl Deref for Value<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &self.bytes {
-            ValueBytes::Mapped(bytes) => bytes,
-            ValueBytes::Copied(bytes) => bytes,
-        }
+        &self.bytes
     }
 }
 

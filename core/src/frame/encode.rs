@@ -1,6 +1,7 @@
 //! From a record to the bytes of its frame.
 
-use super::{CRC_LEN, Checksum, FLAG_NAMESPACE, HEAD_CONTINUES, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, bind, varint};
+use super::{CRC_LEN, Checksum, FLAG_NAMESPACE, HEAD_CONTINUES, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, bind, crc32c, varint};
+use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
 /// A frame to be written.
@@ -41,6 +42,21 @@ impl<'a> FrameSpec<'a> {
 
     /// The header with a checksum that does not know its place yet: the costly part, for which no lock is needed.
     pub(crate) fn unbound_header(&self) -> HeaderBytes {
+        let mut out = self.plain_header();
+        let mut checksum = Checksum::new();
+        checksum.update(out.as_slice().get(CRC_LEN..).unwrap_or_default());
+        if !is(Bug::ChecksumSkipsKey) {
+            checksum.update(self.key);
+        }
+        checksum.update(self.value);
+        if let Some(place) = out.bytes.first_chunk_mut::<CRC_LEN>() {
+            *place = checksum.finish().to_le_bytes();
+        }
+        out
+    }
+
+    /// The header without its checksum.
+    fn plain_header(&self) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
         let continues = if self.continues { HEAD_CONTINUES } else { 0 };
         if self.namespace == 0 {
@@ -54,24 +70,22 @@ impl<'a> FrameSpec<'a> {
         if self.namespace != 0 {
             varint::encode(self.namespace, |byte| out.push(byte));
         }
-        let mut checksum = Checksum::new();
-        checksum.update(out.as_slice().get(CRC_LEN..).unwrap_or_default());
-        if !crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) {
-            checksum.update(self.key);
-        }
-        checksum.update(self.value);
-        if let Some(place) = out.bytes.first_chunk_mut::<CRC_LEN>() {
-            *place = checksum.finish().to_le_bytes();
-        }
         out
     }
 
     /// Appends the whole frame, which will stand at `offset` of a segment with `salt`, to `out`.
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>, salt: u64, offset: u64) {
+        let start = out.len();
         out.reserve(self.len());
-        out.extend_from_slice(self.header(salt, offset).as_slice());
+        let header = if is(Bug::ChecksumSkipsKey) { self.unbound_header() } else { self.plain_header() };
+        out.extend_from_slice(header.as_slice());
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
+        // One piece takes half the time of three.
+        if let Some((place, covered)) = out.get_mut(start..).and_then(<[u8]>::split_first_chunk_mut::<CRC_LEN>) {
+            let sum = if is(Bug::ChecksumSkipsKey) { u32::from_le_bytes(*place) } else { crc32c(covered) };
+            *place = (sum ^ bind(salt, offset)).to_le_bytes();
+        }
     }
 }
 

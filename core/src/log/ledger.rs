@@ -83,6 +83,11 @@ impl Ledger {
         }
     }
 
+    /// Counts live bytes, together where neighbours go to one segment.
+    pub(crate) const fn tally(&self) -> Tally<'_> {
+        Tally { ledger: self, extent: 0, live: 0, late: 0 }
+    }
+
     /// A tombstone of `len` bytes was appended to the segment of `extent`.
     pub(crate) fn add_tombstone(&self, extent: u32, len: u64) {
         if let Some(entry) = self.entry(self.head(extent)) {
@@ -123,6 +128,45 @@ impl Ledger {
             entry.live.store(live, Ordering::Relaxed);
             entry.tombstones.store(tombstones, Ordering::Relaxed);
         }
+    }
+}
+
+/// Changes of live bytes that have not been counted yet: dropping it counts the last of them. A change of the shared figure
+/// waits for all writes in front of it to reach memory, so that one for each record would cost as much as the rest of publishing it.
+///
+/// Dropped before the shards that the records are in.
+pub(crate) struct Tally<'a> {
+    ledger: &'a Ledger,
+    extent: u32,
+    live: i64,
+    late: i64,
+}
+
+impl Tally<'_> {
+    /// As [`Ledger::change_live`].
+    pub(crate) fn add(&mut self, extent: u32, change: i64, late: bool) {
+        if extent != self.extent {
+            self.settle();
+            self.extent = extent;
+        }
+        self.live += change;
+        self.late += if late { change } else { 0 };
+    }
+
+    fn settle(&mut self) {
+        let (live, late) = (core::mem::take(&mut self.live), core::mem::take(&mut self.late));
+        if live != late {
+            self.ledger.change_live(self.extent, live - late, false);
+        }
+        if late != 0 {
+            self.ledger.change_live(self.extent, late, true);
+        }
+    }
+}
+
+impl Drop for Tally<'_> {
+    fn drop(&mut self) {
+        self.settle();
     }
 }
 

@@ -17,7 +17,7 @@ mod window;
 mod write_behind;
 
 pub(crate) use append::{Cut, Placed, Purpose};
-pub(crate) use ledger::Ledger;
+pub(crate) use ledger::{Ledger, Tally};
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use roster::Roster;
 pub(crate) use segment::{SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind};

@@ -6,6 +6,7 @@ use crate::frame::{Header, check};
 use crate::prefetch::prefetch;
 use crate::storage::StorageErrorKind;
 use alloc::vec::Vec;
+use core::ops::Deref;
 
 /// Bytes read in one go where nothing can be mapped: enough for header, key and value of a small record.
 const FIRST_READ: usize = 256;
@@ -71,6 +72,26 @@ pub(crate) enum ValueBytes<'a> {
     Copied(Vec<u8>),
 }
 
+impl ValueBytes<'_> {
+    pub(crate) fn into_vec(self) -> Vec<u8> {
+        match self {
+            Self::Mapped(bytes) => bytes.to_vec(),
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+impl Deref for ValueBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
 impl Log {
     /// The record at `offset`, whole.
     ///
@@ -111,6 +132,23 @@ impl Log {
         }
         frame.check()?;
         Ok(None)
+    }
+
+    /// The value of the record at `offset`, if it is mapped, has this key and checks: what nearly every read comes to. `None` says
+    /// nothing, [`Self::frame_if`] will tell. The caller holds a pin or a lock.
+    pub(crate) fn glance(&self, offset: u64, namespace: u32, key: &[u8], verify: bool) -> Option<&[u8]> {
+        // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
+        let front = unsafe { self.storage.view(offset, PREFETCH) }?;
+        prefetch(front);
+        let header = Header::decode(front).ok()?;
+        let bytes = match front.get(..header.frame_len()) {
+            Some(bytes) => bytes,
+            // SAFETY: as for the front: pinned, and published as a whole.
+            None => unsafe { self.storage.view(offset, header.frame_len()) }?,
+        };
+        let is_it = header.namespace == namespace && header.key(bytes)? == key;
+        let checks = || !verify || check(&header, bytes, self.salt_at(offset), offset).is_ok();
+        if is_it && checks() { header.value(bytes) } else { None }
     }
 
     fn salt_at(&self, offset: u64) -> u64 {
