@@ -5,6 +5,61 @@
 use pipkin::Db;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Nothing that is waited for takes so long, on any machine.
+const FOR_EVER: Duration = Duration::from_secs(120);
+
+/// A store most of whose segments are nearly dead, with a thread that may compact them.
+fn mostly_dead(rate: Option<u64>) -> Db {
+    let builder = Db::builder().segment_size(4096).entropy([7; 16]).background(true).replay_debt_max(16 * 1024);
+    let builder = if let Some(rate) = rate { builder.auto_compact_rate(rate) } else { builder };
+    let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
+    for round in 0..8_u32 {
+        for number in 0..500_u32 {
+            // In each round most of what the one before has written dies.
+            if round == 0 || number % 8 != round {
+                db.insert(number.to_be_bytes(), [round as u8; 100]).unwrap();
+            }
+        }
+    }
+    db
+}
+
+#[test]
+fn compaction_that_nobody_asked_for_frees_what_is_mostly_dead_and_its_rate_holds_it_back() {
+    let dead = |db: &Db| db.stats().unwrap().dead_bytes;
+    let (free, held) = (mostly_dead(None), mostly_dead(Some(1)));
+    let since = Instant::now();
+    while dead(&free) * 2 > dead(&held) {
+        assert!(since.elapsed() < FOR_EVER, "{} dead bytes, and {} where compaction is held back", dead(&free), dead(&held));
+        // What is due is looked at when something is written.
+        free.insert("one more", "").unwrap();
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn compaction_that_nobody_asked_for_gives_way_to_whoever_waits() {
+    // At a byte a second it would take hours to come to the end of a segment.
+    let db = mostly_dead(Some(1));
+    let (done, waits) = channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let verified = db.verify().unwrap().is_ok();
+            done.send((verified, db.compact().unwrap())).unwrap();
+        });
+        let answer = waits.recv_timeout(FOR_EVER);
+        if answer.is_err() {
+            // The scope would wait for the thread.
+            std::process::exit(101);
+        }
+        let (verified, report) = answer.unwrap();
+        assert!(verified && report.segments_retired > 0, "{report:?}");
+    });
+}
 
 #[test]
 fn a_compaction_that_was_asked_for_empties_several_segments_for_each_sync_and_grows_the_file_by_few() {

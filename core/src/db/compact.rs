@@ -34,14 +34,16 @@ impl Store {
         worst.map(|(_, segment)| segment)
     }
 
-    /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so does a lack of space.
+    /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so do a full medium and whoever waits
+    /// for the turn.
     #[cfg(feature = "std")]
     pub(super) fn pace(&self) -> impl FnMut(u64) {
         use std::time::{Duration, Instant};
         let (rate, started) = (self.policy.compact_rate, Instant::now());
         move |copied| {
             let Some(due) = rate.map(|rate| Duration::from_secs_f64(copied as f64 / rate.max(1) as f64)) else { return };
-            let hurry = || self.is_closed() || self.engine.log.space_low.load(Ordering::Relaxed);
+            let is_full = || self.engine.log.medium_full.load(Ordering::Relaxed);
+            let hurry = || self.is_closed() || self.maintenance.is_wanted() || is_full();
             while started.elapsed() + PACE < due && !hurry() {
                 std::thread::sleep(PACE);
             }

@@ -163,6 +163,8 @@ pub(crate) struct Log {
     told_behind: AtomicU64,
     /// The last free segment was taken: whoever can should compact.
     pub(crate) space_low: AtomicBool,
+    /// The host had no space for the file when it was last asked for some.
+    pub(crate) medium_full: AtomicBool,
     /// The first failed write or sync; set once.
     latch: OnceBox<Arc<Error>>,
 }
@@ -200,6 +202,7 @@ impl Log {
             closed: AtomicBool::new(false),
             told_behind: AtomicU64::new(0),
             space_low: AtomicBool::new(false),
+            medium_full: AtomicBool::new(false),
             latch: OnceBox::new(),
         }
     }

@@ -137,9 +137,11 @@ impl Log {
         if to > FILE_LEN_MAX {
             return Err(Error::NoSpace);
         }
-        self.storage.reserve(from, to - from).map_err(|error| match error.kind {
+        let reserved = self.storage.reserve(from, to - from).map_err(|error| match error.kind {
             StorageErrorKind::NoSpace => Error::NoSpace,
             _ => self.poison(error.into()),
-        })
+        });
+        self.medium_full.store(reserved.is_err(), Ordering::Relaxed);
+        reserved
     }
 }
