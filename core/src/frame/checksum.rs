@@ -44,19 +44,72 @@ mod imp {
 
 #[cfg(not(feature = "std"))]
 mod imp {
-    use alloc::boxed::Box;
-    use crc::{CRC_32_ISCSI, Crc, Table};
-    use once_cell::race::OnceBox;
+    use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-    /// Made when it is first needed: as a constant it would be a tenth of a module that visitors of a page download.
-    static CASTAGNOLI: OnceBox<Crc<u32, Table<16>>> = OnceBox::new();
+    /// The polynomial of Castagnoli, its bits reversed.
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
 
+    /// Entry `n` of table `t`: the checksum of the byte `n` with `t` bytes of zero behind it.
+    ///
+    /// Made when it is first needed: as a constant it would be a tenth of a module that visitors of a page download. Whoever
+    /// makes it writes the same numbers, so it does not matter how many do.
+    static TABLES: [[AtomicU32; 256]; 16] = [const { [const { AtomicU32::new(0) }; 256] }; 16];
+    static MADE: AtomicBool = AtomicBool::new(false);
+
+    #[cold]
+    fn make() {
+        let [first, others @ ..] = &TABLES;
+        for (number, entry) in (0_u32..).zip(first) {
+            let bit = |sum: u32, _| if sum & 1 == 1 { sum >> 1 ^ POLYNOMIAL } else { sum >> 1 };
+            entry.store((0..8).fold(number, bit), Ordering::Relaxed);
+        }
+        let mut before = first;
+        for table in others {
+            for (entry, shorter) in table.iter().zip(before) {
+                let sum = shorter.load(Ordering::Relaxed);
+                entry.store(sum >> 8 ^ look_up(first, sum), Ordering::Relaxed);
+            }
+            before = table;
+        }
+        MADE.store(true, Ordering::Release);
+    }
+
+    /// The entry for the lowest byte of `word`.
+    #[inline(always)]
+    fn look_up(table: &[AtomicU32; 256], word: u32) -> u32 {
+        // Without a check: every byte has an entry.
+        table.get(usize::from(word as u8)).map_or(0, |entry| entry.load(Ordering::Relaxed))
+    }
+
+    /// What a word adds that has the bytes of four tables behind it, the last of them first.
+    #[inline(always)]
+    fn word([last, third, second, first]: [&[AtomicU32; 256]; 4], word: u32) -> u32 {
+        look_up(first, word) ^ look_up(second, word >> 8) ^ look_up(third, word >> 16) ^ look_up(last, word >> 24)
+    }
+
+    /// Sixteen bytes at a time, and then four: sums of what each byte adds do not wait for each other.
     pub(super) fn append(crc: u32, bytes: &[u8]) -> u32 {
-        let castagnoli = CASTAGNOLI.get_or_init(|| Box::new(Crc::<u32, Table<16>>::new(&CRC_32_ISCSI)));
-        // The crate wants the register, not the result: undo the final inversion, and the bit order of the polynomial.
-        let mut digest = castagnoli.digest_with_initial((crc ^ u32::MAX).reverse_bits());
-        digest.update(bytes);
-        digest.finalize()
+        if !MADE.load(Ordering::Acquire) {
+            make();
+        }
+        let [t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15] = &TABLES;
+        let mut sum = !crc;
+        let (blocks, rest) = bytes.as_chunks::<16>();
+        for block in blocks {
+            let block = u128::from_le_bytes(*block);
+            sum = word([t12, t13, t14, t15], block as u32 ^ sum)
+                ^ word([t8, t9, t10, t11], (block >> 32) as u32)
+                ^ word([t4, t5, t6, t7], (block >> 64) as u32)
+                ^ word([t0, t1, t2, t3], (block >> 96) as u32);
+        }
+        let (words, rest) = rest.as_chunks::<4>();
+        for bytes in words {
+            sum = word([t0, t1, t2, t3], u32::from_le_bytes(*bytes) ^ sum);
+        }
+        for byte in rest {
+            sum = sum >> 8 ^ look_up(t0, sum ^ u32::from(*byte));
+        }
+        !sum
     }
 }
 
