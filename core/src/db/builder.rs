@@ -90,7 +90,8 @@ impl Builder {
         self
     }
 
-    /// Holds every record that is read against its checksum. Default: true.
+    /// Holds every record that is read against its checksum. A storage that keeps copies of the file in memory may spare it a copy that
+    /// has been checked. Default: true.
     pub fn verify_on_read(mut self, verify: bool) -> Self {
         self.verify_on_read = verify;
         self

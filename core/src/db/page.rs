@@ -94,7 +94,7 @@ impl Store {
                     }
                     let frame = self.engine.log.frame_if(slot.offset(), |other, _| other == number)?;
                     let Some(frame) = frame else { continue };
-                    frame.check()?;
+                    self.engine.log.check(&frame)?;
                     if !each(frame.key(), frame.value()) {
                         full_at = Some(slot.tag());
                     }

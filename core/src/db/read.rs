@@ -40,7 +40,7 @@ impl Store {
             return Ok(None);
         };
         if self.verifies() {
-            frame.check()?;
+            self.engine.log.check(&frame)?;
         }
         Ok(Some(frame))
     }

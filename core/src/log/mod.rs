@@ -144,6 +144,8 @@ pub(crate) struct Log {
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
     pub(crate) verify_on_read: bool,
+    /// The storage remembers which records have been checked.
+    remembers_checks: bool,
     /// Randomness of this session, mixed into the salts.
     pub(crate) entropy: u64,
     /// Salt and live bytes of every extent, readable without a lock.
@@ -173,6 +175,7 @@ impl Log {
     pub(crate) fn new(storage: Box<dyn Storage>, superblocks: SuperblockPair, options: LogOptions) -> Self {
         let geometry = Geometry::new(superblocks.current.segment_size);
         Self {
+            remembers_checks: storage.is_checked(0, 0).is_some(),
             storage,
             geometry,
             store_id: superblocks.current.store_id,

@@ -123,15 +123,32 @@ impl Log {
     #[inline]
     pub(crate) fn frame_if(&self, offset: u64, wanted: impl Fn(u32, &[u8]) -> bool) -> Result<Option<Frame<'_>>> {
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
-        let frame = match unsafe { self.storage.view(offset, PREFETCH) } {
+        let mapped = match unsafe { self.storage.view(offset, PREFETCH) } {
             Some(front) => self.frame_mapped(offset, front)?,
+            None => None,
+        };
+        let frame = match mapped {
+            Some(frame) => frame,
             None => self.frame_at_the_end(offset)?,
         };
         if wanted(frame.header.namespace, frame.key()) {
             return Ok(Some(frame));
         }
-        frame.check()?;
+        self.check(&frame)?;
         Ok(None)
+    }
+
+    /// Holds a record against its checksum, unless the storage remembers that its bytes have been.
+    #[inline]
+    pub(crate) fn check(&self, frame: &Frame<'_>) -> Result<()> {
+        if !self.remembers_checks || matches!(frame.bytes, Bytes::Copied(_)) {
+            return frame.check();
+        }
+        if self.storage.is_checked(frame.offset, frame.salt) != Some(true) {
+            frame.check()?;
+            self.storage.set_checked(frame.offset, frame.salt);
+        }
+        Ok(())
     }
 
     /// The value of the record at `offset`, if it is mapped, has this key and checks: what nearly every read comes to. `None` says
@@ -155,28 +172,33 @@ impl Log {
         self.ledger.salt(self.geometry.extent_of(offset))
     }
 
-    /// The record that begins with the mapped bytes `front`.
+    /// The record that begins with the mapped bytes `front`, if all of it is mapped in one piece.
     #[inline]
-    fn frame_mapped<'a>(&'a self, offset: u64, front: &'a [u8]) -> Result<Frame<'a>> {
+    fn frame_mapped<'a>(&'a self, offset: u64, front: &'a [u8]) -> Result<Option<Frame<'a>>> {
         prefetch(front);
         let header = Header::decode(front).map_err(|error| Error::corrupt(offset, error.what()))?;
         let bytes = match front.get(..header.frame_len()) {
             Some(bytes) => bytes,
             // SAFETY: as for the front: pinned, and published as a whole.
-            None => unsafe { self.storage.view(offset, header.frame_len()) }.ok_or_else(|| too_long(offset))?,
+            None => match unsafe { self.storage.view(offset, header.frame_len()) } {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            },
         };
-        Ok(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt: self.salt_at(offset) })
+        Ok(Some(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt: self.salt_at(offset) }))
     }
 
-    /// A record near the end of the file, or one in a file that cannot be mapped.
+    /// A record near the end of the file, or one that is not mapped, or not in one piece.
     #[cold]
     fn frame_at_the_end(&self, offset: u64) -> Result<Frame<'_>> {
         let room = self.storage.len()?.saturating_sub(offset) as usize;
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
-        match unsafe { self.storage.view(offset, room.min(PREFETCH)) } {
-            Some(front) => self.frame_mapped(offset, front),
-            None => self.frame_copied(offset, room),
+        if let Some(front) = unsafe { self.storage.view(offset, room.min(PREFETCH)) }
+            && let Some(frame) = self.frame_mapped(offset, front)?
+        {
+            return Ok(frame);
         }
+        self.frame_copied(offset, room)
     }
 
     /// Nearly every record comes with the first read, which needs no memory but that of the record itself.

@@ -78,6 +78,19 @@ pub trait Storage: Send + Sync {
         None
     }
 
+    /// Whether [`set_checked`](Self::set_checked) was called with these numbers, and the bytes of that record have neither been
+    /// written nor fetched from the medium since. `None` from a host that does not remember: there every read checks.
+    fn is_checked(&self, offset: u64, salt: u64) -> Option<bool> {
+        let _ = (offset, salt);
+        None
+    }
+
+    /// Says that the record at `offset`, of a segment with `salt`, fits its checksum as it was last [viewed](Self::view). A host whose
+    /// views are of copies in its memory can remember it for as long as it keeps the copy.
+    fn set_checked(&self, offset: u64, salt: u64) {
+        let _ = (offset, salt);
+    }
+
     /// Writes as [`write_at`](Self::write_at) does, but through mapped memory, if the host can: without a call of the system and
     /// without a way to fail. `false` says that nothing was written. A sync takes longer behind this than behind a write, so it serves
     /// bursts of small writes.
@@ -159,6 +172,8 @@ macro_rules! forward_storage {
                 // SAFETY: the caller's promise is handed on unchanged.
                 unsafe { (**self).view(offset, len) }
             }
+            fn is_checked(&self, offset: u64, salt: u64) -> Option<bool> { (**self).is_checked(offset, salt) }
+            fn set_checked(&self, offset: u64, salt: u64) { (**self).set_checked(offset, salt) }
             unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
                 // SAFETY: the caller's promise is handed on unchanged.
                 unsafe { (**self).store(offset, parts) }

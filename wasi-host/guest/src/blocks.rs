@@ -1,17 +1,23 @@
 //! Blocks of the file that were read last, in the memory of the instance: a call of the host costs more than most records do.
+//!
+//! Records are read where they lie. Such a view may be in use until the call ends that the instance is in, so a block that was viewed is
+//! neither given to other bytes nor freed before that: it is set aside.
 
-use alloc::boxed::Box;
+use crate::block::Block;
 use alloc::vec::Vec;
 
-/// Bytes of a block: a multiple of it is read at a time.
-pub(crate) const BLOCK: usize = 4096;
+pub(crate) use crate::block::BLOCK;
 
-type Block = Box<[u8; BLOCK]>;
+/// With so many blocks set aside, a block that is not here yet has to wait for the end of the call.
+const ASIDE_MAX: usize = 256;
 
 /// A table with one place for each block number, counted modulo its length: neighbours never push each other out, and a file
 /// that is smaller than the table stays in it whole.
 pub(crate) struct Blocks {
-    places: Vec<Option<(u64, Block)>>,
+    places: Vec<Option<Block>>,
+    aside: Vec<Block>,
+    /// The call that the instance is in.
+    call: u32,
 }
 
 impl Blocks {
@@ -19,62 +25,97 @@ impl Blocks {
     pub(crate) fn new(bytes: usize) -> Self {
         let mut places = Vec::new();
         places.resize_with(bytes / BLOCK, || None);
-        Self { places }
+        Self { places, aside: Vec::new(), call: 1 }
     }
 
-    fn place(&mut self, number: u64) -> Option<&mut Option<(u64, Block)>> {
-        let place = number.checked_rem(self.places.len() as u64)?;
-        self.places.get_mut(usize::try_from(place).ok()?)
+    fn place(&mut self, number: u32) -> Option<&mut Option<Block>> {
+        let place = number.checked_rem(self.places.len() as u32)?;
+        self.places.get_mut(place as usize)
     }
 
-    fn get(&mut self, number: u64) -> Option<&mut [u8; BLOCK]> {
-        match self.place(number)? {
-            Some((held, block)) if *held == number => Some(block),
-            _ => None,
-        }
+    fn get(&self, number: u32) -> Option<&Block> {
+        let place = number.checked_rem(self.places.len() as u32)?;
+        self.places.get(place as usize)?.as_ref().filter(|block| block.number() == number)
     }
 
     /// Fills `out` with the bytes from `offset` on, if all of them are here.
-    pub(crate) fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
+    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
         pieces(offset, out.len()).all(|piece| {
             let target = out.get_mut(piece.at..piece.at + piece.len);
-            let source = self.get(piece.number).and_then(|block| block.get(piece.inside..piece.inside + piece.len));
+            let source = self.get(piece.number).and_then(|block| block.bytes(piece.inside, piece.len));
             target.zip(source).map(|(target, source)| target.copy_from_slice(source)).is_some()
         })
+    }
+
+    /// The bytes from `offset` on where they lie, if they are here in one block.
+    ///
+    /// # Safety
+    ///
+    /// The slice is not used after [`Self::end_call`], nor when this table has gone, and nobody [writes](Self::write) to its range before.
+    pub(crate) unsafe fn view<'a>(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
+        let (number, inside) = split(offset);
+        let block = self.get(number)?;
+        let bytes = block.bytes(inside, len)?;
+        block.note_view(self.call);
+        // SAFETY: a block that was viewed in this call stays where it is until the next one (`push_out`), and until then the caller has
+        // nobody write to these bytes of it.
+        Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr(), len) })
+    }
+
+    /// From here on nobody uses a view from before.
+    pub(crate) fn end_call(&mut self) {
+        self.aside.clear();
+        self.call = self.call.wrapping_add(1);
+    }
+
+    /// True if the record at `offset` has been checked since its block was last fetched or written to.
+    pub(crate) fn is_checked(&self, offset: u64, salt: u64) -> bool {
+        let (number, inside) = split(offset);
+        self.get(number).is_some_and(|block| block.is_checked(inside, salt))
+    }
+
+    /// The record at `offset` fits its checksum, as it lies here.
+    pub(crate) fn set_checked(&self, offset: u64, salt: u64) {
+        let (number, inside) = split(offset);
+        if let Some(block) = self.get(number) {
+            block.set_checked(inside, salt);
+        }
     }
 
     /// The file has these bytes from `offset` on: blocks that are here follow, blocks that are covered whole come in.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for piece in pieces(offset, bytes.len()) {
             let Some(source) = bytes.get(piece.at..piece.at + piece.len) else { continue };
-            if let Ok(whole) = <&[u8; BLOCK]>::try_from(source) {
+            if let Some(block) = self.get(piece.number) {
+                block.write(piece.inside, source);
+            } else if let Ok(whole) = <&[u8; BLOCK]>::try_from(source) {
                 self.put(piece.number, whole);
-            } else if let Some(target) =
-                self.get(piece.number).and_then(|block| block.get_mut(piece.inside..piece.inside + piece.len))
-            {
-                target.copy_from_slice(source);
             }
         }
     }
 
-    fn put(&mut self, number: u64, bytes: &[u8; BLOCK]) {
-        match self.place(number) {
-            Some(Some((held, block))) => {
-                *held = number;
-                **block = *bytes;
+    /// A block that is not here yet.
+    fn put(&mut self, number: u32, bytes: &[u8; BLOCK]) {
+        let (call, may_set_aside) = (self.call, self.aside.len() < ASIDE_MAX);
+        let Some(place) = self.place(number) else { return };
+        let was_viewed = place.as_ref().is_some_and(|block| block.is_viewed(call));
+        if was_viewed && !may_set_aside {
+            return;
+        }
+        match place.as_mut().filter(|_| !was_viewed) {
+            Some(block) => block.become_block(number, bytes),
+            None => {
+                let old = place.replace(Block::new(number, bytes));
+                self.aside.extend(old);
             }
-            Some(place) => *place = Some((number, Box::new(*bytes))),
-            None => {}
         }
     }
 
     /// The file ends at `len` now: what lay behind is not true any more.
     pub(crate) fn cut(&mut self, len: u64) {
-        for place in &mut self.places {
-            if place.as_ref().is_some_and(|(number, _)| *number >= len / BLOCK as u64) {
-                *place = None;
-            }
-        }
+        let (call, first) = (self.call, split(len).0);
+        let behind = self.places.iter_mut().filter(|place| place.as_ref().is_some_and(|block| block.number() >= first));
+        self.aside.extend(behind.filter_map(Option::take).filter(|block| block.is_viewed(call)));
     }
 
     /// False for a table without places.
@@ -83,9 +124,14 @@ impl Blocks {
     }
 }
 
+/// The block with the byte at `offset`, and where that is inside. Files have at most 4 TiB: the number fits.
+fn split(offset: u64) -> (u32, usize) {
+    ((offset / BLOCK as u64).min(u32::MAX.into()) as u32, (offset % BLOCK as u64) as usize)
+}
+
 /// The part of a range that lies in one block.
 struct Piece {
-    number: u64,
+    number: u32,
     /// Where it begins inside the block.
     inside: usize,
     /// Where it begins inside the range.
@@ -96,9 +142,8 @@ struct Piece {
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
     let mut at = 0;
     core::iter::from_fn(move || {
-        let position = offset + at as u64;
-        let inside = (position % BLOCK as u64) as usize;
-        let piece = Piece { number: position / BLOCK as u64, inside, at, len: (BLOCK - inside).min(len - at) };
+        let (number, inside) = split(offset + at as u64);
+        let piece = Piece { number, inside, at, len: (BLOCK - inside).min(len - at) };
         at += piece.len;
         (piece.len > 0).then_some(piece)
     })

@@ -84,6 +84,16 @@ impl<S: Storage> Buffered<S> {
         Ok(())
     }
 
+    /// No view of this storage from before is in use any more: blocks that were viewed may go.
+    pub(crate) fn end_call(&self) {
+        self.state.lock().blocks.end_call();
+    }
+
+    /// Forgets what was read: the next read sees the file.
+    pub(crate) fn forget(&self) {
+        self.state.lock().blocks.cut(0);
+    }
+
     /// The storage below.
     pub(crate) fn below(&self) -> &S {
         &self.below
@@ -185,6 +195,27 @@ impl<S: Storage> Storage for Buffered<S> {
         }
         state.len = state.len.max(at);
         Ok(())
+    }
+
+    /// Only what is in memory in one piece: everything else is read, and is there from then on.
+    unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let state = self.state.lock();
+        let end = offset.checked_add(len as u64).filter(|end| *end <= state.len)?;
+        if !state.gathered.is_empty() && offset < state.gathered_end() && state.start < end {
+            return None;
+        }
+        // SAFETY: the slice borrows this storage. By the caller's promise nobody writes to the range meanwhile, and the user of this storage
+        // says when a call has ended.
+        unsafe { state.blocks.view(offset, len) }
+    }
+
+    fn is_checked(&self, offset: u64, salt: u64) -> Option<bool> {
+        let state = self.state.lock();
+        state.blocks.is_used().then(|| state.blocks.is_checked(offset, salt))
+    }
+
+    fn set_checked(&self, offset: u64, salt: u64) {
+        self.state.lock().blocks.set_checked(offset, salt);
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {

@@ -11,6 +11,7 @@ extern crate alloc;
 
 mod admin;
 mod bindings;
+mod block;
 mod blocks;
 mod buffered;
 mod convert;

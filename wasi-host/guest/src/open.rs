@@ -23,7 +23,7 @@ static OPEN: Mutex<Vec<Weak<Open>>> = Mutex::new(Vec::new());
 
 /// One open store, shared by all handles to it.
 pub(crate) struct Open {
-    pub(crate) db: Db,
+    db: Db,
     pub(crate) storage: Arc<Buffered<WasiStorage>>,
     read_only: bool,
 }
@@ -38,6 +38,18 @@ pub(crate) struct How {
 }
 
 impl Open {
+    /// The engine, for one call of it.
+    pub(crate) fn db(&self) -> &Db {
+        self.end_call();
+        &self.db
+    }
+
+    /// Between two calls of the engine: views live inside of one, for what a handle keeps borrows nothing, and what the engine
+    /// hands out here is a copy.
+    pub(crate) fn end_call(&self) {
+        self.storage.end_call();
+    }
+
     /// Gives a write that the engine has done the durability that was promised for it.
     pub(crate) fn settle(&self, durability: Durability) -> Result<Durability> {
         match durability {

@@ -24,8 +24,8 @@ impl Guest for Component {
 impl Handle {
     fn named(&self, name: Option<&str>) -> Result<pipkin::Namespace, Error> {
         match name {
-            Some(name) => Ok(self.open.db.namespace(name)?),
-            None => Ok(self.open.db.default_namespace()),
+            Some(name) => Ok(self.open.db().namespace(name)?),
+            None => Ok(self.open.db().default_namespace()),
         }
     }
 }
@@ -40,34 +40,34 @@ impl GuestDb for Handle {
     fn close(db: Db) -> Result<(), Error> {
         let Handle { open, .. } = db.into_inner();
         forget(&open);
-        Ok(open.db.clone().close()?)
+        Ok(open.db().clone().close()?)
     }
 
     fn namespace(&self, name: Option<String>) -> Result<Namespace, Error> {
         let namespace = self.named(name.as_deref())?;
         // A name that is new was written.
         self.open.settle(self.durability)?;
-        Ok(Namespace::new(Records { open: self.open.clone(), namespace, durability: self.durability }))
+        Ok(Namespace::new(Records::new(self.open.clone(), namespace, self.durability)))
     }
 
     fn namespaces(&self) -> Vec<String> {
-        self.open.db.list_namespaces()
+        self.open.db().list_namespaces()
     }
 
     fn drop_namespace(&self, name: String) -> Result<bool, Error> {
-        let dropped = self.open.db.drop_namespace(&name)?;
+        let dropped = self.open.db().drop_namespace(&name)?;
         self.open.settle(self.durability)?;
         Ok(dropped)
     }
 
     fn write(&self, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
-        let unnamed = self.open.db.default_namespace();
+        let unnamed = self.open.db().default_namespace();
         let named: Vec<Option<pipkin::Namespace>> = ops
             .iter()
-            .map(|op| op.namespace.as_deref().map(|name| self.open.db.namespace(name)).transpose())
+            .map(|op| op.namespace.as_deref().map(|name| self.open.db().namespace(name)).transpose())
             .collect::<pipkin::Result<_>>()?;
         let places = named.iter().map(|name| name.as_ref().unwrap_or(&unnamed));
-        let batch = places.zip(&ops).fold(self.open.db.batch(), |batch, (name, op)| match &op.value {
+        let batch = places.zip(&ops).fold(self.open.db().batch(), |batch, (name, op)| match &op.value {
             Some(value) => batch.insert_in(name, &op.key, value),
             None => batch.remove_in(name, &op.key),
         });

@@ -11,6 +11,7 @@
 #[path = "../support/build.rs"]
 mod build;
 
+mod blocks;
 mod hostile;
 mod places;
 mod stops;
