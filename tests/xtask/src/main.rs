@@ -5,6 +5,7 @@
 
 mod bench;
 mod checks;
+mod component;
 mod demo;
 mod report;
 mod shell;
@@ -32,6 +33,9 @@ cargo xtask demo [--data NAME] [--keep]
 cargo xtask demo --serve [PORT]
     Builds the npm package and serves the page in examples/web, by default on port 8080, until Ctrl-C.
 
+cargo xtask component
+    Builds the WebAssembly component as it is shipped: what `cargo build` makes, with its code gone over by wasm-opt.
+
 cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DIR] [--dir DIR]
     Measures pipkin side by side with its peers; the report goes to target/compare. See bench/compare/README.md.
     --quick  a small scale, once: minutes instead of hours, after all peers have been compiled
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
     let result = match command {
         "test" => test(rest),
         "demo" => demo::run(rest).map(|()| true),
+        "component" => component::run(rest).map(|()| true),
         "bench" => bench::run(rest).map(|()| true),
         "help" | "--help" | "-h" => {
             println!("{HELP}");

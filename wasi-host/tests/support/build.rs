@@ -13,11 +13,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap()
 }
 
-/// The component as it is shipped.
+/// The component: the one that the environment names, or as cargo builds it.
 #[allow(dead_code, reason = "not every test binary needs every component")]
 pub(crate) fn product() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build("pipkin-wasi-guest", "pipkin_wasi_guest", "product", &[]))
+    PATH.get_or_init(|| match std::env::var_os("PIPKIN_COMPONENT") {
+        Some(path) => path.into(),
+        None => build("pipkin-wasi-guest", "pipkin_wasi_guest", "product", &[]),
+    })
 }
 
 /// The same, and the interfaces that only tests call.

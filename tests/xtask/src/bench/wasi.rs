@@ -1,5 +1,6 @@
 //! `cargo xtask bench --wasi`: pipkin under Wasmtime beside other stores there, in the workspace `bench/compare-wasi`.
 
+use crate::component::shipped;
 use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 use std::fs;
@@ -25,7 +26,7 @@ pub(super) fn run(args: &[String]) -> Outcome {
     let guests = target_dir().join("compare-wasi");
     fs::create_dir_all(&guests)?;
     peers(&tools, &guests)?;
-    component(&guests)?;
+    component(&tools, &guests)?;
     cargo(&format!("build --release --manifest-path {MANIFEST}")).run()?;
     let program = target_dir().join("release/pipkin-compare-wasi");
     Step::new("").path(&program).arg("--guests").path(&guests).args(passed_on).run()
@@ -63,10 +64,9 @@ fn peers(tools: &Tools, guests: &Path) -> Outcome {
 }
 
 /// The component as it is shipped, and a program composed with it.
-fn component(guests: &Path) -> Outcome {
-    Step::new("cargo build -p pipkin-wasi-guest --profile component --target").arg(TARGET).run()?;
+fn component(tools: &Tools, guests: &Path) -> Outcome {
     let component = guests.join("pipkin.wasm");
-    fs::copy(target_dir().join(TARGET).join("component/pipkin_wasi_guest.wasm"), &component)?;
+    fs::copy(shipped(tools)?, &component)?;
     let composed = guests.join("composed.wasm");
     let program = guests.join("program.wasm");
     fs::rename(&composed, &program)?;

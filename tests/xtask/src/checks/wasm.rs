@@ -1,12 +1,14 @@
 //! The two WebAssembly hosts.
 
 use super::Check;
+use crate::component::shipped;
 use crate::shell::{Outcome, Step, failed, target_dir};
 use crate::tools::Tools;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
+        Check::slow("wasi-shipped", "the component as it is shipped passes the tests of the built one", wasi_shipped),
         Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript),
         Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
@@ -32,6 +34,12 @@ pub(super) fn checks() -> Vec<Check> {
 fn wasi(tools: &Tools) -> Outcome {
     tools.rust_targets(&["wasm32-wasip2"])?;
     Step::new("cargo test -p pipkin-wasi-host -p pipkin-host").run()
+}
+
+fn wasi_shipped(tools: &Tools) -> Outcome {
+    let component = shipped(tools)?;
+    let tests = Step::new("cargo test -p pipkin-wasi-host --test component");
+    tests.env("PIPKIN_COMPONENT", component.display().to_string()).run()
 }
 
 /// The program is built by what its lock file names, and run twice over a new folder.
