@@ -31,7 +31,8 @@
 //! - **Stores** by the names that the embedder lists, never by paths. Any other name is `no-such-store`. All handles of all instances and
 //!   Wasmtime stores that share a context, or clones of it, share one engine.
 //! - **Durability**: a set survives the end of the process when it returns, or a power cut if the store was listed with
-//!   [`SyncPolicy::EachSet`].
+//!   [`SyncPolicy::EachSet`]. What is open closes with the last clone of the context; a process that ends without that loses nothing, and
+//!   the next open reads the end of the log again.
 //! - **Batches** are one commit: more than the standard asks for.
 //! - **Counters** are decimal text. A value that is none, or a sum that leaves the range, is an error, and nothing changes.
 //! - **Compare and swap** goes by the version of the record: a value that was changed and changed back does not pass.
