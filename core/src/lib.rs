@@ -18,7 +18,8 @@
 //! - `std` (default): locks that wait, threads, the CPU's CRC-32C.
 //! - `native` (default): files.
 //! - `ordered` (default): the ordered index, for stores that ask for it (`Builder::ordered`).
-//! - Without both the crate needs only `alloc`; a host brings a [`Storage`] and [`Builder::open_storage`] does the rest.
+//! - `salvage` (with `std`): everything but the damage out of a damaged store.
+//! - Without these the crate needs only `alloc`; a host brings a [`Storage`] and [`Builder::open_storage`] does the rest.
 //! - `testing`: the crash simulator, the fault injector and the conformance suite for storages; the codec of frames.
 
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -50,6 +51,7 @@ pub mod planted;
 mod planted;
 mod prefetch;
 mod recover;
+#[cfg(feature = "salvage")]
 mod salvage;
 mod scan;
 mod shards;
@@ -67,6 +69,7 @@ pub use db::{
 };
 pub use error::{Error, Result};
 pub use recover::{OpenReport, SnapshotState};
+#[cfg(feature = "salvage")]
 pub use salvage::{SalvageReport, salvage};
 pub use scan::Damage;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};

@@ -23,7 +23,11 @@ pub struct Damage {
 /// What a scan met.
 #[derive(Debug)]
 pub(crate) enum Found {
-    Frame { offset: u64, header: Header },
+    Frame {
+        #[cfg_attr(not(feature = "salvage"), allow(dead_code, reason = "only salvage asks where a record stands"))]
+        offset: u64,
+        header: Header,
+    },
     Damage(Damage),
 }
 

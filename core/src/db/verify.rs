@@ -8,6 +8,7 @@ use crate::log::{
     read_superblocks,
 };
 use crate::recover::Chain;
+#[cfg(feature = "salvage")]
 use crate::salvage::survey_report;
 use crate::scan::{Damage, Found, Stretch, scan};
 use crate::storage::Storage;
@@ -229,7 +230,10 @@ pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
             Ok(report)
         }
         Err(Error::Corrupt { offset, what }) => {
+            #[cfg(feature = "salvage")]
             let mut report = survey_report(storage, &pair)?;
+            #[cfg(not(feature = "salvage"))]
+            let mut report = VerifyReport::default();
             check_front(storage, &mut report)?;
             if report.damage.is_empty() {
                 damage(&mut report, offset, 1, what);

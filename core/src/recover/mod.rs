@@ -7,7 +7,9 @@ mod chain;
 mod evidence;
 mod replay;
 
-pub(crate) use chain::{Chain, find_headers, read_roster};
+pub(crate) use chain::Chain;
+#[cfg(feature = "salvage")]
+pub(crate) use chain::{find_headers, read_roster};
 pub(crate) use replay::rebuild;
 
 /// What opening found, for those who want to know.
