@@ -4,7 +4,6 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use pipkin::Error;
-use wasm_bindgen::JsValue;
 
 /// What kind of failure it was. `web/npm/src/errors.ts` has the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,14 +59,5 @@ impl From<&Error> for Failure {
             _ => Code::Failed,
         };
         Self::new(code, error.to_string())
-    }
-}
-
-impl From<Failure> for JsValue {
-    fn from(failure: Failure) -> Self {
-        let error: JsValue = js_sys::Error::new(&failure.message).into();
-        // An object that was just made takes a property.
-        let _ = js_sys::Reflect::set(&error, &"code".into(), &(failure.code as u8).into());
-        error
     }
 }

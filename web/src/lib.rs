@@ -8,10 +8,13 @@
 extern crate alloc;
 
 mod cache;
+mod calls;
 mod error;
+mod exports;
 mod failure;
-mod handles;
+#[cfg(feature = "std")]
 mod host;
+mod json;
 mod newest;
 mod order;
 mod requests;
@@ -21,11 +24,11 @@ mod run;
 mod run_tests;
 #[cfg(not(feature = "std"))]
 mod runtime;
+mod shared;
 mod storage;
-mod store;
 mod wire;
 
 pub use cache::CachedStorage;
-pub use host::{entropy, origin_directory};
-pub use storage::{Access, OpfsStorage};
-pub use store::{Store, verify_file};
+#[cfg(feature = "std")]
+pub use host::{Access, entropy, origin_directory};
+pub use storage::OpfsStorage;

@@ -78,9 +78,9 @@ impl Tools {
         self.debian("Xvfb -help", &["xvfb"])
     }
 
-    /// What building the npm package takes: `wasm-bindgen`, and Node with npm.
+    /// What building the npm package takes: the target, and Node with npm.
     pub(crate) fn npm_build(&self) -> Outcome {
-        self.wasm_bindgen()?;
+        self.rust_targets(&["wasm32-unknown-unknown"])?;
         self.node()
     }
 

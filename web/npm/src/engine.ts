@@ -1,9 +1,9 @@
 // The engine in this worker: WebAssembly, and a file that is held alone.
 
-import initialise, { Store as WasmStore, verifyFile } from "../build/pipkin.js";
 import { PipkinError, toError } from "./errors.js";
 import { checkSyncHandles, folder, storeFile } from "./files.js";
 import type { EngineOptions, Report } from "./types.js";
+import { WasmStore, load as initialise, verifyFile } from "./wasm.js";
 
 export { WasmStore };
 
@@ -14,7 +14,7 @@ let loading: Promise<unknown> | undefined;
 
 /** Loads the module once. A failed attempt may be made again. */
 async function load(wasm: EngineOptions["wasm"]): Promise<void> {
-  loading ??= initialise(wasm === undefined ? undefined : { module_or_path: wasm });
+  loading ??= initialise(wasm);
   try {
     await loading;
   } catch (thrown) {
@@ -56,5 +56,5 @@ function explained(name: string, error: PipkinError): PipkinError {
 
 /** Checks a store in a file that nobody has open. */
 export async function verifyCopy(file: string): Promise<Report> {
-  return JSON.parse(await verifyFile(await folder(), file)) as Report;
+  return (await verifyFile(await folder(), file)) as Report;
 }

@@ -60,9 +60,8 @@ export function unpack(packed: PackedError): PipkinError {
 export function toError(thrown: unknown): PipkinError {
   if (thrown instanceof PipkinError) return thrown;
   // Not every browser throws an `Error` each time: Firefox has an `Exception`, too.
-  const { name, message, code } = Object(thrown) as { name?: unknown; message?: unknown; code?: unknown };
+  const { name, message } = Object(thrown) as { name?: unknown; message?: unknown };
   if (typeof name !== "string" || typeof message !== "string") return new PipkinError("failed", String(thrown));
-  if (name === "Error" && typeof code === "number") return new PipkinError(codeOf(code), message);
   return new PipkinError(codeOfName(name), `${name}: ${message}`, { cause: thrown });
 }
 

@@ -100,8 +100,8 @@ export class Leader {
     const { number, bytes } = request;
     try {
       const key = loneKey(bytes);
-      if (key) return { number, bytes: (this.store.get(key) as Uint8Array<ArrayBuffer> | undefined) ?? null };
-      const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number) as Uint8Array<ArrayBuffer>;
+      if (key) return { number, bytes: this.store.get(key) ?? null };
+      const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number);
       if (isWrite(bytes)) this.#afterWrites(bytes, tab);
       return { number, bytes: answer };
     } catch (thrown) {
@@ -126,11 +126,7 @@ export class Leader {
     this.#requests.close();
     this.#common.close();
     for (const channel of this.#tabs.values()) channel.close();
-    try {
-      this.store.close();
-    } finally {
-      this.store.free();
-    }
+    this.store.close();
   }
 
   #hear(message: ToLeader): void {
@@ -199,13 +195,13 @@ export class Leader {
   async #call(call: Call): Promise<unknown> {
     switch (call.method) {
       case "compact":
-        return JSON.parse(this.store.compact()) as unknown;
+        return this.store.compact();
       case "stats":
-        return JSON.parse(this.store.stats()) as unknown;
+        return this.store.stats();
       case "segments":
-        return JSON.parse(this.store.segments()) as unknown;
+        return this.store.segments();
       case "verify":
-        return JSON.parse(this.store.verify()) as unknown;
+        return this.store.verify();
       case "export":
         return this.#export(call.file);
       case "install":
@@ -223,7 +219,7 @@ export class Leader {
 
   async #install(file: string, replace: boolean): Promise<void> {
     this.#checkHasFile();
-    const { records } = JSON.parse(this.store.stats()) as Stats;
+    const { records } = this.store.stats() as Stats;
     if (records > 0 && !replace) {
       throw new PipkinError("usage", `the store holds ${records} records that the import would delete; say { replace: true } if it should`);
     }
@@ -237,7 +233,6 @@ export class Leader {
       try {
         await moveCopy(await folder(), file, storeFile(this.name));
       } finally {
-        this.store.free();
         this.store = await this.#reopened();
       }
     } finally {

@@ -128,7 +128,7 @@ export class SyncView<K, In, Out> {
   #run(put: (request: RequestWriter) => void): AnswerReader {
     put(writer);
     const request = writer.take();
-    return new AnswerReader(this.attempt(() => this.wasm.run(request, NOBODY, 0) as Uint8Array<ArrayBuffer>));
+    return new AnswerReader(this.attempt(() => this.wasm.run(request, NOBODY, 0)));
   }
 
   #settle(options: WriteOptions | undefined): void {

@@ -56,15 +56,15 @@ export class SyncStore extends SyncView<Uint8Array, Value, Uint8Array> {
   }
 
   compact(): CompactReport {
-    return JSON.parse(this.attempt(() => this.wasm.compact())) as CompactReport;
+    return this.attempt(() => this.wasm.compact()) as CompactReport;
   }
 
   stats(): Stats {
-    return JSON.parse(this.attempt(() => this.wasm.stats())) as Stats;
+    return this.attempt(() => this.wasm.stats()) as Stats;
   }
 
   verify(): Report {
-    return JSON.parse(this.attempt(() => this.wasm.verify())) as Report;
+    return this.attempt(() => this.wasm.verify()) as Report;
   }
 
   /** Flushes and closes. */
