@@ -1,14 +1,14 @@
 // Calls that are no packed operations, by their numbers. Those of a frozen page wait until it goes on.
 
 import { PipkinError } from "./errors.js";
-import type { ToWorker } from "./protocol.js";
+import type { Told } from "./protocol.js";
 
 interface Calling {
   readonly resolve: (value: unknown) => void;
   readonly reject: (reason: unknown) => void;
   readonly writes: boolean;
   /** What is to be sent when the page goes on; nothing once it has been. */
-  held?: ToWorker | undefined;
+  held?: Told | undefined;
 }
 
 export class Calls {
@@ -16,7 +16,7 @@ export class Calls {
   #number = 0;
 
   /** `send` says whether the message could be sent. Given up by the signal, a call that `writes` is of unknown outcome. */
-  make<T>(message: (number: number) => ToWorker, send: (message: ToWorker) => boolean, writes: boolean, signal?: AbortSignal): Promise<T> {
+  make<T>(message: (number: number) => Told, send: (message: Told) => boolean, writes: boolean, signal?: AbortSignal): Promise<T> {
     const number = ++this.#number;
     return new Promise<T>((resolve, reject) => {
       const giveUp = (): void => {
@@ -54,7 +54,7 @@ export class Calls {
     }
   }
 
-  sendHeld(send: (message: ToWorker) => boolean): void {
+  sendHeld(send: (message: Told) => boolean): void {
     for (const call of this.#calls.values()) if (call.held && send(call.held)) call.held = undefined;
   }
 

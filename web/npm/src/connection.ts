@@ -6,7 +6,7 @@ import { PipkinError, unpack } from "./errors.js";
 import { Emitter, type Events } from "./events.js";
 import { Message, Outbox } from "./outbox.js";
 import { PageLife } from "./page.js";
-import type { Call, ToPage, ToWorker } from "./protocol.js";
+import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { startWorker } from "./start.js";
 import type { EngineOptions, Role } from "./types.js";
@@ -127,13 +127,13 @@ export class Connection {
     await this.operate("read", (request) => request.has(NO_KEY), (answer) => answer.written());
   }
 
-  async #make<T>(message: (number: number) => ToWorker, writes = false, signal?: AbortSignal): Promise<T> {
+  async #make<T>(message: (number: number) => Told, writes = false, signal?: AbortSignal): Promise<T> {
     if (this.#ended) throw this.#ended;
     return this.#calls.make<T>(message, this.#sendCall, writes, signal);
   }
 
   /** Sends a call, unless the page is frozen or the store is being opened. */
-  readonly #sendCall = (message: ToWorker): boolean => {
+  readonly #sendCall = (message: Told): boolean => {
     if (!this.#worker || this.#opening) return false;
     this.#tell(message, "bytes" in message ? [message.bytes.buffer] : []);
     return true;
@@ -146,11 +146,14 @@ export class Connection {
   }
 
   /** Sends what has gathered, together with what those call next who have just heard of an answer. */
-  async #goOn(): Promise<void> {
+  #goOn(): void {
     if (this.#scheduled || this.#outbox.isEmpty) return;
     this.#scheduled = true;
-    for (let step = 0; step < HEARERS; step++) await undefined;
-    this.#send();
+    const later = async (): Promise<void> => {
+      for (let step = 0; step < HEARERS; step++) await undefined;
+      this.#send();
+    };
+    void later();
   }
 
   #send(): void {
@@ -162,10 +165,8 @@ export class Connection {
 
   /** What only reads is kept, so that it can be sent again. */
   #post({ bytes, writes }: Message): void {
-    const transfer = transferred(bytes);
-    if (writes || transfer.length === 0) return this.#tell(bytes, transfer);
-    const copy = bytes.slice();
-    this.#tell(copy, [copy.buffer]);
+    const sent = writes || transferred(bytes).length === 0 ? bytes : bytes.slice();
+    this.#tell(sent, transferred(sent));
   }
 
   #tell(message: ToWorker, transfer: Transferable[] = []): void {
@@ -193,7 +194,7 @@ export class Connection {
   #hear(message: ToPage): void {
     if (message === null || message instanceof Uint8Array) {
       this.#answered()?.answer(message);
-      void this.#goOn();
+      this.#goOn();
       return;
     }
     switch (message.kind) {
@@ -210,7 +211,7 @@ export class Connection {
         break;
       case "refused":
         this.#answered()?.fail(this.#note(unpack(message.error)));
-        void this.#goOn();
+        this.#goOn();
         break;
       case "answer": {
         const { answer } = message;

@@ -6,7 +6,7 @@ import { folder, moveCopy, removeFile, removeOldCopies, storeFile } from "./file
 import { PROTOCOL, commonChannel, fromHex, leaderChannel, randomHex, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, Request, ToLeader, ToTabs } from "./protocol.js";
 import type { EngineOptions, Stats } from "./types.js";
-import { isDurable, isWrite, loneKey, writtenKeys } from "./request.js";
+import { isDurable, isWrite, writtenKeys } from "./request.js";
 
 /** A relaxed write is handed to the system so long after it at the latest. */
 const FLUSH_AFTER_MS = 250;
@@ -99,8 +99,7 @@ export class Leader {
     if ("call" in request) return this.#serveCall(request.number, request.call);
     const { number, bytes } = request;
     try {
-      const key = loneKey(bytes);
-      if (key) return { number, bytes: this.store.get(key) ?? null };
+      if (typeof bytes === "string") return { number, bytes: this.store.getLone(bytes) ?? null };
       const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number);
       if (isWrite(bytes)) this.#afterWrites(bytes, tab);
       return { number, bytes: answer };

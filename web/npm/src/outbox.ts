@@ -2,8 +2,8 @@
 
 import { AnswerReader } from "./answer.js";
 import { PipkinError } from "./errors.js";
-import type { Answered } from "./protocol.js";
-import { type Effect, RequestWriter, loneKey } from "./request.js";
+import type { Answered, Packed } from "./protocol.js";
+import { type Effect, RequestWriter } from "./request.js";
 
 /** How a call takes its part of an answer, or hears that there will be none. */
 interface Waiting {
@@ -19,14 +19,14 @@ interface Waiting {
 
 /** Operations that have left together. */
 export class Message {
-  constructor(readonly bytes: Uint8Array<ArrayBuffer>, private readonly waiting: readonly Waiting[]) {}
+  constructor(readonly bytes: Packed, private readonly waiting: readonly Waiting[]) {}
 
   get writes(): boolean {
     return this.waiting.some(({ effect }) => effect !== "read");
   }
 
   answer(bytes: Answered): void {
-    const reader = new AnswerReader(bytes, loneKey(this.bytes) !== undefined);
+    const reader = new AnswerReader(bytes, typeof this.bytes === "string");
     for (const one of this.waiting) {
       one.settled?.();
       one.read(reader);

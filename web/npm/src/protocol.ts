@@ -11,9 +11,15 @@ export type Call =
   /** Puts a checked copy in the place of the store. */
   | { readonly method: "install"; readonly file: string; readonly replace: boolean };
 
+/**
+ * Packed operations. One `get` and nothing else, the most common of all, is a string: its key with a character for each byte. Nothing but a
+ * number travels cheaper.
+ */
+export type Packed = Uint8Array<ArrayBuffer> | string;
+
 /** One request of a tab to the leader: packed operations, or a call. */
 export type Request =
-  | { readonly number: number; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly number: number; readonly bytes: Packed }
   | { readonly number: number; readonly call: Call };
 
 /** Answers of packed operations; to one `get` alone its value, or null when there is none. */
@@ -25,9 +31,10 @@ export type Answer =
   | { readonly number: number; readonly value: unknown }
   | { readonly number: number; readonly error: PackedError };
 
-export type ToWorker =
-  /** Packed operations. One message with such is under way at a time, and its answer is bytes, too: nothing travels cheaper. */
-  | Uint8Array<ArrayBuffer>
+/** One message with packed operations is under way at a time, and its answer is bytes, too. */
+export type ToWorker = Packed | Told;
+
+export type Told =
   | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions; readonly visible: boolean }
   | { readonly kind: "support" }
   | { readonly kind: "call"; readonly number: number; readonly call: Call }

@@ -1,5 +1,6 @@
 // Requests as bytes: any number of calls in one buffer. `web/src/wire.rs` is the other end.
 
+import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import type { Bound } from "./walk.js";
 
@@ -21,6 +22,8 @@ const SCRATCH = 1024;
 const SCRATCH_MAX = 64 * 1024;
 /** Up to here a browser copies a message faster than it hands a buffer over. Sixteen times as much takes it twice as long. */
 const COPIED_MAX = 1024;
+/** A `get` of a longer key is a message as all others are. */
+const LONE_KEY_MAX = 256;
 
 /** Builds a request: a header, then operations. */
 export class RequestWriter {
@@ -101,7 +104,15 @@ export class RequestWriter {
   }
 
   /** The request; the writer is empty again. */
-  take(): Uint8Array<ArrayBuffer> {
+  take(): Packed {
+    const lone = this.#loneKey();
+    const taken = lone ?? this.takeBytes();
+    this.#length = HEADER;
+    return taken;
+  }
+
+  /** The same, always as bytes. */
+  takeBytes(): Uint8Array<ArrayBuffer> {
     this.#bytes[0] = this.#flags;
     const kept = this.#bytes.length <= SCRATCH_MAX;
     const taken = kept ? this.#bytes.slice(0, this.#length) : this.#bytes.subarray(0, this.#length);
@@ -112,6 +123,14 @@ export class RequestWriter {
     this.#length = HEADER;
     this.#flags = 0;
     return taken;
+  }
+
+  #loneKey(): string | undefined {
+    const start = HEADER + 5;
+    if (this.#bytes[HEADER] !== Kind.Get || this.#length < start || this.#length > start + LONE_KEY_MAX) return undefined;
+    if (this.#view.getUint32(HEADER + 1, true) !== this.#length - start) return undefined;
+    // Spread out, they would take longer than all of the rest.
+    return String.fromCharCode.apply(null, this.#bytes.subarray(start, this.#length) as unknown as number[]);
   }
 
   #write([key, value]: Write): void {
@@ -163,17 +182,9 @@ export class RequestWriter {
   }
 }
 
-/** What of a message with these bytes is handed over. */
-export function transferred(bytes: Uint8Array<ArrayBuffer>): Transferable[] {
-  return bytes.length > COPIED_MAX ? [bytes.buffer] : [];
-}
-
-/** The key of a request that is one `get` and nothing else, the most common of all: its answer is the value alone, or none. */
-export function loneKey(request: Uint8Array): Uint8Array | undefined {
-  const start = HEADER + 5;
-  if (request[HEADER] !== Kind.Get || request.length < start) return undefined;
-  const length = (request[HEADER + 1] ?? 0) | ((request[HEADER + 2] ?? 0) << 8) | ((request[HEADER + 3] ?? 0) << 16);
-  return request.length === start + length ? request.subarray(start) : undefined;
+/** What of a message is handed over. */
+export function transferred(bytes: Packed | null): Transferable[] {
+  return bytes instanceof Uint8Array && bytes.length > COPIED_MAX ? [bytes.buffer] : [];
 }
 
 /** Whether a request is flushed before it is answered. */

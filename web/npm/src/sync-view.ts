@@ -127,7 +127,7 @@ export class SyncView<K, In, Out> {
 
   #run(put: (request: RequestWriter) => void): AnswerReader {
     put(writer);
-    const request = writer.take();
+    const request = writer.takeBytes();
     return new AnswerReader(this.attempt(() => this.wasm.run(request, NOBODY, 0)));
   }
 

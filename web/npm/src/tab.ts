@@ -3,7 +3,7 @@
 import { PipkinError, pack } from "./errors.js";
 import { Leader } from "./leader.js";
 import { PROTOCOL, commonChannel, leaderChannel, leaderLock, randomHex, tabChannel, tabLock } from "./names.js";
-import type { Answer, Call, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
+import type { Answer, Call, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import { transferred } from "./request.js";
 import type { EngineOptions, Role } from "./types.js";
 
@@ -71,7 +71,7 @@ export class Tab {
   }
 
   /** Takes packed operations of the page. */
-  operate(bytes: Uint8Array<ArrayBuffer>): void {
+  operate(bytes: Packed): void {
     this.#take({ request: { number: ++this.#number, bytes }, call: undefined, sent: false });
   }
 
@@ -163,6 +163,7 @@ export class Tab {
       if (!leader?.isWatched || this.visible) return;
       if (leader.isBusy) return this.#considerHandingOver();
       this.#leader = undefined;
+      this.#heard();
       try {
         leader.end();
       } catch (thrown) {
@@ -173,10 +174,10 @@ export class Tab {
   }
 
   #take(pending: Pending): void {
-    this.#pending.set(pending.request.number, pending);
     // The own page's requests cannot come twice, and need no trace in the log.
-    if (this.#leader) this.#serve(this.#leader, pending, false);
-    else this.#send(pending);
+    if (this.#leader) return this.#serve(this.#leader, pending, false);
+    this.#pending.set(pending.request.number, pending);
+    this.#send(pending);
   }
 
   /** The leader before may have carried these out. Operations tell by their numbers, but a file cannot be put in place twice. */
@@ -196,8 +197,13 @@ export class Tab {
     pending.sent = true;
     try {
       const answer = leader.serve(pending.request, this.id, again);
-      if (answer instanceof Promise) answer.then((answer) => this.#answer(answer)).catch((thrown: unknown) => this.#fail(thrown));
-      else this.#answer(answer);
+      if (answer instanceof Promise) {
+        this.#pending.set(pending.request.number, pending);
+        answer.then((answer) => this.#answer(answer)).catch((thrown: unknown) => this.#fail(thrown));
+      } else {
+        this.#pending.delete(answer.number);
+        this.#pass(answer, pending);
+      }
     } catch (thrown) {
       this.#fail(thrown);
     }
@@ -255,7 +261,11 @@ export class Tab {
     // A request that two leaders have carried out is answered twice.
     if (!pending) return;
     this.#pending.delete(answer.number);
-    if ("bytes" in answer) this.tellPage(answer.bytes, answer.bytes ? transferred(answer.bytes) : []);
+    this.#pass(answer, pending);
+  }
+
+  #pass(answer: Answer, pending: Pending): void {
+    if ("bytes" in answer) this.tellPage(answer.bytes, transferred(answer.bytes));
     else if (pending.call !== undefined) this.tellPage({ kind: "answer", answer: { ...answer, number: pending.call } });
     else if ("error" in answer) this.tellPage({ kind: "refused", error: answer.error });
   }

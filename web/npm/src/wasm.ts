@@ -70,6 +70,13 @@ function part(at: number, length: number): Uint8Array {
   return memory.subarray(at >>> 0, (at >>> 0) + length);
 }
 
+/** Where so many bytes go that the next call takes. */
+function madeRoom(length: number): number {
+  const at = engine.room(length) >>> 0;
+  if (memory.length === 0) memory = new Uint8Array(engine.memory.buffer);
+  return at;
+}
+
 /** Puts bytes into the room, and returns how many. */
 function put(bytes: Uint8Array): number {
   return putBoth(bytes, NO_BYTES);
@@ -77,8 +84,7 @@ function put(bytes: Uint8Array): number {
 
 function putBoth(first: Uint8Array, second: Uint8Array): number {
   const { length } = first;
-  const at = engine.room(length + second.length) >>> 0;
-  if (memory.length === 0) memory = new Uint8Array(engine.memory.buffer);
+  const at = madeRoom(length + second.length);
   memory.set(first, at);
   if (second.length > 0) memory.set(second, at + length);
   return length;
@@ -138,7 +144,19 @@ export class WasmStore {
   }
 
   get(key: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
-    const length = engine.store_get(this.number, put(key));
+    return this.#got(put(key));
+  }
+
+  /** The same for a key with a character for each byte. */
+  getLone(key: string): Uint8Array<ArrayBuffer> | undefined {
+    const { length } = key;
+    const at = madeRoom(length);
+    for (let i = 0; i < length; i++) memory[at + i] = key.charCodeAt(i);
+    return this.#got(length);
+  }
+
+  #got(key: number): Uint8Array<ArrayBuffer> | undefined {
+    const length = engine.store_get(this.number, key);
     return length === NONE ? undefined : taken(length);
   }
 

@@ -19,7 +19,7 @@ let tab: Tab | undefined;
 const copies = new Map<string, SyncHandle>();
 
 scope.onmessage = ({ data }) => {
-  if (data instanceof Uint8Array) {
+  if (typeof data === "string" || data instanceof Uint8Array) {
     tab?.operate(data);
     return;
   }

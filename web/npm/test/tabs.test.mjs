@@ -163,7 +163,7 @@ test("an import whose leader has gone without a word is of unknown outcome, and 
     await new Promise((held) => navigator.locks.request("pipkin/silent", () => (held(), new Promise((resolve) => (end = resolve)))));
     const common = new BroadcastChannel("pipkin/silent");
     const leader = new BroadcastChannel("pipkin/silent/leader/00");
-    common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 2 });
+    common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 3 });
     const taken = [];
     const both = new Promise((resolve) => {
       leader.onmessage = ({ data }) => data.kind === "request" && taken.push(data.request) === 2 && resolve();
