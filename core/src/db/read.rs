@@ -54,7 +54,7 @@ impl Store {
     #[inline(always)]
     fn glance<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Glance<'a> {
         let Engine { index, log, .. } = &self.engine;
-        // Hosts without the standard library map nothing.
+        // Where there is no map, the closer look knows what the storage remembers of earlier checks.
         if cfg!(not(feature = "std")) || index.is_parked(key.hash) {
             return Glance::Unclear;
         }
