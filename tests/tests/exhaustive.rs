@@ -1,4 +1,4 @@
-//! Every sequence of at most three of twelve operations, crashed after every I/O, with every subset of the unsynced sectors
+//! Every sequence of at most three of thirteen operations, crashed after every I/O, with every subset of the unsynced sectors
 //! lost. See `pipkin_tests::suite::exhaustive`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 

@@ -25,7 +25,7 @@ pub enum Start {
 const STARTS: [Start; 3] = [Start::Fresh, Start::Seasoned, Start::Recovered];
 
 /// Operations of the alphabet.
-pub const LETTERS: usize = 12;
+pub const LETTERS: usize = 13;
 
 /// Most unsynced sectors of which every subset is lost.
 const SECTORS_MAX: u32 = 12;
@@ -46,6 +46,7 @@ fn letter(letter: usize, place: usize) -> Op {
         8 => Op::Flush,
         9 => Op::Checkpoint,
         10 => Op::Step,
+        11 => Op::Compact,
         _ => Op::Reopen,
     }
 }
