@@ -116,6 +116,7 @@ impl Db {
     }
 
     /// The value of a key without a copy where the host can map the file. See [`Value`].
+    #[inline]
     pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
         self.store.get_zerocopy(&self.store.default, key.as_ref())
     }

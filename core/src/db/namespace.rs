@@ -38,6 +38,7 @@ impl Namespace {
     }
 
     /// See [`Db::get_zerocopy`](super::Db::get_zerocopy).
+    #[inline]
     pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
         self.store.get_zerocopy(&self.name, key.as_ref())
     }
