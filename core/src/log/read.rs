@@ -153,6 +153,8 @@ impl Log {
 
     /// The value of the record at `offset`, if it is mapped, has this key and checks: what nearly every read comes to. `None` says
     /// nothing, [`Self::frame_if`] will tell. The caller holds a pin or a lock.
+    ///
+    /// A call of its own, whose answer comes in registers: what looks a key up is inlined into other crates.
     #[inline(never)]
     pub(crate) fn glance(&self, offset: u64, namespace: u32, key: &[u8], verify: bool) -> Option<&[u8]> {
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
