@@ -28,7 +28,7 @@ pub(crate) fn seed_of(store_id: &[u8; 16]) -> u64 {
 /// The hash of a key in a namespace.
 ///
 /// XXH3 (Yann Collet), seeded by the store: the snapshot keeps parts of it, so it belongs to the format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyHash(u64);
 
 impl KeyHash {
