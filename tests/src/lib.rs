@@ -2,6 +2,7 @@
 //! what the suite of planted bugs calls with a small budget, is here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
+pub mod arena;
 pub mod check;
 pub mod counting;
 pub mod disk;

@@ -5,6 +5,7 @@ use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::CrashStorage;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::{Db, Durability};
+use pipkin_tests::arena::Arena;
 use pipkin_tests::disk::Disk;
 use pipkin_tests::drive::{DiskHost, Fault, Host, Player, Setup, Space, check_gets, check_state};
 use pipkin_tests::model::State;
@@ -272,4 +273,13 @@ fn threads_in_memory_see_only_what_was_written() {
     let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000 };
     let opens = AtomicU64::new(1);
     threads_on("threads, memory", 4, || setup.open(storage.clone(), opens.fetch_add(1, Ordering::Relaxed)));
+}
+
+/// Where a range is read that is being written, ThreadSanitizer says so.
+#[test]
+fn threads_on_bytes_that_nobody_guards_see_only_what_was_written() {
+    let arena = Arena::new(64 << 20);
+    let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000 };
+    let opens = AtomicU64::new(1);
+    threads_on("threads, unguarded bytes", 4, || setup.open(arena.clone(), opens.fetch_add(1, Ordering::Relaxed)));
 }

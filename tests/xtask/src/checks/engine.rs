@@ -1,7 +1,7 @@
 //! The engine and the command line on this host: tests, miri, the demonstration.
 
 use super::{Check, run_tests};
-use crate::shell::{Outcome, Step, failed, root};
+use crate::shell::{Outcome, Step, Stop, failed, root};
 use crate::tools::Tools;
 use std::thread;
 
@@ -28,6 +28,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("bench", "every bench runs once; no figures", |_| Step::new("cargo bench -p pipkin-bench -- --test").run()),
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),
         Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules),
+        Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races),
         Check::slow("miri", "frame, index, recovery, pins and the component's blocks are free of undefined behaviour", miri),
     ]
 }
@@ -51,6 +52,23 @@ fn schedules(_: &Tools) -> Outcome {
         .limit_minutes(15);
     run_tests(step.clone().arg("--lib"), &["index::schedules::"])?;
     run_tests(step.args(["--test", "schedules"]), &[])
+}
+
+/// The standard library is built with the sanitizer, too, or it would see none of its locks. In a folder of its own, as above.
+fn races(tools: &Tools) -> Outcome {
+    if !cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        return Err(Stop::CannotRun("ThreadSanitizer is run on Linux, x86-64 or AArch64".to_owned()));
+    }
+    tools.nightly(&["rust-src"])?;
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let step = Step::new("cargo +nightly test --release -Zbuild-std --target")
+        .arg(target)
+        .env("RUSTFLAGS", "-Zsanitizer=thread")
+        .env("CARGO_TARGET_DIR", root().join("target/races").display().to_string())
+        .limit_minutes(20);
+    let engine = step.clone().args("-p pipkin --features testing --lib".split(' '));
+    run_tests(engine, &["index::", "ordered::", "pins::"])?;
+    run_tests(step.args("-p pipkin-tests --test model".split(' ')), &["threads_on_bytes_that_nobody_guards"])
 }
 
 fn miri(tools: &Tools) -> Outcome {
