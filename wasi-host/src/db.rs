@@ -5,7 +5,7 @@ use crate::bindings::exports::pipkin::kv::admin;
 use crate::lock::Lock;
 use crate::records::Records;
 use crate::sandbox::Sandbox;
-use crate::{Durability, Error, Host, Op, Options, Report, Result, Scan, Stats, Step, StoreError};
+use crate::{Durability, Error, Host, Op, Options, Reason, Report, Result, Scan, Stats, Step, StoreError};
 use std::collections::HashMap;
 use std::path::{Component, Path};
 use wasmtime::Store;
@@ -237,5 +237,6 @@ fn inside(name: &str) -> Result<&Path> {
     if is_inside && !name.is_empty() {
         return Ok(path);
     }
-    Err(StoreError::AccessDenied(format!("{name:?} leaves the directory; name a file inside it, such as app.pipkin")).into())
+    let message = format!("{name:?} leaves the directory; name a file inside it, such as app.pipkin");
+    Err(StoreError { reason: Reason::AccessDenied, message }.into())
 }

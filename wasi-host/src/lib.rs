@@ -30,7 +30,7 @@ mod scan;
 
 pub use bindings::exports::pipkin::kv::admin::{Report, Stats, Step};
 pub use bindings::exports::pipkin::kv::types::{
-    Durability, Entry, Error as StoreError, Length, Location, Op, Version, Versioned,
+    Durability, Entry, Error as StoreError, Length, Location, Op, Reason, Version, Versioned,
 };
 pub use db::Db;
 pub use error::{Error, Result};

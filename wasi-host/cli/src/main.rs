@@ -5,7 +5,7 @@ mod escape;
 mod run;
 
 use clap::{Args, Parser, Subcommand};
-use pipkin_wasi_host::{Db, Durability, Error, Host, Op, Options, StoreError};
+use pipkin_wasi_host::{Db, Durability, Error, Host, Op, Options, Reason};
 use std::error::Error as AnyError;
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
@@ -123,12 +123,12 @@ fn is_closed_pipe(error: &(dyn AnyError + 'static)) -> bool {
 fn exit_code(error: &(dyn AnyError + 'static)) -> u8 {
     use pipkin_wasi_host::NativeError as Native;
     match error.downcast_ref::<Error>() {
-        Some(Error::Store(error)) => match error {
-            StoreError::KeyTooLong(_) | StoreError::ValueTooLong(_) | StoreError::InvalidArgument(_) => 2,
-            StoreError::Corrupt(_) => 3,
-            StoreError::Locked(_) => 4,
-            StoreError::NoSpace => 5,
-            StoreError::NotFound(_) | StoreError::NotAStore(_) | StoreError::NewerVersion(_) => 6,
+        Some(Error::Store(error)) => match error.reason {
+            Reason::KeyTooLong(_) | Reason::ValueTooLong(_) | Reason::InvalidArgument => 2,
+            Reason::Corrupt(_) => 3,
+            Reason::Locked => 4,
+            Reason::NoSpace => 5,
+            Reason::NotFound | Reason::NotAStore | Reason::NewerVersion(_) => 6,
             _ => 7,
         },
         Some(Error::Lock(Native::Locked { .. })) => 4,
@@ -143,7 +143,7 @@ impl Cli {
         let name = store
             .file_name()
             .and_then(|name| name.to_str())
-            .ok_or(StoreError::InvalidArgument("the path of a store ends in the name of a file, in Unicode".to_owned()));
+            .ok_or(Error::Missing("the path of a store ends in the name of a file, in Unicode"));
         let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let beside = || std::env::current_exe().map(|program| program.with_file_name("pipkin_wasi_guest.wasm"));
         let component = self.component.clone().map_or_else(beside, Ok)?;
@@ -154,7 +154,7 @@ impl Cli {
         if let Some(mib) = self.memory {
             builder = builder.memory_limit(mib.saturating_mul(1 << 20));
         }
-        Ok((builder.build()?, name.map_err(Error::from)?.to_owned()))
+        Ok((builder.build()?, name?.to_owned()))
     }
 
     fn open(&self, at: &Store, options: Options) -> Outcome<Db> {

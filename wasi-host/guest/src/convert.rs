@@ -9,28 +9,32 @@ fn length(given: usize, limit: usize) -> types::Length {
     types::Length { given: given as u64, limit: limit as u64 }
 }
 
-impl From<Error> for types::Error {
-    fn from(error: Error) -> Self {
+impl From<&Error> for types::Reason {
+    fn from(error: &Error) -> Self {
         match error {
-            Error::Locked { .. } => Self::Locked(error.to_string()),
-            Error::NotFound { .. } => Self::NotFound(error.to_string()),
-            Error::IsDirectory { .. } | Error::NotAStore { .. } => Self::NotAStore(error.to_string()),
-            Error::NewerVersion { found, .. } => Self::NewerVersion(found),
+            Error::Locked { .. } => Self::Locked,
+            Error::NotFound { .. } => Self::NotFound,
+            Error::IsDirectory { .. } | Error::NotAStore { .. } => Self::NotAStore,
+            Error::NewerVersion { found, .. } => Self::NewerVersion(*found),
             Error::ReadOnly => Self::ReadOnly,
             Error::NoSpace => Self::NoSpace,
-            Error::KeyTooLong { len } => Self::KeyTooLong(length(len, KEY_LEN_MAX)),
-            Error::ValueTooLong { len } => Self::ValueTooLong(length(len, VALUE_LEN_MAX)),
-            Error::NamespaceName { len } => Self::NamespaceName(length(len, NAMESPACE_NAME_LEN_MAX)),
+            Error::KeyTooLong { len } => Self::KeyTooLong(length(*len, KEY_LEN_MAX)),
+            Error::ValueTooLong { len } => Self::ValueTooLong(length(*len, VALUE_LEN_MAX)),
+            Error::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),
             Error::NamespaceDropped => Self::NamespaceDropped,
-            Error::Corrupt { offset, what } => Self::Corrupt(types::Location { offset, what: what.into() }),
-            Error::Poisoned(first) => Self::Poisoned(first.to_string()),
+            Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
+            Error::Poisoned(_) => Self::Poisoned,
             Error::Closed => Self::Closed,
-            Error::InvalidArgument(what) => Self::InvalidArgument(what.into()),
-            Error::Storage(ref failed) if failed.kind == StorageErrorKind::PermissionDenied => {
-                Self::AccessDenied(error.to_string())
-            }
-            other => Self::Io(other.to_string()),
+            Error::InvalidArgument(_) => Self::InvalidArgument,
+            Error::Storage(failed) if failed.kind == StorageErrorKind::PermissionDenied => Self::AccessDenied,
+            _ => Self::Io,
         }
+    }
+}
+
+impl From<Error> for types::Error {
+    fn from(error: Error) -> Self {
+        Self { reason: (&error).into(), message: error.to_string() }
     }
 }
 

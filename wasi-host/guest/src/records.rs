@@ -50,7 +50,7 @@ impl GuestNamespace for Records {
             let value = self.namespace().get(key)?;
             bytes = bytes.saturating_add(value.as_ref().map_or(0, Vec::len));
             if bytes > ANSWER_BYTES_MAX {
-                return Err(Error::InvalidArgument(ANSWER_TOO_LONG.into()));
+                return Err(pipkin::Error::InvalidArgument(ANSWER_TOO_LONG).into());
             }
             values.push(value);
         }

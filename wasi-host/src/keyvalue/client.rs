@@ -26,7 +26,7 @@ use std::sync::Arc;
 use wasmtime::Result as Outcome;
 use wasmtime::component::{Linker, Resource};
 use wit::pipkin::kv::store::{self, Options};
-use wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Length, Location, Op, Version, Versioned};
+use wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Length, Op, Reason, Version, Versioned};
 
 /// A guest's handle to an open store, in the resource table of the embedder.
 #[derive(Clone)]
@@ -60,39 +60,47 @@ fn length(given: usize, limit: usize) -> Length {
     Length { given: given as u64, limit: limit as u64 }
 }
 
-impl From<Native> for Error {
-    fn from(error: Native) -> Self {
+impl From<&Native> for Reason {
+    fn from(error: &Native) -> Self {
         match error {
-            Native::Locked { .. } => Self::Locked(error.to_string()),
-            Native::NotFound { .. } => Self::NotFound(error.to_string()),
-            Native::IsDirectory { .. } | Native::NotAStore { .. } => Self::NotAStore(error.to_string()),
-            Native::NewerVersion { found, .. } => Self::NewerVersion(found),
+            Native::Locked { .. } => Self::Locked,
+            Native::NotFound { .. } => Self::NotFound,
+            Native::IsDirectory { .. } | Native::NotAStore { .. } => Self::NotAStore,
+            Native::NewerVersion { found, .. } => Self::NewerVersion(*found),
             Native::ReadOnly => Self::ReadOnly,
             Native::NoSpace => Self::NoSpace,
-            Native::KeyTooLong { len } => Self::KeyTooLong(length(len, KEY_LEN_MAX)),
-            Native::ValueTooLong { len } => Self::ValueTooLong(length(len, VALUE_LEN_MAX)),
-            Native::NamespaceName { len } => Self::NamespaceName(length(len, NAMESPACE_NAME_LEN_MAX)),
+            Native::KeyTooLong { len } => Self::KeyTooLong(length(*len, KEY_LEN_MAX)),
+            Native::ValueTooLong { len } => Self::ValueTooLong(length(*len, VALUE_LEN_MAX)),
+            Native::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),
             Native::NamespaceDropped => Self::NamespaceDropped,
-            Native::Corrupt { offset, what } => Self::Corrupt(Location { offset, what: what.to_owned() }),
-            Native::Poisoned(first) => Self::Poisoned(first.to_string()),
+            Native::Corrupt { offset, .. } => Self::Corrupt(*offset),
+            Native::Poisoned(_) => Self::Poisoned,
             Native::Closed => Self::Closed,
-            Native::InvalidArgument(what) => Self::InvalidArgument(what.to_owned()),
-            Native::Storage(ref failed) if failed.kind == StorageErrorKind::PermissionDenied => {
-                Self::AccessDenied(error.to_string())
-            }
-            other => Self::Io(other.to_string()),
+            Native::InvalidArgument(_) => Self::InvalidArgument,
+            Native::Storage(failed) if failed.kind == StorageErrorKind::PermissionDenied => Self::AccessDenied,
+            _ => Self::Io,
         }
     }
 }
 
+impl From<Native> for Error {
+    fn from(error: Native) -> Self {
+        Self { reason: (&error).into(), message: error.to_string() }
+    }
+}
+
+fn access_denied(message: String) -> Error {
+    Error { reason: Reason::AccessDenied, message }
+}
+
 /// A handle that is not in the table: a bug of the embedder or of Wasmtime, for guests cannot make handles up.
 fn lost(error: impl ToString) -> Error {
-    Error::Io(error.to_string())
+    Error { reason: Reason::Io, message: error.to_string() }
 }
 
 impl ClientDb {
     fn writable(&self) -> Result<(), Error> {
-        if self.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+        if self.read_only { Err(Native::ReadOnly.into()) } else { Ok(()) }
     }
 
     /// The native engine hands every write to the system at once: there is only the sync to see to.
@@ -117,7 +125,7 @@ impl ClientDb {
     fn named(&self, name: Option<&str>) -> Result<Namespace, Error> {
         let Some(name) = name else { return Ok(self.db.default_namespace()) };
         if self.read_only && !self.db.list_namespaces().iter().any(|other| other == name) {
-            return Err(Error::ReadOnly);
+            return Err(Native::ReadOnly.into());
         }
         Ok(self.db.namespace(name)?)
     }
@@ -126,8 +134,10 @@ impl ClientDb {
 impl WasiKeyValue<'_> {
     fn listed(&self, name: &str) -> Result<Arc<Entry>, Error> {
         self.ctx.entry(name).cloned().map_err(|why| match why {
-            Unlisted::Unknown => Error::NotFound(format!("the host lists no store {name:?}; ask it for another name")),
-            Unlisted::Denied => Error::AccessDenied(format!("the host keeps the store {name:?} from this component")),
+            Unlisted::Unknown => {
+                Error { reason: Reason::NotFound, message: format!("the host lists no store {name:?}; ask it for another name") }
+            }
+            Unlisted::Denied => access_denied(format!("the host keeps the store {name:?} from this component")),
         })
     }
 
@@ -215,9 +225,8 @@ impl store::HostNamespace for WasiKeyValue<'_> {
             let value = records.get(key)?;
             bytes = bytes.saturating_add(value.as_ref().map_or(0, Vec::len));
             if bytes > RESULT_BYTES_MAX {
-                return Err(Error::InvalidArgument(
-                    "the values have more than 128 MiB in all; ask for fewer keys at a time".to_owned(),
-                ));
+                let why = "the values have more than 128 MiB in all; ask for fewer keys at a time";
+                return Err(Native::InvalidArgument(why).into());
             }
             values.push(value);
         }

@@ -5,7 +5,7 @@ wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/admin-client" });
 
 use pipkin::kv::admin;
 use pipkin::kv::store::{Db, Namespace, Options};
-use pipkin::kv::types::{Durability, Error, Op};
+use pipkin::kv::types::{Durability, Error, Op, Reason};
 use pipkin_tape::{Change, Step, Tape};
 use std::collections::HashMap;
 
@@ -60,14 +60,20 @@ impl Player {
             let opened = self.db.namespace((!space.is_empty()).then_some(*space))?;
             self.spaces.insert(space, opened);
         }
-        let Some(records) = self.spaces.get(space) else { return Err(Error::NamespaceDropped) };
+        let Some(records) = self.spaces.get(space) else {
+            return Err(failed(Reason::NamespaceDropped, "a namespace that was dropped"));
+        };
         match value {
             Some(value) => records.put(key, value)?,
             None => drop(records.delete(key)?),
         }
         let seen = records.get(key)?;
-        if seen == *value { Ok(()) } else { Err(Error::Io("a write cannot be seen".to_owned())) }
+        if seen == *value { Ok(()) } else { Err(failed(Reason::Io, "a write cannot be seen")) }
     }
+}
+
+fn failed(reason: Reason, message: &str) -> Error {
+    Error { reason, message: message.to_owned() }
 }
 
 fn op(space: &str, key: &[u8], value: Option<&Vec<u8>>) -> Op {

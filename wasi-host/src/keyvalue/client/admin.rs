@@ -2,7 +2,7 @@
 
 use super::wit::pipkin::kv::admin::{self, Report, Stats, Step};
 use super::wit::pipkin::kv::types::{Error, Location};
-use super::{ClientDb, View, WasiKeyValue};
+use super::{ClientDb, View, WasiKeyValue, access_denied};
 use pipkin::storage::{NativeOptions, NativeStorage};
 use wasmtime::Result as Outcome;
 use wasmtime::component::{Linker, Resource};
@@ -43,7 +43,7 @@ impl admin::Host for WasiKeyValue<'_> {
                 let options = NativeOptions { read_only: true, create: false, ..NativeOptions::default() };
                 Ok(pipkin::verify_storage(&NativeStorage::open(path, options)?)?.into())
             }
-            (None, None) => Err(Error::Closed),
+            (None, None) => Err(pipkin::Error::Closed.into()),
         }
     }
 
@@ -62,9 +62,7 @@ impl admin::Host for WasiKeyValue<'_> {
         let target = self.listed(&name)?;
         match &target.path {
             Some(path) => Ok(self.db(&db)?.db.backup_to(path)?.bytes),
-            None => {
-                Err(Error::AccessDenied(format!("the store {name:?} belongs to the host; choose another name that it lists")))
-            }
+            None => Err(access_denied(format!("the store {name:?} belongs to the host; choose another name that it lists"))),
         }
     }
 }
