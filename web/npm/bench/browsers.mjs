@@ -25,22 +25,30 @@ const LAUNCH = {
 
 export const BROWSERS = Object.keys(LAUNCH);
 
-/** Has `work` done with a function that gives each task to a page of its own, in one new profile under `folder`. */
-export async function withBrowser(name, folder, url, work) {
+/** Has `work` done with a function that opens pages, in one new profile under `folder`. */
+export async function withPages(name, folder, work) {
   const profile = mkdtempSync(join(folder, "pipkin-bench-"));
   const browser = await LAUNCH[name](profile);
   try {
-    return await work(async (task) => {
+    return await work(async (url) => {
       const page = await browser.newPage();
       page.setDefaultTimeout(PATIENCE_MS);
       await page.goto(url);
-      await page.waitForFunction(() => window.ready);
-      const result = await page.evaluate((task) => run(task), task);
-      await page.close();
-      return result;
+      return page;
     }, browser.version);
   } finally {
     await browser.close();
     rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
+}
+
+/** The same with a function that gives each task to a page of its own. */
+export function withBrowser(name, folder, url, work) {
+  return withPages(name, folder, (open, version) => work(async (task) => {
+    const page = await open(url);
+    await page.waitForFunction(() => window.ready);
+    const result = await page.evaluate((task) => run(task), task);
+    await page.close();
+    return result;
+  }, version));
 }

@@ -1,20 +1,19 @@
-// What a call from the page costs, beside the message that carries it: `npm run build`, then `node bench/messages.mjs`.
+// What a call from the page costs, beside the message that carries it: `npm run build`, `npm ci` here, then `node messages.mjs`.
 //
-// A Chromium with its profile on a disk, one page, one store of 100,000 records of 24 + 150 bytes. The echo worker sends back what it gets,
-// or 150 bytes for 30. Rounds of all rows alternate, so that what else the machine does falls on all of them alike.
+// Each browser with a new profile on a disk, one page, one store of 100,000 records of 24 + 150 bytes. The echo worker sends back what it
+// gets, or 150 bytes for 30. Rounds of all rows alternate, so that what else the machine does falls on all of them alike.
 
+import { BROWSERS, withPages } from "./browsers.mjs";
 import { serve } from "../serve.mjs";
-import { Browser } from "../test/support/browser.mjs";
+import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 
 const RECORDS = 100_000;
-const ROUNDS = Number(process.env.PIPKIN_BENCH_ROUNDS ?? 40);
+const ROUNDS = Number(process.env.PIPKIN_BENCH_ROUNDS ?? 80);
 const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-const site = await serve([["/pipkin/", folder("../dist")], ["/", folder("../test/site")]]);
-const browser = await Browser.start(site);
-const page = await browser.tab();
-const times = await page.evaluate(async ([records, rounds]) => {
+/** Runs in the page. */
+async function measure([records, rounds]) {
   const echo = new Worker(URL.createObjectURL(new Blob([`
     onmessage = ({ data }) => postMessage(typeof data === "number" ? data : new Uint8Array(150));`])));
   const sent = (message) => new Promise((resolve) => {
@@ -45,17 +44,29 @@ const times = await page.evaluate(async ([records, rounds]) => {
     }
   }
   return times;
-}, [RECORDS, ROUNDS]);
-await browser.end();
+}
+
+// The clock of a page is finer when that is isolated.
+const headers = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
+const site = await serve([["/pipkin/", folder("../dist")], ["/", folder("../test/site")]], 0, headers);
+for (const browser of process.argv.length > 2 ? process.argv.slice(2) : BROWSERS) {
+  await withPages(browser, tmpdir(), async (open, version) => {
+    const page = await open(site.url);
+    await page.waitForFunction(() => window.pipkin);
+    report(version, await page.evaluate(measure, [RECORDS, ROUNDS]));
+  });
+}
 await site.close();
 
-// The first quarter warms up.
-const sorted = Object.entries(times).map(([name, all]) => [name, all.slice(all.length / 4).sort((a, b) => a - b)]);
-const at = (list, part) => list[Math.floor(list.length * part)];
-const [[, bare]] = sorted;
-console.log("us: median, lower quartile; and over the bare number\n");
-for (const [name, list] of sorted) {
-  const [median, quartile] = [at(list, 0.5), at(list, 0.25)];
-  const ratios = [median / at(bare, 0.5), quartile / at(bare, 0.25)].map((ratio) => ratio.toFixed(2));
-  console.log(`${name.padEnd(38)} ${median.toFixed(2).padStart(7)} ${quartile.toFixed(2).padStart(7)}   ${ratios.join(" ")}`);
+// The first quarter warms up. A ratio is the median of those of the rounds: some of them the system spends in a slower gear.
+function report(version, times) {
+  const quantile = (list, part) => list.toSorted((a, b) => a - b)[Math.floor(list.length * part)];
+  const [bare, echo] = Object.values(times);
+  console.log(`\n${version}, us: median and lower quartile; over the bare number and over the bytes, in the same round\n`);
+  for (const [name, all] of Object.entries(times)) {
+    const counted = (list) => list.slice(all.length / 4);
+    const over = (base) => quantile(counted(all.map((time, round) => time / base[round])), 0.5).toFixed(2);
+    const [median, quartile] = [0.5, 0.25].map((part) => quantile(counted(all), part).toFixed(2).padStart(7));
+    console.log(`${name.padEnd(38)} ${median} ${quartile}   ${over(bare)} ${over(echo)}`);
+  }
 }

@@ -142,18 +142,20 @@ export class Connection {
   #schedule(): void {
     if (this.#scheduled || this.#underWay) return;
     this.#scheduled = true;
-    queueMicrotask(() => this.#send());
+    void this.#sendAfter(1);
   }
 
   /** Sends what has gathered, together with what those call next who have just heard of an answer. */
   #goOn(): void {
     if (this.#scheduled || this.#outbox.isEmpty) return;
     this.#scheduled = true;
-    const later = async (): Promise<void> => {
-      for (let step = 0; step < HEARERS; step++) await undefined;
-      this.#send();
-    };
-    void later();
+    void this.#sendAfter(HEARERS);
+  }
+
+  /** So many microtasks later. By `await`, for a call of `queueMicrotask` leaves the engine of the browser and comes back. */
+  async #sendAfter(microtasks: number): Promise<void> {
+    for (let step = 0; step < microtasks; step++) await undefined;
+    this.#send();
   }
 
   #send(): void {

@@ -91,11 +91,11 @@ export class Leader {
   }
 
   /**
-   * Carries a request out; `tab` is whose it is, and `twice` says that it may have been carried out before. Throws only when the
-   * engine has failed for good.
+   * Carries a request out; `tab` is whose it is, and `twice` says that it may have been carried out before. The bytes of an answer that
+   * is no promise are to be sent at once. Throws only when the engine has failed for good.
    */
   serve(request: Request, tab: string, twice: boolean): Answer | Promise<Answer> {
-    if (this.#held) return new Promise<void>((resolve) => this.#held?.push(resolve)).then(() => this.serve(request, tab, twice));
+    if (this.#held) return new Promise<void>((resolve) => this.#held?.push(resolve)).then(() => kept(this.serve(request, tab, twice)));
     if ("call" in request) return this.#serveCall(request.number, request.call);
     const { number, bytes } = request;
     try {
@@ -257,6 +257,11 @@ export class Leader {
   #say(message: ToTabs): void {
     this.#common.postMessage(message);
   }
+}
+
+/** An answer that is sent later: the engine may use its bytes again. */
+function kept(answer: Answer | Promise<Answer>): Answer | Promise<Answer> {
+  return "bytes" in answer && answer.bytes ? { ...answer, bytes: answer.bytes.slice() } : answer;
 }
 
 function refusal(number: number, thrown: unknown): Answer {

@@ -31,6 +31,8 @@ export class RequestWriter {
   #view = new DataView(this.#bytes.buffer);
   #length = HEADER;
   #flags = 0;
+  /** The key of the first `get`, if it came as text that has a byte for each character. */
+  #text: string | undefined;
 
   get isEmpty(): boolean {
     return this.#length === HEADER;
@@ -47,7 +49,12 @@ export class RequestWriter {
     if (effect === "strict") this.#flags |= DURABLE;
   }
 
-  get(key: Uint8Array): void { this.#keyed(Kind.Get, key); }
+  /** `from` is what the bytes of the key were made of. */
+  get(key: Uint8Array, from?: string | Uint8Array): void {
+    if (this.isEmpty && typeof from === "string" && from.length === key.length) this.#text = from;
+    this.#keyed(Kind.Get, key);
+  }
+
   has(key: Uint8Array): void { this.#keyed(Kind.Has, key); }
   delete(key: Uint8Array): void { this.#keyed(Kind.Delete, key); }
   flush(): void { this.#byte(Kind.Flush); }
@@ -101,6 +108,7 @@ export class RequestWriter {
       kept = to;
     }
     this.#length = at;
+    this.#text = undefined;
   }
 
   /** The request; the writer is empty again. */
@@ -108,6 +116,7 @@ export class RequestWriter {
     const lone = this.#loneKey();
     const taken = lone ?? this.takeBytes();
     this.#length = HEADER;
+    this.#text = undefined;
     return taken;
   }
 
@@ -122,6 +131,7 @@ export class RequestWriter {
     }
     this.#length = HEADER;
     this.#flags = 0;
+    this.#text = undefined;
     return taken;
   }
 
@@ -129,6 +139,7 @@ export class RequestWriter {
     const start = HEADER + 5;
     if (this.#bytes[HEADER] !== Kind.Get || this.#length < start || this.#length > start + LONE_KEY_MAX) return undefined;
     if (this.#view.getUint32(HEADER + 1, true) !== this.#length - start) return undefined;
+    if (this.#text !== undefined) return this.#text;
     // Spread out, they would take longer than all of the rest.
     return String.fromCharCode.apply(null, this.#bytes.subarray(start, this.#length) as unknown as number[]);
   }

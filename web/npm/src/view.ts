@@ -18,7 +18,7 @@ export class View<K, In, Out> {
 
   /** The value of a key. */
   get(key: Key, options?: CallOptions): Promise<Out | undefined> {
-    return this.connection.operate("read", (request) => request.get(this.#full(key)), (answer) => this.#value(answer.value()), options?.signal);
+    return this.connection.operate("read", (request) => request.get(this.#full(key), key), (answer) => this.#value(answer.value()), options?.signal);
   }
 
   /** Copies the bytes of a value to the front of a buffer, and says how many there are; rejects as `usage` if they do not fit. */
@@ -28,7 +28,7 @@ export class View<K, In, Out> {
       if (value) into.set(value);
       return value?.length;
     };
-    return this.connection.operate("read", (request) => request.get(this.#full(key)), (answer) => take(answer.value()), options?.signal);
+    return this.connection.operate("read", (request) => request.get(this.#full(key), key), (answer) => take(answer.value()), options?.signal);
   }
 
   /** Whether a key has a value. */
