@@ -40,6 +40,7 @@ pub(crate) struct FullKey<'a> {
 }
 
 impl Engine {
+    #[inline]
     pub(crate) fn full_key<'k>(&self, namespace: u32, key: &'k [u8]) -> FullKey<'k> {
         FullKey { namespace, key, hash: KeyHash::new(self.seed, namespace, key) }
     }
@@ -164,6 +165,7 @@ impl Engine {
     }
 
     /// A pin, unless a planted bug takes it away.
+    #[inline]
     pub(crate) fn pin(&self) -> Pin<'_> {
         let pin = self.pins.pin();
         if is(Bug::ReaderNotPinned) { Pin::none() } else { pin }

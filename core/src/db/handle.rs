@@ -171,7 +171,7 @@ impl Db {
     }
 
     /// Hands each key with its value, or `None`, to `each`, without a copy where the host can map the file: the quickest way to read
-    /// many records.
+    /// many records. Each value is one that its key had at some moment of the call: what `each` itself writes may come too late.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {

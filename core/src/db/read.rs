@@ -116,6 +116,8 @@ impl Store {
             Asked { number, hash: self.engine.full_key(number, key.as_ref()).hash, key }
         });
         let mut groups: [Vec<Asked<K>>; 3] = Default::default();
+        // Where the records of the first group are likely to stand, and what keeps them there.
+        let (mut places, mut _held) = ([None; GROUP], self.engine.pin());
         loop {
             let [third, second, first] = &mut groups;
             third.extend(keys.by_ref().take(GROUP));
@@ -124,16 +126,22 @@ impl Store {
             }
             let pin = self.engine.pin();
             self.engine.prefetch_slots(&pin, third.iter().map(|asked| asked.hash));
-            let mut places = self.engine.locate(&pin, second.iter().map(|asked| asked.hash)).into_iter().flatten();
-            for Asked { key, number, hash } in first.drain(..) {
+            let next = self.engine.locate(&pin, second.iter().map(|asked| asked.hash));
+            let mut ahead = next.into_iter().flatten();
+            for (Asked { key, number, hash }, place) in first.drain(..).zip(places) {
                 // A few at a time: the processor has only so many misses in flight.
-                places.next().into_iter().for_each(|offset| self.engine.log.prefetch(offset));
+                ahead.next().into_iter().for_each(|offset| self.engine.log.prefetch(offset));
                 check_key(key.as_ref())?;
                 // The namespace may have been cleared or dropped since.
                 let Some(namespace) = name.number() else {
                     each(key, None);
                     continue;
                 };
+                let located = place.and_then(|offset| self.engine.log.glance(offset, namespace, key.as_ref(), self.verifies()));
+                if let Some(value) = located {
+                    each(key, Some(value));
+                    continue;
+                }
                 let hash = if namespace == number { hash } else { self.engine.full_key(namespace, key.as_ref()).hash };
                 let full_key = FullKey { namespace, key: key.as_ref(), hash };
                 match self.glance(&pin, full_key) {
@@ -145,8 +153,9 @@ impl Store {
                     }
                 }
             }
-            places.for_each(|offset| self.engine.log.prefetch(offset));
+            ahead.for_each(|offset| self.engine.log.prefetch(offset));
             groups.rotate_right(1);
+            (places, _held) = (next, pin);
         }
     }
 

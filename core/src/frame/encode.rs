@@ -1,6 +1,8 @@
 //! From a record to the bytes of its frame.
 
-use super::{CRC_LEN, Checksum, FLAG_NAMESPACE, HEAD_CONTINUES, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, bind, crc32c, varint};
+use super::{
+    CRC_LEN, Checksum, FLAG_NAMESPACE, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, bind, crc32c, varint,
+};
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
@@ -56,7 +58,27 @@ impl<'a> FrameSpec<'a> {
     }
 
     /// The header without its checksum.
+    #[inline]
     fn plain_header(&self) -> HeaderBytes {
+        self.small_header().unwrap_or_else(|| self.any_header())
+    }
+
+    /// That of nearly every record, in one piece: no flags, a short key, a value that is not long.
+    #[inline]
+    fn small_header(&self) -> Option<HeaderBytes> {
+        let (key, value) = (self.key.len(), self.value.len());
+        if self.namespace != 0 || key >= 0x80 || value >= 0x4000 {
+            return None;
+        }
+        let head = self.kind.code() | if self.continues { HEAD_CONTINUES } else { 0 };
+        let is_long = value >= 0x80;
+        let low = value as u8 | if is_long { 0x80 } else { 0 };
+        let mut bytes = [0; HEADER_LEN_MAX];
+        *bytes.first_chunk_mut()? = [0, 0, 0, 0, head, key as u8, low, (value >> 7) as u8];
+        Some(HeaderBytes { bytes, len: FRAME_LEN_MIN + usize::from(is_long) })
+    }
+
+    fn any_header(&self) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
         let continues = if self.continues { HEAD_CONTINUES } else { 0 };
         if self.namespace == 0 {
@@ -76,7 +98,7 @@ impl<'a> FrameSpec<'a> {
     /// Appends the whole frame, which will stand at `offset` of a segment with `salt`, to `out`.
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>, salt: u64, offset: u64) {
         let start = out.len();
-        out.reserve(self.len());
+        out.reserve(HEADER_LEN_MAX + self.key.len() + self.value.len());
         let header = if is(Bug::ChecksumSkipsKey) { self.unbound_header() } else { self.plain_header() };
         out.extend_from_slice(header.as_slice());
         out.extend_from_slice(self.key);

@@ -64,6 +64,7 @@ impl Default for Index {
 }
 
 impl Index {
+    #[inline]
     fn shard(&self, index: usize) -> &Shard {
         #[expect(clippy::indexing_slicing, reason = "the mask keeps the number inside the fixed number of shards")]
         &self.shards[index % SHARDS]
@@ -76,16 +77,19 @@ impl Index {
     }
 
     /// Asks the processor for the place where the search for `hash` begins.
+    #[inline]
     pub(crate) fn prefetch(&self, pin: &Pin<'_>, hash: KeyHash) {
         self.shard(hash.shard()).prefetch(pin, hash.tag());
     }
 
     /// The offset of the first record that may belong to `hash`: most often the one that does.
+    #[inline]
     pub(crate) fn guess(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
         self.shard(hash.shard()).guess(pin, hash.tag())
     }
 
     /// True when nobody has needed the shard of `hash` since the store was opened: it has to be built first.
+    #[inline]
     pub(crate) fn is_parked(&self, hash: KeyHash) -> bool {
         self.shard(hash.shard()).is_parked()
     }

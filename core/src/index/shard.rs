@@ -63,6 +63,7 @@ impl Shard {
         table.search(tag, |slot| found(slot.offset()).transpose()).transpose()
     }
 
+    #[inline]
     pub(super) fn prefetch(&self, pin: &Pin<'_>, tag: u64) {
         if let Some(table) = self.table.get(pin) {
             table.prefetch(tag);
@@ -70,10 +71,12 @@ impl Shard {
     }
 
     /// The first record that may carry `tag`.
+    #[inline]
     pub(super) fn guess(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
         self.table.get(pin)?.search(tag, |slot| Some(slot.offset()))
     }
 
+    #[inline]
     pub(super) fn is_parked(&self) -> bool {
         self.is_parked.load(Ordering::Acquire)
     }

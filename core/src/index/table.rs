@@ -37,39 +37,45 @@ impl Table {
         (self.lines.len() * size_of::<Line>()) as u64
     }
 
-    /// The lines to search for `tag`, from its own on.
-    fn lines_from(&self, tag: u64) -> impl Iterator<Item = &Line> {
-        let (front, back) = self.lines.split_at(self.home(tag).min(self.lines.len()));
-        back.iter().chain(front)
-    }
-
-    /// Asks `found` about the slots with `tag`, in the order of the search, until it answers. A plain loop over the line of the tag: most
-    /// searches end there.
+    /// Asks `found` about the lines in which `tag` may be, in the order of the search, until it answers. A plain loop: most searches end in
+    /// the first line.
     #[inline]
-    pub(super) fn search<T>(&self, tag: u64, mut found: impl FnMut(Slot) -> Option<T>) -> Option<T> {
+    fn search_lines<T>(&self, tag: u64, mut found: impl FnMut(&Line) -> Option<T>) -> Option<T> {
         let home = self.home(tag);
         let mut index = home;
         loop {
-            let line = self.lines.get(index)?;
-            let mut ends_here = false;
-            for slot in &line.0 {
-                let slot = Slot::from_bits(slot.load(Ordering::Acquire));
-                ends_here |= slot == Slot::EMPTY;
-                if slot.tag() == tag
-                    && slot.is_live()
-                    && let Some(answer) = found(slot)
-                {
-                    return Some(answer);
-                }
+            if let Some(answer) = found(self.lines.get(index)?) {
+                return Some(answer);
             }
             index = if index + 1 == self.lines.len() { 0 } else { index + 1 };
-            if ends_here || index == home {
+            if index == home {
                 return None;
             }
         }
     }
 
+    /// Asks `found` about the slots with `tag`, in the order of the search, until it answers. Whether the search ends with a line is
+    /// looked at behind its slots: most searches have found something by then.
+    #[inline]
+    pub(super) fn search<T>(&self, tag: u64, mut found: impl FnMut(Slot) -> Option<T>) -> Option<T> {
+        let ask = |line: &Line| {
+            for slot in &line.0 {
+                let slot = Slot::from_bits(slot.load(Ordering::Acquire));
+                if slot.tag() == tag
+                    && slot.is_live()
+                    && let Some(answer) = found(slot)
+                {
+                    return Some(Some(answer));
+                }
+            }
+            // What was pushed past this line found it full, and since then none of its slots has become empty.
+            has_empty(line).then_some(None)
+        };
+        self.search_lines(tag, ask).flatten()
+    }
+
     /// Asks the processor for the line in which the search for `tag` begins.
+    #[inline]
     pub(super) fn prefetch(&self, tag: u64) {
         if let Some(line) = self.lines.get(self.home(tag)) {
             prefetch(&line.0);
@@ -88,52 +94,52 @@ impl Table {
 
     /// Replaces `old` by `new`, which has the same tag. Only the holder of the shard's lock calls this.
     pub(super) fn replace(&self, old: Slot, new: Slot) -> bool {
-        for line in self.lines_from(old.tag()) {
-            if let Some(slot) = line.0.iter().find(|slot| slot.load(Ordering::Relaxed) == old.bits()) {
+        let replaced = self.search_lines(old.tag(), |line| match line.slot(old) {
+            Some(slot) => {
                 slot.store(new.bits(), Ordering::Release);
-                return true;
+                Some(true)
             }
-            if has_empty(line) {
-                return false;
-            }
-        }
-        false
+            None => has_empty(line).then_some(false),
+        });
+        replaced == Some(true)
     }
 
     /// Puts `new` into a free slot; `Some(true)` when it had never been used before, `None` when the table is full. Only the holder
     /// of the shard's lock calls this.
     pub(super) fn insert(&self, new: Slot) -> Option<bool> {
-        for line in self.lines_from(new.tag()) {
-            let free = |slot: &&AtomicU64| !Slot::from_bits(slot.load(Ordering::Relaxed)).is_live();
-            if let Some(slot) = line.0.iter().find(free) {
-                let fresh = slot.load(Ordering::Relaxed) == Slot::EMPTY.bits();
-                slot.store(new.bits(), Ordering::Release);
-                return Some(fresh);
-            }
-        }
-        None
+        self.search_lines(new.tag(), |line| {
+            let slot = line.0.iter().find(|slot| !Slot::from_bits(slot.load(Ordering::Relaxed)).is_live())?;
+            let fresh = slot.load(Ordering::Relaxed) == Slot::EMPTY.bits();
+            slot.store(new.bits(), Ordering::Release);
+            Some(fresh)
+        })
     }
 
     /// Takes `old` out; `Some(true)` when its slot counts as never used again. Only the holder of the shard's lock calls this.
     pub(super) fn remove(&self, old: Slot) -> Option<bool> {
-        for line in self.lines_from(old.tag()) {
+        let removed = self.search_lines(old.tag(), |line| {
             let ends_here = has_empty(line);
-            if let Some(slot) = line.0.iter().find(|slot| slot.load(Ordering::Relaxed) == old.bits()) {
-                // A line that was full may have pushed others past it: their search must not end at this slot.
-                let emptied = if ends_here { Slot::EMPTY } else { Slot::DEAD };
-                slot.store(emptied.bits(), Ordering::Release);
-                return Some(ends_here);
-            }
-            if ends_here {
-                return None;
-            }
-        }
-        None
+            let Some(slot) = line.slot(old) else { return ends_here.then_some(None) };
+            // A line that was full may have pushed others past it: their search must not end at this slot.
+            let emptied = if ends_here { Slot::EMPTY } else { Slot::DEAD };
+            slot.store(emptied.bits(), Ordering::Release);
+            Some(Some(ends_here))
+        });
+        removed.flatten()
     }
 }
 
+impl Line {
+    /// The place of `wanted`, for the holder of the shard's lock.
+    fn slot(&self, wanted: Slot) -> Option<&AtomicU64> {
+        self.0.iter().find(|slot| slot.load(Ordering::Relaxed) == wanted.bits())
+    }
+}
+
+/// Slots are taken from the front of their line, so the last one tells most often.
+#[inline]
 fn has_empty(line: &Line) -> bool {
-    line.0.iter().any(|slot| slot.load(Ordering::Relaxed) == Slot::EMPTY.bits())
+    line.0.iter().rev().any(|slot| slot.load(Ordering::Relaxed) == Slot::EMPTY.bits())
 }
 
 /// The place from which readers take the table of a shard.

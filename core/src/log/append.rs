@@ -218,9 +218,8 @@ impl Log {
         } else {
             frame.encode_into(&mut tail.scratch, salt, offset);
         }
-        let len = frame.len() as u64;
         if let Some(active) = &mut tail.active {
-            active.position = offset + len;
+            active.position = offset + frame.len() as u64;
         }
         if tail.scratch.len() >= GATHER { self.write_gathered(tail) } else { Ok(()) }
     }

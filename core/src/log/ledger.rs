@@ -35,6 +35,7 @@ impl Ledger {
         (chunk as usize, (u64::from(extent) - before) as usize)
     }
 
+    #[inline]
     fn entry(&self, extent: u32) -> Option<&Entry> {
         let (chunk, index) = Self::place(extent);
         self.chunks.get(chunk)?.get()?.get(index)
@@ -64,6 +65,7 @@ impl Ledger {
     }
 
     /// The salt of the segment that the extent belongs to; zero where there is none, which no frame fits.
+    #[inline]
     pub(crate) fn salt(&self, extent: u32) -> u64 {
         self.entry(extent).map_or(0, |entry| entry.salt.load(Ordering::Acquire))
     }

@@ -166,9 +166,13 @@ impl Log {
             // SAFETY: as for the front: pinned, and published as a whole.
             None => unsafe { self.storage.view(offset, header.frame_len()) }?,
         };
-        let is_it = header.namespace == namespace && header.key(bytes)? == key;
-        let checks = || !verify || check(&header, bytes, self.salt_at(offset), offset).is_ok();
-        if is_it && checks() { header.value(bytes) } else { None }
+        if header.namespace != namespace || header.key(bytes)? != key {
+            return None;
+        }
+        if verify && check(&header, bytes, self.salt_at(offset), offset).is_err() {
+            return None;
+        }
+        header.value(bytes)
     }
 
     fn salt_at(&self, offset: u64) -> u64 {
