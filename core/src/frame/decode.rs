@@ -49,7 +49,7 @@ impl Header {
 
     /// What nearly every record has: no flags, a short key, a value that is not long. `None` says nothing.
     #[inline]
-    fn decode_small(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode_small(bytes: &[u8]) -> Option<Self> {
         let &[.., head, key_len, low, high] = bytes.first_chunk::<{ FRAME_LEN_MIN + 1 }>()?;
         let (value_len, header_len) = match (low, high) {
             (0..0x80, _) => (usize::from(low), FRAME_LEN_MIN),
@@ -67,7 +67,7 @@ impl Header {
         })
     }
 
-    fn decode_any(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(super) fn decode_any(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut at = CRC_LEN;
         let mut next = || {
             let byte = bytes.get(at).copied().ok_or(DecodeError::Truncated);

@@ -6,6 +6,9 @@ use super::{
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
+/// A small frame is put together before it is written: up to here a copy costs next to nothing.
+pub(crate) const ONE_PIECE_MAX: usize = 256;
+
 /// A frame to be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameSpec<'a> {
@@ -38,7 +41,7 @@ impl<'a> FrameSpec<'a> {
     /// The header with its checksum, for a frame at `offset` of a segment with `salt`.
     pub(crate) fn header(&self, salt: u64, offset: u64) -> HeaderBytes {
         let mut header = self.unbound_header();
-        header.bind(salt, offset);
+        bind_front(header.as_mut_slice(), salt, offset);
         header
     }
 
@@ -57,6 +60,22 @@ impl<'a> FrameSpec<'a> {
         out
     }
 
+    /// The same for the whole of a small frame, which is put together in `room`; `None` for others. One piece takes the checksum, and the
+    /// write, half the time of three.
+    #[inline]
+    pub(crate) fn encode_unbound<'b>(&self, room: &'b mut [u8; ONE_PIECE_MAX]) -> Option<&'b mut [u8]> {
+        let header = self.small_header().filter(|_| !is(Bug::ChecksumSkipsKey))?;
+        let frame = room.get_mut(..header.len + self.key.len() + self.value.len())?;
+        let (front, rest) = frame.split_at_mut_checked(header.len)?;
+        let (key, value) = rest.split_at_mut_checked(self.key.len())?;
+        front.copy_from_slice(header.as_slice());
+        key.copy_from_slice(self.key);
+        value.copy_from_slice(self.value);
+        let (place, covered) = frame.split_first_chunk_mut::<CRC_LEN>()?;
+        *place = crc32c(covered).to_le_bytes();
+        Some(frame)
+    }
+
     /// The header without its checksum.
     #[inline]
     fn plain_header(&self) -> HeaderBytes {
@@ -65,7 +84,7 @@ impl<'a> FrameSpec<'a> {
 
     /// That of nearly every record, in one piece: no flags, a short key, a value that is not long.
     #[inline]
-    fn small_header(&self) -> Option<HeaderBytes> {
+    pub(super) fn small_header(&self) -> Option<HeaderBytes> {
         let (key, value) = (self.key.len(), self.value.len());
         if self.namespace != 0 || key >= 0x80 || value >= 0x4000 {
             return None;
@@ -78,7 +97,7 @@ impl<'a> FrameSpec<'a> {
         Some(HeaderBytes { bytes, len: FRAME_LEN_MIN + usize::from(is_long) })
     }
 
-    fn any_header(&self) -> HeaderBytes {
+    pub(super) fn any_header(&self) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
         let continues = if self.continues { HEAD_CONTINUES } else { 0 };
         if self.namespace == 0 {
@@ -126,15 +145,19 @@ impl HeaderBytes {
         }
     }
 
-    /// Binds the checksum to the place at which the frame will stand.
-    pub(crate) fn bind(&mut self, salt: u64, offset: u64) {
-        if let Some(place) = self.bytes.first_chunk_mut::<CRC_LEN>() {
-            *place = (u32::from_le_bytes(*place) ^ bind(salt, offset)).to_le_bytes();
-        }
-    }
-
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(..self.len).unwrap_or_default()
+    }
+}
+
+/// Binds the checksum at the front of a frame to the place at which that will stand.
+pub(crate) fn bind_front(frame: &mut [u8], salt: u64, offset: u64) {
+    if let Some(place) = frame.first_chunk_mut::<CRC_LEN>() {
+        *place = (u32::from_le_bytes(*place) ^ bind(salt, offset)).to_le_bytes();
     }
 }
 

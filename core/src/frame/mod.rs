@@ -19,7 +19,7 @@ mod varint;
 
 pub(crate) use checksum::{Checksum, bind, crc32c};
 pub(crate) use decode::{DecodeError, Header, check};
-pub(crate) use encode::{FrameSpec, pad_spec};
+pub(crate) use encode::{FrameSpec, ONE_PIECE_MAX, bind_front, pad_spec};
 #[cfg(feature = "testing")]
 pub use reencode::reencode;
 

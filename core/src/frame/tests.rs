@@ -101,3 +101,38 @@ fn both_ways_to_the_checksum_agree_with_the_published_check_value() {
     parts.update(b"56789");
     assert_eq!(parts.finish(), 0xe306_9283);
 }
+
+#[test]
+fn short_ways_for_small_frames_come_to_the_same() {
+    let bytes = [7; 0x4001];
+    let mut small = 0;
+    for namespace in [0, 1] {
+        for key_len in [0, 1, 0x7f, 0x80, 300] {
+            for value_len in [0, 1, 0x7f, 0x80, 0x81, 150, 0x3fff, 0x4000] {
+                for (kind, continues) in [(Kind::Put, false), (Kind::Put, true), (Kind::Tombstone, false), (Kind::Mark, false)] {
+                    let spec = FrameSpec { kind, continues, namespace, key: &bytes[..key_len], value: &bytes[..value_len] };
+                    let header = spec.any_header();
+                    if let Some(short) = spec.small_header() {
+                        assert_eq!(short.as_slice(), header.as_slice());
+                        small += 1;
+                    }
+                    let mut whole = Vec::new();
+                    spec.encode_into(&mut whole, 1, 2);
+                    let decoded = Header::decode_any(&whole);
+                    if let Some(short) = Header::decode_small(&whole) {
+                        assert_eq!(decoded, Ok(short));
+                    }
+                    let mut room = [0; ONE_PIECE_MAX];
+                    if let Some(frame) = spec.encode_unbound(&mut room) {
+                        bind_front(frame, 1, 2);
+                        assert_eq!(frame, whole);
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(small, 3 * 7 * 4);
+    for bytes in [[0, 0, 0, 0, 1, 0, 0x80, 0], [0, 0, 0, 0, 1, 0x80, 0x80, 1], [0, 0, 0, 0, 0x41, 0, 1, 1]] {
+        assert_eq!(Header::decode_small(&bytes), None);
+    }
+}

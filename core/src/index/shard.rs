@@ -56,11 +56,8 @@ struct State {
 
 impl Shard {
     #[inline]
-    pub(super) fn find<T>(&self, pin: &Pin<'_>, tag: u64, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
-        let Some(table) = self.table.get(pin) else {
-            return Ok(None);
-        };
-        table.search(tag, |slot| found(slot.offset()).transpose()).transpose()
+    pub(super) fn find<T>(&self, pin: &Pin<'_>, tag: u64, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        self.table.get(pin).map_or(Ok(None), |table| table.find(tag, found))
     }
 
     #[inline]
@@ -135,11 +132,8 @@ impl ShardGuard<'_> {
     }
 
     /// Asks `found` about the offset of every record that may belong to `hash`, until it answers.
-    pub(crate) fn find<T>(&self, hash: KeyHash, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
-        let Some(table) = self.table() else {
-            return Ok(None);
-        };
-        table.search(hash.tag(), |slot| found(slot.offset()).transpose()).transpose()
+    pub(crate) fn find<T>(&self, hash: KeyHash, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
+        self.table().map_or(Ok(None), |table| table.find(hash.tag(), found))
     }
 
     /// True when the shard has to be built before it is used.

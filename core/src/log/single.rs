@@ -4,7 +4,7 @@
 use super::append::{DIRECT, Placed, Purpose};
 use super::{Active, Log, Tail};
 use crate::error::{Error, Result};
-use crate::frame::FrameSpec;
+use crate::frame::{FrameSpec, ONE_PIECE_MAX, bind_front};
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
@@ -21,7 +21,15 @@ impl Log {
     ///
     /// As [`Log::append`].
     pub(crate) fn append_one(&self, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Placed> {
-        let mut header = frame.unbound_header();
+        let mut room = [0; ONE_PIECE_MAX];
+        let mut header;
+        let (front, pieces) = match frame.encode_unbound(&mut room) {
+            Some(whole) => (whole, 1),
+            None => {
+                header = frame.unbound_header();
+                (header.as_mut_slice(), 3)
+            }
+        };
         let len = frame.len() as u64;
         let mut tail = self.tail.lock();
         let Some(active) = self.ready(&tail, frame, purpose)? else {
@@ -30,8 +38,9 @@ impl Log {
             return placed.pop().ok_or(Error::NoSpace);
         };
         let offset = active.position;
-        header.bind(active.segment.salt, offset);
-        if let Err(error) = self.put_small(offset, &[header.as_slice(), frame.key, frame.value]) {
+        bind_front(front, active.segment.salt, offset);
+        let parts = [&*front, frame.key, frame.value];
+        if let Err(error) = self.put_small(offset, parts.get(..pieces).unwrap_or(&parts)) {
             return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
         }
         tail.active = Some(Active { position: offset + len, ..active });
