@@ -4,7 +4,6 @@
 //! table front to back. Slots are replaced in place, one atomic store each; a table that is full is replaced whole.
 
 use super::slot::{Slot, TAG_BITS};
-use crate::error::Result;
 use crate::pins::Pin;
 use crate::prefetch::prefetch;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
@@ -73,18 +72,6 @@ impl Table {
             has_empty(line).then_some(None)
         };
         self.search_lines(tag, ask).flatten()
-    }
-
-    /// Asks `found` about the offsets of the records with `tag`, until it answers. Nearly always there is none, or the first one is it: that
-    /// one is searched for by a loop that carries no answer around, in half the instructions.
-    #[inline]
-    pub(super) fn find<T>(&self, tag: u64, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
-        let Some(first) = self.search(tag, |slot| Some(slot.offset())) else { return Ok(None) };
-        if let Some(answer) = found(first)? {
-            return Ok(Some(answer));
-        }
-        let others = |slot: Slot| if slot.offset() == first { None } else { found(slot.offset()).transpose() };
-        self.search(tag, others).transpose()
     }
 
     /// Asks the processor for the line in which the search for `tag` begins.
