@@ -134,8 +134,8 @@ impl ShardGuard<'_> {
         unsafe { self.cell.get_locked() }
     }
 
-    /// Asks `found` about the offset of every record that may belong to `hash`, until it answers. Of a key that is written there is mostly
-    /// none, or the first one is its: that one is searched for by a loop that carries no answer around, in half the instructions.
+    /// Asks `found` about the offset of every record that may belong to `hash`, until it answers. For a key that is being written that is
+    /// mostly none, or the first one. A loop that carries no answer around looks for that one, in half the instructions.
     pub(crate) fn find<T>(&self, hash: KeyHash, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
         let Some(table) = self.table() else {
             return Ok(None);
