@@ -2,7 +2,7 @@
 //!
 //! Each read, write, view and store goes straight to the same bytes. The engine promises not to read what is being written, and to
 //! let go of a range before it is written anew ([`Storage`], `core/src/pins.rs`). Here a promise that is not kept is a data race, which
-//! ThreadSanitizer and miri see.
+//! ThreadSanitizer sees.
 
 use pipkin::storage::{Durability, Storage, StorageError, StorageErrorKind};
 use std::cell::UnsafeCell;

@@ -1,9 +1,9 @@
 //! The store against a `BTreeMap`: one tape on every backend, all answers equal; then many threads at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::CrashStorage;
 use pipkin::storage::fault::FaultStorage;
+use pipkin::storage::{MemoryStorage, conformance};
 use pipkin::{Db, Durability};
 use pipkin_tests::arena::Arena;
 use pipkin_tests::disk::Disk;
@@ -282,4 +282,11 @@ fn threads_on_bytes_that_nobody_guards_see_only_what_was_written() {
     let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000 };
     let opens = AtomicU64::new(1);
     threads_on("threads, unguarded bytes", 4, || setup.open(arena.clone(), opens.fetch_add(1, Ordering::Relaxed)));
+}
+
+/// What the test above stands on.
+#[test]
+fn bytes_that_nobody_guards_are_a_storage_as_all_others() {
+    let checks = conformance::run(&mut || Box::new(Arena::new(64 << 20))).unwrap();
+    assert!(checks > 0);
 }

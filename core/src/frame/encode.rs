@@ -6,7 +6,7 @@ use super::{
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
-/// A small frame is put together before it is written: up to here a copy costs next to nothing.
+/// A small frame is put together before it is written; most records fit.
 pub(crate) const ONE_PIECE_MAX: usize = 256;
 
 /// A frame to be written.
@@ -60,8 +60,8 @@ impl<'a> FrameSpec<'a> {
         out
     }
 
-    /// The same for the whole of a small frame, which is put together in `room`; `None` for others. One piece takes the checksum, and the
-    /// write, half the time of three.
+    /// The same for the whole of a small frame, which is put together in `room`; `None` for others. The checksum
+    /// of one piece takes half the instructions of that of three.
     #[inline]
     pub(crate) fn encode_unbound<'b>(&self, room: &'b mut [u8; ONE_PIECE_MAX]) -> Option<&'b mut [u8]> {
         let header = self.small_header().filter(|_| !is(Bug::ChecksumSkipsKey))?;

@@ -135,7 +135,7 @@ impl ShardGuard<'_> {
     }
 
     /// Asks `found` about the offset of every record that may belong to `hash`, until it answers. For a key that is being written that is
-    /// mostly none, or the first one. A loop that carries no answer around looks for that one, in half the instructions.
+    /// mostly none, or the first one. A loop that carries no answer around looks for that one.
     pub(crate) fn find<T>(&self, hash: KeyHash, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
         let Some(table) = self.table() else {
             return Ok(None);

@@ -158,7 +158,7 @@ export class WasmStore {
     for (let i = 0; i < length; i++) memory[at + i] = key.charCodeAt(i);
     const found = engine.store_get(this.number, length);
     if (found < 0 || found > SENT_MAX) return this.#taken(found);
-    // Another array takes a third as long to make as all of the call takes.
+    // To make another array takes Chromium half a microsecond.
     const bytes = (sent[found] ??= new Uint8Array(found));
     bytes.set(part(engine.answer(), found));
     return bytes;
