@@ -4,6 +4,9 @@
 const LINES_MAX: usize = 4;
 const LINE_LEN: usize = 64;
 
+/// False where nothing comes of it: then what is to be asked for need not be found either.
+pub(crate) const IS_OF_USE: bool = cfg!(any(target_arch = "x86_64", miri));
+
 /// Asks for the cache lines of the first bytes of `bytes`.
 #[inline]
 pub(crate) fn prefetch<T>(bytes: &[T]) {

@@ -11,6 +11,9 @@ use crate::sorted::sort;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 
+/// The processor is asked for a record so many records ahead of it: a walk took half the time.
+const AHEAD: usize = 8;
+
 /// The records of a namespace, in no order. See [`Db::iter`](super::Db::iter).
 pub struct Iter<'a>(Frames<'a>);
 
@@ -99,6 +102,9 @@ impl<'a> Frames<'a> {
                 self.announced = GROUP;
             }
             self.announced -= 1;
+            if let Some(&ahead) = self.offsets.as_slice().get(AHEAD - 1) {
+                self.store.engine.log.prefetch(ahead);
+            }
             let frame = self.store.engine.log.frame_if(offset, |other, _| other == number);
             match frame.and_then(|frame| frame.map(|frame| frame.check().map(|()| frame)).transpose()) {
                 Ok(Some(frame)) => return Some(Ok(frame)),

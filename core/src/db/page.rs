@@ -12,8 +12,8 @@ use crate::index::{SHARDS, Slot};
 use crate::names::Name;
 use alloc::vec::Vec;
 
-/// About so many slots are put in order at a time: a page of a large store must not sort a whole shard.
-const BATCH: usize = 4096;
+/// About so many slots are taken at a time: a short page of a large store must not go through a whole shard.
+const BATCH: u64 = 128;
 
 /// Where a walk in pages goes on. Good for as long as the store exists, also after it has been opened again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +88,7 @@ impl Store {
             for group in slots.chunks(GROUP) {
                 let offsets: Vec<u64> = group.iter().map(|slot| slot.offset()).collect();
                 self.engine.log.will_read(&offsets);
+                offsets.iter().for_each(|&offset| self.engine.log.prefetch(offset));
                 for slot in group {
                     if full_at.is_some_and(|last| last < slot.tag()) {
                         return Ok(Some(Cursor { shard, tag: slot.tag() }));
@@ -115,19 +116,10 @@ impl Store {
         if guard.count(number) == 0 {
             return Ok((Vec::new(), None));
         }
-        let mut slots = guard.slots();
+        // Tags are pieces of hashes: a part of their range has as large a part of the slots.
+        let behind = tag.saturating_add((Slot::TAGS * BATCH).div_ceil(guard.len() as u64));
+        let slots = guard.slots_between(tag..behind.min(Slot::TAGS));
         drop(guard);
-        slots.retain(|slot| slot.tag() >= tag);
-        let mut rest = None;
-        if slots.len() > BATCH {
-            // Tags are pieces of hashes: a part of their range has as large a part of the slots.
-            let behind = slots.iter().map(|slot| slot.tag()).max().map_or(tag, |last| last + 1);
-            let last = tag + (behind - tag) * BATCH as u64 / slots.len() as u64;
-            if slots.iter().any(|slot| slot.tag() > last) {
-                rest = Some(last + 1);
-                slots.retain(|slot| slot.tag() <= last);
-            }
-        }
-        Ok((Slot::sort(slots), rest))
+        Ok((Slot::sort(slots), (behind < Slot::TAGS).then_some(behind)))
     }
 }

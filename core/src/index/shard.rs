@@ -9,6 +9,7 @@ use crate::pins::{Pin, Pins, Ticket};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// A table grows when more than 7 of 8 slots are used ...
 const fn is_full(used: usize, slots: usize) -> bool {
@@ -219,6 +220,11 @@ impl ShardGuard<'_> {
     /// All slots, in no order.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         self.table().into_iter().flat_map(Table::live).collect()
+    }
+
+    /// The slots with tags in that range, in no order.
+    pub(crate) fn slots_between(&self, tags: Range<u64>) -> Vec<Slot> {
+        self.table().map(|table| table.between(tags)).unwrap_or_default()
     }
 
     fn count_up(&mut self, namespace: u32) {

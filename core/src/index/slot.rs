@@ -12,6 +12,8 @@ pub(super) const TAG_BITS: u32 = u64::BITS - OFFSET_BITS;
 pub(crate) struct Slot(u64);
 
 impl Slot {
+    /// One more than the largest tag.
+    pub(crate) const TAGS: u64 = 1 << TAG_BITS;
     /// Never used: a search ends here.
     pub(super) const EMPTY: Self = Self(0);
     /// Used and given up: a search goes on.

@@ -8,6 +8,8 @@ use crate::pins::Pin;
 use crate::prefetch::prefetch;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
 use core::ptr;
 
 pub(super) const LINE_SLOTS: usize = 8;
@@ -88,8 +90,22 @@ impl Table {
 
     /// Every slot that points at a record.
     pub(super) fn live(&self) -> impl Iterator<Item = Slot> {
-        let slots = self.lines.iter().flat_map(|line| line.0.iter());
-        slots.map(|slot| Slot::from_bits(slot.load(Ordering::Acquire))).filter(|slot| slot.is_live())
+        self.lines.iter().flat_map(Line::live)
+    }
+
+    /// The slots with tags in that range that point at records.
+    pub(super) fn between(&self, tags: Range<u64>) -> Vec<Slot> {
+        let mut found = Vec::new();
+        let Some(last) = tags.end.checked_sub(1).filter(|last| tags.start <= *last) else { return found };
+        let mut lines_left = self.home(last) - self.home(tags.start);
+        self.search_lines(tags.start, |line| {
+            found.extend(line.live().filter(|slot| tags.contains(&slot.tag())));
+            // From the line of the last tag on it is like every search: what was pushed past a line found it full.
+            let ends_here = lines_left == 0 && has_empty(line);
+            lines_left = lines_left.saturating_sub(1);
+            ends_here.then_some(())
+        });
+        found
     }
 
     /// Replaces `old` by `new`, which has the same tag. Only the holder of the shard's lock calls this.
@@ -130,6 +146,10 @@ impl Table {
 }
 
 impl Line {
+    fn live(&self) -> impl Iterator<Item = Slot> {
+        self.0.iter().map(|slot| Slot::from_bits(slot.load(Ordering::Acquire))).filter(|slot| slot.is_live())
+    }
+
     /// The place of `wanted`, for the holder of the shard's lock.
     fn slot(&self, wanted: Slot) -> Option<&AtomicU64> {
         self.0.iter().find(|slot| slot.load(Ordering::Relaxed) == wanted.bits())

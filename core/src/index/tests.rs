@@ -3,6 +3,7 @@
 use super::*;
 use crate::limits::DATA_START;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 fn hash(key: u64) -> KeyHash {
     KeyHash::new(1, 0, &key.to_le_bytes())
@@ -78,6 +79,31 @@ fn an_image_loads_into_the_same_index() {
         let offset = Some(DATA_START + key);
         assert_eq!(offset_of(&copy, &pins, key, offset), offset);
     }
+}
+
+#[test]
+fn ranges_of_tags_have_every_slot_once() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let keys = if cfg!(miri) { 300 } else { 30_000 };
+    // One shard, full to the brim and with gaps: slots are pushed past their lines, round the end too.
+    let of_one_shard = (0..).map(hash).filter(|hash| hash.shard() == 7).zip(DATA_START..).take(keys);
+    let mut shard = index.lock_shard(7);
+    for (hash, offset) in of_one_shard {
+        shard.insert(&pins, hash, 0, offset);
+        if offset % 5 == 0 {
+            assert!(shard.remove(hash, 0, offset));
+        }
+    }
+    let all = Slot::sort(shard.slots());
+    assert_eq!(all.len(), keys - keys / 5 - usize::from(!keys.is_multiple_of(5)));
+    for width in [1 << 9, 1 << 15, Slot::TAGS - 1, Slot::TAGS] {
+        let ranges = (0..Slot::TAGS).step_by(width as usize).map(|from| from..(from + width).min(Slot::TAGS));
+        let pieces: Vec<Vec<Slot>> = ranges.clone().map(|tags| Slot::sort(shard.slots_between(tags))).collect();
+        assert!(ranges.zip(&pieces).all(|(tags, piece)| piece.iter().all(|slot| tags.contains(&slot.tag()))));
+        assert_eq!(pieces.concat(), all);
+    }
+    let behind = Slot::TAGS + 3;
+    assert!([5..5, behind..Slot::TAGS].into_iter().all(|none| shard.slots_between(none).is_empty()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Log, Window};
 use crate::error::{Error, Result};
 use crate::frame::{Header, check};
-use crate::prefetch::prefetch;
+use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -107,6 +107,9 @@ impl Log {
 
     /// Asks the processor for the first bytes at `offset`, where a record may stand. The caller holds a pin or a lock.
     pub(crate) fn prefetch(&self, offset: u64) {
+        if !IS_OF_USE {
+            return;
+        }
         // SAFETY: the caller keeps the segment from being reused, and a published record is never written again.
         if let Some(bytes) = unsafe { self.storage.view(offset, PREFETCH) } {
             prefetch(bytes);
