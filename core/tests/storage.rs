@@ -2,11 +2,11 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use pipkin::storage::MemoryStorage;
 use pipkin::storage::conformance::{Options, run, run_with};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::storage::fault::FaultStorage;
-use pipkin::{Durability, Storage, StorageError};
+use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+use pipkin::storage::{CacheOptions, CachedStorage, MemoryStorage};
+use pipkin::{Durability, Storage, StorageError, StorageErrorKind};
 
 /// Fewer checks than this mean that parts of the suite did not run.
 const CHECKS_MIN: u32 = 3000;
@@ -22,6 +22,43 @@ fn options(sparse: bool, durability: Durability) -> Options {
 fn memory_conforms() {
     let checks = run_with(options(true, Durability::None), &mut || Box::new(MemoryStorage::new())).unwrap();
     assert!(checks >= CHECKS_MIN, "{checks} checks");
+}
+
+/// So few blocks that they push each other out all the time, one at a time and four, with and without writes that gather.
+#[test]
+fn a_cache_conforms_whatever_it_keeps() {
+    for (cache_bytes, read_bytes, gather_bytes) in
+        [(0, 4096, 0), (3 * 4096, 4096, 0), (7 * 4096, 16_384, 0), (3 * 4096, 1, 5000), (0, 0, 1 << 16)]
+    {
+        let options = CacheOptions { cache_bytes, read_bytes, gather_bytes };
+        let make = || CachedStorage::new(MemoryStorage::new(), options).unwrap();
+        let checks = run_with(self::options(true, Durability::None), &mut || Box::new(make())).unwrap();
+        assert!(checks >= CHECKS_MIN, "{checks} checks with {options:?}");
+    }
+}
+
+#[test]
+fn what_gathers_is_handed_over_in_order_and_a_refusal_is_not_forgotten() {
+    let below = MemoryStorage::new();
+    let options = CacheOptions { gather_bytes: 100, ..CacheOptions::default() };
+    let cached = CachedStorage::new(below.clone(), options).unwrap();
+    cached.write_at(0, &[b"one", b"two"]).unwrap();
+    assert_eq!((below.len().unwrap(), cached.len().unwrap()), (0, 6));
+    // Elsewhere: what came first goes first.
+    cached.write_at(20, &[b"three"]).unwrap();
+    assert_eq!((below.to_vec(), cached.len().unwrap()), (b"onetwo".to_vec(), 25));
+    cached.hand_over().unwrap();
+    assert_eq!(below.to_vec().get(20..), Some(&b"three"[..]));
+    cached.write_at(25, &[&[7; 101]]).unwrap();
+    assert_eq!(below.len().unwrap(), 126);
+
+    let faulty = FaultStorage::new(MemoryStorage::new());
+    let cached = CachedStorage::new(faulty.clone(), options).unwrap();
+    cached.write_at(0, &[b"lost"]).unwrap();
+    faulty.arm(Fault::nth(1, Io::Write, Effect::Error(StorageErrorKind::Other)));
+    let refused = cached.sync().unwrap_err();
+    assert_eq!(cached.write_at(4, &[b"more"]).unwrap_err(), refused);
+    assert_eq!(cached.sync().unwrap_err(), refused);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use pipkin::storage::crash::CrashStorage;
 use pipkin::storage::fault::FaultStorage;
-use pipkin::storage::{MemoryStorage, conformance};
+use pipkin::storage::{CacheOptions, CachedStorage, MemoryStorage, conformance};
 use pipkin::{Db, Durability};
 use pipkin_tests::arena::Arena;
 use pipkin_tests::disk::Disk;
@@ -62,15 +62,44 @@ fn op() -> impl Strategy<Value = Op> {
 /// A store in plain memory. A killed process leaves a copy behind.
 struct MemoryHost(std::sync::Mutex<MemoryStorage>, Setup, AtomicU64);
 
+impl MemoryHost {
+    fn new(setup: &Setup) -> Self {
+        Self(Default::default(), setup.clone(), AtomicU64::new(1))
+    }
+
+    fn leave_a_copy(&self) {
+        let mut storage = self.0.lock().unwrap();
+        *storage = MemoryStorage::from_vec(storage.to_vec());
+    }
+}
+
 impl Host for MemoryHost {
     fn open(&self) -> pipkin::Result<Db> {
         let storage = self.0.lock().unwrap().clone();
         self.1.open(storage, self.2.fetch_add(1, Ordering::Relaxed))
     }
     fn kill(&self, db: Db) -> pipkin::Result<Db> {
-        let mut storage = self.0.lock().unwrap();
-        *storage = MemoryStorage::from_vec(storage.to_vec());
-        drop(storage);
+        self.leave_a_copy();
+        drop(db);
+        self.open()
+    }
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+}
+
+/// The same behind a cache of so few blocks that they push each other out all the time.
+struct CachedHost(MemoryHost);
+
+impl Host for CachedHost {
+    fn open(&self) -> pipkin::Result<Db> {
+        let MemoryHost(storage, setup, opens) = &self.0;
+        let options = CacheOptions { cache_bytes: 5 * 4096, read_bytes: 8192, ..CacheOptions::default() };
+        let storage = CachedStorage::new(storage.lock().unwrap().clone(), options)?;
+        setup.open(storage, opens.fetch_add(1, Ordering::Relaxed))
+    }
+    fn kill(&self, db: Db) -> pipkin::Result<Db> {
+        self.0.leave_a_copy();
         drop(db);
         self.open()
     }
@@ -170,8 +199,8 @@ fn play_everywhere(tape: &Tape, files: bool) -> Result<(), String> {
     for segment_size in sizes {
         let setup = Setup { segment_size, replay_debt_max: if segment_size == 4096 { 10_000 } else { 1 << 20 } };
         let place = |name: &str| format!("{name}, segments of {segment_size} bytes");
-        let memory = MemoryHost(Default::default(), setup.clone(), AtomicU64::new(1));
-        play(memory, tape).map_err(|fault| fault.at(place("memory")).to_string())?;
+        play(MemoryHost::new(&setup), tape).map_err(|fault| fault.at(place("memory")).to_string())?;
+        play(CachedHost(MemoryHost::new(&setup)), tape).map_err(|fault| fault.at(place("memory, cached")).to_string())?;
         let crash = DiskHost::new(Disk::default(), setup.clone(), 1);
         play(crash, tape).map_err(|fault| fault.at(place("crash simulator")).to_string())?;
         let fault = FaultHost(FaultStorage::new(CrashStorage::new()), setup, AtomicU64::new(1));
@@ -224,7 +253,7 @@ fn one_tape_gives_the_same_answers_on_every_backend() {
         one_tape(seed, true)
     });
     unwrap("model", outcome);
-    quota.finish("tapes, each on memory, crash simulator, fault injector and files with and without a map, 3 segment sizes");
+    quota.finish("tapes, each on memory, a cache over it, crash simulator, fault injector and files with and without a map, 3 segment sizes");
 }
 
 /// Checked reads beside writers that the normal run owes.

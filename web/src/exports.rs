@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "names that the other end knows")]
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Storage, verify_storage};
@@ -10,7 +11,7 @@ use pipkin::{Db, Error, Storage, verify_storage};
 use crate::failure::{Code, Failure};
 use crate::json;
 use crate::shared::{self, NONE, call, give, said};
-use crate::{CachedStorage, OpfsStorage, requests, run, wire};
+use crate::{OpfsStorage, cached, requests, run, wire};
 
 fn failed(error: Error) -> Failure {
     (&error).into()
@@ -40,16 +41,15 @@ extern "C" fn answer() -> *const u8 {
 #[unsafe(no_mangle)]
 extern "C" fn store_open(file: u32, create: u32, cache: u32, segment: u32) -> f64 {
     said((|| {
-        let storage: Box<dyn Storage> = match file {
-            0 => Box::new(MemoryStorage::new()),
-            file => {
-                let file = OpfsStorage::of_file(file).map_err(|error| failed(error.into()))?;
-                Box::new(CachedStorage::new(file, cache as usize))
-            }
+        let of_file = |file| cached(OpfsStorage::of_file(file)?, cache as usize).map(Arc::new);
+        let file = (file != 0).then(|| of_file(file)).transpose().map_err(|error| failed(error.into()))?;
+        let storage: Box<dyn Storage> = match &file {
+            None => Box::new(MemoryStorage::new()),
+            Some(file) => Box::new(file.clone()),
         };
         let entropy = shared::random();
         let builder = Db::builder().create(create != 0).segment_size(segment).entropy(entropy);
-        Ok(shared::insert(builder.open_storage(storage).map_err(failed)?))
+        Ok(shared::insert(builder.open_storage(storage).map_err(failed)?, file))
     })())
 }
 
@@ -127,13 +127,17 @@ extern "C" fn store_segments(store: usize) -> f64 {
 /// Holds every byte that counts against its checksum.
 #[unsafe(no_mangle)]
 extern "C" fn store_verify(store: usize) -> f64 {
-    call(store, &|store, _| Ok(give(json::verified(&store.db.verify().map_err(failed)?))))
+    call(store, &|store, _| {
+        store.look_at_the_file();
+        Ok(give(json::verified(&store.db.verify().map_err(failed)?)))
+    })
 }
 
 /// Copies the store, as it is at this moment, into a new file.
 #[unsafe(no_mangle)]
 extern "C" fn store_backup(store: usize, file: u32) -> f64 {
     call(store, &|store, _| {
+        store.look_at_the_file();
         let target = OpfsStorage::of_file(file).map_err(|error| failed(error.into()))?;
         store.db.backup_to_storage(&target).map_err(failed)?;
         Ok(0.0)

@@ -7,7 +7,6 @@
 
 extern crate alloc;
 
-mod cache;
 mod calls;
 mod error;
 mod exports;
@@ -28,7 +27,6 @@ mod shared;
 mod storage;
 mod wire;
 
-pub use cache::CachedStorage;
 #[cfg(feature = "std")]
 pub use host::{Access, entropy, origin_directory};
-pub use storage::OpfsStorage;
+pub use storage::{OpfsStorage, cached};

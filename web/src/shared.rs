@@ -1,11 +1,14 @@
 //! What lies between two calls from JavaScript: the open stores, and bytes on their way in and out.
 
 use alloc::rc::Rc;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use pipkin::Db;
+use pipkin::storage::CachedStorage;
 
+use crate::OpfsStorage;
 use crate::failure::{Code, Failure};
 use crate::order::Order;
 
@@ -14,6 +17,15 @@ use crate::order::Order;
 pub(crate) struct Store {
     pub(crate) db: Db,
     pub(crate) order: Order,
+    /// What the store is in, unless that is memory.
+    file: Option<Arc<CachedStorage<OpfsStorage>>>,
+}
+
+impl Store {
+    /// The next reads see the file, not what is in memory of it.
+    pub(crate) fn look_at_the_file(&self) {
+        self.file.iter().for_each(|file| file.forget());
+    }
 }
 
 /// Larger buffers are given back when they have served.
@@ -72,9 +84,9 @@ pub(crate) fn random() -> [u8; 16] {
 }
 
 /// Takes a store in and returns its number.
-pub(crate) fn insert(db: Db) -> f64 {
+pub(crate) fn insert(db: Db, file: Option<Arc<CachedStorage<OpfsStorage>>>) -> f64 {
     let stores = &mut SHARED.0.borrow_mut().stores;
-    stores.push(Some(Rc::new(Store { db, order: Order::default() })));
+    stores.push(Some(Rc::new(Store { db, order: Order::default(), file })));
     (stores.len() - 1) as f64
 }
 
@@ -91,7 +103,13 @@ pub(crate) fn call(store: usize, work: &dyn Fn(&Store, &[u8]) -> Said) -> f64 {
         (shared.stores.get(store).and_then(Clone::clone), core::mem::take(&mut shared.input))
     };
     let result = match store {
-        Some(store) => work(&store, &input),
+        Some(store) => {
+            if let Some(file) = &store.file {
+                // SAFETY: there is one thread, which is here and not in the engine; what earlier calls have answered are copies.
+                unsafe { file.end_call() };
+            }
+            work(&store, &input)
+        }
         None => Err(Failure::new(Code::Closed, "the store has been closed; open it again")),
     };
     SHARED.0.borrow_mut().input = input;

@@ -7,6 +7,7 @@
 use alloc::format;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use pipkin::storage::{CacheOptions, CachedStorage};
 use pipkin::{Durability, Storage, StorageError, StorageErrorKind};
 
 use crate::calls;
@@ -14,6 +15,8 @@ use crate::error::storage_error;
 
 /// Parts up to this many bytes in all are copied together into one call.
 const GATHER_BYTES_MAX: usize = 1024 * 1024;
+/// Records that are read stand near others that will be, and a call costs no more for so many bytes.
+const READ_BYTES: usize = 16 * 1024;
 /// Up to here every whole number is a number of JavaScript.
 const FILE_LEN_MAX: u64 = (1 << 53) - 1;
 
@@ -80,6 +83,11 @@ impl OpfsStorage {
         }
         error
     }
+}
+
+/// The file with at most `cache_bytes` of it in memory. What was written has been handed to the browser: a tab may end at any time.
+pub fn cached(file: OpfsStorage, cache_bytes: usize) -> Result<CachedStorage<OpfsStorage>, StorageError> {
+    CachedStorage::new(file, CacheOptions { cache_bytes, read_bytes: READ_BYTES, gather_bytes: 0 })
 }
 
 impl Drop for OpfsStorage {

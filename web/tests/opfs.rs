@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pipkin::storage::{MemoryStorage, conformance};
 use pipkin::{Db, Durability, Error, Storage};
 use pipkin_tape::Tape;
-use pipkin_web::{Access, CachedStorage, OpfsStorage, entropy, origin_directory};
+use pipkin_web::{Access, OpfsStorage, cached, entropy, origin_directory};
 use support::{bytes_of, weak_handle};
 use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
 
@@ -35,14 +35,14 @@ async fn the_storage_keeps_the_contract_when_every_call_is_short() {
 /// With so little memory that blocks push each other out all the time.
 #[wasm_bindgen_test]
 async fn the_storage_keeps_the_contract_behind_a_cache() {
-    keeps_the_contract(CachedStorage::new(create("cached").await, 3 * 16 * 1024));
-    keeps_the_contract(CachedStorage::new(create("uncached").await, 0));
+    keeps_the_contract(cached(create("cached").await, 3 * 4096).unwrap());
+    keeps_the_contract(cached(create("uncached").await, 0).unwrap());
 }
 
 #[wasm_bindgen_test]
 async fn the_tape_leaves_the_same_store_through_a_cache() {
     let open = async |access| {
-        let file = CachedStorage::new(open_file("cached tape", access).await.unwrap(), 1 << 20);
+        let file = cached(open_file("cached tape", access).await.unwrap(), 1 << 20).unwrap();
         Db::builder().entropy(entropy().unwrap()).open_storage(Box::new(file)).unwrap()
     };
     for half in [Tape::begin, Tape::resume] {

@@ -6,6 +6,7 @@
 use alloc::string::String;
 use core::fmt;
 
+mod cached;
 pub mod memory;
 
 #[cfg(feature = "testing")]
@@ -20,6 +21,7 @@ pub mod random;
 #[cfg(feature = "native")]
 pub mod native;
 
+pub use cached::{CacheOptions, CachedStorage};
 pub use memory::MemoryStorage;
 #[cfg(feature = "native")]
 pub use native::{NativeOptions, NativeStorage};

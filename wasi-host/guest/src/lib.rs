@@ -11,9 +11,6 @@ extern crate alloc;
 
 mod admin;
 mod bindings;
-mod block;
-mod blocks;
-mod buffered;
 mod convert;
 mod keyvalue;
 mod open;

@@ -4,13 +4,13 @@
 //! list.
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
-use crate::buffered::Buffered;
 use crate::storage::{Access, WasiStorage};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use pipkin::limits::SEGMENT_SIZE_DEFAULT;
+use pipkin::storage::{CacheOptions, CachedStorage};
 use pipkin::{Db, Result, StorageError, StorageErrorKind};
 use spin::Mutex;
 use wasip2::filesystem::preopens::get_directories;
@@ -18,13 +18,15 @@ use wasip2::filesystem::types::Descriptor;
 
 /// More than this is never taken for blocks, whoever asks.
 const CACHE_BYTES_MAX: u32 = 1 << 30;
+/// A call of the host costs about as much as copying some KiB, and the host copies what is longer in pieces of this size.
+const GATHER_BYTES: usize = 64 * 1024;
 
 static OPEN: Mutex<Vec<Weak<Open>>> = Mutex::new(Vec::new());
 
 /// One open store, shared by all handles to it.
 pub(crate) struct Open {
     db: Db,
-    pub(crate) storage: Arc<Buffered<WasiStorage>>,
+    pub(crate) storage: Arc<CachedStorage<WasiStorage>>,
     read_only: bool,
 }
 
@@ -47,7 +49,8 @@ impl Open {
     /// Between two calls of the engine: views live inside of one, for what a handle keeps borrows nothing, and what the engine
     /// hands out here is a copy.
     pub(crate) fn end_call(&self) {
-        self.storage.end_call();
+        // SAFETY: an instance runs one call at a time, and this one has not come to the engine yet.
+        unsafe { self.storage.end_call() };
     }
 
     /// Gives a write that the engine has done the durability that was promised for it.
@@ -82,7 +85,7 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
             Ok(found)
         };
     }
-    let storage = Arc::new(Buffered::new(storage, how.cache_bytes.min(CACHE_BYTES_MAX) as usize)?);
+    let storage = Arc::new(cached(storage, how.cache_bytes.min(CACHE_BYTES_MAX) as usize)?);
     let db = Db::builder()
         .entropy(entropy())
         .create(how.create)
@@ -93,6 +96,11 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     let open = Arc::new(Open { db, storage, read_only: how.read_only });
     list.push(Arc::downgrade(&open));
     Ok(open)
+}
+
+/// The file behind as much memory.
+pub(crate) fn cached(file: WasiStorage, cache_bytes: usize) -> Result<CachedStorage<WasiStorage>, StorageError> {
+    CachedStorage::new(file, CacheOptions { cache_bytes, gather_bytes: GATHER_BYTES, ..CacheOptions::default() })
 }
 
 /// Takes a store from the list: it is closed, and its file may be opened anew.

@@ -12,8 +12,7 @@ use pipkin_tape::Tape;
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::Descriptor;
 
-use crate::blocks::BLOCK;
-use crate::buffered::Buffered;
+use crate::open::cached;
 use crate::storage::{Access, WasiStorage};
 
 wit_bindgen::generate!({ path: "../../wit/proof", world: "proof" });
@@ -33,11 +32,11 @@ impl Guest for Proof {
         let file = |name: &str| WasiStorage::open(&directory, name, Access::Create).map_err(|error| error.to_string());
         let plain = conforming(options, &mut |number| Ok(Box::new(file(&format!("{path}-{number}"))?)))?;
         // A table of three blocks, so that they push each other out.
-        let buffered = conforming(options, &mut |number| {
-            let storage = Buffered::new(file(&format!("{path}-buffered-{number}"))?, 3 * BLOCK);
+        let behind_a_cache = conforming(options, &mut |number| {
+            let storage = cached(file(&format!("{path}-cached-{number}"))?, 3 * 4096);
             Ok(Box::new(storage.map_err(|error| error.to_string())?))
         })?;
-        Ok(plain + buffered)
+        Ok(plain + behind_a_cache)
     }
 
     fn tape(path: String, entropy: Entropy) -> Result<Digest, String> {
@@ -92,7 +91,7 @@ fn directory() -> Result<Descriptor, String> {
 
 fn open(path: &str, access: Access, entropy: Entropy) -> Result<Db, String> {
     let storage = WasiStorage::open(&directory()?, path, access).map_err(|error| error.to_string())?;
-    let storage = Buffered::new(storage, 1 << 20).map_err(|error| error.to_string())?;
+    let storage = cached(storage, 1 << 20).map_err(|error| error.to_string())?;
     let mut random = [0; 16];
     let (low, high) = random.split_at_mut(8);
     low.copy_from_slice(&entropy.0.to_le_bytes());

@@ -11,31 +11,27 @@ use std::thread;
 /// The epochs on which the ordered index stands go against the older model of borrows, and leave their last garbage to the end of the
 /// process. The skip list above goes against the newer model, too, so `ordered::map` is tested without miri.
 const MIRI: [(&[&str], &str); 3] = [
-    (&["frame::", "index::", "pins::"], ""),
+    (&["frame::", "index::", "pins::", "storage::cached::"], ""),
     (&["recover::"], ""),
     (&["ordered::block::", "ordered::leaf::"], "-Zmiri-tree-borrows -Zmiri-ignore-leaks"),
 ];
 
-/// What of the component has memory of its own: it is tested on this machine, too, where miri can watch it.
-const GUEST_BLOCKS: &str = "cargo test -p pipkin-wasi-guest --test blocks";
-
 pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::quick("xtask", "the task runner's own tests", |_| Step::new("cargo test -p xtask").run()),
-        Check::quick("unit", "the engine's unit, integration and documentation tests, and the component's", unit),
+        Check::quick("unit", "the engine's unit, integration and documentation tests", unit),
         Check::quick("cli", "the pipkin command, from the outside", |_| Step::new("cargo test -p pipkin-cli").run()),
         Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
         Check::slow("bench", "every bench runs once; no figures", |_| Step::new("cargo bench -p pipkin-bench -- --test").run()),
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),
         Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules),
         Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races),
-        Check::slow("miri", "frame, index, recovery, pins and the component's blocks are free of undefined behaviour", miri),
+        Check::slow("miri", "frame, index, recovery, pins and the blocks of a cache are free of undefined behaviour", miri),
     ]
 }
 
 fn unit(_: &Tools) -> Outcome {
-    Step::new("cargo test -p pipkin --features testing").run()?;
-    Step::new(GUEST_BLOCKS).run()
+    Step::new("cargo test -p pipkin --features testing").run()
 }
 
 /// The data first: where it cannot be had, the check cannot run.
@@ -76,7 +72,6 @@ fn miri(tools: &Tools) -> Outcome {
     let step = Step::new("cargo +nightly miri test -p pipkin --no-default-features --features std,ordered,testing --lib")
         .limit_minutes(25);
     let with_flags = |flags: &str| step.clone().env("MIRIFLAGS", format!("-Zmiri-disable-isolation {flags}"));
-    Step::new(&GUEST_BLOCKS.replacen("cargo", "cargo +nightly miri", 1)).limit_minutes(5).run()?;
     with_flags("").arg("--no-run").run()?;
     thread::scope(|scope| {
         let runs = MIRI.map(|(modules, flags)| scope.spawn(move || run_tests(with_flags(flags), modules)));

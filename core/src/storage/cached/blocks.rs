@@ -1,28 +1,27 @@
-//! Blocks of the file that were read last, in the memory of the instance: a call of the host costs more than most records do.
+//! Blocks of the file that were read last, in memory.
 //!
-//! Records are read where they lie. Such a view may be in use until the call ends that the instance is in, so a block that was viewed is
+//! Records are read where they lie. Such a view may be in use until the call of the engine ends, so a block that was viewed is
 //! neither given to other bytes nor freed before that: it is set aside.
 
-use crate::block::Block;
+use super::block::{BLOCK, Block};
 use alloc::vec::Vec;
-
-pub(crate) use crate::block::BLOCK;
 
 /// With so many blocks set aside, a block that is not here yet has to wait for the end of the call.
 const ASIDE_MAX: usize = 256;
 
 /// A table with one place for each block number, counted modulo its length: neighbours never push each other out, and a file
 /// that is smaller than the table stays in it whole.
-pub(crate) struct Blocks {
+#[derive(Debug)]
+pub(super) struct Blocks {
     places: Vec<Option<Block>>,
     aside: Vec<Block>,
-    /// The call that the instance is in.
+    /// The number of the call of the engine.
     call: u32,
 }
 
 impl Blocks {
     /// A table of at most `bytes` of blocks.
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize) -> Self {
         let mut places = Vec::new();
         places.resize_with(bytes / BLOCK, || None);
         Self { places, aside: Vec::new(), call: 1 }
@@ -39,7 +38,7 @@ impl Blocks {
     }
 
     /// Fills `out` with the bytes from `offset` on, if all of them are here.
-    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
         pieces(offset, out.len()).all(|piece| {
             let target = out.get_mut(piece.at..piece.at + piece.len);
             let source = self.get(piece.number).and_then(|block| block.bytes(piece.inside, piece.len));
@@ -52,7 +51,7 @@ impl Blocks {
     /// # Safety
     ///
     /// The slice is not used after [`Self::end_call`], nor when this table has gone, and nobody [writes](Self::write) to its range before.
-    pub(crate) unsafe fn view<'a>(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
+    pub(super) unsafe fn view<'a>(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
         let (number, inside) = split(offset);
         let block = self.get(number)?;
         let bytes = block.bytes(inside, len)?;
@@ -63,19 +62,19 @@ impl Blocks {
     }
 
     /// From here on nobody uses a view from before.
-    pub(crate) fn end_call(&mut self) {
+    pub(super) fn end_call(&mut self) {
         self.aside.clear();
         self.call = self.call.wrapping_add(1);
     }
 
     /// True if the record at `offset` has been checked since its block was last fetched or written to.
-    pub(crate) fn is_checked(&self, offset: u64, salt: u64) -> bool {
+    pub(super) fn is_checked(&self, offset: u64, salt: u64) -> bool {
         let (number, inside) = split(offset);
         self.get(number).is_some_and(|block| block.is_checked(inside, salt))
     }
 
     /// The record at `offset` fits its checksum, as it lies here.
-    pub(crate) fn set_checked(&self, offset: u64, salt: u64) {
+    pub(super) fn set_checked(&self, offset: u64, salt: u64) {
         let (number, inside) = split(offset);
         if let Some(block) = self.get(number) {
             block.set_checked(inside, salt);
@@ -83,7 +82,7 @@ impl Blocks {
     }
 
     /// The file has these bytes from `offset` on: blocks that are here follow, blocks that are covered whole come in.
-    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for piece in pieces(offset, bytes.len()) {
             let Some(source) = bytes.get(piece.at..piece.at + piece.len) else { continue };
             if let Some(block) = self.get(piece.number) {
@@ -112,14 +111,14 @@ impl Blocks {
     }
 
     /// The file ends at `len` now: what lay behind is not true any more.
-    pub(crate) fn cut(&mut self, len: u64) {
+    pub(super) fn cut(&mut self, len: u64) {
         let (call, first) = (self.call, split(len).0);
         let behind = self.places.iter_mut().filter(|place| place.as_ref().is_some_and(|block| block.number() >= first));
         self.aside.extend(behind.filter_map(Option::take).filter(|block| block.is_viewed(call)));
     }
 
     /// False for a table without places.
-    pub(crate) fn is_used(&self) -> bool {
+    pub(super) fn is_used(&self) -> bool {
         !self.places.is_empty()
     }
 }

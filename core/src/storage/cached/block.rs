@@ -5,13 +5,14 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 
 /// Bytes of a block: a multiple of it is read at a time.
-pub(crate) const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 
 /// Records are longer than this, so no two of them begin in one unit.
 const UNIT: usize = 4;
 
 /// A block in memory of its own, which stays where it is when this is moved.
-pub(crate) struct Block(NonNull<Held>);
+#[derive(Debug)]
+pub(super) struct Block(NonNull<Held>);
 
 struct Held {
     number: Cell<u32>,
@@ -28,7 +29,7 @@ struct Held {
 unsafe impl Send for Block {}
 
 impl Block {
-    pub(crate) fn new(number: u32, bytes: &[u8; BLOCK]) -> Self {
+    pub(super) fn new(number: u32, bytes: &[u8; BLOCK]) -> Self {
         let held = Held {
             number: Cell::new(number),
             viewed: Cell::new(0),
@@ -44,12 +45,12 @@ impl Block {
         unsafe { self.0.as_ref() }
     }
 
-    pub(crate) fn number(&self) -> u32 {
+    pub(super) fn number(&self) -> u32 {
         self.held().number.get()
     }
 
     /// A piece of the block. Nobody writes to it while the slice is in use: this module's user promises that to its own.
-    pub(crate) fn bytes(&self, from: usize, len: usize) -> Option<&[u8]> {
+    pub(super) fn bytes(&self, from: usize, len: usize) -> Option<&[u8]> {
         if from > BLOCK || len > BLOCK - from {
             return None;
         }
@@ -61,7 +62,7 @@ impl Block {
     }
 
     /// Puts bytes into the block, as far as they fit: other bytes than anybody views.
-    pub(crate) fn write(&self, from: usize, source: &[u8]) {
+    pub(super) fn write(&self, from: usize, source: &[u8]) {
         let held = self.held();
         held.salt.set(None);
         if from > BLOCK || source.len() > BLOCK - from {
@@ -74,16 +75,16 @@ impl Block {
     }
 
     /// Takes over the memory for another block; nobody views the one that was here.
-    pub(crate) fn become_block(&mut self, number: u32, bytes: &[u8; BLOCK]) {
+    pub(super) fn become_block(&mut self, number: u32, bytes: &[u8; BLOCK]) {
         self.held().number.set(number);
         self.write(0, bytes);
     }
 
-    pub(crate) fn note_view(&self, call: u32) {
+    pub(super) fn note_view(&self, call: u32) {
         self.held().viewed.set(call);
     }
 
-    pub(crate) fn is_viewed(&self, call: u32) -> bool {
+    pub(super) fn is_viewed(&self, call: u32) -> bool {
         self.held().viewed.get() == call
     }
 
@@ -93,12 +94,12 @@ impl Block {
     }
 
     /// True if the record that begins `inside` was checked under this salt, and the block is as it was then.
-    pub(crate) fn is_checked(&self, inside: usize, salt: u64) -> bool {
+    pub(super) fn is_checked(&self, inside: usize, salt: u64) -> bool {
         let (word, bit) = self.bit(inside);
         self.held().salt.get() == Some(salt) && word.is_some_and(|word| word.get() & bit != 0)
     }
 
-    pub(crate) fn set_checked(&self, inside: usize, salt: u64) {
+    pub(super) fn set_checked(&self, inside: usize, salt: u64) {
         let held = self.held();
         if held.salt.replace(Some(salt)) != Some(salt) {
             held.checked.iter().for_each(|word| word.set(0));

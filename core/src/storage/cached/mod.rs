@@ -1,25 +1,69 @@
-//! A storage that spares the one below it calls: small writes that follow each other gather here, and blocks that were read stay.
+//! A storage that spares the one below it calls, for hosts where a call costs more than most records do: a sandbox, a browser.
 //!
-//! Writes reach the storage below in the order in which they were made: whatever was not handed over when the instance ends, the file
+//! Blocks that were read stay in memory, and records are read where they lie in these. Small writes that follow each other can gather. They
+//! reach the storage below in the order in which they were made: whatever was not handed over when the process ends, the file
 //! is as it was after some first part of the writes. That is what the engine recovers from.
 
-use crate::blocks::{BLOCK, Blocks};
+mod block;
+mod blocks;
+#[cfg(test)]
+mod tests;
+
+use super::{Durability, Storage, StorageError};
+use crate::sync::Mutex;
 use alloc::vec;
 use alloc::vec::Vec;
-use pipkin::{Durability, Storage, StorageError};
-use spin::Mutex;
+use block::BLOCK;
+use blocks::Blocks;
 
-/// Gathered writes are handed over at this size, longer ones at once.
-const GATHER_BYTES_MAX: usize = 64 * 1024;
 /// Longer reads pass the blocks by: they would push everything else out.
 const CACHED_READ_MAX: usize = 32 * 1024;
+/// More than this is never read for a record that was not asked for.
+const READ_BYTES_MAX: usize = 1 << 20;
+
+/// What a [`CachedStorage`] may keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Bytes of blocks in memory; memory is taken as it is needed. While a call of the engine runs, up to 1 MiB more may be held of what it
+    /// has read. Default: 16 MiB.
+    pub cache_bytes: usize,
+    /// A read from below begins and ends at a multiple of so many bytes: as many as cost no more than fewer do. Rounded up to
+    /// a multiple of 4096, and 1 MiB at most. Default: 4096.
+    pub read_bytes: usize,
+    /// Writes gather up to so many bytes, and longer ones are handed over at once. With 0 none gathers: whatever `write_at` has
+    /// acknowledged, the storage below has. Default: 0.
+    pub gather_bytes: usize,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 16 << 20, read_bytes: BLOCK, gather_bytes: 0 }
+    }
+}
 
 /// The storage below, what it has not been told yet, and what it has told.
-pub(crate) struct Buffered<S> {
+///
+/// ```
+/// use pipkin::Db;
+/// use pipkin::storage::{CacheOptions, CachedStorage, MemoryStorage};
+/// use std::sync::Arc;
+///
+/// let file = MemoryStorage::new();
+/// let cached = Arc::new(CachedStorage::new(file, CacheOptions { gather_bytes: 64 * 1024, ..CacheOptions::default() })?);
+/// let db = Db::builder().background(false).open_storage(Box::new(cached.clone()))?;
+/// db.insert("color", "green")?;
+/// cached.hand_over()?; // from here on it is in `file`; `flush` does that too
+/// assert_eq!(db.get("color")?.as_deref(), Some(&b"green"[..]));
+/// # Ok::<(), pipkin::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct CachedStorage<S> {
     below: S,
+    options: CacheOptions,
     state: Mutex<State>,
 }
 
+#[derive(Debug)]
 struct State {
     /// Length of the file below.
     len: u64,
@@ -53,16 +97,18 @@ impl State {
     }
 }
 
-impl<S: Storage> Buffered<S> {
-    /// Keeps at most `cache_bytes` of what was read.
-    pub(crate) fn new(below: S, cache_bytes: usize) -> Result<Self, StorageError> {
+impl<S: Storage> CachedStorage<S> {
+    /// A storage over `below`, which nobody else changes as long as this lives.
+    pub fn new(below: S, options: CacheOptions) -> Result<Self, StorageError> {
         let len = below.len()?;
-        let blocks = Blocks::new(cache_bytes);
-        Ok(Self { below, state: Mutex::new(State { len, start: 0, gathered: Vec::new(), blocks, failed: None }) })
+        let blocks = Blocks::new(options.cache_bytes);
+        let read_bytes = options.read_bytes.clamp(1, READ_BYTES_MAX).next_multiple_of(BLOCK);
+        let options = CacheOptions { read_bytes, ..options };
+        Ok(Self { below, options, state: Mutex::new(State { len, start: 0, gathered: Vec::new(), blocks, failed: None }) })
     }
 
-    /// Hands everything over that was gathered: from then on it survives the end of the instance.
-    pub(crate) fn hand_over(&self) -> Result<(), StorageError> {
+    /// Hands everything over that was gathered: from then on it survives the end of the process, if what is written below does.
+    pub fn hand_over(&self) -> Result<(), StorageError> {
         self.hand_over_locked(&mut self.state.lock())
     }
 
@@ -84,18 +130,24 @@ impl<S: Storage> Buffered<S> {
         Ok(())
     }
 
-    /// No view of this storage from before is in use any more: blocks that were viewed may go.
-    pub(crate) fn end_call(&self) {
+    /// Between two calls of the engine: blocks that it has viewed may go. A user who never says so has at most 1 MiB of them held, and then
+    /// new ones are not kept.
+    ///
+    /// # Safety
+    ///
+    /// No [view](Storage::view) of this storage from before is in use any more: no call of an engine over it is running, in any thread,
+    /// and nothing is left that borrows what one has returned.
+    pub unsafe fn end_call(&self) {
         self.state.lock().blocks.end_call();
     }
 
     /// Forgets what was read: the next read sees the file.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.state.lock().blocks.cut(0);
     }
 
     /// The storage below.
-    pub(crate) fn below(&self) -> &S {
+    pub fn below(&self) -> &S {
         &self.below
     }
 
@@ -105,8 +157,9 @@ impl<S: Storage> Buffered<S> {
             if state.blocks.read(offset, out) {
                 return Ok(());
             }
-            let from = offset - offset % BLOCK as u64;
-            let until = (offset + out.len() as u64).next_multiple_of(BLOCK as u64);
+            let unit = self.options.read_bytes as u64;
+            let from = offset - offset % unit;
+            let until = (offset + out.len() as u64).next_multiple_of(unit);
             let mut blocks = vec![0; (until - from) as usize];
             self.read_and_pad(state.len, from, &mut blocks)?;
             state.blocks.write(from, &blocks);
@@ -130,7 +183,7 @@ impl<S: Storage> Buffered<S> {
     }
 }
 
-impl<S: Storage> Storage for Buffered<S> {
+impl<S: Storage> Storage for CachedStorage<S> {
     fn len(&self) -> Result<u64, StorageError> {
         Ok(self.state.lock().full_len())
     }
@@ -175,11 +228,11 @@ impl<S: Storage> Storage for Buffered<S> {
         let mut state = self.state.lock();
         state.check()?;
         let follows = state.gathered.is_empty() || state.gathered_end() == offset;
-        if !follows || state.gathered.len() + len > GATHER_BYTES_MAX {
+        if !follows || state.gathered.len() + len > self.options.gather_bytes {
             self.hand_over_locked(&mut state)?;
         }
         let fits = offset.checked_add(len as u64).is_some_and(|end| end <= i64::MAX as u64);
-        if len <= GATHER_BYTES_MAX && fits {
+        if len <= self.options.gather_bytes && fits {
             state.gather(offset, parts);
             return Ok(());
         }
@@ -216,6 +269,30 @@ impl<S: Storage> Storage for Buffered<S> {
 
     fn set_checked(&self, offset: u64, salt: u64) {
         self.state.lock().blocks.set_checked(offset, salt);
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        let mut state = self.state.lock();
+        self.hand_over_locked(&mut state)?;
+        let result = self.below.reserve(offset, len);
+        state.len = match result {
+            Ok(()) if len == 0 => state.len,
+            Ok(()) => state.len.max(offset.saturating_add(len)),
+            Err(_) => self.below.len()?,
+        };
+        result
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.below.discard(offset, len)
+    }
+
+    fn claim(&self) -> Result<(), StorageError> {
+        self.below.claim()
+    }
+
+    fn release(&self) -> Result<(), StorageError> {
+        self.below.release()
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {
