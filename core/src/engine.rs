@@ -1,6 +1,6 @@
 //! Log and index together: the few steps that every reader and writer of records is made of.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Index, KeyHash, ShardGuard};
 use crate::log::{Frame, Log, Placed, Tally};
 #[cfg(feature = "ordered")]
@@ -153,9 +153,13 @@ impl Engine {
             return Ok(());
         }
         for slot in shard.slots() {
-            let frame = self.log.frame(slot.offset())?;
-            // Its namespace decides whether it goes: believe it only if it checks.
-            frame.check()?;
+            // Its namespace decides whether it goes: it is believed only if it checks. One that does not stays, and is no reason to keep
+            // everybody from its neighbours: it is damage where it is read, or nobody's.
+            let frame = match self.log.frame(slot.offset()).and_then(|frame| frame.check().map(|()| frame)) {
+                Ok(frame) => frame,
+                Err(Error::Corrupt { .. }) => continue,
+                Err(error) => return Err(error),
+            };
             let header = frame.header;
             if dead(header.namespace) && shard.remove_slot(slot, header.namespace) {
                 self.count_live(shard, slot.offset(), -(header.frame_len() as i64));

@@ -115,10 +115,6 @@ impl Names {
     pub(crate) fn len(&self) -> usize {
         self.blocks.iter().map(Vec::len).sum()
     }
-
-    pub(crate) fn has_number(&self, number: u32) -> bool {
-        self.pairs().any(|(_, known)| known == number)
-    }
 }
 
 #[cfg(test)]

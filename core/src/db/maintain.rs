@@ -68,7 +68,7 @@ impl Store {
 
     /// Compacts until a segment is free again, or nothing that is dead can be got at: removals must go on when the medium is full,
     /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
-    fn free_a_segment(&self) -> Result<()> {
+    pub(super) fn free_a_segment(&self) -> Result<()> {
         self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
         let is_low = || log.tail.lock().space.backed_count() == 0;

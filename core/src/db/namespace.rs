@@ -129,16 +129,17 @@ impl Store {
     /// Drops a namespace with all its records; false when there is none of that name.
     pub(super) fn drop_namespace(&self, name: &str) -> Result<bool> {
         self.writable()?;
-        let old = {
+        let old = self.with_space(|| {
             let mut shards = self.engine.lock_all()?;
             let mut names = self.names.write();
             let Some(old) = (if name == DEFAULT { None } else { names.get(name).and_then(|name| name.number()) }) else {
-                return Ok(false);
+                return Ok(None);
             };
             self.write_name(&mut shards, name, old, Kind::Tombstone)?;
             names.drop_name(name);
-            old
-        };
+            Ok(Some(old))
+        })?;
+        let Some(old) = old else { return Ok(false) };
         self.bury_number(old)?;
         self.after_write()?;
         Ok(true)
@@ -153,7 +154,7 @@ impl Store {
         self.writable()?;
         let old = name.number().ok_or(Error::NamespaceDropped)?;
         if self.engine.count(old)? > 0 {
-            self.renumber(&name.name)?;
+            self.with_space(|| self.renumber(&name.name))?;
         }
         Ok(())
     }
@@ -183,7 +184,7 @@ impl Store {
         let shard = shards.get_mut(full_key.hash.shard()).ok_or(Error::Conflict)?;
         let old = engine.find_locked(shard, full_key)?;
         let spec = FrameSpec { kind, continues: false, namespace: NAMESPACE_OF_NAMES, key, value: &value };
-        let purpose = if old.is_some() { Purpose::MakeSpace } else { Purpose::Store };
+        let purpose = if old.is_some() || name == DEFAULT { Purpose::MakeSpace } else { Purpose::Store };
         let new = engine.log.append_one(&spec, purpose)?;
         match kind {
             Kind::Tombstone => engine.publish_remove(shard, full_key, old, new),

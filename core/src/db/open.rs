@@ -247,7 +247,11 @@ impl Store {
         }
         log.writable()?;
         if log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16) {
-            checkpoint::write(&self.engine, &self.names)?;
+            match checkpoint::write(&self.engine, &self.names) {
+                // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
+                Err(Error::NoSpace) if !log.is_poisoned() => {}
+                result => result?,
+            }
             // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
             if log.snapshot_could_move_down() {
                 checkpoint::write(&self.engine, &self.names)?;
@@ -260,6 +264,8 @@ impl Store {
         let end = log.end();
         let torn_end = log.tail.lock().active.is_none();
         log.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, ..superblock })?;
+        // While the shards are held: a writer that waits for one must not write behind the end that was just named.
+        log.close_to_writes();
         // The file is whole without this; giving space back is a courtesy to the host.
         let _ = log.trim();
         Ok(())

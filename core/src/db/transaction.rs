@@ -10,8 +10,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Name of the namespace, and key.
-type Place = (String, Vec<u8>);
+/// Key, and name of the namespace: in this order, for names are mostly the same, and often empty.
+type Place = (Vec<u8>, String);
 
 /// The writes and reads of a transaction that is under way. See [`Db::transaction`](super::Db::transaction).
 pub struct Transaction<'a> {
@@ -28,8 +28,8 @@ impl Store {
         let answer = body(&mut transaction)?;
         let Transaction { writes, reads, .. } = &transaction;
         let ops: Vec<BatchOp<'_>> =
-            writes.iter().map(|((_, key), (name, value))| BatchOp { name, key, value: value.as_deref() }).collect();
-        let seen: Vec<Seen<'_>> = reads.iter().map(|((_, key), (name, value))| Seen { name, key, value: *value }).collect();
+            writes.iter().map(|((key, _), (name, value))| BatchOp { name, key, value: value.as_deref() }).collect();
+        let seen: Vec<Seen<'_>> = reads.iter().map(|((key, _), (name, value))| Seen { name, key, value: *value }).collect();
         self.commit(&ops, &seen)?;
         Ok(answer)
     }
@@ -80,7 +80,7 @@ impl Transaction<'_> {
     }
 
     fn read(&mut self, name: &Arc<Name>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let place = (name.name.clone(), key.to_vec());
+        let place = (key.to_vec(), name.name.clone());
         if let Some((_, value)) = self.writes.get(&place) {
             return Ok(value.clone());
         }
@@ -94,7 +94,7 @@ impl Transaction<'_> {
         self.store.writable()?;
         check_key(key)?;
         check_value(value.unwrap_or_default())?;
-        let place = (name.name.clone(), key.to_vec());
+        let place = (key.to_vec(), name.name.clone());
         self.writes.insert(place, (name.clone(), value.map(<[u8]>::to_vec)));
         Ok(())
     }

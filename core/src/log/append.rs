@@ -101,6 +101,9 @@ impl Log {
             self.continue_torn_segment(tail);
         }
         tail.announced = true;
+        if tail.space.backed_count() == 0 {
+            self.space_low.store(true, Ordering::Relaxed);
+        }
         Ok(())
     }
 

@@ -53,7 +53,8 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     if parked {
         replay.remember_origin(chain);
     } else {
-        let dead = |number: u32| number != NAMESPACE_OF_NAMES && !replay.names.has_number(number);
+        let living = Set::collect(replay.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from));
+        let dead = |number: u32| !living.contains(number.into());
         for shard in 0..SHARDS {
             engine.bury(&mut engine.lock_shard(shard)?, &dead)?;
         }

@@ -6,6 +6,8 @@ use super::{CHUNK_HEADER_LEN, SegmentUse};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::index::{SHARDS, ShardImage};
+#[cfg(feature = "salvage")]
+use crate::log::CheckpointPlace;
 use crate::log::{SEGMENT_HEADER_LEN, Window};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
@@ -28,12 +30,8 @@ pub(crate) struct Loaded {
 ///
 /// [`Error::Corrupt`] with the offset of the chunk that does not fit.
 pub(crate) fn load(storage: &dyn Storage, offset: u64, len: u64, salt: u64) -> Result<Loaded> {
-    let start = offset.saturating_add(SEGMENT_HEADER_LEN as u64);
-    let end = start.saturating_add(len);
-    if offset < crate::limits::DATA_START || end > storage.len()? {
-        return Err(Error::corrupt(offset, "an index snapshot that reaches past the end of the file"));
-    }
-    let mut chunks = Chunks { window: Window::new(storage, end), salt, position: start, end };
+    let mut chunks = Chunks::of(storage, offset, len, salt)?;
+    let end = chunks.end;
     let (next_namespace, names) = chunks.next(parts::decode_names)?;
     let mut shards: Vec<(usize, u64)> = Vec::new();
     let uses = loop {
@@ -55,6 +53,16 @@ pub(crate) fn load(storage: &dyn Storage, offset: u64, len: u64, salt: u64) -> R
     }
 }
 
+/// Reads the next number and the names, whatever has become of the rest.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] when they do not check.
+#[cfg(feature = "salvage")]
+pub(crate) fn load_names(storage: &dyn Storage, place: &CheckpointPlace) -> Result<(u32, Vec<(String, u32)>)> {
+    Chunks::of(storage, place.snapshot_offset, place.snapshot_len, place.snapshot_salt)?.next(parts::decode_names)
+}
+
 /// Reads the shard whose part of the snapshot stands at `position`.
 ///
 /// # Errors
@@ -72,7 +80,17 @@ struct Chunks<'a> {
     end: u64,
 }
 
-impl Chunks<'_> {
+impl<'a> Chunks<'a> {
+    /// Those of the snapshot at `offset`.
+    fn of(storage: &'a dyn Storage, offset: u64, len: u64, salt: u64) -> Result<Self> {
+        let start = offset.saturating_add(SEGMENT_HEADER_LEN as u64);
+        let end = start.saturating_add(len);
+        if offset < crate::limits::DATA_START || end > storage.len()? {
+            return Err(Error::corrupt(offset, "an index snapshot that reaches past the end of the file"));
+        }
+        Ok(Self { window: Window::new(storage, end), salt, position: start, end })
+    }
+
     fn next<T>(&mut self, decode: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
         let offset = self.position;
         let damaged = || Error::corrupt(offset, "a part of the index snapshot");

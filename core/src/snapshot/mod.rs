@@ -11,6 +11,8 @@ mod load;
 mod parts;
 mod write;
 
+#[cfg(feature = "salvage")]
+pub(crate) use load::load_names;
 pub(crate) use load::{load, load_shard};
 pub(crate) use parts::SegmentUse;
 pub(crate) use write::{SnapshotWriter, estimate};

@@ -1,0 +1,77 @@
+//! Which namespace a number stands for, as far as a damaged store still says so.
+
+use super::survey::Survey;
+use super::{key_of, value_of};
+use crate::error::{Error, Result};
+use crate::frame::{Kind, NAMESPACE_OF_NAMES};
+use crate::log::SuperblockPair;
+use crate::names::DEFAULT;
+use crate::scan::{Found, scan};
+use crate::snapshot;
+use crate::storage::Storage;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The namespaces of a store.
+#[derive(Debug)]
+pub(super) struct Names {
+    by_name: BTreeMap<String, u32>,
+    by_number: BTreeMap<u32, String>,
+    /// Numbers that a record of a name has given out or taken back.
+    mentioned: BTreeSet<u32>,
+    /// A number below this that nobody has was dropped or cleared; one from here on may have a name that is lost.
+    lost_from: u32,
+}
+
+impl Names {
+    /// Begins with the names of the snapshot, and goes on with the records of names behind the checkpoint. Those in front of it may be of
+    /// any age: compaction drops what is replaced. Without a snapshot they are all that there is.
+    pub(super) fn read(storage: &dyn Storage, pair: &SuperblockPair, survey: &Survey) -> Result<Self> {
+        let place = pair.current.checkpoint.filter(|place| place.snapshot_offset != 0);
+        let snapshot = match place.map(|place| snapshot::load_names(storage, &place)).transpose() {
+            Ok(snapshot) => snapshot,
+            Err(Error::Corrupt { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.order, place.offset));
+        let (next, names) = snapshot.unwrap_or((0, Vec::from([(String::from(DEFAULT), 0)])));
+        let mut by_name: BTreeMap<String, u32> = names.into_iter().collect();
+        let mut mentioned = BTreeSet::new();
+        let mut is_damaged = false;
+        for (order, stretch) in survey.stretches.iter() {
+            scan(storage, *stretch, &mut |found| {
+                let Found::Frame { offset, header } = found else {
+                    is_damaged = true;
+                    return Ok(());
+                };
+                if header.kind.is_control() || header.namespace != NAMESPACE_OF_NAMES {
+                    return Ok(());
+                }
+                let name = String::from_utf8(key_of(storage, offset, &header)?).unwrap_or_default();
+                let number = value_of(storage, offset, &header)?.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                mentioned.insert(number);
+                if (order, offset) >= known_at {
+                    let before = if header.kind == Kind::Put { by_name.insert(name, number) } else { by_name.remove(&name) };
+                    mentioned.extend(before);
+                }
+                Ok(())
+            })?;
+        }
+        let by_number = by_name.iter().map(|(name, number)| (*number, name.clone())).collect();
+        Ok(Self { by_name, by_number, mentioned, lost_from: if is_damaged { next } else { u32::MAX } })
+    }
+
+    /// All that have a name, the default one without.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str).filter(|name| *name != DEFAULT)
+    }
+
+    /// The name of a number; `None` for one that was dropped or cleared. Where the name is lost, it gets one.
+    pub(super) fn of(&mut self, number: u32) -> Option<&str> {
+        if number >= self.lost_from && !self.mentioned.contains(&number) {
+            self.by_number.entry(number).or_insert_with(|| alloc::format!("salvaged-{number}"));
+        }
+        self.by_number.get(&number).map(String::as_str)
+    }
+}

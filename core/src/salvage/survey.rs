@@ -1,0 +1,119 @@
+//! Which segments of a damaged store count, and how far they reach.
+
+use super::value_of;
+use crate::error::{Error, Result};
+use crate::frame::Kind;
+use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, SuperblockPair};
+use crate::recover::{find_headers, read_roster};
+use crate::scan::{Found, Stretch, scan};
+use crate::sorted::{Map, Set};
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+/// The segments of a damaged store that count, in log order.
+pub(super) struct Survey {
+    /// By order.
+    pub(super) stretches: Map<u64, Stretch>,
+}
+
+impl Survey {
+    pub(super) fn take(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
+        let superblock = pair.current;
+        let geometry = Geometry::new(superblock.segment_size);
+        let headers = find_headers(storage, geometry, superblock.store_id)?;
+        let headers: Vec<(u32, SegmentHeader)> = headers
+            .iter()
+            .filter(|(_, header)| header.kind == SegmentKind::Log)
+            .map(|(extent, header)| (extent, *header))
+            .collect();
+        let found = Map::collect(headers.iter().map(|&(extent, header)| {
+            (header.order, Segment { order: header.order, extent, extents: header.extents, end: 0, salt: header.salt })
+        }));
+        let (roster, retired) = Self::newest_list(storage, geometry, pair, &found)?;
+        let listed = Map::collect(roster.segments.iter().map(|segment| (segment.order, *segment)));
+        let last_listed = roster.segments.last().map_or(0, |segment| segment.order);
+        let given_up = given_up(&headers);
+        let counts = |order: u64| (order > last_listed && !given_up.contains(order)) || listed.contains(order);
+        let found = found.values().filter(|segment| counts(segment.order));
+        let live = listed.values().chain(found).filter(|segment| !retired.contains(segment.order));
+        let live = Map::collect(live.map(|segment| (segment.order, *segment)));
+
+        let len = storage.len()?;
+        let stretch = |segment: &Segment| {
+            let next =
+                headers.iter().filter(|(_, header)| header.previous_order == segment.order && !given_up.contains(header.order));
+            let said = next.map(|(_, header)| header.previous_end).max();
+            let listed = listed.get(segment.order).filter(|_| segment.order < last_listed).map(|segment| segment.end);
+            let closed = superblock.clean_end.and_then(|end| {
+                let first = segment.lsn(geometry, geometry.start(segment.extent));
+                let inside = (first..=first + u64::from(segment.extents) * geometry.segment_size()).contains(&end);
+                (inside && said.is_none()).then(|| geometry.start(segment.extent) + (end - first))
+            });
+            let known = said.or(listed).or(closed);
+            let from = segment.first_frame(geometry);
+            let to = known.unwrap_or(u64::MAX).min(segment.limit(geometry)).min(len).max(from.min(len));
+            Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
+        };
+        Ok(Self { stretches: Map::collect(live.iter().map(|(order, segment)| (order, stretch(segment)))) })
+    }
+
+    /// The newest list of live segments that can be read, and what was retired behind it.
+    fn newest_list(
+        storage: &dyn Storage,
+        geometry: Geometry,
+        pair: &SuperblockPair,
+        found: &Map<u64, Segment>,
+    ) -> Result<(Roster, Set)> {
+        let len = storage.len()?;
+        let mut roster = match read_roster(storage, geometry, &pair.current) {
+            Ok(roster) => roster,
+            Err(Error::Corrupt { .. }) => Roster::default(),
+            Err(error) => return Err(error),
+        };
+        let known = roster.segments.last().map_or(0, |segment| segment.order);
+        let mut retired = Vec::new();
+        for segment in found.values().filter(|segment| segment.order >= known) {
+            let from = segment.first_frame(geometry);
+            let to = segment.limit(geometry).min(len);
+            if from >= to {
+                continue;
+            }
+            let stretch = Stretch { salt: segment.salt, from, to, full: false };
+            scan(storage, stretch, &mut |event| {
+                let Found::Frame { offset, header } = event else {
+                    return Ok(());
+                };
+                let value = value_of(storage, offset, &header)?;
+                match header.kind {
+                    Kind::Retire => retired.extend(value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))),
+                    Kind::Checkpoint if known == 0 => {
+                        if let Some(newer) = Roster::decode(&value, geometry, geometry.extents_in(len)) {
+                            roster = newer;
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(())
+            })?;
+        }
+        Ok((roster, Set::collect(retired.into_iter())))
+    }
+}
+
+/// Segments that a recovery gave up: another one follows the same predecessor and is younger; and whatever follows them.
+fn given_up(headers: &[(u32, SegmentHeader)]) -> Set {
+    let mut youngest = Map::collect(headers.iter().map(|(_, header)| (header.previous_order, header.order)));
+    for (_, header) in headers {
+        if let Some(order) = youngest.get_mut(header.previous_order) {
+            *order = header.order.max(*order);
+        }
+    }
+    let by_order = Map::collect(headers.iter().map(|(_, header)| (header.order, header.previous_order)));
+    let mut given_up: Vec<u64> = Vec::new();
+    for (order, previous) in by_order.iter() {
+        if youngest.get(*previous) != Some(&order) || given_up.binary_search(previous).is_ok() {
+            given_up.push(order);
+        }
+    }
+    Set::collect(given_up.into_iter())
+}

@@ -1,0 +1,55 @@
+//! Closing beside writers, and at a full medium.
+#![cfg(feature = "testing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use pipkin::storage::MemoryStorage;
+use pipkin::{Db, Error};
+use std::sync::Barrier;
+
+fn opened(storage: &MemoryStorage) -> Db {
+    Db::builder().segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap()
+}
+
+/// What a writer was told before it learned that the store is closed is there afterwards.
+#[test]
+fn a_close_beside_writers_keeps_whatever_they_were_told() {
+    const WRITERS: u32 = 4;
+    let mut told = 0;
+    for round in 0..40_u64 {
+        let storage = MemoryStorage::new();
+        let db = opened(&storage);
+        let start = Barrier::new(WRITERS as usize + 1);
+        let write = |writer: u32| {
+            start.wait();
+            for count in 0_u32.. {
+                let key = [writer.to_le_bytes(), count.to_le_bytes()].concat();
+                let flush = || if writer % 2 == 0 { db.flush().map(drop) } else { Ok(()) };
+                match db.insert(key, b"acknowledged").and_then(|()| flush()) {
+                    Ok(()) => {}
+                    Err(Error::Closed) => return count,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            u32::MAX
+        };
+        let counts: Vec<u32> = std::thread::scope(|scope| {
+            let write = &write;
+            let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(writer))).collect();
+            start.wait();
+            std::thread::sleep(std::time::Duration::from_micros(round * 50));
+            db.clone().close().unwrap();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        drop(db);
+        let db = opened(&storage);
+        assert!(db.open_report().clean);
+        for (writer, &count) in (0..WRITERS).zip(&counts) {
+            for count in 0..count {
+                let key = [writer.to_le_bytes(), count.to_le_bytes()].concat();
+                assert!(db.contains_key(key).unwrap(), "round {round}: record {count} of writer {writer} of {counts:?}");
+            }
+            told += count;
+        }
+    }
+    assert!(told > 1000, "{told} records");
+}
