@@ -93,7 +93,7 @@ pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32)
     let listed = segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
     let value = Roster { segments, next_namespace }.encode();
     let mut placed = Vec::new();
-    log.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::MakeSpace, &mut placed)?;
+    log.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;
     match placed.first() {
         Some(placed) if placed.offset == room.position => {
             Ok(Cut { segment: room.segment, offset: placed.offset, end: placed.offset + placed.len, listed })
@@ -104,9 +104,10 @@ pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32)
 
 fn reserve_snapshot(engine: &Engine, names: &RwLock<Names>) -> Result<SnapshotRun> {
     let log = &engine.log;
-    let (records, names) = (engine.index.len_all(), names.read().len());
+    let records = engine.index.len_all();
+    let names = names.read();
     let mut tail = log.tail.lock();
-    let need = estimate(records, names, tail.segments.len(), log.storage.len()?);
+    let need = estimate(records, &names, tail.segments.len(), log.storage.len()?);
     let extents = need.div_ceil(log.geometry.segment_size()) as u32;
     let run = log.take(&mut tail, extents, Purpose::Store)?;
     // Any salt that no log segment has: their orders are far below.

@@ -12,6 +12,8 @@ use alloc::vec::Vec;
 
 /// Room for the frames that say what was done.
 const SLACK: u64 = 256;
+/// Records of a segment that are looked at for the padding behind them.
+const PADDED_FRAMES_MAX: usize = 64;
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,9 +55,56 @@ pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
     tail.segments.values().filter(|segment| segment.order < replay_from).copied().collect()
 }
 
-/// The bytes of a segment that compacting it would free.
-pub(crate) fn dead_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
-    (segment.end - segment.first_frame(engine.log.geometry)).saturating_sub(kept_bytes(engine, segment, oldest))
+/// The bytes that a segment keeps from others: what a crash has left behind its last record serves nobody.
+pub(crate) fn taken_bytes(engine: &Engine, segment: &Segment) -> u64 {
+    let log = &engine.log;
+    let is_active = log.tail.lock().active.is_some_and(|active| active.segment.order == segment.order);
+    let end = if is_active { segment.end } else { segment.limit(log.geometry) };
+    end - segment.first_frame(log.geometry)
+}
+
+/// The bytes of a segment that compacting it would free, if that is at least one part in `parts`; otherwise `None`.
+///
+/// Records that are long for their segments leave padding behind them, and would at any other place: it is not counted, unless it is most of
+/// the segment. Then shorter records stand there, behind which others will fit.
+pub(crate) fn gain(engine: &Engine, segment: &Segment, oldest: bool, parts: f64) -> Option<u64> {
+    let taken = taken_bytes(engine, segment).max(1);
+    let is_enough = |bytes: &u64| *bytes as f64 * parts >= taken as f64;
+    let dead = Some(taken.saturating_sub(kept_bytes(engine, segment, oldest))).filter(is_enough)?;
+    if dead * 8 > taken * 5 {
+        return Some(dead);
+    }
+    Some(dead.saturating_sub(padding(engine, segment))).filter(is_enough)
+}
+
+/// Bytes of padding of a segment of few records. Where there are more, it is shorter than the least that anybody asks for.
+fn padding(engine: &Engine, segment: &Segment) -> u64 {
+    let mut position = segment.first_frame(engine.log.geometry);
+    for _ in 0..PADDED_FRAMES_MAX {
+        match engine.log.header(position) {
+            Ok(header) if header.kind == Kind::Pad => return header.frame_len() as u64,
+            Ok(header) if position < segment.end => position += header.frame_len() as u64,
+            _ => break,
+        }
+    }
+    0
+}
+
+/// How many of these segments, from the oldest on, are worth emptying together for the sake of their tombstones, which can go only once
+/// nothing older is left: in all they take at least one part in `parts` of what lives there. Cold records in front of many
+/// tombstones would keep them for ever otherwise.
+pub(crate) fn front_of_tombstones(engine: &Engine, segments: &[Segment], parts: f64) -> usize {
+    let ledger = &engine.log.ledger;
+    let (mut tombstones, mut live, mut count) = (0, 0, 0);
+    for (number, segment) in (1..).zip(segments) {
+        let own = ledger.tombstones(segment.extent);
+        tombstones += own;
+        live += ledger.live(segment.extent);
+        if own > 0 && tombstones as f64 * parts >= live as f64 {
+            count = number;
+        }
+    }
+    count
 }
 
 /// The bytes of a segment that compacting it would copy. Only in the oldest segment a tombstone has nothing older to hide.

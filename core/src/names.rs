@@ -115,6 +115,11 @@ impl Names {
     pub(crate) fn len(&self) -> usize {
         self.blocks.iter().map(Vec::len).sum()
     }
+
+    /// Bytes of all names together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.all().map(|entry| entry.name.len()).sum()
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ fn a_close_beside_writers_keeps_whatever_they_were_told() {
             start.wait();
             for count in 0_u32.. {
                 let key = [writer.to_le_bytes(), count.to_le_bytes()].concat();
-                let flush = || if writer % 2 == 0 { db.flush().map(drop) } else { Ok(()) };
+                let flush = || if writer.is_multiple_of(2) { db.flush().map(drop) } else { Ok(()) };
                 match db.insert(key, b"acknowledged").and_then(|()| flush()) {
                     Ok(()) => {}
                     Err(Error::Closed) => return count,

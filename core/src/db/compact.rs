@@ -9,7 +9,9 @@ use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 /// A compaction that was asked for leaves segments alone of which less than one part in so many is dead.
-const DEAD_SHARE_LEAST: u64 = 64;
+const PARTS_ASKED: f64 = 64.0;
+/// It moves segments only to make the file shorter if one part in so many of it is free.
+const GAPS_LEAST: u64 = 8;
 /// Bytes that a compaction copies for one sync: whoever flushes meanwhile waits for as many. Less when nobody asked for it.
 const COPIED_ASKED: u64 = 16 * 1024 * 1024;
 const COPIED_UNASKED: u64 = 4 * 1024 * 1024;
@@ -18,24 +20,27 @@ const COPIED_UNASKED: u64 = 4 * 1024 * 1024;
 const PACE: core::time::Duration = core::time::Duration::from_millis(2);
 
 impl Store {
-    /// The segment with the largest share of dead bytes, if that is `share` or more, of those that are not being emptied.
+    /// The segment with the largest share of dead bytes, if that is `share` or more, of those that are not being emptied; or else the
+    /// oldest one, when it is in the way of many tombstones.
     pub(super) fn worst(&self, share: f64, emptying: Option<&Emptying<'_>>) -> Option<Segment> {
+        let mut candidates = compact::candidates(&self.engine);
+        candidates.retain(|segment| emptying.is_none_or(|emptying| !emptying.holds(segment)));
         let mut oldest = true;
         let mut worst: Option<(f64, Segment)> = None;
-        let is_left = |segment: &Segment| emptying.is_none_or(|emptying| !emptying.holds(segment));
-        for segment in compact::candidates(&self.engine).into_iter().filter(is_left) {
-            let used = segment.end.saturating_sub(segment.first_frame(self.engine.log.geometry)).max(1);
-            let dead = compact::dead_bytes(&self.engine, &segment, oldest) as f64 / used as f64;
+        for segment in &candidates {
+            let gain = compact::gain(&self.engine, segment, oldest, 1.0 / share);
+            let dead = gain.unwrap_or(0) as f64 / compact::taken_bytes(&self.engine, segment).max(1) as f64;
             oldest = false;
-            if dead >= share && worst.is_none_or(|(most, _)| dead > most) {
-                worst = Some((dead, segment));
+            if gain.is_some() && worst.is_none_or(|(most, _)| dead > most) {
+                worst = Some((dead, *segment));
             }
         }
-        worst.map(|(_, segment)| segment)
+        let is_in_the_way = || share <= 1.0 && compact::front_of_tombstones(&self.engine, &candidates, 1.0) > 0;
+        worst.map(|(_, segment)| segment).or_else(|| candidates.first().copied().filter(|_| is_in_the_way()))
     }
 
-    /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so do a full medium and whoever waits
-    /// for the turn.
+    /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so do a full medium, a checkpoint that has
+    /// become due, and whoever waits for the turn.
     #[cfg(feature = "std")]
     pub(super) fn pace(&self) -> impl FnMut(u64) {
         use std::time::{Duration, Instant};
@@ -43,7 +48,8 @@ impl Store {
         move |copied| {
             let Some(due) = rate.map(|rate| Duration::from_secs_f64(copied as f64 / rate.max(1) as f64)) else { return };
             let is_full = || self.engine.log.medium_full.load(Ordering::Relaxed);
-            let hurry = || self.is_closed() || self.maintenance.is_wanted() || is_full();
+            let is_due = || self.engine.log.end() >= self.checkpoint_due.load(Ordering::Relaxed);
+            let hurry = || self.is_closed() || self.maintenance.is_wanted() || is_full() || is_due();
             while started.elapsed() + PACE < due && !hurry() {
                 std::thread::sleep(PACE);
             }
@@ -73,6 +79,11 @@ impl Store {
             && !self.maintenance.is_wanted()
             && let Some(victim) = self.worst(self.policy.compact_dead_share, Some(&emptying))
         {
+            // It may take long, and what a reopen has to replay stays bounded.
+            match self.checkpoint_if_due() {
+                Ok(()) | Err(Error::NoSpace) => {}
+                Err(error) => return Err(error),
+            }
             result = self.empty(&mut emptying, &victim, &mut self.pace()).map(drop);
         }
         self.put_compaction_off();
@@ -136,6 +147,14 @@ impl Store {
         tail.segments.values().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment }).collect()
     }
 
+    /// True when much of the file is free and cannot be cut off, for what counts stands behind it.
+    fn has_gaps(&self) -> bool {
+        let tail = self.engine.log.tail.lock();
+        let (free, total) = (tail.space.free_count(), tail.space.total);
+        let is_behind = |segment: &Segment| segment.extent > total - free;
+        free > 2 && u64::from(free) * GAPS_LEAST > u64::from(total) && tail.segments.values().any(is_behind)
+    }
+
     /// The end of a compaction: a list of segments without the retired ones, and a snapshot that points at the copies. The first
     /// copies went to the end of the file, for nothing was free yet: what stands behind free space moves into it, so that the file
     /// can be cut.
@@ -175,12 +194,18 @@ impl Store {
         log.sync_to(log.end())?;
         log.reclaim(&self.engine.pins);
         let is_worth_it = |segment: &Segment, oldest: bool| {
-            let used = segment.end - segment.first_frame(log.geometry);
-            let dead = compact::dead_bytes(&self.engine, segment, oldest);
-            dead * DEAD_SHARE_LEAST > used && dead * 1024 > log.geometry.segment_size()
+            let gain = compact::gain(&self.engine, segment, oldest, PARTS_ASKED);
+            gain.is_some_and(|gain| gain * 1024 > log.geometry.segment_size())
         };
-        if !self.live_segments().iter().any(|segment| is_worth_it(segment, false)) {
-            return Ok(CompactReport::default());
+        let live = self.live_segments();
+        let is_dead = live.iter().any(|segment| is_worth_it(segment, false))
+            || compact::front_of_tombstones(&self.engine, &live, PARTS_ASKED) > 0;
+        let has_gaps = self.has_gaps();
+        if !is_dead && !has_gaps {
+            // What is free already goes back all the same.
+            log.shrink()?;
+            let bytes_freed = before.saturating_sub(log.storage.len()?);
+            return Ok(CompactReport { bytes_freed, ..CompactReport::default() });
         }
         // A fresh segment, so that everything written so far may be compacted; not when there is hardly one left.
         if log.secure_free(2)? {
@@ -188,6 +213,8 @@ impl Store {
         }
         self.write_checkpoint()?;
         let mut segments = compact::candidates(&self.engine);
+        let front = compact::front_of_tombstones(&self.engine, &segments, PARTS_ASKED);
+        let front = segments.iter().take(front).map(|segment| segment.order).next_back();
         let total = segments.len() as u64;
         let mut report = CompactReport::default();
         let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
@@ -198,7 +225,8 @@ impl Store {
             let before = report.segments_retired;
             for segment in segments {
                 progress(CompactProgress { segments_done: done, segments_total: total });
-                if !is_worth_it(&segment, oldest) {
+                let is_in_front = front.is_some_and(|last| segment.order <= last);
+                if !is_in_front && !is_worth_it(&segment, oldest) {
                     oldest = false;
                     done += 1;
                     continue;
@@ -231,7 +259,7 @@ impl Store {
             segments = put_off;
         }
         progress(CompactProgress { segments_done: total, segments_total: total });
-        if report.segments_retired > 0 {
+        if report.segments_retired > 0 || has_gaps {
             self.settle(&mut report)?;
         }
         log.reclaim(&self.engine.pins);

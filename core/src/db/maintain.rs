@@ -42,7 +42,11 @@ impl Store {
         let log = &self.engine.log;
         self.checkpoint_if_due()?;
         if log.end() >= self.compaction_due.load(Ordering::Relaxed) {
-            self.compact_unasked()?;
+            match self.compact_unasked() {
+                // What follows may make some.
+                Ok(()) | Err(Error::NoSpace) => {}
+                Err(error) => return Err(error),
+            }
         }
         if log.space_low.load(Ordering::Relaxed) {
             self.free_a_segment()?;
@@ -68,7 +72,7 @@ impl Store {
 
     /// Compacts until a segment is free again, or nothing that is dead can be got at: removals must go on when the medium is full,
     /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
-    pub(super) fn free_a_segment(&self) -> Result<()> {
+    fn free_a_segment(&self) -> Result<()> {
         self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
         let is_low = || log.tail.lock().space.backed_count() == 0;
@@ -105,8 +109,19 @@ impl Store {
         }
     }
 
+    /// In front of whatever may remove something: when the last segment is in use, compaction comes first. What lives in the best
+    /// victim may not fit any more behind the removal.
+    pub(super) fn make_space(&self) -> Result<()> {
+        if self.engine.log.space_low.load(Ordering::Relaxed) {
+            let _maintenance = self.maintenance.lock();
+            self.free_a_segment()?;
+        }
+        Ok(())
+    }
+
     /// Runs a removal; when there is no space even for that, frees some and runs it again.
     pub(super) fn with_space<T>(&self, removal: impl Fn() -> Result<T>) -> Result<T> {
+        self.make_space()?;
         match self.with_reclaimed(&removal) {
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
                 {

@@ -9,7 +9,6 @@ use crate::index::ShardGuard;
 use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::planted::{Bug, is};
-use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 /// A key whose other writers wait.
@@ -80,11 +79,8 @@ impl Store {
     pub(super) fn change(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
         check_key(key)?;
         self.writable()?;
-        if self.engine.log.space_low.load(Ordering::Relaxed) {
-            // `decide` runs once, and no space can be made while the key is held: so before.
-            let _maintenance = self.maintenance.lock();
-            self.free_a_segment()?;
-        }
+        // `decide` runs once, and no space can be made while the key is held.
+        self.make_space()?;
         let mut locked = self.lock_key(name, key)?;
         let frame = self.engine.frame_locked(&locked.shard, locked.key)?;
         if let Some(frame) = &frame {

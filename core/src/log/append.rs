@@ -18,8 +18,10 @@ const GATHER: usize = 1024 * 1024;
 pub(crate) enum Purpose {
     /// New data: always leaves one segment for the others.
     Store,
-    /// Removals, compaction, book-keeping: they make space, so they may use the reserve.
+    /// Removals and compaction: they make space, so they may use the reserve, but for the room that the last kind needs.
     MakeSpace,
+    /// What says that space is free, and where things stand.
+    BookKeeping,
 }
 
 /// Where a frame was put.
@@ -61,9 +63,10 @@ impl Log {
     ) -> Result<()> {
         self.writable()?;
         self.announce(tail)?;
-        let mut runs = self.plan(tail, frames, purpose)?.into_iter();
+        let kept = kept_room(tail, purpose);
+        let mut runs = self.plan(tail, frames, purpose, kept)?.into_iter();
         let (active, next_order) = (tail.active, tail.next_order);
-        let result = self.write_planned(tail, frames, &mut runs, placed);
+        let result = self.write_planned(tail, frames, &mut runs, kept, placed);
         tail.scratch.clear();
         if result.is_err() {
             // The log ends where it ended before.
@@ -154,7 +157,7 @@ impl Log {
         let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
         if room < len(tail) {
             let need = SEGMENT_HEADER_LEN as u64 + len(tail);
-            let run = self.take(tail, need.div_ceil(self.geometry.segment_size()) as u32, Purpose::MakeSpace)?;
+            let run = self.take(tail, need.div_ceil(self.geometry.segment_size()) as u32, Purpose::BookKeeping)?;
             self.begin_segment(tail, run).map_err(|error| self.poison(error))?;
             self.note_end(tail);
         }
@@ -172,14 +175,16 @@ impl Log {
         tail: &mut Tail,
         frames: &[FrameSpec<'_>],
         runs: &mut dyn Iterator<Item = Run>,
+        mut kept: u64,
         placed: &mut Vec<Placed>,
     ) -> Result<()> {
         self.put_mark(tail, frames.first())?;
         for frame in frames {
             let len = frame.len() as u64;
             let active = match tail.active {
-                Some(active) if len <= active.segment.limit(self.geometry) - active.position => active,
+                Some(active) if len + kept <= active.segment.limit(self.geometry) - active.position => active,
                 _ => {
+                    kept = 0;
                     let run = runs.next().ok_or(Error::NoSpace)?;
                     self.begin_segment(tail, run)?
                 }
@@ -314,6 +319,15 @@ impl Log {
         let body: &[u8] = if active.fresh { &[] } else { &zeros };
         Ok(self.storage.write_at(active.position, &[header.as_slice(), body])?)
     }
+}
+
+/// Bytes at the end of the last segment that removals and copies leave to the frames that retire what they have emptied: otherwise a
+/// full medium would stay full for ever.
+const RETIRE_ROOM: u64 = 256;
+
+/// Bytes of the active segment that are not for this purpose.
+pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {
+    if purpose == Purpose::MakeSpace && tail.space.backed_count() == 0 { RETIRE_ROOM } else { 0 }
 }
 
 /// Bytes of a mark frame.

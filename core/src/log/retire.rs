@@ -26,7 +26,7 @@ impl Log {
         let mut tail = self.tail.lock();
         let order = segment.order.to_le_bytes();
         let mut placed: Vec<Placed> = Vec::new();
-        self.append_locked(&mut tail, &[FrameSpec::control(Kind::Retire, &order)], Purpose::MakeSpace, &mut placed)?;
+        self.append_locked(&mut tail, &[FrameSpec::control(Kind::Retire, &order)], Purpose::BookKeeping, &mut placed)?;
         tail.segments.remove(segment.order);
         let entry = Retired {
             extent: segment.extent,

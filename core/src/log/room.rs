@@ -11,8 +11,8 @@ use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 impl Log {
-    /// Takes the segments that the frames will need beyond the active one.
-    pub(super) fn plan(&self, tail: &mut Tail, frames: &[FrameSpec<'_>], purpose: Purpose) -> Result<Vec<Run>> {
+    /// Takes the segments that the frames will need beyond the active one, the last `kept` bytes of which they leave alone.
+    pub(super) fn plan(&self, tail: &mut Tail, frames: &[FrameSpec<'_>], purpose: Purpose, kept: u64) -> Result<Vec<Run>> {
         let size = self.geometry.segment_size();
         if purpose == Purpose::Store && tail.active.is_some() {
             self.keep_reserve(tail)?;
@@ -22,6 +22,7 @@ impl Log {
         if self.mark_fits(tail, frames.first()) {
             room -= MARK_LEN;
         }
+        room = room.saturating_sub(kept);
         for frame in frames {
             let len = frame.len() as u64;
             if len > room {
@@ -47,8 +48,12 @@ impl Log {
         let run = match tail.space.take(extents) {
             Some(run) => run,
             None => {
+                let before = tail.space.total;
                 for _ in tail.space.free_at_end()..extents {
-                    self.grow(tail)?;
+                    if let Err(error) = self.grow(tail) {
+                        self.undo_growth(tail, before);
+                        return Err(error);
+                    }
                 }
                 tail.space.take(extents).ok_or(Error::NoSpace)?
             }
@@ -130,6 +135,16 @@ impl Log {
         self.reserve(start, start + self.geometry.segment_size())?;
         tail.space.grown(fresh);
         Ok(())
+    }
+
+    /// Gives back what was taken for something that did not fit after all: others may need it.
+    fn undo_growth(&self, tail: &mut Tail, total: u32) {
+        tail.space.shrink(tail.space.total.saturating_sub(total));
+        let end = self.geometry.start(tail.space.total);
+        if self.storage.len().is_ok_and(|len| len > end) {
+            // If the host refuses that, too, the file is longer than it need be.
+            let _ = self.storage.set_len(end);
+        }
     }
 
     /// Makes sure that `from..to` of the file can be written. No space is no reason to close the store: nothing was written.

@@ -1,7 +1,7 @@
 //! Appending a commit of one frame: what happens most often, without what it does not need. The checksum is taken before the lock, so
 //! that writers hold each other up for the time of a copy.
 
-use super::append::{DIRECT, Placed, Purpose};
+use super::append::{DIRECT, Placed, Purpose, kept_room};
 use super::{Active, Log, Tail};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, ONE_PIECE_MAX, bind_front};
@@ -51,11 +51,12 @@ impl Log {
     /// The active segment, if the frame can go there and nothing else is due.
     fn ready(&self, tail: &Tail, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Option<Active>> {
         self.writable()?;
-        let has_reserve = purpose == Purpose::MakeSpace || tail.space.backed_count() > 0;
+        let has_reserve = purpose != Purpose::Store || tail.space.backed_count() > 0;
         if !tail.announced || tail.mark_due.is_some() || !has_reserve || frame.value.len() >= DIRECT {
             return Ok(None);
         }
-        let fits = |active: &Active| active.segment.limit(self.geometry) - active.position >= frame.len() as u64;
+        let need = frame.len() as u64 + kept_room(tail, purpose);
+        let fits = |active: &Active| active.segment.limit(self.geometry) - active.position >= need;
         Ok(tail.active.filter(fits))
     }
 

@@ -4,16 +4,18 @@ use super::{CHUNK_HEADER_LEN, SegmentUse, parts};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::index::{SHARDS, ShardImage};
+use crate::limits::NAMESPACE_NAME_LEN_MAX;
 use crate::log::SEGMENT_HEADER_LEN;
+use crate::names::Names;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
 const GATHER: usize = 256 * 1024;
 
-/// Bytes that a snapshot of `records` records needs at most, with room for records that arrive while it is written.
-pub(crate) fn estimate(records: u64, names: usize, segments: usize, file_len: u64) -> u64 {
+/// Bytes that a snapshot of `records` records needs at most, with room for records and names that arrive while it is written.
+pub(crate) fn estimate(records: u64, names: &Names, segments: usize, file_len: u64) -> u64 {
     let records = records + records / 16 + 256;
-    let names = names as u64 * (crate::limits::NAMESPACE_NAME_LEN_MAX as u64 + 6);
+    let names = (names.bytes() + names.len() * 6 + 8 * NAMESPACE_NAME_LEN_MAX) as u64;
     let shards = records.min(SHARDS as u64) * 32;
     let slots = records * (3 + offset_width(file_len) as u64);
     SEGMENT_HEADER_LEN as u64 + names + shards + slots + segments as u64 * 24 + 1024

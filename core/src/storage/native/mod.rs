@@ -74,8 +74,11 @@ pub struct NativeStorage {
     len: AtomicU64,
     /// The length that the file has: more than `len` where Windows refused to cut a mapped file. Held by whoever changes `len`.
     file_len: Mutex<u64>,
-    /// The file system sets blocks aside when asked to: a store through a map never meets a full disk.
-    can_reserve: AtomicBool,
+    /// The file system writes again where it has written before. One that copies on write, or shares blocks of copies, needs space for that,
+    /// and has a store through the map end the process where a write would have failed.
+    in_place: bool,
+    /// It sets blocks aside when asked to: then a store through a map never meets a full disk.
+    can_store: AtomicBool,
     /// More than zero while lookups meet parts of the file that are not in memory.
     cold: AtomicU32,
 }
@@ -97,6 +100,7 @@ impl NativeStorage {
             if len == 0 && !options.read_only {
                 platform::sync_parent(path).map_err(|error| storage_error("sync folder", &error))?;
             }
+            let in_place = platform::writes_in_place(&file);
             return Ok(Self {
                 map: options.mmap.then(|| map::Map::new(&file, len)),
                 file,
@@ -105,7 +109,8 @@ impl NativeStorage {
                 claimed: AtomicBool::new(false),
                 len: AtomicU64::new(len),
                 file_len: Mutex::new(len),
-                can_reserve: AtomicBool::new(false),
+                in_place,
+                can_store: AtomicBool::new(false),
                 cold: AtomicU32::new(COLD_FOR),
             });
         }
@@ -235,7 +240,7 @@ impl Storage for NativeStorage {
     }
 
     unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
-        if self.read_only || !self.can_reserve.load(Ordering::Relaxed) {
+        if self.read_only || !self.can_store.load(Ordering::Relaxed) {
             return false;
         }
         let Some(map) = &self.map else { return false };
@@ -291,7 +296,7 @@ impl Storage for NativeStorage {
         let end = offset.checked_add(len).filter(|end| *end <= HOST_LEN_MAX).ok_or_else(|| too_long("reserve"))?;
         let mut file_len = self.file_len.lock();
         let reserved = platform::reserve(&self.file, offset, len).map_err(|error| storage_error("reserve", &error))?;
-        self.can_reserve.store(reserved, Ordering::Relaxed);
+        self.can_store.store(reserved && self.in_place, Ordering::Relaxed);
         if end > self.known_len() {
             // Setting blocks aside has made the file longer already; what it made reads as zeros.
             let grown = if reserved { self.clear_stale(*file_len, end) } else { self.grow(&mut file_len, end) };

@@ -124,6 +124,21 @@ pub(super) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     allocate(file, rustix::fs::FallocateFlags::empty(), offset, len)
 }
 
+/// True for file systems that are known to write again where they have written before, and to share blocks with no copy: a list, for
+/// XFS, Btrfs and others find new places only when the page is written.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn writes_in_place(file: &File) -> bool {
+    const EXT: rustix::fs::FsWord = 0xef53;
+    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+    rustix::fs::fstatfs(file).is_ok_and(|stat| [EXT, TMPFS].contains(&stat.f_type))
+}
+
+/// Nothing is stored through a map there.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn writes_in_place(_file: &File) -> bool {
+    false
+}
+
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
     Ok(false)

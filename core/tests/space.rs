@@ -1,0 +1,171 @@
+//! Space comes back: from sessions that were killed, from behind cold records, from what did not fit; and is not moved about for nothing.
+#![cfg(feature = "testing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use pipkin::storage::fault::FaultStorage;
+use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::{CompactReport, Db, Error};
+
+const SEGMENT: u32 = 64 * 1024;
+
+fn opened(storage: impl Storage + 'static) -> Db {
+    Db::builder().segment_size(SEGMENT).background(false).open_storage(Box::new(storage)).unwrap()
+}
+
+#[test]
+fn sessions_that_end_without_a_close_do_not_keep_a_segment_each() {
+    let storage = MemoryStorage::new();
+    for session in 0..40_u32 {
+        let db = opened(storage.clone());
+        db.insert(session.to_le_bytes(), "a value").unwrap();
+        db.flush().unwrap();
+        // The process ends here: nothing is closed.
+        std::mem::forget(db);
+    }
+    let db = opened(storage.clone());
+    let report = db.compact().unwrap();
+    assert!(report.segments_retired >= 39, "{report:?}");
+    assert!(storage.len().unwrap() < 6 * u64::from(SEGMENT), "{} bytes", storage.len().unwrap());
+    assert_eq!(db.len().unwrap(), 40);
+}
+
+#[test]
+fn padding_behind_long_records_is_not_taken_for_dead_space() {
+    // One record takes most of a segment, or somewhat more than one: much is left behind each.
+    for len in [SEGMENT * 6 / 10, SEGMENT * 5 / 4] {
+        let storage = MemoryStorage::new();
+        let db = opened(storage.clone());
+        for key in 0..20_u32 {
+            db.insert(key.to_le_bytes(), vec![1; len as usize]).unwrap();
+        }
+        db.checkpoint().unwrap();
+        assert_eq!(db.compact().unwrap(), CompactReport::default(), "values of {len} bytes");
+        // What is dead is dead all the same.
+        for key in 0..10_u32 {
+            db.remove(key.to_le_bytes()).unwrap();
+        }
+        let before = storage.len().unwrap();
+        let report = db.compact().unwrap();
+        assert!(report.segments_retired >= 10 && storage.len().unwrap() < before * 3 / 4, "{report:?}");
+        assert_eq!(db.compact().unwrap().records_copied, 0, "values of {len} bytes");
+    }
+}
+
+#[test]
+fn short_records_in_front_of_long_ones_do_not_keep_their_segments() {
+    let storage = MemoryStorage::new();
+    let db = opened(storage.clone());
+    for key in 0..20_u32 {
+        db.insert(format!("short {key}"), vec![1; SEGMENT as usize / 5]).unwrap();
+        db.insert(format!("long {key}"), vec![1; SEGMENT as usize * 9 / 10]).unwrap();
+    }
+    let before = storage.len().unwrap();
+    db.compact().unwrap();
+    assert!(storage.len().unwrap() < before * 3 / 4, "{} of {before} bytes", storage.len().unwrap());
+}
+
+#[test]
+fn tombstones_behind_cold_records_do_not_add_up() {
+    let storage = MemoryStorage::new();
+    let db = opened(storage.clone());
+    let cold = 6 * u64::from(SEGMENT);
+    for key in 0..(cold / 1000) as u32 {
+        db.insert(key.to_le_bytes(), [1; 1000]).unwrap();
+    }
+    for key in 0..60_000_u32 {
+        db.insert(format!("queue {key}"), "job").unwrap();
+        db.remove(format!("queue {key}")).unwrap();
+        if key % 1000 == 0 {
+            db.checkpoint().unwrap();
+            while db.compact_step().unwrap().is_some() {}
+        }
+    }
+    // Unasked it takes no more than as much again; asked, hardly anything.
+    assert!(storage.len().unwrap() < 4 * cold, "{} bytes for {cold}", storage.len().unwrap());
+    db.compact().unwrap();
+    assert!(storage.len().unwrap() < cold * 2, "{} bytes for {cold}", storage.len().unwrap());
+    assert_eq!(db.len().unwrap(), cold / 1000);
+}
+
+#[test]
+fn a_file_whose_dead_space_is_free_already_gets_shorter_when_asked() {
+    let storage = MemoryStorage::new();
+    let db = opened(storage.clone());
+    for round in 0..30_u8 {
+        for key in 0..100_u32 {
+            db.insert(key.to_le_bytes(), [round; 900]).unwrap();
+        }
+    }
+    db.checkpoint().unwrap();
+    while db.compact_step().unwrap().is_some() {}
+    let stats = db.stats().unwrap();
+    assert!(stats.free_segments > stats.segments, "{stats:?}");
+    db.compact().unwrap();
+    assert!(storage.len().unwrap() < 10 * u64::from(SEGMENT), "{} bytes", storage.len().unwrap());
+}
+
+#[test]
+fn what_does_not_fit_takes_nothing() {
+    let medium = FaultStorage::new(MemoryStorage::new());
+    medium.set_capacity(Some(40 * u64::from(SEGMENT)));
+    let db = opened(medium.clone());
+    db.insert("small", "fits").unwrap();
+    let before = medium.len().unwrap();
+    assert!(matches!(db.insert("large", vec![1; 100 * SEGMENT as usize]), Err(Error::NoSpace)));
+    assert_eq!(medium.len().unwrap(), before);
+    db.insert("another", "fits, too").unwrap();
+}
+
+/// Fills a medium in two namespaces.
+fn full() -> (FaultStorage<MemoryStorage>, Db) {
+    let medium = FaultStorage::new(MemoryStorage::new());
+    medium.set_capacity(Some(30 * u64::from(SEGMENT)));
+    let db = opened(medium.clone());
+    let named = db.namespace("named").unwrap();
+    for key in 0_u32.. {
+        let space = if key % 2 == 0 { db.default_namespace() } else { named.clone() };
+        match space.insert(key.to_le_bytes(), [7; 500]) {
+            Ok(()) => {}
+            Err(Error::NoSpace) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (medium, db)
+}
+
+#[test]
+fn a_full_medium_takes_every_kind_of_removal() {
+    type Way = fn(&Db);
+    let ways: [(&str, Way); 6] = [
+        ("clear", |db| db.clear().unwrap()),
+        ("clear of a namespace", |db| db.namespace("named").unwrap().clear().unwrap()),
+        ("drop_namespace", |db| assert!(db.drop_namespace("named").unwrap())),
+        ("remove", |db| even(db, |key| assert!(db.remove(key).unwrap()))),
+        ("update", |db| even(db, |key| db.update(key, |_| None::<Vec<u8>>).map(drop).unwrap())),
+        ("compare_and_swap", |db| even(db, |key| assert!(db.compare_and_swap(key, Some(&[7; 500][..]), None::<&[u8]>).unwrap()))),
+    ];
+    for (name, way) in ways {
+        for reopened in [false, true] {
+            let (medium, mut db) = full();
+            let before = db.stats().unwrap().records;
+            if reopened {
+                db.close().unwrap_or_else(|error| panic!("{name}: close: {error}"));
+                db = opened(medium.clone());
+            }
+            way(&db);
+            let left = db.stats().unwrap().records;
+            assert!(left <= before / 2 + 1, "{name}, reopened {reopened}: {left} of {before} are left");
+            db.compact().unwrap_or_else(|error| panic!("{name}: compact: {error}"));
+            for key in 0..300_u32 {
+                db.insert(format!("again {key}"), [8; 500]).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            assert!(db.verify().unwrap().is_ok());
+        }
+    }
+}
+
+/// Every key of the default namespace.
+fn even(db: &Db, mut each: impl FnMut(&[u8])) {
+    let keys: Vec<Vec<u8>> = db.keys().map(Result::unwrap).collect();
+    keys.iter().for_each(|key| each(key));
+}
