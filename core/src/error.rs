@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is open elsewhere.
+    /// The file is open elsewhere: in another process, or under a handle of this one.
     Locked {
         /// The path, where there is one.
         path: String,
@@ -96,7 +96,11 @@ impl fmt::Display for Error {
                 write!(f, "{path} is open in process {pid}; close it there, or open it read-only after that process has ended")
             }
             Self::Locked { path, holder: None } => {
-                write!(f, "{path} is open elsewhere; close it there and try again")
+                write!(
+                    f,
+                    "{path} is open elsewhere, in another process or under a handle of this one that still lives; close it there, \
+                     drop every handle to it, and try again"
+                )
             }
             Self::NotFound { path } => write!(f, "there is no store at {path}; check the path, or create it by writing to it"),
             Self::IsDirectory { path } => {

@@ -126,24 +126,19 @@ impl Store {
 
     #[cfg(feature = "native")]
     pub(super) fn backup_to(&self, path: &std::path::Path) -> Result<BackupReport> {
-        use crate::storage::native::{NativeOptions, NativeStorage};
-        if path.exists() {
+        use crate::storage::native::{NativeStorage, publish};
+        // Publishing asks again. A link that leads nowhere has the name, too.
+        if std::fs::symlink_metadata(path).is_ok() {
             return Err(Error::InvalidArgument("the backup's file exists already; choose a new name"));
         }
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".unfinished");
-        let unfinished = std::path::PathBuf::from(unfinished);
-        let _ = std::fs::remove_file(&unfinished);
-        let result = {
-            let target = NativeStorage::open(&unfinished, NativeOptions { mmap: false, ..NativeOptions::default() })?;
-            self.backup_to_storage(&target)
-        };
-        let finished = result.and_then(|report| {
-            crate::storage::native::publish(&unfinished, path)?;
+        // Open, and so locked, until it has its name: nobody can write to it before the copy is whole.
+        let target = NativeStorage::create_unfinished(path)?;
+        let finished = self.backup_to_storage(&target).and_then(|report| {
+            publish(target.path(), path)?;
             Ok(report)
         });
         if finished.is_err() {
-            let _ = std::fs::remove_file(&unfinished);
+            let _ = std::fs::remove_file(target.path());
         }
         finished
     }

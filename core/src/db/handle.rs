@@ -40,6 +40,9 @@ impl Drop for Open {
 /// A handle is cheap to clone and may be used from many threads. The store is closed when the last handle, [`Namespace`] handles
 /// included, is dropped.
 ///
+/// A store does not survive a fork: parent and child would write to one log without knowing of each other. A child must neither use
+/// nor drop a handle that it has inherited. Open the store after the fork, in the one process that uses it.
+///
 /// When a write returns, the record survives the end of the process, however it ends. After [`Db::flush`] it survives what the
 /// host promises: on a native file the loss of power.
 ///
@@ -59,7 +62,9 @@ pub struct Db {
 
 impl core::fmt::Debug for Db {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Db").field("records", &self.len()).finish_non_exhaustive()
+        // Nothing that takes a lock: whoever prints a handle may hold it already, as the closure of `update` does.
+        let (read_only, closed) = (self.store.engine.log.read_only, self.store.is_closed());
+        f.debug_struct("Db").field("read_only", &read_only).field("closed", &closed).finish_non_exhaustive()
     }
 }
 
@@ -68,7 +73,7 @@ impl Db {
         Self { store: Arc::new(Open(store)) }
     }
 
-    /// Opens the store at `path`; creates it if there is none.
+    /// Opens the store at `path`; creates it if there is none. A process that forks opens it afterwards, see [`Db`].
     ///
     /// # Errors
     ///
@@ -197,8 +202,11 @@ impl Db {
         self.store.compare_and_swap(&self.store.default, key.as_ref(), expected, new)
     }
 
-    /// Replaces the value of a key by what `new` makes of it (`None` removes the key). No other writer comes in between, so `new`
-    /// must not write to the store itself.
+    /// Replaces the value of a key by what `new` makes of it (`None` removes the key). No other writer comes in between.
+    ///
+    /// `new` must make no call on this store, not even one that reads: writes, [`Db::len`], [`Db::is_empty`], [`Db::iter`],
+    /// [`Db::stats`] and others wait for what this call holds, and so for ever. Read what it needs before, or use
+    /// [`Db::transaction`].
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -215,6 +223,10 @@ impl Db {
     }
 
     /// Removes all records of the default namespace, as one commit of a few bytes.
+    ///
+    /// The index still has to forget them: of each of its 256 shards that holds a record of the namespace, every record is looked at,
+    /// those of other namespaces too. In a large store that takes as long as a walk over all of it, even where a few hundred records go:
+    /// remove those by [`Db::remove_many`].
     pub fn clear(&self) -> Result<()> {
         self.store.clear(&self.store.default)
     }
@@ -261,7 +273,8 @@ impl Db {
     }
 
     /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it answer
-    /// [`Error::NamespaceDropped`](crate::Error::NamespaceDropped) from then on.
+    /// [`Error::NamespaceDropped`](crate::Error::NamespaceDropped) from then on. Takes as long as [`Db::clear`]: the records of other
+    /// namespaces count, too.
     pub fn drop_namespace(&self, name: &str) -> Result<bool> {
         self.store.drop_namespace(name)
     }
@@ -273,6 +286,8 @@ impl Db {
 
     /// Runs `body` and writes what it wrote as one commit, across namespaces; nothing if it returns an error. Reads inside see the
     /// writes. Transactions run one at a time; the writes of others are not held up.
+    ///
+    /// `body` must begin no other transaction of this store: that would wait for this one to end, and so for ever.
     ///
     /// # Errors
     ///
@@ -316,6 +331,10 @@ impl Db {
     }
 
     /// [`Db::compact`], with word of how far it has come.
+    ///
+    /// `progress` is called while this call has the turn to maintain the store. In there, what needs the turn waits for ever:
+    /// [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its like, [`Db::close`] of another handle, and, when the medium is full,
+    /// whatever frees space first: removals, [`Db::update`], [`Db::compare_and_swap`], [`Db::clear`], [`Db::drop_namespace`].
     pub fn compact_with(&self, progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         self.store.compact(progress)
     }
@@ -347,6 +366,9 @@ impl Db {
 
     /// Copies the store, as it is at this moment, to a new file; the file appears whole or not at all.
     ///
+    /// Until then it stands beside its place as `PATH.PROCESS-NUMBER.part`; a process that is killed on the way leaves that behind, to be
+    /// deleted by hand. Of several backups to one path at once, one becomes the file and the others fail.
+    ///
     /// # Errors
     ///
     /// As for [`Db::backup_to_storage`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the file exists already.
@@ -362,6 +384,9 @@ impl Db {
 
     /// Flushes and closes the store, and says what went wrong, which dropping the handle cannot. Other handles answer with an error
     /// when they write afterwards.
+    ///
+    /// The file stays locked until the last clone, [`Namespace`] and iterator is dropped: before that, opening it again, in this process
+    /// too, answers [`Error::Locked`](crate::Error::Locked).
     pub fn close(self) -> Result<()> {
         self.store.close()
     }

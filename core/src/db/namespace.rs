@@ -21,6 +21,13 @@ pub struct Namespace {
     pub(super) name: Arc<Name>,
 }
 
+impl core::fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // As for `Db`: nothing that takes a lock.
+        f.debug_struct("Namespace").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
 impl Namespace {
     /// Its name.
     pub fn name(&self) -> &str {
@@ -82,12 +89,12 @@ impl Namespace {
         self.store.compare_and_swap(&self.name, key.as_ref(), expected, new)
     }
 
-    /// See [`Db::update`](super::Db::update).
+    /// See [`Db::update`](super::Db::update): `new` must make no call on this store, of any namespace.
     pub fn update(&self, key: impl AsRef<[u8]>, new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
         self.store.update(&self.name, key.as_ref(), new)
     }
 
-    /// See [`Db::clear`](super::Db::clear).
+    /// See [`Db::clear`](super::Db::clear), also for what it costs.
     pub fn clear(&self) -> Result<()> {
         self.store.clear(&self.name)
     }

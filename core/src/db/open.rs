@@ -46,7 +46,8 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
             create(&*storage, &options)?
         }
         Front::Blank if storage.is_empty()? => {
-            return Err(Error::NotFound { path: String::from("this path") });
+            // A storage has no path to tell.
+            return Err(Error::NotFound { path: String::from("this path (the file there is empty)") });
         }
         Front::Blank => {
             return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });

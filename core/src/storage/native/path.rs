@@ -1,9 +1,10 @@
 //! Where a program's stores live when it only gives a name, and how a finished file gets its name.
 
-use super::{platform, storage_error};
+use super::{NativeOptions, NativeStorage, explain_open, platform, storage_error};
 use crate::error::{Error, Result};
+use crate::sync::{AtomicU32, Ordering};
 use std::env;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,7 @@ pub fn data_path(app_name: &str, database_name: &str, data_root: Option<&Path>) 
 /// file or none. Never replaces a file.
 pub fn publish(finished: &Path, path: &Path) -> Result<()> {
     let failed = |error: &io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Error::InvalidArgument("there is a file of that name already; choose a new name"),
+        io::ErrorKind::AlreadyExists => Error::InvalidArgument("the file exists already; choose a new name"),
         _ => storage_error("rename", error).into(),
     };
     // A second name for the file is refused where there is a file, which a plain rename would replace.
@@ -49,6 +50,33 @@ pub fn publish(finished: &Path, path: &Path) -> Result<()> {
         Err(_) => fs::rename(finished, path).map_err(|error| failed(&error))?,
     }
     platform::sync_parent(path).map_err(|error| storage_error("sync folder", &error).into())
+}
+
+impl NativeStorage {
+    /// Creates and locks an empty file beside `path`, under a name that nobody has: it becomes the file at `path` when it is whole,
+    /// by [`publish`].
+    pub(crate) fn create_unfinished(path: &Path) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        if path.file_name().is_none() {
+            return Err(Error::InvalidArgument("the path does not name a file; give one"));
+        }
+        let options = NativeOptions { create: false, mmap: false, ..NativeOptions::default() };
+        loop {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}-{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+            let unfinished = PathBuf::from(name);
+            match File::create_new(&unfinished) {
+                // A process of the same number left it behind, or has it: in another container, say. It is not ours to remove.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(explain_open(&unfinished, options, &error)),
+                Ok(_) => {
+                    return Self::open(&unfinished, options).inspect_err(|_| {
+                        let _ = fs::remove_file(&unfinished);
+                    });
+                }
+            }
+        }
+    }
 }
 
 fn check_name(name: &str) -> Result<()> {

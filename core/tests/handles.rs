@@ -1,0 +1,69 @@
+//! Handles: what printing one costs, and how long one holds its file.
+#![cfg(feature = "native")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use pipkin::{Db, Error};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Printing a handle counted its records, which takes the lock of every shard: in the closure of `update` it waited for ever.
+#[test]
+fn a_handle_can_be_printed_wherever_it_can_be_reached() {
+    let (done, printed) = mpsc::channel();
+    // In a thread of its own, so that waiting for ever is a failure.
+    std::thread::spawn(move || {
+        let db = Db::open_in_memory().unwrap();
+        let users = db.namespace("users").unwrap();
+        // What a shard without records answers takes no lock.
+        db.insert("key", "old").unwrap();
+        users.insert("key", "old").unwrap();
+        let mut words = Vec::new();
+        let mut print = || words.push((format!("{db:?}"), format!("{users:?}")));
+        db.update("key", |_| {
+            print();
+            Some(b"value".to_vec())
+        })
+        .unwrap();
+        users
+            .update("key", |_| {
+                print();
+                None
+            })
+            .unwrap();
+        db.transaction(|tx| {
+            tx.insert("other", "value")?;
+            print();
+            Ok(())
+        })
+        .unwrap();
+        done.send(words).unwrap();
+    });
+    let words = printed.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("printing a handle waits for ever"));
+    assert_eq!(words.len(), 3);
+    for (db, users) in words {
+        assert_eq!(db, "Db { read_only: false, closed: false, .. }");
+        assert_eq!(users, "Namespace { name: \"users\", .. }");
+    }
+}
+
+/// What the documentation of `close` and the words of the error say.
+#[test]
+fn a_closed_store_stays_locked_until_its_last_handle_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pipkin");
+    let db = Db::open(&path).unwrap();
+    let users = db.namespace("users").unwrap();
+    let copy = db.clone();
+    db.close().unwrap();
+    assert!(format!("{copy:?}").contains("closed: true"));
+    let refused = |path| match Db::open(path).err() {
+        Some(error @ Error::Locked { holder: None, .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let words = refused(&path);
+    assert!(words.contains("a handle of this one"), "{words}");
+    drop(copy);
+    refused(&path);
+    drop(users);
+    Db::open(&path).unwrap();
+}
