@@ -48,8 +48,8 @@ Exit codes:
        copies everything else
   4    locked: the store is open in another process
   5    no space left for new data; nothing acknowledged is lost
-  6    no store: nothing is there, it is a directory or another kind of file,
-       or it was written by a newer version
+  6    no store: nothing is there, it is a directory, a pipe, a device or
+       another kind of file, or it was written by a newer version
   7    the file system failed or refused: permission, a read-only medium, an
        input or output that cannot be used
   8    input that cannot be imported, or a key that cannot be a file name

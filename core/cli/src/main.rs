@@ -3,6 +3,7 @@
 mod args;
 mod bytes;
 mod exit;
+mod file_kind;
 mod interrupt;
 mod new_file;
 mod output;

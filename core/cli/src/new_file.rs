@@ -1,6 +1,7 @@
 //! A file that appears under its name only when it is whole, and never replaces another by accident.
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file_kind;
 use crate::interrupt;
 use std::fs;
 use std::io;
@@ -15,12 +16,14 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Claims `target`. With `replace` an existing file is replaced in the end, else it is refused now.
+    /// Claims `target`. With `replace` an existing file, or the one that a link leads to, is replaced in the end; else whatever exists is
+    /// refused now.
     pub(crate) fn new(target: &Path, replace: bool) -> Outcome<Self> {
-        let exists = fs::symlink_metadata(target).is_ok();
-        if exists && (!replace || target.is_dir()) {
-            return Err(already_exists(target));
-        }
+        let target = match fs::symlink_metadata(target) {
+            Err(_) => target.to_path_buf(),
+            Ok(found) if replace => replaceable(target, &found)?,
+            Ok(_) => return Err(already_exists(target)),
+        };
         let Some(name) = target.file_name() else {
             return Err(Failure::usage(format!("{} does not name a file", target.display())));
         };
@@ -28,10 +31,14 @@ impl NewFile {
         part_name.push(format!(".{}.part", std::process::id()));
         let part = target.with_file_name(part_name);
         // Claims the name now: a folder that is missing or not ours is told before the work, not after.
-        fs::OpenOptions::new().write(true).create_new(true).open(&part).map_err(|error| Failure::io("create", target, &error))?;
-        fs::remove_file(&part).map_err(|error| Failure::io("write in the folder of", target, &error))?;
+        fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&part)
+            .map_err(|error| Failure::io("create", &target, &error))?;
+        fs::remove_file(&part).map_err(|error| Failure::io("write in the folder of", &target, &error))?;
         interrupt::set_unfinished(Some(&part));
-        Ok(Self { part, target: target.to_path_buf(), replace, finished: false })
+        Ok(Self { part, target, replace, finished: false })
     }
 
     /// Where to write meanwhile. Nothing is there yet.
@@ -80,6 +87,26 @@ impl Drop for NewFile {
 fn already_exists(path: &Path) -> Failure {
     Failure::new(Exit::Usage, "exists", format!("{} exists already and was left as it is; choose a new name", path.display()))
         .with("path", path.display().to_string())
+}
+
+/// The file to replace: the one at `target`, or the one that a link there leads to. Whoever made the link wants it to stay. Anything else
+/// is refused, for a rename would put the file in the place of a device or of a pipe.
+fn replaceable(target: &Path, found: &fs::Metadata) -> Outcome<PathBuf> {
+    if found.is_file() {
+        return Ok(target.to_path_buf());
+    }
+    let what = match fs::metadata(target) {
+        Ok(named) if named.is_file() => {
+            return fs::canonicalize(target).map_err(|error| Failure::io("follow the link", target, &error));
+        }
+        Ok(named) => file_kind::name(named.file_type()),
+        Err(_) => "a link that leads to no file",
+    };
+    let what = format!(
+        "{} is {what} and was left as it is, for --force replaces files only; choose another name, or - for stdout",
+        target.display()
+    );
+    Err(Failure::new(Exit::Usage, "exists", what).with("path", target.display().to_string()))
 }
 
 /// Makes the new name survive a power cut, where the host lets a folder be synced. The file itself is whole in any case.

@@ -2,8 +2,10 @@
 
 use crate::args::NamespaceArg;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::file_kind;
 use pipkin::storage::{NativeOptions, NativeStorage};
-use pipkin::{Builder, Db, Durability, Namespace};
+use pipkin::{Builder, Db, Durability, Error, Namespace};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// An open store with the namespace that the verb works on.
@@ -34,23 +36,32 @@ pub(crate) use on_space;
 impl Store {
     /// For verbs that only read. The store and the namespace must exist.
     pub(crate) fn read(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
-        Self::open_existing(Db::builder().path(path).read_only(true).create(false), path, namespace)
+        Self::existing(reading(path).open(), path, namespace)
     }
 
     /// For verbs that change a store. The store and the namespace must exist.
     pub(crate) fn change(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
-        // A few records are written and the process ends: nothing for a background thread to do.
-        Self::open_existing(Db::builder().path(path).create(false).background(false), path, namespace)
+        Self::existing(changing(path).open(), path, namespace)
+    }
+
+    /// For a backup, of all namespaces. The store must exist.
+    pub(crate) fn back_up(path: &Path) -> Outcome<Self> {
+        // Writable, for the cut that the copy ends with is a mark in the log of the source. What nobody can write needs none.
+        let opened = match changing(path).open() {
+            Err(Error::ReadOnly) => reading(path).open(),
+            opened => opened,
+        };
+        Self::existing(opened, path, &NamespaceArg::default())
     }
 
     /// For verbs that add records. Store and namespace are created where they are missing.
     pub(crate) fn fill(builder: Builder, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
-        let db = builder.path(path).open().map_err(|error| Failure::store(path, &error))?;
+        let db = builder.path(path).open().map_err(|error| not_opened(path, &error))?;
         Self::with_space(db, path, namespace)
     }
 
-    fn open_existing(builder: Builder, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
-        let db = builder.open().map_err(|error| Failure::store(path, &error))?;
+    fn existing(opened: pipkin::Result<Db>, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        let db = opened.map_err(|error| not_opened(path, &error))?;
         if let Some(name) = &namespace.namespace
             && !db.list_namespaces().contains(name)
         {
@@ -98,11 +109,35 @@ impl Store {
     }
 }
 
+fn reading(path: &Path) -> Builder {
+    Db::builder().path(path).read_only(true).create(false)
+}
+
+fn changing(path: &Path) -> Builder {
+    // A few records are written and the process ends: nothing for a background thread to do.
+    Db::builder().path(path).create(false).background(false)
+}
+
+/// An engine error on opening the store at `path`. What stands there says more than the engine knows.
+fn not_opened(path: &Path, error: &Error) -> Failure {
+    match (error, fs::metadata(path)) {
+        (Error::InvalidArgument(_), Ok(found)) if !found.is_file() => {
+            let what = file_kind::name(found.file_type());
+            let message = format!("{} is {what}, and a store is a regular file; check the path", path.display());
+            Failure::new(Exit::NoStore, "not-a-store", message).with("path", path.display().to_string())
+        }
+        (Error::NotFound { .. }, Ok(found)) if found.len() == 0 => {
+            Failure::store(path, &Error::NotAStore { detail: "it is empty" })
+        }
+        _ => Failure::store(path, error),
+    }
+}
+
 /// The bytes of a store that may be too damaged to open, never written. Not mapped: a medium that fails to deliver a page is
 /// then an error, where a mapped read would end the process.
 pub(crate) fn open_damaged(path: &Path) -> Outcome<NativeStorage> {
     NativeStorage::open(path, NativeOptions { read_only: true, create: false, mmap: false, ..NativeOptions::default() })
-        .map_err(|error| Failure::store(path, &error))
+        .map_err(|error| not_opened(path, &error))
 }
 
 /// The answer to a namespace that is not there.

@@ -1,6 +1,6 @@
 //! `pipkin backup`
 
-use crate::args::{Global, NamespaceArg};
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::new_file::NewFile;
 use crate::output::{self, human_bytes, records};
@@ -41,8 +41,7 @@ struct Report {
 }
 
 pub(crate) fn run(global: Global, args: &BackupArgs) -> Outcome {
-    // Not read-only: the cut that the copy ends with is a mark in the log of the source.
-    let store = Store::change(&args.source, &NamespaceArg::default())?;
+    let store = Store::back_up(&args.source)?;
     let stats = store.db().stats().map_err(|error| store.failure(&error))?;
     let new_file = NewFile::new(&args.target, false)?;
     let copied = {

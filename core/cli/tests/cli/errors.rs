@@ -61,6 +61,43 @@ fn a_foreign_file_stays_as_it_is() {
     }
 }
 
+/// An empty file was no store "at this path", literally; and `verify` said something else than `get`.
+#[test]
+fn an_empty_file_is_called_empty_by_its_name() {
+    let folder = Folder::new();
+    folder.write(STORE, "");
+    for args in VERBS {
+        let run = folder.run(&with_json(args)).exits(6);
+        assert_eq!(run.error()["kind"], "not-a-store", "{args:?}");
+        let words = run.error()["message"].as_str().unwrap().to_owned();
+        assert!(words.starts_with(STORE) && words.contains("it is empty"), "{args:?}: {words}");
+        assert_eq!(folder.read(STORE), b"", "{args:?}");
+    }
+    assert_eq!(folder.names(), [STORE]);
+    folder.ok(&["put", STORE, "a", "b"]);
+    assert_eq!(folder.ok(&["get", STORE, "a"]), b"b", "it becomes a store as soon as something is written");
+}
+
+/// They were told as usage errors, though the table of exit codes counts them as other kinds of file.
+#[cfg(unix)]
+#[test]
+fn a_pipe_a_socket_and_a_device_are_no_stores_and_are_called_what_they_are() {
+    let folder = Folder::new();
+    assert!(std::process::Command::new("mkfifo").arg(folder.path("pipe")).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path("socket")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", folder.path("device")).unwrap();
+    for name in ["pipe", "socket", "device"] {
+        for args in VERBS.iter().chain(&[&["put", STORE, "a", "b"][..]]) {
+            let args: Vec<&str> = args.iter().map(|&arg| if arg == STORE { name } else { arg }).chain(["--json"]).collect();
+            let run = folder.run(&args).exits(6);
+            assert_eq!(run.error()["kind"], "not-a-store", "{args:?}");
+            let words = run.error()["message"].as_str().unwrap().to_owned();
+            assert!(words.starts_with(&format!("{name} is a {name}")), "{args:?}: {words}");
+        }
+    }
+    assert_eq!(folder.names(), ["device", "pipe", "socket"]);
+}
+
 #[test]
 fn a_second_opener_is_told_who_holds_the_store() {
     let folder = Folder::new();

@@ -94,6 +94,57 @@ fn nothing_that_exists_is_overwritten_unless_forced() {
     folder.run(&["export", STORE, "out.txt"]).exits(2);
 }
 
+/// `--force` put a file in the place of whatever stood there: of `/dev/stdout`, when root asked, or of a pipe that somebody reads.
+#[cfg(unix)]
+#[test]
+fn force_replaces_files_and_nothing_else() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "a", "1"]);
+    assert!(std::process::Command::new("mkfifo").arg(folder.path("pipe")).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path("socket")).unwrap();
+    symlink("pipe", folder.path("to-pipe")).unwrap();
+    symlink("nothing", folder.path("to-nothing")).unwrap();
+    symlink("full", folder.path("to-full")).unwrap();
+    folder.write("full/file", "precious");
+    let before = folder.names();
+    for (target, what) in [
+        ("pipe", "a pipe"),
+        ("socket", "a socket"),
+        ("to-pipe", "a pipe"),
+        ("to-nothing", "a link that leads to no file"),
+        ("full", "a directory"),
+        ("to-full", "a directory"),
+    ] {
+        let run = folder.run(&["export", STORE, target, "--format", "csv", "--force", "--json"]).exits(2);
+        assert_eq!(run.error()["kind"], "exists", "{target}");
+        assert!(run.err.contains(&format!("{target} is {what} and was left as it is")), "{target}: {}", run.err);
+    }
+    assert_eq!(folder.names(), before);
+    assert!(std::fs::symlink_metadata(folder.path("pipe")).unwrap().file_type().is_fifo());
+    assert!(std::fs::symlink_metadata(folder.path("socket")).unwrap().file_type().is_socket());
+    assert!(std::fs::symlink_metadata(folder.path("to-nothing")).unwrap().is_symlink());
+}
+
+/// `--force` put a file in the place of the link, and what the link led to stayed old.
+#[cfg(unix)]
+#[test]
+fn force_writes_through_a_link_and_leaves_it_standing() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "a", "1"]);
+    folder.write("elsewhere/old.csv", "old");
+    std::os::unix::fs::symlink("elsewhere/old.csv", folder.path("near")).unwrap();
+    std::os::unix::fs::symlink("near", folder.path("out.csv")).unwrap();
+    let report = folder.run(&["export", STORE, "out.csv", "--force"]).success();
+    assert!(report.text().contains("out.csv"), "{}", report.text());
+    for link in ["near", "out.csv"] {
+        assert!(std::fs::symlink_metadata(folder.path(link)).unwrap().is_symlink(), "{link}");
+    }
+    assert_eq!(folder.read("elsewhere/old.csv"), b"key,value,key_encoding,value_encoding\na,1,,\n");
+    assert_eq!(folder.names(), ["elsewhere", "near", "out.csv", STORE]);
+    assert_eq!(std::fs::read_dir(folder.path("elsewhere")).unwrap().count(), 1, "nothing is left beside the file");
+}
+
 #[test]
 fn exports_can_be_sorted_limited_and_of_a_namespace() {
     let folder = Folder::new();

@@ -63,6 +63,25 @@ fn a_backup_is_a_store_with_the_same_records_in_all_namespaces() {
     assert_eq!(folder.names(), ["copy.pipkin", STORE]);
 }
 
+/// It answered 7, though a copy of what nobody can change needs no write to it.
+#[test]
+fn a_write_protected_store_can_be_backed_up() {
+    let folder = Folder::new();
+    folder.fill(STORE);
+    let before = folder.read(STORE);
+    let permissions = std::fs::metadata(folder.path(STORE)).unwrap().permissions();
+    let mut protected = permissions.clone();
+    protected.set_readonly(true);
+    std::fs::set_permissions(folder.path(STORE), protected).unwrap();
+    folder.run(&["put", STORE, "key", "value"]).exits(7);
+    assert_eq!(folder.json(&["backup", STORE, "copy.pipkin"])["records"], 13);
+    std::fs::set_permissions(folder.path(STORE), permissions).unwrap();
+    assert_eq!(folder.read(STORE), before, "the source stays as it is");
+    assert_eq!(folder.digest("copy.pipkin"), folder.digest(STORE));
+    assert_eq!(folder.json(&["verify", "copy.pipkin"])["ok"], true);
+    folder.ok(&["put", "copy.pipkin", "more", "x"]);
+}
+
 #[test]
 fn backup_and_salvage_never_overwrite() {
     let folder = Folder::new();

@@ -47,7 +47,7 @@ pub(crate) struct ExportArgs {
     /// The format; by default that of the target's extension
     #[arg(long, short, value_enum)]
     format: Option<Format>,
-    /// Replace the target file if it exists
+    /// Replace the target file if it exists; where it is a link, the file that the link leads to
     #[arg(long)]
     force: bool,
     /// To a directory: pass over keys that cannot be file names, and count them, instead of stopping
