@@ -213,6 +213,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
         // Each session that ends without a close leaves a segment behind, and may be too short to fill another.
         compaction_due: AtomicU64::new(if clean { end + engine.log.geometry.segment_size() } else { end + 1 }),
         closed: AtomicBool::new(false),
+        #[cfg(feature = "native")]
+        process: std::process::id(),
         #[cfg(feature = "std")]
         background: super::background::Background::default(),
         engine,
@@ -227,6 +229,11 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
 impl Store {
     /// Flushes, writes a snapshot if there is much to replay, and says in the superblock where the log ends.
     pub(super) fn close(&self) -> Result<()> {
+        #[cfg(feature = "native")]
+        if std::process::id() != self.process {
+            // A child that was forked drops what it has inherited. The store is its parent's, which goes on writing.
+            return Ok(());
+        }
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }

@@ -25,6 +25,9 @@ pub(crate) struct Store {
     /// Log position at which dead space is looked at again.
     pub(crate) compaction_due: AtomicU64,
     pub(crate) closed: AtomicBool,
+    /// Who has opened it.
+    #[cfg(feature = "native")]
+    pub(crate) process: u32,
     #[cfg(feature = "std")]
     pub(crate) background: super::background::Background,
 }
