@@ -155,3 +155,15 @@ fn exports_can_be_sorted_limited_and_of_a_namespace() {
     assert_eq!(report, json!({"records": 2, "payload_bytes": 4, "skipped": 0}));
     assert_eq!(folder.read("out.ndjson"), b"{\"key\":\"a\",\"value\":\"x\"}\n{\"key\":\"b\",\"value\":\"x\"}\n");
 }
+
+#[test]
+fn a_store_is_not_replaced_by_its_own_export() {
+    let folder = Folder::new();
+    folder.fill(STORE);
+    let digest = folder.digest(STORE);
+    for target in [STORE.to_owned(), format!("./{STORE}")] {
+        let run = folder.run(&["export", STORE, &target, "--format", "ndjson", "--force"]).exits(2);
+        assert!(run.err.contains("the store itself"), "{}", run.err);
+    }
+    assert_eq!(folder.digest(STORE), digest);
+}

@@ -12,6 +12,7 @@ use crate::verbs::select::SelectArgs;
 use clap::Args;
 use serde::Serialize;
 use sink::{Refused, Sink};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -72,6 +73,7 @@ pub(crate) fn run(global: Global, args: &ExportArgs) -> Outcome {
     let format = format(args)?;
     let selection = args.select.selection(args.form)?;
     let store = Store::read(&args.store, &args.namespace)?;
+    refuse_the_store_itself(&args.store, &args.target)?;
     let mut sink = Sink::create(&args.target, format, args.form.form(), args.force)?;
     let mut report = Report::default();
     {
@@ -138,4 +140,14 @@ fn format(args: &ExportArgs) -> Outcome<Format> {
 
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// With `--force` the export would take the place of what it was made of.
+fn refuse_the_store_itself(store: &Path, target: &Path) -> Outcome<()> {
+    match (fs::canonicalize(store), fs::canonicalize(target)) {
+        (Ok(store), Ok(same)) if store == same => {
+            Err(Failure::usage(format!("{} is the store itself; name another file for the export", target.display())))
+        }
+        _ => Ok(()),
+    }
 }
