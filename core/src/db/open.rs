@@ -200,7 +200,7 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
 fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Arc<Store> {
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();
-    let clean = report.clean;
+    let was_closed = report.clean || report.created;
     let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(policy.replay_debt_max);
     let store = Arc::new(Store {
         default,
@@ -211,7 +211,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
         maintenance: Maintenance::default(),
         checkpoint_due: AtomicU64::new(due),
         // Each session that ends without a close leaves a segment behind, and may be too short to fill another.
-        compaction_due: AtomicU64::new(if clean { end + engine.log.geometry.segment_size() } else { end + 1 }),
+        compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
         closed: AtomicBool::new(false),
         #[cfg(feature = "native")]
         process: std::process::id(),
