@@ -11,7 +11,7 @@ use crate::sorted::sort;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 
-/// The processor is asked for a record so many records ahead of it: a walk took half the time.
+/// The processor is asked for a record so many records ahead of it: a walk over a million takes a third of the time.
 const AHEAD: usize = 8;
 
 /// The records of a namespace, in no order. See [`Db::iter`](super::Db::iter).
