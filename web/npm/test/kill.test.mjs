@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ledger } from "./support/ledger.mjs";
+import { endWorkers } from "./support/pages.mjs";
 import { setup } from "./support/setup.mjs";
 
 const KILLS = Number(process.env.PIPKIN_KILLS ?? 40);
@@ -33,14 +34,11 @@ test("records outlive a reload of the page and a restart of the browser", async 
 const WAYS = {
   async worker(page) {
     // Closing the page is no part of it: the worker has ended before.
-    await page.evaluate(() => void workers.forEach((worker) => worker.terminate()));
+    await endWorkers(page);
     await page.close();
   },
   async page(page) {
-    const session = await browser.context.newCDPSession(page);
-    const crashed = new Promise((resolve) => page.once("crash", resolve));
-    session.send("Page.crash").catch(() => undefined);
-    await crashed;
+    await browser.endProcess(page);
     await page.close();
   },
   async browser() {

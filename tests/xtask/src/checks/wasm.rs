@@ -19,7 +19,7 @@ pub(super) fn checks() -> Vec<Check> {
         ),
         Check::slow(
             "web-firefox",
-            "the built npm package in Firefox: two tabs, kills, files from and to the command",
+            "the built npm package in Firefox: several tabs, kills, files from and to the command",
             web_firefox,
         ),
         Check::slow(

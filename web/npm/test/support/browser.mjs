@@ -39,6 +39,30 @@ export class Browser {
     return page;
   }
 
+  /** Ends the process that runs a page, as a crash does. */
+  async endProcess(page) {
+    const session = await this.context.newCDPSession(page);
+    const crashed = new Promise((resolve) => page.once("crash", resolve));
+    session.send("Page.crash").catch(() => undefined);
+    await crashed;
+  }
+
+  /** Has the worker of a page hang, until the function is called that this resolves to. */
+  async hang(page) {
+    const url = await page.evaluate(() => URL.createObjectURL(new Blob()));
+    const hanging = page.workers()[0].evaluate((url) => {
+      try {
+        for (const request = new XMLHttpRequest(); ; request.send()) request.open("GET", url, false);
+      } catch {
+        // The page has taken the address back.
+      }
+    }, url);
+    return async () => {
+      await page.evaluate((url) => URL.revokeObjectURL(url), url);
+      await hanging;
+    };
+  }
+
   /** Ends all processes of this browser at once, as a loss of power ends them. */
   async kill() {
     const ended = new Promise((resolve) => this.context.once("close", resolve));

@@ -27,7 +27,8 @@ async function carry(tab, folder) {
   writeFileSync(source, ndjson());
   pipkin("import", native, source);
 
-  const [page, other] = [await tab(), await tab()];
+  // The tab that is in front leads, and goes on to.
+  const [other, page] = [await tab(), await tab()];
   const refused = await page.evaluate(async (base64) => {
     window.db = await pipkin.open("imported");
     const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));

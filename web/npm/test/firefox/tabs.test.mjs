@@ -1,0 +1,9 @@
+// Several tabs in Firefox.
+
+import { testTabs } from "../support/tabs.mjs";
+import { setup } from "./setup.mjs";
+
+// Fewer processes than tabs: one that is killed takes several tabs with it.
+const { browser } = await setup({ "dom.ipc.processCount": 2 });
+
+testTabs(browser);

@@ -1,0 +1,130 @@
+// Several tabs: one has the file open, the others ask it, and any of them may go at any time. For both browsers.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Counters } from "./counters.mjs";
+import { endWorkers, until } from "./pages.mjs";
+
+/** So often a leader is ended in each way. */
+const ROUNDS = 5;
+
+/** `browser.tab` opens a tab in front of the others; `endProcess` kills the process of a page that leads, and `hang` has such a page hang. */
+export function testTabs(browser) {
+  /** Tabs that have the store open. The first one leads; it goes on to, because it is the one that is seen. */
+  async function tabs(name, count) {
+    const pages = [];
+    while (pages.length < count) pages.unshift(await browser.tab());
+    for (const page of pages) {
+      await page.evaluate(async (name) => {
+        window.db = await pipkin.open(name);
+        window.told = [];
+        db.on("leaderchange", ({ role }) => told.push(role));
+        db.on("blocked", () => told.push("blocked"));
+      }, name);
+    }
+    const roles = await Promise.all(pages.map((page) => page.evaluate(() => db.role)));
+    assert.deepEqual(roles, ["leader", ...Array(count - 1).fill("follower")]);
+    return pages;
+  }
+
+  test("two tabs see each other's writes and hear of them", async () => {
+    const [one, two] = await tabs("two", 2);
+    for (const page of [one, two]) {
+      await page.evaluate(() => {
+        window.heard = [];
+        db.on("change", ({ keys, local }) => heard.push([keys?.map((key) => new TextDecoder().decode(key)), local]));
+      });
+    }
+    await one.evaluate(() => db.set("a", "from one"));
+    assert.equal(await two.evaluate(() => db.text().get("a")), "from one");
+    const answers = await two.evaluate(() => Promise.all([db.set("b", "from two"), db.delete("a"), db.text().getMany(["a", "b"])]));
+    assert.deepEqual(answers, [undefined, true, [undefined, "from two"]]);
+    assert.equal(await one.evaluate(() => db.text().get("b")), "from two");
+    const codes = await two.evaluate(async () => [(await db.set(new Uint8Array(70_000), "").catch((error) => error.code)), await pipkin.destroy("two").catch((error) => error.code)]);
+    assert.deepEqual(codes, ["usage", "locked"]);
+    await two.evaluate(() => db.setMany(Array.from({ length: 1000 }, (_, i) => [`many/${i}`, "x"])));
+    for (const [page, local] of [[one, [true, false, false]], [two, [false, true, true]]]) {
+      await until(() => page.evaluate(() => heard.some(([keys]) => !keys)));
+      assert.deepEqual((await page.evaluate(() => heard)).slice(0, 2), [[["a"], local[0]], [["b", "a"], local[1]]]);
+      assert.deepEqual((await page.evaluate(() => heard)).at(-1), [undefined, local[2]]);
+    }
+    for (const page of [one, two]) await page.close();
+  });
+
+  test("when the leader is closed another tab takes over and nothing is lost", async () => {
+    const [one, two, three] = await tabs("closing", 3);
+    await two.evaluate(() => db.set("a", "1", { durability: "strict" }));
+    await one.evaluate(() => db.close());
+    await until(() => two.evaluate(() => db.role === "leader"));
+    assert.equal(await three.evaluate(() => db.text().get("a")), "1");
+    assert.deepEqual(await two.evaluate(() => told), ["leader"]);
+    await two.close();
+    await until(() => three.evaluate(() => db.role === "leader"));
+    assert.equal(await three.evaluate(() => db.text().get("a")), "1");
+    const { damage } = await three.evaluate(() => db.verify());
+    assert.deepEqual(damage, []);
+    for (const page of [one, three]) await page.close();
+  });
+
+  test("five tabs write while one leader after the other is killed: each update counts exactly once", async () => {
+    const ways = { worker: endWorkers, tab: (page) => page.close(), process: (page) => browser.endProcess(page) };
+    const counters = new Counters(() => browser.tab());
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const end of Object.values(ways)) {
+        await counters.fill(5);
+        await counters.kill(end);
+      }
+    }
+    await counters.fill(5);
+    const updates = await counters.check();
+    const gone = counters.tabs.filter(({ lives }) => !lives).length;
+    console.log(`${updates} updates of one counter; ${ROUNDS} leaders ended each by ${Object.keys(ways).join(", ")}, ${gone} tabs gone with them`);
+  });
+
+  test("a leader that hangs is noticed, and its followers wait for it", async () => {
+    const [one, two] = await tabs("hangs", 2);
+    const goOn = await browser.hang(one);
+    const writing = two.evaluate(async () => {
+      for (let i = 0; !told.includes("blocked"); i++) await db.set("a", `${i}`);
+      return db.text().get("a");
+    });
+    try {
+      await until(() => two.evaluate(() => told.includes("blocked")));
+    } finally {
+      await goOn();
+    }
+    assert.equal(typeof (await writing), "string");
+    assert.ok((await two.evaluate(() => told)).every((what) => what === "blocked"));
+    for (const page of [one, two]) await page.close();
+  });
+
+  test("an import whose leader has gone without a word is of unknown outcome, and what can come twice is done", async () => {
+    const page = await browser.tab();
+    const seen = await page.evaluate(async () => {
+      const source = await pipkin.open("source");
+      await source.set("a", "imported");
+      const file = await new Response(source.export()).blob();
+      // A leader that takes requests and never answers.
+      let end;
+      await new Promise((held) => navigator.locks.request("pipkin/silent", () => (held(), new Promise((resolve) => (end = resolve)))));
+      const common = new BroadcastChannel("pipkin/silent");
+      const leader = new BroadcastChannel("pipkin/silent/leader/00");
+      common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 3 });
+      const taken = [];
+      const both = new Promise((resolve) => {
+        leader.onmessage = ({ data }) => data.kind === "request" && taken.push(data.request) === 2 && resolve();
+      });
+      const fate = (call) => call.then((value) => value ?? null, (error) => error.code);
+      const db = await pipkin.open("silent");
+      const importing = fate(db.import(file));
+      while (taken.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+      const writing = fate(db.set("b", "written"));
+      await both;
+      common.close();
+      end();
+      return [await importing, await writing, db.role, await db.text().getMany(["a", "b"])];
+    });
+    assert.deepEqual(seen, ["outcome-unknown", null, "leader", [undefined, "written"]]);
+    await page.close();
+  });
+}
