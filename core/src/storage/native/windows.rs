@@ -71,6 +71,11 @@ pub(super) fn sync(file: &File) -> io::Result<Durability> {
     Ok(Durability::Device)
 }
 
+/// Nothing is stored through a map here.
+pub(super) const fn writes_in_place(_file: &File) -> bool {
+    false
+}
+
 /// Setting the length sets clusters aside here.
 pub(super) fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
     Ok(false)
