@@ -90,6 +90,17 @@ fn a_full_medium_loses_nothing_that_was_flushed() {
     assert_eq!(db.get("does not fit").unwrap(), None);
 }
 
+/// Space that only a longer file promises is none: on a full medium a put was counted, failed, and locked the store for good.
+#[test]
+fn a_full_medium_refuses_puts_and_takes_removals() {
+    let folder = tempfile::tempdir().unwrap();
+    let puts = Guest::on(folder.path(), Medium::Full(22 * 1024 * 1024)).fill("full.pipkin").unwrap();
+    assert!(puts > 500, "only {puts} puts");
+    let db = Db::open(folder.path().join("full.pipkin")).unwrap();
+    pipkin_tape::verified(&db).unwrap();
+    assert_eq!(db.len().unwrap(), 1);
+}
+
 #[test]
 fn an_instance_that_dies_at_any_write_leaves_a_prefix_of_its_commits() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,12 +7,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::conformance::{Options, run_with};
-use pipkin::{Db, Durability, Storage};
+use pipkin::{Db, Durability, Error, Storage};
 use pipkin_tape::Tape;
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::Descriptor;
 
-use crate::open::cached;
+use crate::bindings::exports::pipkin::kv::types::Durability as Wanted;
+use crate::open::{self, How, cached};
 use crate::storage::{Access, WasiStorage};
 
 wit_bindgen::generate!({ path: "../../wit/proof", world: "proof" });
@@ -64,6 +65,46 @@ impl Guest for Proof {
         let stored = db.insert(key, vec![0x70; len as usize]).and_then(|()| db.flush());
         stored.and_then(|_| db.close()).map_err(|error| error.to_string())
     }
+
+    fn fill(path: String) -> Result<u32, String> {
+        filled(&path).map_err(|error| error.to_string())?
+    }
+}
+
+/// Of the store, as the verbs write it: each change is handed over before the next one.
+fn filled(path: &str) -> Result<Result<u32, String>, Error> {
+    let how = How { create: true, read_only: false, cache_bytes: 1 << 20, segment_bytes: 0 };
+    let store = open::open(path, how)?;
+    let value = vec![9; 10_000];
+    let mut number = 0_u32;
+    let refused = loop {
+        let put = store.db().insert(number.to_le_bytes(), &value).and_then(|()| store.settle(Wanted::Written));
+        match put {
+            Ok(_) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    if !matches!(refused, Error::NoSpace) {
+        return Ok(Err(format!("put {number} was refused with other words: {refused}")));
+    }
+    if store.db().get(number.to_le_bytes())?.is_some() || store.db().len()? != u64::from(number) {
+        return Ok(Err(format!("put {number} was refused, and is there")));
+    }
+    for key in 0..number {
+        if store.db().get(key.to_le_bytes())?.as_ref() != Some(&value) {
+            return Ok(Err(format!("record {key} was acknowledged, and is not what it was")));
+        }
+        store.db().remove(key.to_le_bytes())?;
+        store.settle(Wanted::Written)?;
+    }
+    open::forget(&store);
+    store.db().clone().close()?;
+    drop(store);
+    let again = open::open(path, how)?;
+    let is_empty = again.db().is_empty()?;
+    again.db().insert("again", &value)?;
+    again.settle(Wanted::Synced)?;
+    Ok(if is_empty { Ok(number) } else { Err("what was removed came back".to_string()) })
 }
 
 /// Runs the suite over the storages that `open` gives; returns how many checks were made.

@@ -4,11 +4,14 @@
 //! whatever was asked for, and a write of more than 128 MiB traps the guest, so long transfers go in pieces. WASI has no
 //! file lock: the host must see to it that only one instance has the file open.
 
+use alloc::vec;
 use pipkin::{Durability, Error, Storage, StorageError, StorageErrorKind};
 use wasip2::filesystem::types::{Descriptor, DescriptorFlags, DescriptorType, ErrorCode, OpenFlags, PathFlags};
 
 /// Parts up to this many bytes in all are copied together into one host call.
 const GATHER_BYTES_MAX: usize = 64 * 1024;
+/// What reserving writes in one host call: as much as one that reads returns.
+const RESERVE_BYTES: usize = 64 * 1024;
 /// The longest single host call that writes.
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
 /// Hosts count bytes of a file in signed numbers.
@@ -89,6 +92,28 @@ impl WasiStorage {
         }
         Ok(())
     }
+
+    /// Writes what a file of `len` bytes has between the offsets, and zeros for what it has not.
+    fn write_over(&self, mut from: u64, to: u64, len: u64) -> Result<(), StorageError> {
+        while from < to.min(len) {
+            match self.file.read((to.min(len) - from).min(RESERVE_BYTES as u64), from) {
+                Ok((bytes, _)) if bytes.is_empty() => return Err(StorageError::out_of_range(from, 1, len)),
+                Ok((bytes, _)) => {
+                    self.write_all(from, &bytes)?;
+                    from += bytes.len() as u64;
+                }
+                Err(ErrorCode::Interrupted) => {}
+                Err(code) => return Err(storage_error("read", code)),
+            }
+        }
+        let zeros = vec![0; (to - from).min(RESERVE_BYTES as u64) as usize];
+        while from < to {
+            let (piece, _) = zeros.split_at((to - from).min(RESERVE_BYTES as u64) as usize);
+            self.write_all(from, piece)?;
+            from += piece.len() as u64;
+        }
+        Ok(())
+    }
 }
 
 impl Storage for WasiStorage {
@@ -99,6 +124,25 @@ impl Storage for WasiStorage {
     fn set_len(&self, len: u64) -> Result<(), StorageError> {
         self.writable("set_len")?;
         self.file.set_size(len).map_err(|code| storage_error("set_len", code))
+    }
+
+    /// WASI cannot set space aside, and neither a file that was only made longer nor one with holes has it: only what was written
+    /// has. Behind the end that is zeros. Inside of the file, where the engine reserves what an earlier session has left, it is what
+    /// stands there.
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.writable("reserve")?;
+        if len == 0 {
+            return Ok(());
+        }
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_LEN_MAX);
+        let end = end.ok_or_else(|| storage_error("reserve", ErrorCode::FileTooLarge))?;
+        let had = self.len()?;
+        let reserved = self.write_over(offset, end, had);
+        if reserved.is_err() && end > had {
+            // What came in of it is given back: a full medium needs it for what makes space.
+            let _ = self.file.set_size(had);
+        }
+        reserved
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {

@@ -122,6 +122,28 @@ fn play(db: &mut Db, step: &Step) {
     }
 }
 
+/// A killed instance of an older component, and a native compaction, leave holes, which a full medium would not fill.
+#[cfg(target_os = "linux")]
+#[test]
+fn holes_that_are_found_are_filled_before_records_go_there() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let folder = tempfile::tempdir().unwrap();
+    let (host, path) = (host(folder.path()), folder.path().join("a.pipkin"));
+    host.open("a.pipkin").unwrap().insert(b"k", b"v").unwrap();
+    let whole = fs::read(&path).unwrap();
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(20 << 20).unwrap();
+    for (block, at) in whole.chunks(4096).zip((0..).step_by(4096)).filter(|(block, _)| block.iter().any(|byte| *byte != 0)) {
+        file.write_all_at(block, at).unwrap();
+    }
+    let bytes = || file.metadata().unwrap().blocks() * 512;
+    assert!(bytes() < 1 << 20, "this file system makes no holes");
+    let mut db = host.open("a.pipkin").unwrap();
+    db.insert(b"l", b"w").unwrap();
+    assert!(bytes() > 7 << 20, "{} bytes for a segment in use and one in reserve", bytes());
+    assert_eq!(db.get(b"k").unwrap().unwrap(), b"v");
+}
+
 #[test]
 fn every_golden_file_opens() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden");

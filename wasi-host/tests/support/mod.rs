@@ -57,6 +57,10 @@ impl Guest {
     pub(crate) fn put(&mut self, path: &str, entropy: (u64, u64), key: &[u8], len: u32) -> Result<(), String> {
         self.proof.pipkin_proof_suite().call_put(&mut self.store, path, entropy, key, len).unwrap()
     }
+
+    pub(crate) fn fill(&mut self, path: &str) -> Result<u32, String> {
+        self.proof.pipkin_proof_suite().call_fill(&mut self.store, path).unwrap()
+    }
 }
 
 impl PartialEq<pipkin_tape::Digest> for Digest {
