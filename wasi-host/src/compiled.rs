@@ -3,8 +3,12 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::component::Component;
 use wasmtime::{Engine, Result};
+
+/// Files that this process has begun to write.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// Compiles the component, or finds it compiled in `folder`.
 pub(crate) fn component(engine: &Engine, wasm: &[u8], folder: Option<&Path>) -> Result<Component> {
@@ -25,9 +29,32 @@ pub(crate) fn component(engine: &Engine, wasm: &[u8], folder: Option<&Path>) -> 
     let component = Component::new(engine, wasm)?;
     // Without the file the next start takes longer; nothing else is wrong then.
     if let Ok(bytes) = component.serialize() {
-        let unfinished = folder.join(format!("{}.{}", path.display(), std::process::id()));
+        // Hosts of one process may come here at the same time, too.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("{}-{number}", std::process::id()));
         let _ =
             fs::create_dir_all(folder).and_then(|()| fs::write(&unfinished, bytes)).and_then(|()| fs::rename(&unfinished, &path));
     }
     Ok(component)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+mod tests {
+    use super::component;
+    use std::path::Path;
+
+    #[test]
+    fn a_relative_folder_keeps_what_was_compiled() {
+        let engine = crate::engine().unwrap();
+        // Tests run in the folder of the crate.
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let relative = Path::new(".").join(folder.path().file_name().unwrap());
+        assert!(relative.is_relative());
+        for _ in 0..2 {
+            component(&engine, b"\0asm\x0d\0\x01\0", Some(&relative)).unwrap();
+            let kept: Vec<_> = relative.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert!(matches!(kept.as_slice(), [path] if path.extension().is_some_and(|end| end == "cwasm")), "{kept:?}");
+        }
+    }
 }

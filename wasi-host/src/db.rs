@@ -7,7 +7,7 @@ use crate::records::Records;
 use crate::sandbox::Sandbox;
 use crate::{Durability, Error, Host, Op, Options, Reason, Report, Result, Scan, Stats, Step, StoreError};
 use std::collections::HashMap;
-use std::path::{Component, Path};
+use std::path::Path;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
@@ -31,40 +31,72 @@ pub(crate) struct Instance {
     pub(crate) provider: Provider,
     db: ResourceAny,
     unnamed: Option<ResourceAny>,
-    namespaces: HashMap<String, ResourceAny>,
+    namespaces: HashMap<String, Known>,
+    /// Calls for named namespaces so far.
+    asked: u64,
 }
+
+/// A handle in the component, and when it was asked for last.
+struct Known {
+    handle: ResourceAny,
+    asked: u64,
+}
+
+/// An instance can have only so many handles, and whoever names namespaces may do so without end.
+const NAMESPACES_MAX: usize = 1000;
 
 /// What the component answers: a failure of the call, or of the store.
 pub(crate) type Answer<T> = wasmtime::Result<Result<T, StoreError>>;
 
 impl Instance {
-    fn open(host: &Host, name: &str, options: Options) -> Result<Self> {
+    fn open(host: &Host, name: &str, options: Options, fuel: Option<u64>) -> Result<Self> {
         let (mut store, provider) = host.instantiate(options.read_only)?;
+        refuel(&mut store, fuel).map_err(Error::Component)?;
         let answer = provider.pipkin_kv_store().db().call_open(&mut store, name, options.into());
         let db = answer.map_err(Error::Trapped)??;
-        Ok(Self { store, provider, db, unnamed: None, namespaces: HashMap::new() })
+        Ok(Self { store, provider, db, unnamed: None, namespaces: HashMap::new(), asked: 0 })
     }
 
     /// The handle of a namespace, asked for once.
     pub(crate) fn namespace(&mut self, name: Option<&str>) -> Answer<ResourceAny> {
-        let known = name.map_or(self.unnamed, |name| self.namespaces.get(name).copied());
+        self.asked += 1;
+        let asked = self.asked;
+        let known = name.map_or(self.unnamed, |name| {
+            let known = self.namespaces.get_mut(name)?;
+            known.asked = asked;
+            Some(known.handle)
+        });
         if let Some(found) = known {
             return Ok(Ok(found));
         }
+        if self.namespaces.len() == NAMESPACES_MAX {
+            let oldest = self.namespaces.iter().min_by_key(|(_, known)| known.asked).map(|(name, _)| name.clone());
+            oldest.map_or(Ok(()), |name| self.forget(&name))?;
+        }
         let answer = self.provider.pipkin_kv_store().db().call_namespace(&mut self.store, self.db, name)?;
         match (name, &answer) {
-            (Some(name), Ok(handle)) => drop(self.namespaces.insert(name.to_owned(), *handle)),
+            (Some(name), &Ok(handle)) => drop(self.namespaces.insert(name.to_owned(), Known { handle, asked })),
             (None, Ok(handle)) => self.unnamed = Some(*handle),
             (_, Err(_)) => {}
         }
         Ok(answer)
     }
+
+    /// Gives the handle of a namespace back.
+    fn forget(&mut self, name: &str) -> wasmtime::Result<()> {
+        self.namespaces.remove(name).map_or(Ok(()), |known| known.handle.resource_drop(&mut self.store))
+    }
 }
 
 impl Db {
     pub(crate) fn open(host: Host, name: &str, options: Options) -> Result<Self> {
-        let lock = Lock::take(&host.directory().join(inside(name)?), &options)?;
-        let instance = Instance::open(&host, name, options)?;
+        let path = host.directory().join(inside(name)?);
+        if options.create && !options.read_only {
+            // What is wrong with the folder, opening the file will say.
+            let _ = std::fs::create_dir_all(host.directory());
+        }
+        let lock = Lock::take(&path, &options)?;
+        let instance = Instance::open(&host, name, options, host.fuel_limit())?;
         lock.sign()?;
         Ok(Self { name: name.to_owned(), options, fuel: host.fuel_limit(), instance: Some(instance), lock, host })
     }
@@ -81,7 +113,10 @@ impl Db {
         let mut instance = match self.instance.take() {
             Some(instance) => instance,
             None => {
-                let instance = Instance::open(&self.host, &self.name, self.options)?;
+                // Made anew, the file would be an unlocked one with nothing in it.
+                self.lock.is_still_named()?;
+                let options = Options { create: false, ..self.options };
+                let instance = Instance::open(&self.host, &self.name, options, self.fuel.max(self.host.fuel_limit()))?;
                 self.lock.sign()?;
                 instance
             }
@@ -99,7 +134,8 @@ impl Db {
     }
 
     /// Another limit of fuel for the calls of this handle than that of the host, for calls that are known to take more. Without effect when the host
-    /// was built without [`Builder::fuel_limit`](crate::Builder::fuel_limit): then nothing is counted.
+    /// was built without [`Builder::fuel_limit`](crate::Builder::fuel_limit): then nothing is counted. After a stop the store is opened again
+    /// with the larger one of the two.
     pub fn set_fuel_limit(&mut self, fuel: u64) {
         if self.fuel.is_some() {
             self.fuel = Some(fuel);
@@ -174,7 +210,7 @@ impl Db {
     pub fn drop_namespace(&mut self, name: &str) -> Result<bool> {
         self.call(|instance, db| {
             let dropped = instance.provider.pipkin_kv_store().db().call_drop_namespace(&mut instance.store, db, name)?;
-            instance.namespaces.remove(name);
+            instance.forget(name)?;
             Ok(dropped)
         })
     }
@@ -201,8 +237,14 @@ impl Db {
 
     /// Copies the store into a new file of the same directory. Returns the number of bytes written.
     pub fn backup(&mut self, name: &str) -> Result<u64> {
-        inside(name)?;
-        self.admin(|admin, store, db| admin.call_backup(store, db, name))
+        let path = self.host.directory().join(inside(name)?);
+        let is_new = !path.exists();
+        let done = self.admin(|admin, store, db| admin.call_backup(store, db, name));
+        if is_new && matches!(done, Err(Error::Trapped(_))) {
+            // The component takes away what it has not finished, unless it was stopped.
+            let _ = std::fs::remove_file(path);
+        }
+        done
     }
 
     fn admin<T>(&mut self, call: impl FnOnce(&admin::Guest, &mut Store<Sandbox>, ResourceAny) -> Answer<T>) -> Result<T> {
@@ -230,13 +272,14 @@ pub(crate) fn refuel(store: &mut Store<Sandbox>, fuel: Option<u64>) -> wasmtime:
     fuel.map_or(Ok(()), |fuel| store.set_fuel(fuel))
 }
 
-/// A path inside the directory, before the host touches a file of that name to lock it.
+/// A path inside the directory that the component will take, before the host makes a file of that name to lock it.
 fn inside(name: &str) -> Result<&Path> {
-    let path = Path::new(name);
-    let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
-    if is_inside && !name.is_empty() {
-        return Ok(path);
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    // Behind a colon, Windows looks for a stream of the file, or for the file on another drive.
+    let is_odd = |c: char| c == '\\' || c.is_control() || (cfg!(windows) && c == ':');
+    if name.split('/').all(is_plain) && !name.contains(is_odd) {
+        return Ok(Path::new(name));
     }
-    let message = format!("{name:?} leaves the directory; name a file inside it, such as app.pipkin");
+    let message = format!("{name:?} is no path inside the directory; name a file in it, such as app.pipkin");
     Err(StoreError { reason: Reason::AccessDenied, message }.into())
 }

@@ -2,6 +2,7 @@
 
 use crate::{Reason, StoreError};
 use std::fmt;
+use std::path::PathBuf;
 
 /// The result of every call that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -14,6 +15,9 @@ pub enum Error {
     Store(StoreError),
     /// The file could not be locked or opened on the host's side; [`pipkin::Error::Locked`] names the process that has it.
     Lock(pipkin::Error),
+    /// The file was moved, removed or replaced by another one while it was open, and the instance that had it was stopped. What was
+    /// acknowledged is in the file that had the name: put it back, and the next call goes on; or open the new one with another handle.
+    Moved(PathBuf),
     /// The instance was stopped in the middle of the call: it ran out of its fuel or memory, or met a bug. Whether the write of this call is
     /// there is not known, everything that was acknowledged before is. The next call starts a new instance and goes on.
     Trapped(wasmtime::Error),
@@ -35,6 +39,9 @@ impl fmt::Display for Error {
         match self {
             Self::Store(error) => f.write_str(&error.message),
             Self::Lock(error) => write!(f, "{error}"),
+            Self::Moved(path) => {
+                write!(f, "{} is not the file any more that was opened; put that one back, or open this one anew", path.display())
+            }
             Self::Trapped(error) => {
                 write!(
                     f,

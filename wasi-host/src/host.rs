@@ -60,7 +60,7 @@ impl Builder {
         self
     }
 
-    /// The directory with the stores: all of the host's files that the component can reach.
+    /// The directory with the stores: all of the host's files that the component can reach. Made when the first store is.
     pub fn directory(mut self, path: impl AsRef<Path>) -> Self {
         self.directory = Some(path.as_ref().into());
         self

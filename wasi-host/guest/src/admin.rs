@@ -4,7 +4,7 @@ use crate::Component;
 use crate::bindings::exports::pipkin::kv::admin::{Guest, Report, Stats, Step};
 use crate::bindings::exports::pipkin::kv::store::DbBorrow;
 use crate::bindings::exports::pipkin::kv::types::{Durability, Error};
-use crate::open::{Open, storage};
+use crate::open::{Open, discard, storage};
 use crate::storage::Access;
 use crate::store::Handle;
 use alloc::string::String;
@@ -63,7 +63,11 @@ impl Guest for Component {
         let open = opened(&db);
         // What is copied is what is checked: both come from the file.
         open.storage.forget();
-        Ok(open.db().backup_to_storage(&target)?.bytes)
+        let done = open.db().backup_to_storage(&target);
+        if done.is_err() {
+            discard(&name);
+        }
+        Ok(done?.bytes)
     }
 }
 

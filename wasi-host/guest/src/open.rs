@@ -113,10 +113,15 @@ pub(crate) fn storage(name: &str, access: Access) -> Result<WasiStorage> {
     WasiStorage::open(&directory()?, checked(name)?, access)
 }
 
+/// Takes a file away that could not be finished.
+pub(crate) fn discard(name: &str) {
+    let _ = directory().map(|directory| directory.unlink_file_at(name));
+}
+
 /// A name goes down from the directory, and never up: the host would refuse it, too, but less clearly.
 fn checked(name: &str) -> Result<&str> {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    let is_odd = |c: char| matches!(c, '\\' | ':') || c.is_control();
+    let is_odd = |c: char| c == '\\' || c.is_control();
     if name.split('/').all(is_plain) && !name.contains(is_odd) {
         return Ok(name);
     }

@@ -1,6 +1,6 @@
 //! Input that nobody should give: the answer is an error in words, never a stopped instance.
 
-use super::{Rng, host, open, small};
+use super::{Rng, builder, host, open, small};
 use pipkin_wasi_host::{Durability, Error, Op, Options, Reason};
 use std::fs;
 use std::path::Path;
@@ -18,8 +18,33 @@ fn names_that_leave_the_directory_are_refused() {
     }
     let mut db = open(&host, "a.pipkin");
     assert!(matches!(db.backup("../copy").unwrap_err().reason(), Some(Reason::AccessDenied)));
+    for name in ["a\\b", "a\nb", "a//b", "a/./b", "a/"] {
+        let refused = host.open(name).map(drop).unwrap_err();
+        assert!(matches!(refused.reason(), Some(Reason::AccessDenied)), "{name:?}: {refused}");
+    }
     assert_eq!(fs::read(folder.path().join("outside")).unwrap(), b"secret");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(&inner).unwrap().count(), 1, "a name that is refused makes no file");
+    #[cfg(unix)]
+    open(&host, "a:b").insert(b"k", b"v").unwrap();
+}
+
+#[test]
+fn a_backup_that_fails_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut db = builder(folder.path()).fuel_limit(1 << 40).build().unwrap().open("a.pipkin").unwrap();
+    (0..100_u8).for_each(|n| db.insert(&[n], &[n; 4000]).unwrap());
+    db.set_fuel_limit(1_000_000);
+    assert!(matches!(db.backup("stopped.pipkin"), Err(Error::Trapped(_))));
+    db.set_fuel_limit(1 << 40);
+    db.flush().unwrap();
+    let path = folder.path().join("a.pipkin");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(4000).position(|window| window == [50; 4000]).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert!(matches!(db.backup("damaged.pipkin").unwrap_err().reason(), Some(Reason::Corrupt(_))));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[cfg(unix)]

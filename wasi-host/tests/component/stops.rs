@@ -46,7 +46,7 @@ fn a_commit_that_is_stopped_anywhere_is_there_or_not_and_nothing_else_is_lost() 
         assert!(number < 20_000, "only {stops} calls were stopped");
         let ops = commit(&mut rng, number);
         // From too little to begin with, to enough for all but the long ones.
-        db.set_fuel_limit(1000 << rng.below(10) | rng.below(1000));
+        db.set_fuel_limit(1000 << rng.below(11) | rng.below(1000));
         let result = match rng.below(10) {
             0 => db.compact_step().map(|_| false),
             1 => db.checkpoint().map(|()| false),
@@ -114,6 +114,52 @@ fn a_call_that_wants_too_much_memory_is_stopped_and_the_next_one_goes_on() {
         builder(folder.path()).memory_limit(64 * 1024).build().unwrap().open("b.pipkin"),
         Err(Error::Component(_) | Error::Trapped(_))
     ));
+}
+
+/// A handle that took the new file for its own lost what was acknowledged in the old one, and shared the new one with whoever has it.
+#[cfg(unix)]
+#[test]
+fn a_file_that_took_the_name_of_the_store_is_not_opened_after_a_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = builder(folder.path()).fuel_limit(PLENTY).build().unwrap();
+    let (path, aside) = (folder.path().join("a.pipkin"), folder.path().join("aside"));
+    let mut db = open(&host, "a.pipkin");
+    db.insert(b"k", b"v").unwrap();
+    let stop = |db: &mut Db| {
+        db.set_fuel_limit(10);
+        assert!(matches!(db.get(b"k"), Err(Error::Trapped(_))));
+        db.set_fuel_limit(PLENTY);
+    };
+    std::fs::rename(&path, &aside).unwrap();
+    assert_eq!(db.get(b"k").unwrap().unwrap(), b"v", "until it is stopped it has the file");
+    stop(&mut db);
+    assert!(matches!(db.get(b"k"), Err(Error::Moved(_))));
+    assert!(!path.exists(), "nothing is made in its place");
+    let mut other = open(&host, "a.pipkin");
+    other.insert(b"other", b"1").unwrap();
+    let moved = db.insert(b"k", b"w").unwrap_err();
+    assert!(matches!(moved, Error::Moved(_)) && moved.to_string().contains("put that one back"), "{moved}");
+    other.close().unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(db.get(b"k").unwrap().unwrap(), b"v");
+    stop(&mut db);
+    assert_eq!(db.get(b"k").unwrap().unwrap(), b"v", "under its name it is opened again");
+}
+
+#[test]
+fn what_a_handle_may_burn_counts_for_its_opening_after_a_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = builder(folder.path()).fuel_limit(3_000_000).build().unwrap();
+    let mut db = host.open("a.pipkin").unwrap();
+    db.set_fuel_limit(PLENTY);
+    for n in 0..20_u32 {
+        let op = |m: u32| Op { namespace: None, key: (n * 1000 + m).to_le_bytes().to_vec(), value: Some(vec![1; 20]) };
+        db.write(&(0..1000).map(op).collect::<Vec<_>>(), Durability::Written).unwrap();
+    }
+    db.set_fuel_limit(10);
+    assert!(matches!(db.get(b"k"), Err(Error::Trapped(_))));
+    db.set_fuel_limit(PLENTY);
+    assert_eq!(db.len().unwrap(), 20_000);
 }
 
 #[test]

@@ -66,6 +66,24 @@ fn a_batch_is_one_commit_over_namespaces() {
     assert_eq!(db.get(b"half").unwrap(), None);
 }
 
+/// An instance has room for some 100,000 handles.
+#[test]
+fn namespaces_come_and_go_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut db = open(&host(folder.path()), "a.pipkin");
+    db.records(Some("kept")).insert(b"k", b"v").unwrap();
+    for _ in 0..110_000 {
+        db.records(Some("n")).get(b"k").unwrap();
+        db.drop_namespace("n").unwrap();
+    }
+    // More than are kept open, each asked for twice.
+    for name in (0..2500).chain(0..2500).map(|n| format!("n{n}")) {
+        db.records(Some(&name)).get(b"k").unwrap();
+    }
+    assert_eq!(db.records(Some("kept")).get(b"k").unwrap().unwrap(), b"v");
+    assert_eq!(db.namespaces().unwrap().len(), 2501);
+}
+
 #[test]
 fn swaps_by_value_and_by_version() {
     let folder = tempfile::tempdir().unwrap();
