@@ -312,6 +312,12 @@ impl Db {
         self.store.transaction(body)
     }
 
+    /// True when a write or a sync has failed: reads go on, writes answer [`Error::Poisoned`](crate::Error::Poisoned) until the store
+    /// is opened again.
+    pub fn is_poisoned(&self) -> bool {
+        self.store.engine.log.is_poisoned()
+    }
+
     /// Makes every write that has returned as durable as the host can, and says how durable that is. See
     /// [`FlushPolicy`](crate::FlushPolicy).
     pub fn flush(&self) -> Result<Durability> {

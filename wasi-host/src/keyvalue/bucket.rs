@@ -1,10 +1,9 @@
 //! A bucket of `wasi:keyvalue`: a store with keys that are text.
 
-use super::context::{Entry, SyncPolicy, Unlisted, WasiKeyValueCtx};
-use pipkin::{Cursor, Db, Version};
+use super::context::{Call, Engine, SyncPolicy, Unlisted, WasiKeyValueCtx};
+use pipkin::{Cursor, Version};
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// A page of keys ends at either.
 const PAGE_KEYS_MAX: usize = 1000;
@@ -32,8 +31,8 @@ pub(super) type Record = (String, Vec<u8>);
 /// An open bucket, in the resource table of the embedder.
 #[derive(Clone)]
 pub struct Bucket {
-    db: Db,
-    entry: Arc<Entry>,
+    engine: Engine,
+    sync: SyncPolicy,
 }
 
 impl Bucket {
@@ -42,46 +41,51 @@ impl Bucket {
             Unlisted::Unknown => Refused::NoSuchStore,
             Unlisted::Denied => Refused::AccessDenied,
         })?;
-        Ok(Self { db: entry.open(true, 0)?, entry: entry.clone() })
+        Ok(Self { engine: entry.store.open(true, 0)?, sync: entry.sync })
     }
 
-    fn settled<T>(&self, answer: pipkin::Result<T>) -> Result<T, Refused> {
-        let answer = answer?;
-        if self.entry.sync == SyncPolicy::EachSet {
-            self.db.flush()?;
+    fn db(&self) -> Result<Call<'_>, Refused> {
+        Ok(self.engine.call()?)
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&Call<'_>) -> pipkin::Result<T>) -> Result<T, Refused> {
+        let db = self.db()?;
+        let answer = write(&db)?;
+        if self.sync == SyncPolicy::EachSet {
+            db.flush()?;
         }
         Ok(answer)
     }
 
     pub(super) fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Refused> {
-        Ok(self.db.get(key)?)
+        Ok(self.db()?.get(key)?)
     }
 
     pub(super) fn get_versioned(&self, key: &str) -> Result<Option<(Vec<u8>, Version)>, Refused> {
-        Ok(self.db.get_versioned(key)?)
+        Ok(self.db()?.get_versioned(key)?)
     }
 
     pub(super) fn set(&self, key: &str, value: &[u8]) -> Result<(), Refused> {
-        self.settled(self.db.insert(key, value))
+        self.write(|db| db.insert(key, value))
     }
 
     pub(super) fn delete(&self, key: &str) -> Result<(), Refused> {
-        self.settled(self.db.remove(key)).map(drop)
+        self.write(|db| db.remove(key)).map(drop)
     }
 
     pub(super) fn exists(&self, key: &str) -> Result<bool, Refused> {
-        Ok(self.db.contains_key(key)?)
+        Ok(self.db()?.contains_key(key)?)
     }
 
     pub(super) fn swap(&self, key: &str, seen: Option<Version>, value: &[u8]) -> Result<bool, Refused> {
-        self.settled(self.db.compare_version_and_swap(key, seen, Some(value)))
+        self.write(|db| db.compare_version_and_swap(key, seen, Some(value)))
     }
 
     /// A page of keys, and where the next one begins.
     pub(super) fn list_keys(&self, cursor: Option<u64>) -> Result<(Vec<String>, Option<u64>), Refused> {
         let (mut keys, mut bytes) = (Vec::new(), 0);
         let from = cursor.map_or_else(Cursor::default, Cursor::from_bits);
-        let next = self.db.page(from, |key, _| {
+        let next = self.db()?.page(from, |key, _| {
             if let Ok(key) = std::str::from_utf8(key) {
                 bytes += key.len();
                 keys.push(key.to_owned());
@@ -92,9 +96,9 @@ impl Bucket {
     }
 
     pub(super) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
-        let (mut answer, mut bytes) = (Vec::new(), 0_usize);
+        let (db, mut answer, mut bytes) = (self.db()?, Vec::new(), 0_usize);
         for key in keys {
-            let value = self.db.get(&key)?;
+            let value = db.get(&key)?;
             bytes = bytes.saturating_add(key.len()).saturating_add(value.as_ref().map_or(0, Vec::len));
             if bytes > RESULT_BYTES_MAX {
                 return Err(Refused::Other("the values have more than 128 MiB in all; ask for fewer keys at a time".to_owned()));
@@ -105,11 +109,11 @@ impl Bucket {
     }
 
     pub(super) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {
-        self.settled(self.db.insert_many(records.iter().map(|(key, value)| (key, value))))
+        self.write(|db| db.insert_many(records.iter().map(|(key, value)| (key, value))))
     }
 
     pub(super) fn delete_many(&self, keys: &[String]) -> Result<(), Refused> {
-        self.settled(keys.iter().fold(self.db.batch(), pipkin::Batch::remove).commit())
+        self.write(|db| keys.iter().fold(db.batch(), pipkin::Batch::remove).commit())
     }
 
     /// Counts in decimal text, from zero where there is nothing.
@@ -119,7 +123,7 @@ impl Bucket {
         add: impl Fn(N) -> Option<N>,
     ) -> Result<N, Refused> {
         loop {
-            let seen = self.db.get_versioned(key)?;
+            let seen = self.db()?.get_versioned(key)?;
             let old = match &seen {
                 None => N::default(),
                 Some((value, _)) => std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {

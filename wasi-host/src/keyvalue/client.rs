@@ -18,11 +18,10 @@ mod wit {
 pub(super) use admin::add_admin_to_linker;
 
 use super::bucket::RESULT_BYTES_MAX;
-use super::context::{Entry, SyncPolicy, Unlisted};
+use super::context::{Call, Engine, Entry, Kept, SyncPolicy, Unlisted};
 use super::{View, WasiKeyValue};
 use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
-use pipkin::{Cursor, Db, Error as Native, Namespace, StorageErrorKind};
-use std::sync::Arc;
+use pipkin::{Cursor, Error as Native, Namespace, StorageErrorKind};
 use wasmtime::Result as Outcome;
 use wasmtime::component::{Linker, Resource};
 use wit::pipkin::kv::store::{self, Options};
@@ -31,8 +30,8 @@ use wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Length, O
 /// A guest's handle to an open store, in the resource table of the embedder.
 #[derive(Clone)]
 pub struct ClientDb {
-    db: Db,
-    entry: Arc<Entry>,
+    engine: Engine,
+    sync: SyncPolicy,
     read_only: bool,
     durability: Durability,
 }
@@ -47,8 +46,10 @@ pub struct ClientNamespace {
 /// A guest's walk over records, in the resource table of the embedder.
 pub struct ClientScan {
     records: Namespace,
+    engine: Engine,
     prefix: Vec<u8>,
     next: Option<Cursor>,
+    _kept: Kept,
 }
 
 pub(super) fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> WasiKeyValue<'_>) -> Outcome<()> {
@@ -104,35 +105,47 @@ impl ClientDb {
     }
 
     /// The native engine hands every write to the system at once: there is only the sync to see to.
-    fn settle(&self, durability: Durability) -> Result<Durability, Error> {
-        if durability != Durability::Synced && self.entry.sync == SyncPolicy::Manual {
+    fn settle(&self, db: &Call<'_>, durability: Durability) -> Result<Durability, Error> {
+        if durability != Durability::Synced && self.sync == SyncPolicy::Manual {
             return Ok(Durability::Written);
         }
-        Ok(match self.db.flush()? {
+        Ok(match db.flush()? {
             pipkin::Durability::Device => Durability::Synced,
             pipkin::Durability::Os => Durability::Written,
             _ => Durability::Buffered,
         })
     }
 
-    fn write<T>(&self, write: impl FnOnce() -> pipkin::Result<T>) -> Result<T, Error> {
+    fn write<T>(&self, write: impl FnOnce(&Call<'_>) -> pipkin::Result<T>) -> Result<T, Error> {
         self.writable()?;
-        let answer = write()?;
-        self.settle(self.durability)?;
+        let db = self.engine.call()?;
+        let answer = write(&db)?;
+        self.settle(&db, self.durability)?;
         Ok(answer)
     }
 
-    fn named(&self, name: Option<&str>) -> Result<Namespace, Error> {
-        let Some(name) = name else { return Ok(self.db.default_namespace()) };
-        if self.read_only && !self.db.list_namespaces().iter().any(|other| other == name) {
+    fn named(&self, db: &Call<'_>, name: Option<&str>) -> Result<Namespace, Error> {
+        let Some(name) = name else { return Ok(db.default_namespace()) };
+        if self.read_only && !db.list_namespaces().iter().any(|other| other == name) {
             return Err(Native::ReadOnly.into());
         }
-        Ok(self.db.namespace(name)?)
+        Ok(db.namespace(name)?)
+    }
+}
+
+impl ClientNamespace {
+    fn read<T>(&self, read: impl FnOnce(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
+        let _in = self.store.engine.call()?;
+        Ok(read(&self.records)?)
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
+        self.store.write(|_| write(&self.records))
     }
 }
 
 impl WasiKeyValue<'_> {
-    fn listed(&self, name: &str) -> Result<Arc<Entry>, Error> {
+    fn listed(&self, name: &str) -> Result<Entry, Error> {
         self.ctx.entry(name).cloned().map_err(|why| match why {
             Unlisted::Unknown => {
                 Error { reason: Reason::NotFound, message: format!("the host lists no store {name:?}; ask it for another name") }
@@ -158,45 +171,48 @@ impl store::HostDb for WasiKeyValue<'_> {
     fn open(&mut self, name: String, options: Options) -> Result<Resource<ClientDb>, Error> {
         let Options { create, read_only, durability, segment_bytes, .. } = options;
         let entry = self.listed(&name)?;
-        let db = entry.open(create && !read_only, segment_bytes)?;
-        self.table.push(ClientDb { db, entry, read_only, durability }).map_err(lost)
+        let engine = if read_only { entry.store.open_to_read()? } else { entry.store.open(create, segment_bytes)? };
+        self.table.push(ClientDb { engine, sync: entry.sync, read_only, durability }).map_err(lost)
     }
 
     fn close(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
         let db = self.table.delete(db).map_err(lost)?;
-        if db.read_only { Ok(()) } else { Ok(db.db.flush().map(drop)?) }
+        if db.read_only { Ok(()) } else { Ok(db.engine.call()?.flush().map(drop)?) }
     }
 
     fn namespace(&mut self, db: Resource<ClientDb>, name: Option<String>) -> Result<Resource<ClientNamespace>, Error> {
         let store = self.db(&db)?.clone();
-        let records = store.named(name.as_deref())?;
+        let records = store.named(&store.engine.call()?, name.as_deref())?;
         self.table.push(ClientNamespace { records, store }).map_err(lost)
     }
 
     fn namespaces(&mut self, db: Resource<ClientDb>) -> Vec<String> {
-        self.db(&db).map(|db| db.db.list_namespaces()).unwrap_or_default()
+        let names = |db: &ClientDb| Ok(db.engine.call()?.list_namespaces());
+        self.db(&db).and_then(names).unwrap_or_default()
     }
 
     fn drop_namespace(&mut self, db: Resource<ClientDb>, name: String) -> Result<bool, Error> {
         let db = self.db(&db)?;
-        db.write(|| db.db.drop_namespace(&name))
+        db.write(|db| db.drop_namespace(&name))
     }
 
     fn write(&mut self, db: Resource<ClientDb>, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
         let db = self.db(&db)?;
         db.writable()?;
-        let names = ops.iter().map(|op| db.named(op.namespace.as_deref())).collect::<Result<Vec<_>, _>>()?;
-        let batch = names.iter().zip(&ops).fold(db.db.batch(), |batch, (name, op)| match &op.value {
+        let engine = db.engine.call()?;
+        let names = ops.iter().map(|op| db.named(&engine, op.namespace.as_deref())).collect::<Result<Vec<_>, _>>()?;
+        let batch = names.iter().zip(&ops).fold(engine.batch(), |batch, (name, op)| match &op.value {
             Some(value) => batch.insert_in(name, &op.key, value),
             None => batch.remove_in(name, &op.key),
         });
         batch.commit()?;
-        db.settle(durability)?;
+        db.settle(&engine, durability)?;
         Ok(())
     }
 
     fn flush(&mut self, db: Resource<ClientDb>, durability: Durability) -> Result<Durability, Error> {
-        self.db(&db)?.settle(durability)
+        let db = self.db(&db)?;
+        db.settle(&db.engine.call()?, durability)
     }
 
     fn drop(&mut self, db: Resource<ClientDb>) -> Outcome<()> {
@@ -207,11 +223,11 @@ impl store::HostDb for WasiKeyValue<'_> {
 
 impl store::HostNamespace for WasiKeyValue<'_> {
     fn get(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.namespace(&namespace)?.records.get(key)?)
+        self.namespace(&namespace)?.read(|records| records.get(key))
     }
 
     fn get_versioned(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<Versioned>, Error> {
-        let found = self.namespace(&namespace)?.records.get_versioned(key)?;
+        let found = self.namespace(&namespace)?.read(|records| records.get_versioned(key))?;
         Ok(found.map(|(value, version)| {
             let (position, salt) = version.to_parts();
             Versioned { value, version: Version { position, salt } }
@@ -219,7 +235,8 @@ impl store::HostNamespace for WasiKeyValue<'_> {
     }
 
     fn get_many(&mut self, namespace: Resource<ClientNamespace>, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let records = &self.namespace(&namespace)?.records;
+        let ClientNamespace { records, store } = self.namespace(&namespace)?;
+        let _in = store.engine.call()?;
         let (mut values, mut bytes) = (Vec::new(), 0_usize);
         for key in keys {
             let value = records.get(key)?;
@@ -234,17 +251,15 @@ impl store::HostNamespace for WasiKeyValue<'_> {
     }
 
     fn contains(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
-        Ok(self.namespace(&namespace)?.records.contains_key(key)?)
+        self.namespace(&namespace)?.read(|records| records.contains_key(key))
     }
 
     fn put(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
-        let ClientNamespace { records, store } = self.namespace(&namespace)?;
-        store.write(|| records.insert(key, value))
+        self.namespace(&namespace)?.write(|records| records.insert(key, value))
     }
 
     fn delete(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
-        let ClientNamespace { records, store } = self.namespace(&namespace)?;
-        store.write(|| records.remove(key))
+        self.namespace(&namespace)?.write(|records| records.remove(key))
     }
 
     fn compare_and_swap(
@@ -254,8 +269,7 @@ impl store::HostNamespace for WasiKeyValue<'_> {
         expected: Option<Vec<u8>>,
         new: Option<Vec<u8>>,
     ) -> Result<bool, Error> {
-        let ClientNamespace { records, store } = self.namespace(&namespace)?;
-        store.write(|| records.compare_and_swap(key, expected.as_deref(), new.as_deref()))
+        self.namespace(&namespace)?.write(|records| records.compare_and_swap(key, expected.as_deref(), new.as_deref()))
     }
 
     fn compare_version_and_swap(
@@ -265,23 +279,25 @@ impl store::HostNamespace for WasiKeyValue<'_> {
         expected: Option<Version>,
         new: Option<Vec<u8>>,
     ) -> Result<bool, Error> {
-        let ClientNamespace { records, store } = self.namespace(&namespace)?;
         let expected = expected.map(|version| pipkin::Version::from_parts((version.position, version.salt)));
-        store.write(|| records.compare_version_and_swap(key, expected, new.as_deref()))
+        self.namespace(&namespace)?.write(|records| records.compare_version_and_swap(key, expected, new.as_deref()))
     }
 
     fn len(&mut self, namespace: Resource<ClientNamespace>) -> Result<u64, Error> {
-        Ok(self.namespace(&namespace)?.records.len()?)
+        self.namespace(&namespace)?.read(|records| records.len())
     }
 
     fn clear(&mut self, namespace: Resource<ClientNamespace>) -> Result<(), Error> {
-        let ClientNamespace { records, store } = self.namespace(&namespace)?;
-        store.write(|| records.clear())
+        self.namespace(&namespace)?.write(|records| records.clear())
     }
 
     fn scan(&mut self, namespace: Resource<ClientNamespace>, prefix: Vec<u8>) -> Outcome<Resource<ClientScan>> {
-        let records = self.table.get(&namespace)?.records.clone();
-        Ok(self.table.push(ClientScan { records, prefix, next: Some(Cursor::default()) })?)
+        let ClientNamespace { records, store } = self.table.get(&namespace)?.clone();
+        // No key begins with more than a key can have, and nobody has to keep that.
+        let next = (prefix.len() <= KEY_LEN_MAX).then(Cursor::default);
+        let prefix = if next.is_some() { prefix } else { Vec::new() };
+        let kept = self.ctx.keep(prefix.len()).map_err(wasmtime::Error::msg)?;
+        Ok(self.table.push(ClientScan { records, engine: store.engine, prefix, next, _kept: kept })?)
     }
 
     fn drop(&mut self, namespace: Resource<ClientNamespace>) -> Outcome<()> {
@@ -292,7 +308,8 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 
 impl store::HostScan for WasiKeyValue<'_> {
     fn next(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Vec<Record>, Error> {
-        let ClientScan { records, prefix, next } = self.table.get_mut(&scan).map_err(lost)?;
+        let ClientScan { records, engine, prefix, next, .. } = self.table.get_mut(&scan).map_err(lost)?;
+        let _in = engine.call()?;
         let (mut page, mut bytes) = (Vec::new(), 0_usize);
         let most = (max_bytes.max(1) as usize).min(RESULT_BYTES_MAX);
         while let Some(from) = *next
@@ -312,5 +329,38 @@ impl store::HostScan for WasiKeyValue<'_> {
     fn drop(&mut self, scan: Resource<ClientScan>) -> Outcome<()> {
         self.table.delete(scan)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+mod tests {
+    use super::store::{HostDb, HostNamespace, HostScan};
+    use super::*;
+    use crate::keyvalue::WasiKeyValueCtx;
+    use wasmtime::component::ResourceTable;
+
+    #[test]
+    fn a_prefix_that_no_key_has_is_an_empty_walk_and_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let ctx = WasiKeyValueCtx::builder().directory(folder.path()).store("").build();
+        let mut table = ResourceTable::new();
+        let mut view = WasiKeyValue::new(&ctx, &mut table);
+        let options =
+            Options { create: true, read_only: false, durability: Durability::Written, cache_bytes: 0, segment_bytes: 0 };
+        let db = HostDb::open(&mut view, String::new(), options).unwrap();
+        let space = HostDb::namespace(&mut view, db, None).unwrap();
+        let own = || Resource::new_own(space.rep());
+        for key in [vec![1; 2], vec![1; KEY_LEN_MAX]] {
+            view.put(own(), key, vec![]).unwrap();
+        }
+        let mut found = |len| {
+            let scan = view.scan(own(), vec![1; len]).unwrap();
+            let records = HostScan::next(&mut view, Resource::new_own(scan.rep()), 10, u32::MAX).unwrap().len();
+            (records, view.table.get(&scan).unwrap().prefix.len())
+        };
+        assert_eq!(found(1), (2, 1));
+        assert_eq!(found(KEY_LEN_MAX), (1, KEY_LEN_MAX));
+        assert_eq!(found(KEY_LEN_MAX + 1), (0, 0));
     }
 }

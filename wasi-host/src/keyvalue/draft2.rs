@@ -15,14 +15,17 @@ mod wit {
 
 super::wire::serve!(String);
 
+use super::context::Kept;
 use atomics::CasError;
 use pipkin::Version;
 
-/// The record that a key had when the guest looked, in the resource table of the embedder.
+/// Which record a key had when the guest looked, in the resource table of the embedder: not its value, for a guest can have very many
+/// of these.
 pub struct Cas {
     bucket: Bucket,
     key: String,
-    seen: Option<(Vec<u8>, Version)>,
+    seen: Option<Version>,
+    _kept: Kept,
 }
 
 fn from_cursor(cursor: String) -> Result<u64, Refused> {
@@ -35,8 +38,9 @@ fn to_cursor(cursor: u64) -> String {
 
 impl WasiKeyValue<'_> {
     fn look(&mut self, bucket: Bucket, key: String) -> Result<Resource<Cas>, Refused> {
-        let seen = bucket.get_versioned(&key)?;
-        Ok(self.table.push(Cas { bucket, key, seen })?)
+        let seen = bucket.get_versioned(&key)?.map(|(_, version)| version);
+        let kept = self.ctx.keep(key.len())?;
+        Ok(self.table.push(Cas { bucket, key, seen, _kept: kept })?)
     }
 }
 
@@ -46,9 +50,10 @@ impl atomics::HostCas for WasiKeyValue<'_> {
         Ok(self.look(bucket, key)?)
     }
 
+    /// What was written since the guest looked is read here, too; the swap fails then.
     fn current(&mut self, cas: Resource<Cas>) -> Result<Option<Vec<u8>>, Error> {
         let cas = self.table.get(&cas).map_err(Refused::from)?;
-        Ok(cas.seen.as_ref().map(|(value, _)| value.clone()))
+        Ok(cas.bucket.get(&cas.key)?)
     }
 
     fn drop(&mut self, cas: Resource<Cas>) -> Outcome<()> {
@@ -64,10 +69,42 @@ impl atomics::Host for WasiKeyValue<'_> {
 
     fn swap(&mut self, cas: Resource<Cas>, value: Vec<u8>) -> Result<(), CasError> {
         let failed = |refused: Refused| CasError::StoreError(refused.into());
-        let Cas { bucket, key, seen } = self.table.delete(cas).map_err(|error| failed(error.into()))?;
-        if bucket.swap(&key, seen.map(|(_, version)| version), &value).map_err(failed)? {
+        let Cas { bucket, key, seen, .. } = self.table.delete(cas).map_err(|error| failed(error.into()))?;
+        if bucket.swap(&key, seen, &value).map_err(failed)? {
             return Ok(());
         }
         Err(self.look(bucket, key).map_or_else(failed, CasError::CasFailed))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a failed step is a failed test")]
+mod tests {
+    use super::*;
+    use crate::keyvalue::WasiKeyValueCtx;
+    use atomics::{Host, HostCas};
+    use wasmtime::component::ResourceTable;
+
+    #[test]
+    fn handles_to_swap_keep_no_values_and_few_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let ctx = WasiKeyValueCtx::builder().directory(folder.path()).store("").build();
+        let mut table = ResourceTable::new();
+        let mut view = WasiKeyValue::new(&ctx, &mut table);
+        let bucket = store::Host::open(&mut view, String::new()).unwrap();
+        let own = || Resource::new_own(bucket.rep());
+        view.bucket(&bucket).unwrap().set("k", b"old").unwrap();
+        let cas = HostCas::new(&mut view, own(), "k".to_owned()).unwrap();
+        view.bucket(&bucket).unwrap().set("k", b"new").unwrap();
+        assert_eq!(view.current(Resource::new_own(cas.rep())).unwrap().unwrap(), b"new", "read now, not kept");
+        let Err(CasError::CasFailed(fresh)) = view.swap(cas, b"x".to_vec()) else { panic!("the value was changed") };
+        assert!(view.swap(fresh, b"x".to_vec()).is_ok());
+
+        let long = "k".repeat(64 << 10);
+        let handles: Vec<_> = (0..1024).map(|_| HostCas::new(&mut view, own(), long.clone()).unwrap()).collect();
+        let words = HostCas::new(&mut view, own(), long.clone()).map(drop).unwrap_err();
+        assert!(matches!(words, Error::Other(words) if words.contains("64 MiB of keys")));
+        handles.into_iter().for_each(|handle| HostCas::drop(&mut view, handle).unwrap());
+        HostCas::new(&mut view, own(), long).unwrap();
     }
 }

@@ -33,6 +33,12 @@
 //! - **Durability**: a set survives the end of the process when it returns, or a power cut if the store was listed with
 //!   [`SyncPolicy::EachSet`]. What is open closes with the last clone of the context; a process that ends without that loses nothing, and
 //!   the next open reads the end of the log again.
+//! - **Long values**: Wasmtime ends a guest that hands over more than 128 MiB in one call, unless the embedder allows it with
+//!   `store.set_hostcall_fuel(bytes)`.
+//! - **Failures**: after a write or sync that failed, a store is read-only until a guest opens it again. Handles of before that are closed
+//!   then. A store that the embedder has opened itself, it opens again itself.
+//! - **Bounds**: a handle keeps no value, and all handles of a context together at most 64 MiB of keys. How many there can be is a matter of
+//!   `ResourceTable::set_max_capacity`.
 //! - **Batches** are one commit: more than the standard asks for.
 //! - **Counters** are decimal text. A value that is none, or a sum that leaves the range, is an error, and nothing changes.
 //! - **Compare and swap** goes by the version of the record: a value that was changed and changed back does not pass.

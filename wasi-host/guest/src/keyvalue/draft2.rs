@@ -14,16 +14,16 @@ fn to_cursor(cursor: u64) -> String {
     cursor.to_string()
 }
 
-/// The record that a key had when the handle was made.
+/// Which record a key had when the handle was made.
 pub(crate) struct Cas {
     bucket: bucket::Bucket,
     key: String,
-    seen: Option<(Vec<u8>, Version)>,
+    seen: Option<Version>,
 }
 
 impl Cas {
     fn look(bucket: bucket::Bucket, key: String) -> Result<wit::atomics::Cas, Error> {
-        let seen = bucket.get_versioned(&key)?;
+        let seen = bucket.get_versioned(&key)?.map(|(_, version)| version);
         Ok(wit::atomics::Cas::new(Self { bucket, key, seen }))
     }
 }
@@ -33,8 +33,9 @@ impl GuestCas for Cas {
         Self::look(inner(&bucket).clone(), key)
     }
 
+    /// What was written since then is read here, too; the swap fails then.
     fn current(&self) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.seen.as_ref().map(|(value, _)| value.clone()))
+        Ok(self.bucket.get(&self.key)?)
     }
 }
 
@@ -47,7 +48,7 @@ impl wit::atomics::Guest for Component {
 
     fn swap(cas: wit::atomics::Cas, value: Vec<u8>) -> Result<(), CasError> {
         let Cas { bucket, key, seen } = cas.into_inner();
-        let swapped = bucket.swap(&key, seen.map(|(_, version)| version), &value);
+        let swapped = bucket.swap(&key, seen, &value);
         if swapped.map_err(|refused| CasError::StoreError(refused.into()))? {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use super::wit::pipkin::kv::admin::{self, Report, Stats, Step};
 use super::wit::pipkin::kv::types::{Error, Location};
-use super::{ClientDb, View, WasiKeyValue, access_denied};
+use super::{ClientDb, Entry, View, WasiKeyValue, access_denied};
 use pipkin::storage::{NativeOptions, NativeStorage};
 use wasmtime::Result as Outcome;
 use wasmtime::component::{Linker, Resource};
@@ -16,7 +16,7 @@ pub(in crate::keyvalue) fn add_admin_to_linker<T: Send + 'static>(
 
 impl admin::Host for WasiKeyValue<'_> {
     fn get_stats(&mut self, db: Resource<ClientDb>) -> Result<Stats, Error> {
-        let stats = self.db(&db)?.db.stats()?;
+        let stats = self.db(&db)?.engine.call()?.stats()?;
         Ok(Stats {
             records: stats.records,
             file_bytes: stats.file_bytes,
@@ -32,13 +32,13 @@ impl admin::Host for WasiKeyValue<'_> {
     }
 
     fn verify(&mut self, db: Resource<ClientDb>) -> Result<Report, Error> {
-        Ok(self.db(&db)?.db.verify()?.into())
+        Ok(self.db(&db)?.engine.call()?.verify()?.into())
     }
 
     fn verify_closed(&mut self, name: String) -> Result<Report, Error> {
-        let entry = self.listed(&name)?;
-        match (&entry.path, entry.opened()) {
-            (_, Some(db)) => Ok(db.verify()?.into()),
+        let Entry { store, .. } = self.listed(&name)?;
+        match (store.path(), store.opened()) {
+            (_, Some(engine)) => Ok(engine.call()?.verify()?.into()),
             (Some(path), None) => {
                 let options = NativeOptions { read_only: true, create: false, ..NativeOptions::default() };
                 Ok(pipkin::verify_storage(&NativeStorage::open(path, options)?)?.into())
@@ -49,19 +49,19 @@ impl admin::Host for WasiKeyValue<'_> {
 
     fn compact_step(&mut self, db: Resource<ClientDb>) -> Result<Option<Step>, Error> {
         let db = self.db(&db)?;
-        let step = db.write(|| db.db.compact_step())?;
+        let step = db.write(|db| db.compact_step())?;
         Ok(step.map(|step| Step { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }))
     }
 
     fn checkpoint(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
         let db = self.db(&db)?;
-        db.write(|| db.db.checkpoint())
+        db.write(|db| db.checkpoint())
     }
 
     fn backup(&mut self, db: Resource<ClientDb>, name: String) -> Result<u64, Error> {
         let target = self.listed(&name)?;
-        match &target.path {
-            Some(path) => Ok(self.db(&db)?.db.backup_to(path)?.bytes),
+        match target.store.path() {
+            Some(path) => Ok(self.db(&db)?.engine.call()?.backup_to(path)?.bytes),
             None => Err(access_denied(format!("the store {name:?} belongs to the host; choose another name that it lists"))),
         }
     }
