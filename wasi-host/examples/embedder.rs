@@ -28,6 +28,8 @@ fn main() -> Result<()> {
     let keyvalue = WasiKeyValueCtx::builder().directory(directory).store("").build();
     let wasi = WasiCtx::builder().inherit_stdio().build();
     let mut store = Store::new(&engine, Ctx { wasi, table: ResourceTable::new(), keyvalue });
+    // Otherwise a guest that stores more than 128 MiB in one call is ended.
+    store.set_hostcall_fuel(1 << 30);
     let command = Command::instantiate(&mut store, &Component::from_file(&engine, component)?, &linker)?;
     command.wasi_cli_run().call_run(&mut store)?.map_err(|()| format_err!("the component failed"))
 }

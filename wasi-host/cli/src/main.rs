@@ -24,7 +24,7 @@ struct Cli {
     /// Keep the compiled component in this folder; only you may be able to write there
     #[arg(long, env = "PIPKIN_CACHE", value_name = "FOLDER", global = true)]
     cache: Option<PathBuf>,
-    /// The most memory that the component may have, in MiB
+    /// The most memory that the component, or the program that runs, may have, in MiB
     #[arg(long, value_name = "MIB", global = true)]
     memory: Option<usize>,
     #[command(subcommand)]
@@ -76,7 +76,7 @@ enum Verb {
         #[arg(long)]
         keys_only: bool,
     },
-    /// Put and remove many records: lines of stdin, `key TAB value` or a key alone, in the form that `scan` writes
+    /// Put and remove many records: lines of stdin, `key TAB value` or a key alone, in the form that `scan` writes; empty lines are skipped
     Edit {
         #[command(flatten)]
         at: Store,
@@ -151,10 +151,14 @@ impl Cli {
         if let Some(cache) = &self.cache {
             builder = builder.cache(cache);
         }
-        if let Some(mib) = self.memory {
-            builder = builder.memory_limit(mib.saturating_mul(1 << 20));
+        if let Some(bytes) = self.memory_bytes() {
+            builder = builder.memory_limit(bytes);
         }
         Ok((builder.build()?, name?.to_owned()))
+    }
+
+    fn memory_bytes(&self) -> Option<usize> {
+        self.memory.map(|mib| mib.saturating_mul(1 << 20))
     }
 
     fn open(&self, at: &Store, options: Options) -> Outcome<Db> {
@@ -208,7 +212,8 @@ impl Cli {
                 db.close()?;
                 writeln!(out, "{changes} changes")?;
             }
-            Verb::Run(args) => code = args.run()?,
+            // What ended a program stands at the end of the chain of causes.
+            Verb::Run(args) => code = args.run(self.memory_bytes()).map_err(|error| format!("{error:#}"))?,
             Verb::Stats { at } => {
                 let stats = self.open(at, reading)?.stats()?;
                 writeln!(out, "records       {}\nnamespaces    {}", stats.records, stats.namespaces)?;
@@ -257,6 +262,10 @@ fn edit(db: &mut Db, lines: impl BufRead) -> Outcome<usize> {
     let (mut ops, mut changes) = (Vec::new(), 0);
     for line in lines.split(b'\n') {
         let line = line?;
+        if line.is_empty() {
+            // Blank lines get into files by themselves, and would remove the record of the empty key.
+            continue;
+        }
         let mut fields = line.splitn(2, |byte| *byte == b'\t').map(escape::unescape);
         let (key, value) = (fields.next().flatten(), fields.next());
         let (Some(key), false) = (key, value == Some(None)) else {

@@ -3,7 +3,7 @@
 use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx};
 use std::path::{Path, PathBuf};
 use wasmtime::component::{Component, Linker, ResourceTable};
-use wasmtime::{Engine, Result, Store};
+use wasmtime::{Engine, Result, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::p2::bindings::sync::Command;
 use wasmtime_wasi::{I32Exit, WasiCtx, WasiCtxView, WasiView};
 
@@ -31,7 +31,11 @@ struct Ctx {
     wasi: WasiCtx,
     table: ResourceTable,
     keyvalue: WasiKeyValueCtx,
+    limits: StoreLimits,
 }
+
+/// The most that a program may hand over in one call: a value of any length that a store takes, and its key.
+const TRANSFER_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 
 impl WasiView for Ctx {
     fn ctx(&mut self) -> WasiCtxView<'_> {
@@ -40,15 +44,15 @@ impl WasiView for Ctx {
 }
 
 impl RunArgs {
-    /// The exit code of the component.
-    pub(crate) fn run(&self) -> Result<u8> {
+    /// The exit code of the component, which may have so much memory.
+    pub(crate) fn run(&self, memory_bytes: Option<usize>) -> Result<u8> {
         let engine = pipkin_wasi_host::engine()?;
         let mut linker = Linker::<Ctx>::new(&engine);
         wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
         keyvalue::add_to_linker(&mut linker, view)?;
         keyvalue::add_client_to_linker(&mut linker, view)?;
         let keyvalue = self.stores();
-        let code = self.call(&engine, &linker, keyvalue.clone())?;
+        let code = self.call(&engine, &linker, keyvalue.clone(), memory_bytes)?;
         keyvalue.flush()?;
         Ok(code)
     }
@@ -62,10 +66,13 @@ impl RunArgs {
         self.stores.iter().fold(builder, |builder, name| builder.store_with(name, policy)).build()
     }
 
-    fn call(&self, engine: &Engine, linker: &Linker<Ctx>, keyvalue: WasiKeyValueCtx) -> Result<u8> {
+    fn call(&self, engine: &Engine, linker: &Linker<Ctx>, keyvalue: WasiKeyValueCtx, memory_bytes: Option<usize>) -> Result<u8> {
         let name = self.program.file_name().unwrap_or(Path::new("program").as_os_str());
         let wasi = WasiCtx::builder().inherit_stdio().arg(name.to_string_lossy()).args(&self.args).build();
-        let mut store = Store::new(engine, Ctx { wasi, table: ResourceTable::new(), keyvalue });
+        let limits = memory_bytes.map_or_else(StoreLimits::default, |bytes| StoreLimitsBuilder::new().memory_size(bytes).build());
+        let mut store = Store::new(engine, Ctx { wasi, table: ResourceTable::new(), keyvalue, limits });
+        store.limiter(|ctx| &mut ctx.limits);
+        store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
         let component = Component::from_file(engine, &self.program)?;
         let command = Command::instantiate(&mut store, &component, linker)?;
         match command.wasi_cli_run().call_run(&mut store) {

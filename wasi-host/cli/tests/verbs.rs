@@ -43,7 +43,10 @@ fn verbs_do_what_they_say() {
     assert!(ok(&["stats", "a.pipkin"], "").starts_with("records       3\n"));
     assert!(ok(&["verify", "a.pipkin"], "").ends_with(" 0 damaged places\n"));
     assert!(ok(&["compact", "a.pipkin"], "").ends_with(" bytes freed\n"));
-    ok(&["rm", "a.pipkin", "greeting", "user/1"], "");
+    ok(&["put", "a.pipkin", "", "empty key"], "");
+    assert_eq!(ok(&["edit", "a.pipkin"], "\nnone\n\n"), "1 changes\n");
+    assert_eq!(ok(&["get", "a.pipkin", ""], ""), "empty key");
+    ok(&["rm", "a.pipkin", "greeting", "user/1", ""], "");
     let native = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
     assert_eq!(native.len().unwrap(), 1);
     assert_eq!(native.get("a\tb").unwrap().unwrap(), b"c\0");
@@ -92,4 +95,8 @@ fn a_program_remembers_from_run_to_run() {
     assert_eq!(run(folder.path(), &["scan", "s.pipkin"], "").1, "k\tv\n");
     let (code, _, error) = run(folder.path(), &["run", "--store", "s", editor, "--", "other"], "");
     assert!(code == 1 && error.contains("NoSuchStore"), "{code} {error}");
+
+    assert_eq!(run(folder.path(), &["--memory", "16", "run", counter], "").1, "run 3\n");
+    let (code, _, error) = run(folder.path(), &["--memory", "1", "run", counter], "");
+    assert!(code == 7 && error.contains("limit"), "{code} {error}");
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 #[test]
 fn a_store_outlives_its_instances() {
     let folder = tempfile::tempdir().unwrap();
-    let host = host(folder.path());
+    let host = host(&folder.path().join("made with the first store"));
     for round in 0..10_u8 {
         let mut db = open(&host, "a.pipkin");
         assert_eq!(db.len().unwrap(), u64::from(round));

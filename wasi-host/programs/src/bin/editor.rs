@@ -1,5 +1,5 @@
 //! Changes a store of the host as it is told on stdin, through the standard `wasi:keyvalue` and nothing else: `editor STORE`. A line `key TAB value`
-//! sets, a line without a tab deletes. Both are text, with the escapes that `pipkin-host scan` writes.
+//! sets, a line without a tab deletes, an empty one does nothing. Both are text, with the escapes that `pipkin-host scan` writes.
 #![allow(missing_docs, reason = "a program; what is generated has its documents in the WIT")]
 
 wit_bindgen::generate!({ path: "../../wit/deps/keyvalue-draft2", world: "wasi:keyvalue/imports" });
@@ -37,6 +37,9 @@ fn edit() -> Result<i64, String> {
     let mut changes = Changes::default();
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;
+        if line.is_empty() {
+            continue;
+        }
         match line.split_once('\t') {
             Some((key, value)) => changes.sets.push((unescaped(key)?, unescaped(value)?.into_bytes())),
             None => changes.deletes.push(unescaped(&line)?),
