@@ -1,6 +1,7 @@
 //! A bucket of `wasi:keyvalue`: a store with keys that are text.
 
-use super::context::{Call, Engine, SyncPolicy, Unlisted, WasiKeyValueCtx};
+use super::context::{SyncPolicy, Unlisted, WasiKeyValueCtx};
+use super::store_file::{Call, Engine};
 use pipkin::{Cursor, Version};
 use std::fmt::Display;
 use std::str::FromStr;

@@ -18,7 +18,8 @@ mod wit {
 pub(super) use admin::add_admin_to_linker;
 
 use super::bucket::RESULT_BYTES_MAX;
-use super::context::{Call, Engine, Entry, Kept, SyncPolicy, Unlisted};
+use super::context::{Entry, Kept, SyncPolicy, Unlisted};
+use super::store_file::{Call, Engine};
 use super::{View, WasiKeyValue};
 use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
 use pipkin::{Cursor, Error as Native, Namespace, StorageErrorKind};

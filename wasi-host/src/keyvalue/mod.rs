@@ -50,6 +50,7 @@ mod client;
 mod context;
 mod draft;
 mod draft2;
+mod store_file;
 mod wire;
 
 pub use bucket::Bucket;

@@ -1,8 +1,7 @@
 //! A bucket: a store with keys that are text.
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
-use crate::open::{How, Open, open, storage};
-use crate::storage::Access;
+use crate::open::{How, Open, open};
 use crate::{ANSWER_BYTES_MAX, ANSWER_TOO_LONG};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -47,17 +46,7 @@ impl Bucket {
             return Err(Refused::NoSuchStore);
         }
         let how = How { create: true, read_only: false, cache_bytes: CACHE_BYTES, segment_bytes: 0 };
-        let mut file = format!("{name}.pipkin");
-        if storage(&file, Access::Read).is_err() {
-            // Hosts that serve buckets once spelled dots like this.
-            let mut older = String::new();
-            name.bytes().for_each(|byte| if byte == b'.' { older.push_str("%2E") } else { older.push(char::from(byte)) });
-            older.push_str(".pipkin");
-            if storage(&older, Access::Read).is_ok() {
-                file = older;
-            }
-        }
-        Ok(Self(open(&file, how)?))
+        Ok(Self(open(&format!("{name}.pipkin"), how)?))
     }
 
     /// A set survives the end of the instance when it returns.
