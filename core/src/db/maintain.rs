@@ -73,10 +73,13 @@ impl Store {
     /// Compacts until a segment is free again, or nothing that is dead can be got at: removals must go on when the medium is full,
     /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
     fn free_a_segment(&self) -> Result<()> {
-        self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
         let is_low = || log.tail.lock().space.backed_count() == 0;
         log.reclaim(&self.engine.pins);
+        // The medium may have room, and then nobody has to move anything.
+        if !log.secure_free(1)? {
+            self.engine.build_all(&|| false)?;
+        }
         let mut may_checkpoint = log.replay_debt() > log.geometry.segment_size() / 2;
         while is_low() {
             match self.worst(f64::MIN_POSITIVE, None).map(|victim| self.compact_one(&victim, &mut |_| {})) {
@@ -98,25 +101,30 @@ impl Store {
         match write() {
             // After a failed write nothing may be tried again, whatever it was that failed it.
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
-                let log = &self.engine.log;
-                log.sync_to(log.end())?;
-                if log.reclaim(&self.engine.pins) == 0 {
-                    return Err(Error::NoSpace);
-                }
+                self.reclaim()?;
                 write()
             }
             result => result,
         }
     }
 
+    #[cold]
+    fn reclaim(&self) -> Result<()> {
+        let log = &self.engine.log;
+        log.sync_to(log.end())?;
+        if log.reclaim(&self.engine.pins) == 0 { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
     /// In front of whatever may remove something: when the last segment is in use, compaction comes first. What lives in the best
     /// victim may not fit any more behind the removal.
     pub(super) fn make_space(&self) -> Result<()> {
-        if self.engine.log.space_low.load(Ordering::Relaxed) {
-            let _maintenance = self.maintenance.lock();
-            self.free_a_segment()?;
-        }
-        Ok(())
+        if self.engine.log.space_low.load(Ordering::Relaxed) { self.make_space_now() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn make_space_now(&self) -> Result<()> {
+        let _maintenance = self.maintenance.lock();
+        self.free_a_segment()
     }
 
     /// Runs a removal; when there is no space even for that, frees some and runs it again.
@@ -124,10 +132,7 @@ impl Store {
         self.make_space()?;
         match self.with_reclaimed(&removal) {
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
-                {
-                    let _maintenance = self.maintenance.lock();
-                    self.free_a_segment()?;
-                }
+                self.make_space_now()?;
                 removal()
             }
             result => result,

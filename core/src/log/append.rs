@@ -104,8 +104,10 @@ impl Log {
             self.continue_torn_segment(tail);
         }
         tail.announced = true;
-        if tail.space.backed_count() == 0 {
-            self.space_low.store(true, Ordering::Relaxed);
+        // Only this tells a medium that is full from one where nothing has been set aside yet.
+        match self.keep_reserve(tail) {
+            Err(Error::NoSpace) => self.space_low.store(true, Ordering::Relaxed),
+            result => result?,
         }
         Ok(())
     }

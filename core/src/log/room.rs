@@ -79,7 +79,7 @@ impl Log {
 
     /// One free segment is for removals and compaction, without which a full store could never get out of being full: new data has
     /// to leave it alone, and, once it is in use, stays out of it.
-    fn keep_reserve(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn keep_reserve(&self, tail: &mut Tail) -> Result<()> {
         if tail.space.backed_count() == 0 { self.back_one_more(tail) } else { Ok(()) }
     }
 

@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::shards::Origin;
 use crate::snapshot;
-use crate::sorted::{Map, Set};
+use crate::sorted::Set;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -97,15 +97,17 @@ impl Replay<'_> {
             self.names.set(name, *number);
         }
         self.names.next = self.names.next.max(loaded.next_namespace);
-        let base = Map::collect(chain.base.segments.iter().map(|segment| (segment.order, segment.extent)));
-        let tail = Map::collect(chain.tail.iter().map(|segment| (segment.order, segment.extent)));
+        let extent_in = |segments: &[Segment], order: u64| {
+            let place = segments.binary_search_by_key(&order, |segment| segment.order).ok()?;
+            segments.get(place).map(|segment| segment.extent)
+        };
         for part in loaded.uses.iter().filter(|part| !chain.retired.contains(part.order)) {
-            if let Some(extent) = base.get(part.order) {
-                log.ledger.set(*extent, part.live, part.tombstones);
-            } else if let Some(extent) = tail.get(part.order) {
+            if let Some(extent) = extent_in(&chain.base.segments, part.order) {
+                log.ledger.set(extent, part.live, part.tombstones);
+            } else if let Some(extent) = extent_in(&chain.tail, part.order) {
                 // Begun while the snapshot was written. What it knows of there is replaced by itself when it is replayed, and not counted again;
                 // tombstones are.
-                log.ledger.set(*extent, part.live, 0);
+                log.ledger.set(extent, part.live, 0);
             }
         }
         Ok(SnapshotState::Loaded)
