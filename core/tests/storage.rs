@@ -24,24 +24,27 @@ fn memory_conforms() {
     assert!(checks >= CHECKS_MIN, "{checks} checks");
 }
 
+fn a_cache_conforms<const GATHER: usize>(cache_bytes: usize, read_bytes: usize) {
+    let cache = CacheOptions { cache_bytes, read_bytes };
+    let make = || CachedStorage::<_, GATHER>::new(MemoryStorage::new(), cache).unwrap();
+    let checks = run_with(options(true, Durability::None), &mut || Box::new(make())).unwrap();
+    assert!(checks >= CHECKS_MIN, "{checks} checks with {cache:?}, gathering {GATHER}");
+}
+
 /// So few blocks that they push each other out all the time, one at a time and four, with and without writes that gather.
 #[test]
 fn a_cache_conforms_whatever_it_keeps() {
-    for (cache_bytes, read_bytes, gather_bytes) in
-        [(0, 4096, 0), (3 * 4096, 4096, 0), (7 * 4096, 16_384, 0), (3 * 4096, 1, 5000), (0, 0, 1 << 16)]
-    {
-        let options = CacheOptions { cache_bytes, read_bytes, gather_bytes };
-        let make = || CachedStorage::new(MemoryStorage::new(), options).unwrap();
-        let checks = run_with(self::options(true, Durability::None), &mut || Box::new(make())).unwrap();
-        assert!(checks >= CHECKS_MIN, "{checks} checks with {options:?}");
-    }
+    a_cache_conforms::<0>(0, 4096);
+    a_cache_conforms::<0>(3 * 4096, 4096);
+    a_cache_conforms::<0>(7 * 4096, 16_384);
+    a_cache_conforms::<5000>(3 * 4096, 1);
+    a_cache_conforms::<65_536>(0, 0);
 }
 
 #[test]
 fn what_gathers_is_handed_over_in_order_and_a_refusal_is_not_forgotten() {
     let below = MemoryStorage::new();
-    let options = CacheOptions { gather_bytes: 100, ..CacheOptions::default() };
-    let cached = CachedStorage::new(below.clone(), options).unwrap();
+    let cached = CachedStorage::<_, 100>::new(below.clone(), CacheOptions::default()).unwrap();
     cached.write_at(0, &[b"one", b"two"]).unwrap();
     assert_eq!((below.len().unwrap(), cached.len().unwrap()), (0, 6));
     // Elsewhere: what came first goes first.
@@ -53,7 +56,7 @@ fn what_gathers_is_handed_over_in_order_and_a_refusal_is_not_forgotten() {
     assert_eq!(below.len().unwrap(), 126);
 
     let faulty = FaultStorage::new(MemoryStorage::new());
-    let cached = CachedStorage::new(faulty.clone(), options).unwrap();
+    let cached = CachedStorage::<_, 100>::new(faulty.clone(), CacheOptions::default()).unwrap();
     cached.write_at(0, &[b"lost"]).unwrap();
     faulty.arm(Fault::nth(1, Io::Write, Effect::Error(StorageErrorKind::Other)));
     let refused = cached.sync().unwrap_err();

@@ -94,8 +94,8 @@ struct CachedHost(MemoryHost);
 impl Host for CachedHost {
     fn open(&self) -> pipkin::Result<Db> {
         let MemoryHost(storage, setup, opens) = &self.0;
-        let options = CacheOptions { cache_bytes: 5 * 4096, read_bytes: 8192, ..CacheOptions::default() };
-        let storage = CachedStorage::new(storage.lock().unwrap().clone(), options)?;
+        let options = CacheOptions { cache_bytes: 5 * 4096, read_bytes: 8192 };
+        let storage = CachedStorage::<_>::new(storage.lock().unwrap().clone(), options)?;
         setup.open(storage, opens.fetch_add(1, Ordering::Relaxed))
     }
     fn kill(&self, db: Db) -> pipkin::Result<Db> {

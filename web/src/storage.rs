@@ -87,7 +87,7 @@ impl OpfsStorage {
 
 /// The file with at most `cache_bytes` of it in memory. What was written has been handed to the browser: a tab may end at any time.
 pub fn cached(file: OpfsStorage, cache_bytes: usize) -> Result<CachedStorage<OpfsStorage>, StorageError> {
-    CachedStorage::new(file, CacheOptions { cache_bytes, read_bytes: READ_BYTES, gather_bytes: 0 })
+    CachedStorage::new(file, CacheOptions { cache_bytes, read_bytes: READ_BYTES })
 }
 
 impl Drop for OpfsStorage {

@@ -23,10 +23,13 @@ const GATHER_BYTES: usize = 64 * 1024;
 
 static OPEN: Mutex<Vec<Weak<Open>>> = Mutex::new(Vec::new());
 
+/// A file behind some memory, in which small writes gather.
+pub(crate) type Cached = CachedStorage<WasiStorage, GATHER_BYTES>;
+
 /// One open store, shared by all handles to it.
 pub(crate) struct Open {
     db: Db,
-    pub(crate) storage: Arc<CachedStorage<WasiStorage>>,
+    pub(crate) storage: Arc<Cached>,
     read_only: bool,
 }
 
@@ -99,8 +102,8 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
 }
 
 /// The file behind as much memory.
-pub(crate) fn cached(file: WasiStorage, cache_bytes: usize) -> Result<CachedStorage<WasiStorage>, StorageError> {
-    CachedStorage::new(file, CacheOptions { cache_bytes, gather_bytes: GATHER_BYTES, ..CacheOptions::default() })
+pub(crate) fn cached(file: WasiStorage, cache_bytes: usize) -> Result<Cached, StorageError> {
+    Cached::new(file, CacheOptions { cache_bytes, ..CacheOptions::default() })
 }
 
 /// Takes a store from the list: it is closed, and its file may be opened anew.

@@ -30,18 +30,18 @@ pub struct CacheOptions {
     /// A read from below begins and ends at a multiple of so many bytes: as many as cost no more than fewer do. Rounded up to
     /// a multiple of 4096, and 1 MiB at most. Default: 4096.
     pub read_bytes: usize,
-    /// Writes gather up to so many bytes, and longer ones are handed over at once. With 0 none gathers: whatever `write_at` has
-    /// acknowledged, the storage below has. Default: 0.
-    pub gather_bytes: usize,
 }
 
 impl Default for CacheOptions {
     fn default() -> Self {
-        Self { cache_bytes: 16 << 20, read_bytes: BLOCK, gather_bytes: 0 }
+        Self { cache_bytes: 16 << 20, read_bytes: BLOCK }
     }
 }
 
 /// The storage below, what it has not been told yet, and what it has told.
+///
+/// Writes gather up to `GATHER` bytes, and longer ones are handed over at once. With 0 none gathers: whatever `write_at` has acknowledged,
+/// the storage below has.
 ///
 /// ```
 /// use pipkin::Db;
@@ -49,7 +49,7 @@ impl Default for CacheOptions {
 /// use std::sync::Arc;
 ///
 /// let file = MemoryStorage::new();
-/// let cached = Arc::new(CachedStorage::new(file, CacheOptions { gather_bytes: 64 * 1024, ..CacheOptions::default() })?);
+/// let cached = Arc::new(CachedStorage::<_, 65_536>::new(file, CacheOptions::default())?);
 /// let db = Db::builder().background(false).open_storage(Box::new(cached.clone()))?;
 /// db.insert("color", "green")?;
 /// cached.hand_over()?; // from here on it is in `file`; `flush` does that too
@@ -57,7 +57,7 @@ impl Default for CacheOptions {
 /// # Ok::<(), pipkin::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct CachedStorage<S> {
+pub struct CachedStorage<S, const GATHER: usize = 0> {
     below: S,
     options: CacheOptions,
     state: Mutex<State>,
@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-impl<S: Storage> CachedStorage<S> {
+impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
     /// A storage over `below`, which nobody else changes as long as this lives.
     pub fn new(below: S, options: CacheOptions) -> Result<Self, StorageError> {
         let len = below.len()?;
@@ -113,6 +113,9 @@ impl<S: Storage> CachedStorage<S> {
     }
 
     fn hand_over_locked(&self, state: &mut State) -> Result<(), StorageError> {
+        if GATHER == 0 {
+            return Ok(());
+        }
         state.check()?;
         if state.gathered.is_empty() {
             return Ok(());
@@ -151,6 +154,21 @@ impl<S: Storage> CachedStorage<S> {
         &self.below
     }
 
+    /// Takes a short write in; false for a long one. What it does not follow on goes first.
+    fn gather(&self, state: &mut State, offset: u64, len: usize, parts: &[&[u8]]) -> Result<bool, StorageError> {
+        state.check()?;
+        let follows = state.gathered.is_empty() || state.gathered_end() == offset;
+        if !follows || state.gathered.len() + len > GATHER {
+            self.hand_over_locked(state)?;
+        }
+        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= i64::MAX as u64);
+        let is_short = len <= GATHER && fits;
+        if is_short {
+            state.gather(offset, parts);
+        }
+        Ok(is_short)
+    }
+
     /// Reads what was handed over; behind the end of the file below are zeros.
     fn read_below(&self, state: &mut State, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         if state.blocks.is_used() && out.len() <= CACHED_READ_MAX {
@@ -183,7 +201,7 @@ impl<S: Storage> CachedStorage<S> {
     }
 }
 
-impl<S: Storage> Storage for CachedStorage<S> {
+impl<S: Storage, const GATHER: usize> Storage for CachedStorage<S, GATHER> {
     fn len(&self) -> Result<u64, StorageError> {
         Ok(self.state.lock().full_len())
     }
@@ -202,9 +220,12 @@ impl<S: Storage> Storage for CachedStorage<S> {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         let mut state = self.state.lock();
-        let (len, wanted) = (state.full_len(), out.len());
+        let (len, wanted) = (if GATHER == 0 { state.len } else { state.full_len() }, out.len());
         let end = offset.checked_add(wanted as u64).filter(|end| *end <= len);
         let Some(end) = end else { return Err(StorageError::out_of_range(offset, wanted, len)) };
+        if GATHER == 0 {
+            return self.read_below(&mut state, offset, out);
+        }
         let (start, stop) = if state.gathered.is_empty() { (end, end) } else { (state.start, state.gathered_end()) };
         // In front of the gathered bytes, among them, behind them.
         let cut = |at: u64| at.clamp(offset, end);
@@ -226,14 +247,7 @@ impl<S: Storage> Storage for CachedStorage<S> {
             return Ok(());
         }
         let mut state = self.state.lock();
-        state.check()?;
-        let follows = state.gathered.is_empty() || state.gathered_end() == offset;
-        if !follows || state.gathered.len() + len > self.options.gather_bytes {
-            self.hand_over_locked(&mut state)?;
-        }
-        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= i64::MAX as u64);
-        if len <= self.options.gather_bytes && fits {
-            state.gather(offset, parts);
+        if GATHER > 0 && self.gather(&mut state, offset, len, parts)? {
             return Ok(());
         }
         if let Err(error) = self.below.write_at(offset, parts) {
@@ -254,7 +268,7 @@ impl<S: Storage> Storage for CachedStorage<S> {
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let state = self.state.lock();
         let end = offset.checked_add(len as u64).filter(|end| *end <= state.len)?;
-        if !state.gathered.is_empty() && offset < state.gathered_end() && state.start < end {
+        if GATHER > 0 && !state.gathered.is_empty() && offset < state.gathered_end() && state.start < end {
             return None;
         }
         // SAFETY: the slice borrows this storage. By the caller's promise nobody writes to the range meanwhile, and the user of this storage
