@@ -112,6 +112,10 @@ impl Builder {
     }
 
     /// Bytes of a segment of a new store: a power of two from 4 KiB to 256 MiB. An existing store keeps its own. Default: 4 MiB.
+    ///
+    /// A checkpoint lists all segments, in 32 bytes each. Where the list outgrows a segment or so (128 MiB of file in segments of 64 KiB, 512 GiB
+    /// in those of 4 MiB), a medium that is full may have no room for it, and removals alone find no way out: choose a size
+    /// that the store will not outgrow.
     pub fn segment_size(mut self, bytes: u32) -> Self {
         self.segment_size = bytes;
         self
