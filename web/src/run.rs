@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use pipkin::{Cursor, Db, Error};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::newest::Newest;
 use crate::order::{Bounds, Order};
 use crate::requests;
@@ -14,6 +14,8 @@ use crate::wire::{Answer, Op, Request, Write, put_bytes, put_value};
 
 /// A page of records ends with the record that fills it to this size.
 const PAGE_BYTES: usize = 256 * 1024;
+/// Once a commit has read so many bytes of values it reads no more: its answers are put together in memory.
+const READ_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Runs all operations of a request, one behind the other, and answers each.
 pub(crate) fn run(db: &Db, order: &Order, request: &Request<'_>) -> Vec<Answer> {
@@ -108,16 +110,18 @@ struct Stage<'a> {
     order: &'a Order,
     writes: Vec<Write<'a>>,
     newest: Newest,
+    /// Bytes of the values that were read.
+    read: usize,
 }
 
 impl<'a> Stage<'a> {
     fn new(db: &'a Db, order: &'a Order) -> Self {
-        Self { db, order, writes: Vec::new(), newest: Newest::default() }
+        Self { db, order, writes: Vec::new(), newest: Newest::default(), read: 0 }
     }
 
     fn run(&mut self, op: &Op<'a>) -> Result<Answer, Failure> {
         Ok(match op {
-            Op::Get(key) => Answer::Value(self.get(key)?),
+            Op::Get(key) => Answer::Value(self.read(key)?),
             Op::Has(key) => Answer::Written(u8::from(self.has(key)?)),
             Op::Write(write) => {
                 check(write)?;
@@ -163,10 +167,20 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// A value that goes into an answer.
+    fn read(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        if self.read > READ_BYTES_MAX {
+            return Err(Failure::new(Code::Usage, "more than 128 MiB at once: ask for fewer keys"));
+        }
+        let value = self.get(key)?;
+        self.read += value.as_ref().map_or(0, Vec::len);
+        Ok(value)
+    }
+
     fn get_many(&mut self, keys: &[&[u8]]) -> Result<Answer, Failure> {
         let mut values = Vec::new();
         for key in keys {
-            put_value(&mut values, self.get(key)?.as_deref());
+            put_value(&mut values, self.read(key)?.as_deref());
         }
         Ok(Answer::Values { count: keys.len() as u32, values })
     }

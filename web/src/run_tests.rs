@@ -114,6 +114,19 @@ fn a_page_shows_the_writes_in_front_of_it() {
     assert_eq!(counts.collect::<Vec<_>>(), [(-1.0, 1), (-1.0, 2)]);
 }
 
+/// Together they would not fit into the memory of the module, which ended with that.
+#[wasm_bindgen_test]
+fn who_asks_for_too_much_at_once_is_told_to_ask_for_less() {
+    let db = memory();
+    db.insert("large", vec![0; 48 << 20]).unwrap();
+    let reads =
+        |request: &Request<'_>| run(&db, request).iter().map(|answer| !matches!(answer, Answer::Failed(_))).collect::<Vec<_>>();
+    let many = |count| Op::GetMany(vec![&b"large"[..]; count]);
+    assert_eq!(reads(&request(None, &[many(3)])), [true]);
+    assert_eq!(outcomes(&run(&db, &request(None, &[many(4)]))), [Err(Code::Usage)]);
+    assert_eq!(reads(&request(None, &vec![Op::Get(b"large"); 4])), [true, true, true, false]);
+}
+
 /// The keys of a range, page by page as a page of the web asks for it.
 fn range(db: &Db, order: &Order, values: bool, mut bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
