@@ -41,12 +41,9 @@ export class AnswerReader {
 
   values<T>(take: (value: Uint8Array) => T): (T | undefined)[] {
     this.#expect(4);
-    const values = new Array<T | undefined>(this.#reader.number());
-    for (let i = 0; i < values.length; i++) {
-      const value = this.#value(this.#reader.byte());
-      values[i] = value && take(value);
-    }
-    return values;
+    // All of them first: if one cannot be decoded, the next answer still begins where it does.
+    const values = Array.from({ length: this.#reader.number() }, () => this.#value(this.#reader.byte()));
+    return values.map((value) => value && take(value));
   }
 
   page(values: boolean): Page {

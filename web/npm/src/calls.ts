@@ -9,6 +9,7 @@ interface Calling {
   readonly writes: boolean;
   /** What is to be sent when the page goes on; nothing once it has been. */
   held?: Told | undefined;
+  done?: Promise<unknown>;
 }
 
 export class Calls {
@@ -18,7 +19,7 @@ export class Calls {
   /** `send` says whether the message could be sent. Given up by the signal, a call that `writes` is of unknown outcome. */
   make<T>(message: (number: number) => Told, send: (message: Told) => boolean, writes: boolean, signal?: AbortSignal): Promise<T> {
     const number = ++this.#number;
-    return new Promise<T>((resolve, reject) => {
+    const done = new Promise<T>((resolve, reject) => {
       const giveUp = (): void => {
         const reason: unknown = signal?.reason;
         const given = this.#calls.get(number)?.held;
@@ -36,6 +37,14 @@ export class Calls {
       const made = message(number);
       if (!send(made)) call.held = made;
     });
+    const call = this.#calls.get(number);
+    if (call) call.done = done;
+    return done;
+  }
+
+  /** When all that were made have been answered. */
+  settled(): Promise<unknown> {
+    return Promise.allSettled([...this.#calls.values()].map(({ done }) => done));
   }
 
   /** The call of that number, which is over. */

@@ -1,6 +1,7 @@
 // How keys and values of a view become bytes, and bytes become them.
 
 import { PipkinError } from "./errors.js";
+import type { Write } from "./request.js";
 import { type Key, type Value, valueBytes } from "./types.js";
 
 /** The bytes that come in are part of a message, or all of it: what is kept is copied out of the part. */
@@ -10,7 +11,8 @@ export interface Codec<K, In, Out> {
   readonly decode: (bytes: Uint8Array) => Out;
 }
 
-const decoder = new TextDecoder();
+/** A mark of the byte order is a character as any other. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const text = (bytes: Uint8Array): string => decoder.decode(bytes);
 const own = (bytes: Uint8Array): Uint8Array => (bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice());
 
@@ -19,6 +21,7 @@ export const TEXT: Codec<string, string, string> = { key: text, encode: valueByt
 
 export function jsonCodec<T>(): Codec<string, T, T> {
   const encode = (value: T): Uint8Array => {
+    if (value instanceof Promise) throw new PipkinError("usage", "a promise has no JSON: wait for it first");
     const json = JSON.stringify(value) as string | undefined;
     if (json === undefined) throw new PipkinError("usage", "this value has no JSON; to remove a key call `delete`");
     return valueBytes(json);
@@ -30,4 +33,21 @@ export function jsonCodec<T>(): Codec<string, T, T> {
 export interface Batch<In> {
   set(key: Key, value: In): void;
   delete(key: Key): void;
+}
+
+/** What `fill` asks for, with keys and values as bytes. What it asks for later would be lost: that throws. */
+export function filled<In>(fill: (batch: Batch<In>) => void, key: (key: Key) => Uint8Array, encode: (value: In) => Uint8Array): Write[] {
+  const writes: Write[] = [];
+  let isOpen = true;
+  const put = (write: Write): void => {
+    if (!isOpen) throw new PipkinError("usage", "the batch has ended");
+    writes.push(write);
+  };
+  const result: unknown = fill({ set: (name, value) => put([key(name), encode(value)]), delete: (name) => put([key(name), undefined]) });
+  isOpen = false;
+  if (result instanceof Promise) {
+    result.catch(() => undefined);
+    throw new PipkinError("usage", "what fills a batch cannot be async");
+  }
+  return writes;
 }

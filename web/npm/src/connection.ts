@@ -110,6 +110,7 @@ export class Connection {
     this.#ended = closed;
     if (isFrozen) this.#end(closed);
     await settled.catch(() => undefined);
+    await this.#calls.settled();
     this.#life.end();
     // It may have failed meanwhile, and then there is nobody left to close it.
     if (this.#ended !== closed || !this.#worker) return;

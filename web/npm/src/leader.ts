@@ -37,9 +37,13 @@ export class Leader {
   readonly #visible = new Set<string>();
   /** Calls that are being carried out. */
   #calls = 0;
+  /** Copies that are being made. */
+  readonly #exports = new Set<Promise<void>>();
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
-  /** What waits while the file is exchanged. */
+  /** What waits while a file is looked at and put in place, that nothing is written in between. */
   #held: (() => void)[] | undefined;
+  /** The file could not be opened again. */
+  #isLost = false;
 
   private constructor(
     readonly name: string,
@@ -96,7 +100,7 @@ export class Leader {
    */
   serve(request: Request, tab: string, twice: boolean): Answer | Promise<Answer> {
     if (this.#held) return new Promise<void>((resolve) => this.#held?.push(resolve)).then(() => kept(this.serve(request, tab, twice)));
-    if ("call" in request) return this.#serveCall(request.number, request.call);
+    if ("call" in request) return this.#serveCall(request.number, request.call, tab);
     const { number, bytes } = request;
     try {
       if (typeof bytes === "string") return { number, bytes: this.store.getLone(bytes) ?? null };
@@ -108,10 +112,10 @@ export class Leader {
     }
   }
 
-  async #serveCall(number: number, call: Call): Promise<Answer> {
+  async #serveCall(number: number, call: Call, tab: string): Promise<Answer> {
     this.#calls++;
     try {
-      return { number, value: await this.#call(call) };
+      return { number, value: await this.#call(call, tab) };
     } catch (thrown) {
       return refusal(number, thrown);
     } finally {
@@ -177,7 +181,7 @@ export class Leader {
   }
 
   #flushUnasked(): void {
-    this.#flushTimer = undefined;
+    this.#flushTimer = this.#held && setTimeout(() => this.#flushUnasked(), FLUSH_AFTER_MS);
     if (this.#held) return;
     try {
       this.store.flush();
@@ -191,7 +195,7 @@ export class Leader {
     this.#say({ kind: "change", keys, tab });
   }
 
-  async #call(call: Call): Promise<unknown> {
+  async #call(call: Call, tab: string): Promise<unknown> {
     switch (call.method) {
       case "compact":
         return this.store.compact();
@@ -202,10 +206,16 @@ export class Leader {
       case "verify":
         return this.store.verify();
       case "export":
-        return this.#export(call.file);
+        return this.#exported(call.file);
       case "install":
-        return this.#install(call.file, call.replace);
+        return this.#install(call.file, call.replace, tab);
     }
+  }
+
+  #exported(file: string): Promise<void> {
+    const made = this.#export(file).finally(() => this.#exports.delete(made));
+    this.#exports.add(made);
+    return made;
   }
 
   async #export(file: string): Promise<void> {
@@ -216,8 +226,25 @@ export class Leader {
     await this.store.backupTo(directory, file);
   }
 
-  async #install(file: string, replace: boolean): Promise<void> {
+  async #install(file: string, replace: boolean, tab: string): Promise<void> {
     this.#checkHasFile();
+    const held: (() => void)[] = [];
+    this.#held = held;
+    try {
+      await Promise.allSettled(this.#exports);
+      await this.#exchange(file, replace);
+    } catch (thrown) {
+      // Its tab may have given it up. Where the store cannot be opened any more, it is all that is left.
+      if (!this.#isLost) await folder().then((directory) => removeFile(directory, file)).catch(() => undefined);
+      throw thrown;
+    } finally {
+      this.#held = undefined;
+      for (const resolve of held) resolve();
+    }
+    this.#tellChange(undefined, tab);
+  }
+
+  async #exchange(file: string, replace: boolean): Promise<void> {
     const { records } = this.store.stats() as Stats;
     if (records > 0 && !replace) {
       throw new PipkinError("usage", `the store holds ${records} records that the import would delete; say { replace: true } if it should`);
@@ -225,26 +252,19 @@ export class Leader {
     const { damage } = await verifyCopy(file);
     const [first] = damage;
     if (first) throw new PipkinError("corrupt", `the imported file is damaged at offset ${first.offset}: ${first.what}; the store is as it was`);
-    const held: (() => void)[] = [];
-    this.#held = held;
     try {
       this.store.close();
-      try {
-        await moveCopy(await folder(), file, storeFile(this.name));
-      } finally {
-        this.store = await this.#reopened();
-      }
+      await moveCopy(await folder(), file, storeFile(this.name));
     } finally {
-      this.#held = undefined;
-      for (const resolve of held) resolve();
+      this.store = await this.#reopened();
     }
-    this.#tellChange(undefined, this.tab);
   }
 
   async #reopened(): Promise<WasmStore> {
     try {
       return await openEngine(this.name, { ...this.options, create: false });
     } catch (thrown) {
+      this.#isLost = true;
       this.owner.failed(thrown);
       throw thrown;
     }

@@ -80,12 +80,12 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     return new ReadableStream<Uint8Array>({
       pull: async (controller) => {
         try {
+          signal?.throwIfAborted();
           if (!reader) {
             const file = await this.#exported(name, signal);
             total = file.size;
             reader = file.stream().getReader();
           }
-          signal?.throwIfAborted();
           const piece = await reader.read();
           done += piece.value?.length ?? 0;
           if (!piece.done) {
@@ -121,7 +121,7 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     try {
       for (;;) {
         signal?.throwIfAborted();
-        const { done: ended, value } = await reader.read();
+        const { done: ended, value } = await unlessAborted(reader.read(), signal);
         if (ended) break;
         for (let at = 0; at < value.length; at += PIECE) {
           const piece = value.slice(at, at + PIECE);
@@ -133,7 +133,10 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
       await this.connection.copy(name, new Uint8Array());
       await this.connection.call({ method: "install", file: name, replace }, signal);
     } catch (thrown) {
-      await reader.cancel(thrown).catch(() => undefined);
+      // A source that has stalled may never be done with it.
+      void reader.cancel(thrown).catch(() => undefined);
+      // It may be put in place at this moment: the leader has it now, and removes it if nothing comes of it.
+      if (thrown instanceof PipkinError && thrown.code === "outcome-unknown") throw thrown;
       // Closes the copy, if it is still open; the store itself was not touched.
       await this.connection.copy(name, new Uint8Array()).catch(() => undefined);
       await folder().then((directory) => removeFile(directory, name)).catch(() => undefined);
@@ -146,7 +149,10 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     return navigator.storage.persist();
   }
 
-  /** Waits for all calls so far, flushes and closes. Another tab that has the store open takes over. */
+  /**
+   * Waits for what has left the page and for all operations so far, flushes and closes. What takes several steps and has some left, an
+   * `update`, a walk, an import, rejects as `closed`. Another tab that has the store open takes over.
+   */
   close(): Promise<void> {
     return this.connection.close();
   }
@@ -156,7 +162,14 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
   }
 
   async #exported(file: string, signal: AbortSignal | undefined): Promise<File> {
-    await this.connection.call({ method: "export", file }, signal);
+    const made = this.connection.call<void>({ method: "export", file });
+    try {
+      await unlessAborted(made, signal);
+    } catch (thrown) {
+      // Nobody stops making it: it goes when it is there.
+      made.then(async () => removeFile(await folder(), file)).catch(() => undefined);
+      throw thrown;
+    }
     const handle = await (await folder()).getFileHandle(file);
     return handle.getFile();
   }
@@ -164,4 +177,13 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
   #copyName(): string {
     return copyFile(this.name, `${this.connection.tab}-${randomHex().slice(0, 8)}`);
   }
+}
+
+/** Waits for `work`, which goes on by itself when the signal says that nobody waits for it any more. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(signal?.reason);
+    signal?.addEventListener("abort", giveUp);
+    work.finally(() => signal?.removeEventListener("abort", giveUp)).then(resolve, reject);
+  });
 }

@@ -1,7 +1,7 @@
 // Records as code in a worker sees them: what `view.ts` is to a page, without promises.
 
 import { AnswerReader } from "./answer.js";
-import type { Batch, Codec } from "./codec.js";
+import { type Batch, type Codec, filled } from "./codec.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
 import { RequestWriter, type Write } from "./request.js";
@@ -63,12 +63,7 @@ export class SyncView<K, In, Out> {
 
   /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */
   batch(fill: (batch: Batch<In>) => void, options?: WriteOptions): void {
-    const writes: Write[] = [];
-    fill({
-      set: (key, value) => void writes.push([this.#full(key), this.codec.encode(value)]),
-      delete: (key) => void writes.push([this.#full(key), undefined]),
-    });
-    this.#commit(writes, options);
+    this.#commit(filled(fill, (key) => this.#full(key), this.codec.encode), options);
   }
 
   /** Replaces the value of a key by what `next` makes of it; `undefined` removes the key. */

@@ -139,7 +139,9 @@ export class Tab {
   }
 
   #beginToLead(): Promise<Leader> {
-    return Leader.begin(this.name, this.id, this.options, {
+    // What was open and is not there any more must not come back empty.
+    const options = { ...this.options, create: this.options.create && !this.#opened };
+    return Leader.begin(this.name, this.id, options, {
       changed: (keys, tab) => this.#change(keys, tab),
       watched: () => this.#considerHandingOver(),
       trouble: (thrown) => this.tellPage({ kind: "trouble", error: pack(thrown) }),

@@ -1,6 +1,6 @@
 // Records as a caller wants to see them: all of them or those of a prefix, as bytes, text or JSON.
 
-import type { Batch, Codec } from "./codec.js";
+import { type Batch, type Codec, filled } from "./codec.js";
 import type { Connection } from "./connection.js";
 import { PipkinError } from "./errors.js";
 import type { Effect, Write } from "./request.js";
@@ -48,24 +48,19 @@ export class View<K, In, Out> {
   }
 
   /** The values of many keys, in the order of the keys. */
-  getMany(keys: Iterable<Key>, options?: CallOptions): Promise<(Out | undefined)[]> {
+  async getMany(keys: Iterable<Key>, options?: CallOptions): Promise<(Out | undefined)[]> {
     const put = Array.from(keys, (key) => this.#full(key));
-    return this.connection.operate("read", (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
+    return await this.connection.operate("read", (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
   }
 
   /** Stores many records as one commit: after a crash all of them are there or none. */
-  setMany(records: Iterable<readonly [Key, In]>, options?: WriteOptions): Promise<void> {
-    return this.#commit(Array.from(records, ([key, value]) => [this.#full(key), this.codec.encode(value)]), options);
+  async setMany(records: Iterable<readonly [Key, In]>, options?: WriteOptions): Promise<void> {
+    await this.#commit(Array.from(records, ([key, value]) => [this.#full(key), this.codec.encode(value)]), options);
   }
 
   /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */
   async batch(fill: (batch: Batch<In>) => void, options?: WriteOptions): Promise<void> {
-    const writes: Write[] = [];
-    fill({
-      set: (key, value) => void writes.push([this.#full(key), this.codec.encode(value)]),
-      delete: (key) => void writes.push([this.#full(key), undefined]),
-    });
-    await this.#commit(writes, options);
+    await this.#commit(filled(fill, (key) => this.#full(key), this.codec.encode), options);
   }
 
   /**

@@ -84,6 +84,43 @@ test("walks, copies and updates can be given up, too, and leave the store as it 
   });
 });
 
+test("an import from a stream that has stalled can be given up, and an export that was given up leaves no copy", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("stalled");
+    await db.set("a", "1");
+    const waits = new AbortController();
+    const never = () => new Promise(() => undefined);
+    const imported = fate(db.import(new ReadableStream({ pull: () => (setTimeout(() => waits.abort()), never()), cancel: never }, { highWaterMark: 0 }), { signal: waits.signal }));
+    const stalled = await Promise.race([imported, new Promise((resolve) => setTimeout(resolve, 10_000, "stalled"))]);
+    const made = new AbortController();
+    whenSent("export", () => made.abort());
+    const exported = await fate(db.export({ signal: made.signal }).getReader().read());
+    // That of the call before has been made by then.
+    await new Response(db.export()).blob();
+    let left;
+    for (let i = 0; i < 100 && left !== 1; i++) {
+      left = (await filesOf("stalled")).length;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return [stalled, exported, left];
+  });
+  assert.deepEqual(seen, ["AbortError", "AbortError", 1]);
+});
+
+test("closing waits for a file that is being taken in", async () => {
+  const seen = await page.evaluate(async () => {
+    const file = await fileOf([["a", "imported"]]);
+    const db = await pipkin.open("closing");
+    let closed;
+    whenSent("install", () => (closed = db.close()));
+    const imported = await Promise.race([fate(db.import(file)), new Promise((resolve) => setTimeout(resolve, 10_000, "never settled"))]);
+    await closed;
+    const again = await pipkin.open("closing");
+    return [imported, await again.text().get("a")];
+  });
+  assert.deepEqual(seen, [undefined, "imported"]);
+});
+
 test("a range comes in the order of its keys, also while the store changes", async () => {
   const seen = await page.evaluate(async () => {
     const store = await pipkin.open("ordered");
@@ -129,6 +166,52 @@ test("a value is read into a buffer of the caller, and what makes no sense is re
     return [await Promise.all(calls.map(fate)), [...buffer]];
   });
   assert.deepEqual(seen, [[undefined, 3, undefined, undefined, "usage", "usage", "usage", 3], [1, 2, 3, 9, 9, 9, 9, 9]]);
+});
+
+test("a value that cannot be decoded fails its own call, and the others of the task get their own answers", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("undecodable");
+    await db.setMany([["bad", "no JSON"], ["good", "1"], ["other", "the other"]]);
+    const calls = [db.json().getMany(["bad", "good"]), db.text().get("other"), db.json().getMany(["good"]), db.has("missing")];
+    return Promise.all(calls.map(fate));
+  });
+  assert.deepEqual(seen, ["SyntaxError", "the other", [1], false]);
+});
+
+test("what would be lost because nobody waits for it is refused, and nothing is done", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("promises");
+    const json = db.json();
+    await json.set("a", 1);
+    let late;
+    await db.batch((batch) => void (late = batch));
+    const lateness = (() => {
+      try {
+        late.set("b", "2");
+      } catch (error) {
+        return error.code;
+      }
+    })();
+    const fates = [
+      json.batch(async (batch) => { batch.set("a", 2); await 0; batch.set("b", 2); }), json.batch(async () => { throw new Error("no"); }),
+      json.update("a", async (old) => old + 1), json.set("a", Promise.resolve(2)), json.setMany([["a", Promise.resolve(2)]]),
+      db.update("a", async () => "2"),
+    ];
+    return [lateness, await Promise.all(fates.map(fate)), await json.get("a"), await db.has("b")];
+  });
+  assert.deepEqual(seen, ["usage", Array(6).fill("usage"), 1, false]);
+});
+
+test("arguments that make no sense reject, and text comes back as it was, a mark of the byte order in front too", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = (await pipkin.open("marks")).text();
+    const fates = [db.getMany([1]), db.getMany(), db.setMany([["a", 1]]), db.setMany([[1, "a"]])].map((call) => call.catch((error) => error.name));
+    await db.set("\uFEFFkey", "\uFEFFvalue");
+    const keys = [];
+    for await (const key of db.keys()) keys.push(key);
+    return [await Promise.all(fates), keys, await db.get("\uFEFFkey")];
+  });
+  assert.deepEqual(seen, [["PipkinError", "TypeError", "PipkinError", "PipkinError"], ["\uFEFFkey"], "\uFEFFvalue"]);
 });
 
 test("a full storage raises `quota`, and reads and removals go on", async () => {

@@ -101,9 +101,8 @@ export function testTabs(browser) {
   test("an import whose leader has gone without a word is of unknown outcome, and what can come twice is done", async () => {
     const page = await browser.tab();
     const seen = await page.evaluate(async () => {
-      const source = await pipkin.open("source");
-      await source.set("a", "imported");
-      const file = await new Response(source.export()).blob();
+      const file = await fileOf([["a", "imported"]]);
+      await (await pipkin.open("silent")).close();
       // A leader that takes requests and never answers.
       let end;
       await new Promise((held) => navigator.locks.request("pipkin/silent", () => (held(), new Promise((resolve) => (end = resolve)))));
@@ -126,5 +125,71 @@ export function testTabs(browser) {
     });
     assert.deepEqual(seen, ["outcome-unknown", null, "leader", [undefined, "written"]]);
     await page.close();
+  });
+
+  // Giving up once emptied the copy, which the leader then put in the place of the store; and where no store was left an empty one was opened.
+  test("an import that is given up after the file was handed over leaves it to the leader, and no store comes back empty", async () => {
+    const page = await browser.tab();
+    const seen = await page.evaluate(async () => {
+      const file = await fileOf([["a", "imported"]]);
+      let end;
+      await new Promise((held) => navigator.locks.request("pipkin/given", () => (held(), new Promise((resolve) => (end = resolve)))));
+      const common = new BroadcastChannel("pipkin/given");
+      common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 3 });
+      const db = await pipkin.open("given");
+      const given = new AbortController();
+      whenSent("install", () => given.abort());
+      const imported = await db.import(file, { signal: given.signal }).catch((error) => error.code);
+      const sizes = await Promise.all((await filesOf("given")).map(async ([, handle]) => (await handle.getFile()).size));
+      const ended = new Promise((resolve) => {
+        db.on("error", ({ error }) => resolve(error.code));
+        db.on("leaderchange", ({ role }) => resolve(role));
+      });
+      common.close();
+      end();
+      return [imported, sizes.length === 1 && sizes[0] === file.size, await ended];
+    });
+    assert.deepEqual(seen, ["outcome-unknown", true, "missing"]);
+    await page.close();
+  });
+
+  test("an import of another tab is told as that of the other, and one that was given up and refused leaves no copy", async () => {
+    const [one, two] = await tabs("given-up", 2);
+    await one.evaluate(() => {
+      window.heard = [];
+      db.on("change", ({ local }) => heard.push(local));
+    });
+    const heard = await two.evaluate(async () => {
+      const file = await fileOf([["a", "imported"]]);
+      const told = new Promise((resolve) => db.on("change", ({ local }) => resolve(local)));
+      await db.import(file);
+      window.given = new AbortController();
+      whenSent("install", () => given.abort());
+      window.refused = await db.import(file, { signal: given.signal }).catch((error) => error.code);
+      return [await told, refused];
+    });
+    assert.deepEqual(heard, [true, "outcome-unknown"]);
+    await until(() => two.evaluate(async () => (await filesOf("given-up")).length === 1));
+    assert.deepEqual(await one.evaluate(() => heard), [false]);
+    assert.equal(await one.evaluate(() => db.text().get("a")), "imported");
+    for (const page of [one, two]) await page.close();
+  });
+
+  test("what is written while a file is taken in is written after it, and files come in one after the other", async () => {
+    const [one, two] = await tabs("taken-in", 2);
+    const seen = await two.evaluate(async () => {
+      const file = await fileOf([["a", "imported"]]);
+      let writing;
+      whenSent("install", () => (writing = db.set("b", "written", { durability: "strict" })));
+      await db.import(file);
+      await writing;
+      const before = await db.text().getMany(["a", "b"]);
+      const copied = new Response(db.export()).blob();
+      const imports = Array.from({ length: 4 }, () => db.import(file, { replace: true }).then(() => "done", (error) => error.message));
+      return [before, await Promise.all(imports), (await copied).size > 0, await db.text().getMany(["a", "b"])];
+    });
+    assert.deepEqual(seen, [["imported", "written"], Array(4).fill("done"), true, ["imported", undefined]]);
+    assert.equal(await one.evaluate(() => db.role), "leader");
+    for (const page of [one, two]) await page.close();
   });
 }
