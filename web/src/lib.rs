@@ -27,6 +27,10 @@ mod shared;
 mod storage;
 mod wire;
 
+// For the tests of all modules: without it, a browser passes them over.
+#[cfg(test)]
+wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_dedicated_worker);
+
 #[cfg(feature = "std")]
 pub use host::{Access, entropy, origin_directory};
 pub use storage::{OpfsStorage, cached};
