@@ -55,20 +55,17 @@ pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
     tail.segments.values().filter(|segment| segment.order < replay_from).copied().collect()
 }
 
-/// The bytes that a segment keeps from others: what a crash has left behind its last record serves nobody.
+/// The bytes that a segment keeps from others, unless it is the active one: what a crash has left behind its last record serves nobody.
 pub(crate) fn taken_bytes(engine: &Engine, segment: &Segment) -> u64 {
-    let log = &engine.log;
-    let is_active = log.tail.lock().active.is_some_and(|active| active.segment.order == segment.order);
-    let end = if is_active { segment.end } else { segment.limit(log.geometry) };
-    end - segment.first_frame(log.geometry)
+    let geometry = engine.log.geometry;
+    segment.limit(geometry) - segment.first_frame(geometry)
 }
 
-/// The bytes of a segment that compacting it would free, if that is at least one part in `parts`; otherwise `None`.
+/// The bytes that compacting a segment would free, if that is at least one part in `parts` of the `taken` ones; otherwise `None`.
 ///
 /// Records that are long for their segments leave padding behind them, and would at any other place: it is not counted, unless it is most of
 /// the segment. Then shorter records stand there, behind which others will fit.
-pub(crate) fn gain(engine: &Engine, segment: &Segment, oldest: bool, parts: f64) -> Option<u64> {
-    let taken = taken_bytes(engine, segment).max(1);
+pub(crate) fn gain(engine: &Engine, segment: &Segment, taken: u64, oldest: bool, parts: f64) -> Option<u64> {
     let is_enough = |bytes: &u64| *bytes as f64 * parts >= taken as f64;
     let dead = Some(taken.saturating_sub(kept_bytes(engine, segment, oldest))).filter(is_enough)?;
     if dead * 8 > taken * 5 {

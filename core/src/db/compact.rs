@@ -28,8 +28,9 @@ impl Store {
         let mut oldest = true;
         let mut worst: Option<(f64, Segment)> = None;
         for segment in &candidates {
-            let gain = compact::gain(&self.engine, segment, oldest, 1.0 / share);
-            let dead = gain.unwrap_or(0) as f64 / compact::taken_bytes(&self.engine, segment).max(1) as f64;
+            let taken = compact::taken_bytes(&self.engine, segment).max(1);
+            let gain = compact::gain(&self.engine, segment, taken, oldest, 1.0 / share);
+            let dead = gain.unwrap_or(0) as f64 / taken as f64;
             oldest = false;
             if gain.is_some() && worst.is_none_or(|(most, _)| dead > most) {
                 worst = Some((dead, *segment));
@@ -193,8 +194,15 @@ impl Store {
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
         log.reclaim(&self.engine.pins);
+        let active = log.tail.lock().active.map(|active| active.segment.order);
         let is_worth_it = |segment: &Segment, oldest: bool| {
-            let gain = compact::gain(&self.engine, segment, oldest, PARTS_ASKED);
+            // The rest of the active segment is still for others; when it has been sealed, it ends at its limit.
+            let taken = if active == Some(segment.order) {
+                segment.end - segment.first_frame(log.geometry)
+            } else {
+                compact::taken_bytes(&self.engine, segment)
+            };
+            let gain = compact::gain(&self.engine, segment, taken.max(1), oldest, PARTS_ASKED);
             gain.is_some_and(|gain| gain * 1024 > log.geometry.segment_size())
         };
         let live = self.live_segments();
