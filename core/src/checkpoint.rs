@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
-use crate::index::SHARDS;
+use crate::index::{SHARDS, ShardImage};
 use crate::log::{
     CheckpointPlace, Cut, Purpose, Roster, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt,
 };
@@ -14,6 +14,9 @@ use crate::snapshot::{SegmentUse, SnapshotWriter, estimate};
 use crate::sync::RwLock;
 use alloc::string::String;
 use alloc::vec::Vec;
+
+/// Shards are copied until they make so many records: a fraction of a millisecond for those who wait.
+const DUMPED_TOGETHER: usize = 32 * 1024;
 
 /// Extents that a snapshot takes.
 #[derive(Clone, Copy, Debug)]
@@ -134,10 +137,13 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
     let mut writer = SnapshotWriter::new(&*log.storage, run.salt, start, limit, log.storage.len()?);
     writer.names(listed.next, listed.names.iter().map(|(name, number)| (name.as_str(), *number)))?;
     log.ledger.clear_late();
-    for shard in 0..SHARDS {
-        let mut image = engine.lock_shard(shard)?.dump();
-        image.sort();
-        writer.shard(shard, &image)?;
+    let mut next = 0;
+    while next < SHARDS {
+        for mut image in dump_some(engine, next)? {
+            image.sort();
+            writer.shard(next, &image)?;
+            next += 1;
+        }
     }
     let uses: Vec<SegmentUse> = {
         let _writers = engine.lock_all()?;
@@ -150,6 +156,22 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
         tail.segments.values().map(of).collect()
     };
     writer.finish(&uses)
+}
+
+/// Copies of the next few shards. They are held together: a commit that waits for one of them then waits once for all, and so does
+/// this for the commit.
+fn dump_some(engine: &Engine, first: usize) -> Result<Vec<ShardImage>> {
+    let mut held = Vec::new();
+    let mut records = 0;
+    for shard in first..SHARDS {
+        let shard = engine.lock_shard(shard)?;
+        records += shard.len();
+        held.push(shard);
+        if records >= DUMPED_TOGETHER {
+            break;
+        }
+    }
+    Ok(held.into_iter().map(|mut shard| shard.dump()).collect())
 }
 
 /// The commit point: a superblock that points at the list and at the snapshot. It is written to both slots, one after the other, so

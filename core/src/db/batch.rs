@@ -109,7 +109,8 @@ impl<'a> Shards<'a> {
     fn get(&mut self, hash: KeyHash) -> Result<&mut ShardGuard<'a>> {
         let shard = hash.shard();
         let place = if self.0.len() == SHARDS { Ok(shard) } else { self.0.binary_search_by_key(&shard, |(number, _)| *number) };
-        place.ok().and_then(|place| self.0.get_mut(place)).map(|(_, guard)| guard).ok_or(Error::Conflict)
+        let Some((_, guard)) = place.ok().and_then(|place| self.0.get_mut(place)) else { return Err(Error::Conflict) };
+        Ok(guard)
     }
 }
 

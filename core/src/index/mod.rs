@@ -15,6 +15,7 @@ pub(crate) use slot::Slot;
 use crate::error::Result;
 use crate::pins::{Pin, Pins};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use shard::Shard;
 
 /// Shards of the index. A power of two: the shard is the top of the hash.
@@ -105,11 +106,10 @@ impl Index {
         self.shard(index).lock()
     }
 
-    /// The dump of the index is over.
+    /// The dump of the index is over. All shards are held for that moment: one after the other, each could wait for a commit.
     pub(crate) fn end_dump(&self) {
-        for shard in &self.shards {
-            shard.lock().end_dump();
-        }
+        let held: Vec<_> = self.shards.iter().map(Shard::lock).collect();
+        held.into_iter().for_each(|mut shard| shard.end_dump());
     }
 
     /// True when shard number `index` is still to be built.
@@ -140,17 +140,12 @@ impl Index {
 
     /// Frees replaced tables that no reader can see any more.
     pub(crate) fn reclaim(&self, pins: &Pins) {
-        let mut advanced = false;
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            if shard.has_old() {
-                // Once serves them all: what is replaced from now on was not asked for.
-                if !core::mem::replace(&mut advanced, true) {
-                    pins.advance();
-                }
-                shard.free_old(pins);
-            }
+        let mut waiting = self.shards.iter().filter(|shard| shard.has_old()).peekable();
+        if waiting.peek().is_some() {
+            // Once serves them all: what is replaced from now on was not asked for.
+            pins.advance();
         }
+        waiting.for_each(|shard| shard.lock().free_old(pins));
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Shard {
     is_parked: AtomicBool,
     /// Slots that point at a record. Changed under the lock only.
     len: AtomicUsize,
+    /// The same as `!state.old.is_empty()`, for whoever frees them: it must not wait for writers who have nothing for it.
+    has_old: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -88,8 +90,19 @@ impl Shard {
         !self.is_parked() && self.len.load(Ordering::Relaxed) == 0
     }
 
+    /// True when replaced tables wait for their readers to go.
+    pub(super) fn has_old(&self) -> bool {
+        self.has_old.load(Ordering::Relaxed)
+    }
+
     pub(super) fn lock(&self) -> ShardGuard<'_> {
-        ShardGuard { cell: &self.table, is_parked: &self.is_parked, len: &self.len, state: self.state.lock() }
+        ShardGuard {
+            cell: &self.table,
+            is_parked: &self.is_parked,
+            len: &self.len,
+            has_old: &self.has_old,
+            state: self.state.lock(),
+        }
     }
 }
 
@@ -102,7 +115,8 @@ struct Filled {
 impl Filled {
     fn new(lines: usize, slots: impl Iterator<Item = Slot>) -> Self {
         let table = Table::new(lines);
-        let used = slots.filter(|&slot| table.insert(slot).is_some()).count();
+        let mut filler = table.filler();
+        let used = slots.filter(|&slot| filler.put(slot).is_some()).count();
         Self { table, used }
     }
 }
@@ -126,6 +140,7 @@ pub(crate) struct ShardGuard<'a> {
     cell: &'a TableCell,
     is_parked: &'a AtomicBool,
     len: &'a AtomicUsize,
+    has_old: &'a AtomicBool,
     state: MutexGuard<'a, State>,
 }
 
@@ -257,6 +272,7 @@ impl ShardGuard<'_> {
         self.set_len(used);
         if let Some(old) = self.cell.swap(Box::new(table)) {
             self.state.old.push((pins.ticket(), old));
+            self.has_old.store(true, Ordering::Relaxed);
             if self.old_bytes() > OLD_BYTES_KEPT {
                 pins.advance();
                 self.free_old(pins);
@@ -268,14 +284,10 @@ impl ShardGuard<'_> {
         self.state.old.iter().map(|(_, table)| table.bytes()).sum()
     }
 
-    /// True when replaced tables wait for their readers to go.
-    pub(crate) fn has_old(&self) -> bool {
-        !self.state.old.is_empty()
-    }
-
     /// Frees the replaced tables that no reader can see any more.
     pub(crate) fn free_old(&mut self, pins: &Pins) {
         self.state.old.retain(|(ticket, _)| !pins.passed(ticket));
+        self.has_old.store(!self.state.old.is_empty(), Ordering::Relaxed);
     }
 
     /// Forgets every record.

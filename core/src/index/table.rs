@@ -131,6 +131,11 @@ impl Table {
         })
     }
 
+    /// For filling a table that nobody else sees yet.
+    pub(super) fn filler(&self) -> Filler<'_> {
+        Filler { table: self, used: alloc::vec![0; self.lines.len()] }
+    }
+
     /// Takes `old` out; `Some(true)` when its slot counts as never used again. Only the holder of the shard's lock calls this.
     pub(super) fn remove(&self, old: Slot) -> Option<bool> {
         let removed = self.search_lines(old.tag(), |line| {
@@ -142,6 +147,34 @@ impl Table {
             Some(Some(ends_here))
         });
         removed.flatten()
+    }
+}
+
+/// Fills an empty table. It knows how far each line is filled: a table that grows is most of what an insert costs in the end.
+pub(super) struct Filler<'a> {
+    table: &'a Table,
+    /// Slots used of each line.
+    used: Vec<u8>,
+}
+
+impl Filler<'_> {
+    /// As [`Table::insert`]; `None` when the table is full.
+    #[inline]
+    pub(super) fn put(&mut self, new: Slot) -> Option<()> {
+        let home = self.table.home(new.tag());
+        let mut index = home;
+        loop {
+            let used = self.used.get_mut(index)?;
+            if let Some(slot) = self.table.lines.get(index)?.0.get(usize::from(*used)) {
+                slot.store(new.bits(), Ordering::Relaxed);
+                *used += 1;
+                return Some(());
+            }
+            index = if index + 1 == self.used.len() { 0 } else { index + 1 };
+            if index == home {
+                return None;
+            }
+        }
     }
 }
 
