@@ -20,17 +20,38 @@ const AHEAD: usize = 4;
 /// The bounds of a range of keys, as copies.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Records in the order of their keys. See [`Db::range`](super::Db::range).
+/// Which end of a range comes first.
+#[derive(Clone, Copy)]
+enum Order {
+    Rising,
+    Falling,
+}
+
+/// Records in the order of their keys, from either end. See [`Db::range`](super::Db::range).
 ///
 /// Records that are written or removed meanwhile may come or not.
 pub struct Range<'a> {
     store: &'a Store,
     name: Arc<Name>,
+    /// Of what has not been fetched yet.
     bounds: Bounds,
-    group: usize,
-    fetched: vec::IntoIter<(Vec<u8>, Vec<u8>)>,
+    front: Fetched,
+    back: Fetched,
     error: Option<Error>,
     done: bool,
+}
+
+/// Records that were fetched at one end of a range, in the order in which they are handed out there.
+struct Fetched {
+    records: vec::IntoIter<(Vec<u8>, Vec<u8>)>,
+    /// How many to fetch next.
+    group: usize,
+}
+
+impl Fetched {
+    fn nothing() -> Self {
+        Self { records: Vec::new().into_iter(), group: GROUP_FIRST }
+    }
 }
 
 /// Copies the bounds of a range.
@@ -70,6 +91,18 @@ macro_rules! ordered_reads {
             /// # }
             /// ```
             ///
+            /// The last records come first with [`rev`](Iterator::rev):
+            ///
+            /// ```
+            /// # fn main() -> pipkin::Result<()> {
+            /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+            /// # db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
+            /// let newest = db.range::<&str>(..)?.next_back().transpose()?;
+            /// assert_eq!(newest, Some((b"c".to_vec(), b"3".to_vec())));
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
             /// # Errors
             ///
             /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`](crate::Builder::ordered).
@@ -95,7 +128,14 @@ macro_rules! ordered_reads {
             /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it says `false`;
             /// without a copy where the host can map the file. See [`Self::range`].
             pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-                self.store.range_with(&self.$($name).+, range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref), each)
+                let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
+                self.store.range_with(&self.$($name).+, bounds, Order::Rising, each)
+            }
+
+            /// As [`Self::range_with`], the last key first.
+            pub fn range_rev_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+                let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
+                self.store.range_with(&self.$($name).+, bounds, Order::Falling, each)
             }
         }
     };
@@ -108,7 +148,7 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-fn is_inside(key: &[u8], end: Bound<&[u8]>) -> bool {
+fn is_below(key: &[u8], end: Bound<&[u8]>) -> bool {
     match end {
         Bound::Included(end) => key <= end,
         Bound::Excluded(end) => key < end,
@@ -116,19 +156,27 @@ fn is_inside(key: &[u8], end: Bound<&[u8]>) -> bool {
     }
 }
 
+fn is_above(key: &[u8], start: Bound<&[u8]>) -> bool {
+    match start {
+        Bound::Included(start) => key >= start,
+        Bound::Excluded(start) => key > start,
+        Bound::Unbounded => true,
+    }
+}
+
 impl Store {
     pub(super) fn range(&self, name: &Arc<Name>, bounds: Bounds) -> Result<Range<'_>> {
         self.engine.ordered()?;
-        let fetched = Vec::new().into_iter();
-        Ok(Range { store: self, name: name.clone(), bounds, group: GROUP_FIRST, fetched, error: None, done: false })
+        let (front, back) = (Fetched::nothing(), Fetched::nothing());
+        Ok(Range { store: self, name: name.clone(), bounds, front, back, error: None, done: false })
     }
 
-    /// Hands the records inside `bounds` to `each`, in the order of their keys, until it says `false`.
-    pub(super) fn range_with(
+    /// Hands the records inside the bounds to `each`, in the order of their keys, until it says `false`.
+    fn range_with(
         &self,
         name: &Name,
-        start: Bound<&[u8]>,
-        end: Bound<&[u8]>,
+        (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+        order: Order,
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
         let ordered = self.engine.ordered()?;
@@ -141,13 +189,21 @@ impl Store {
             // Before the offsets are read: they stay good for as long.
             let pin = self.engine.pin();
             offsets.clear();
-            ordered.walk(number, last.as_deref().map_or(start, Bound::Excluded), |key, offset| {
-                let inside = is_inside(key, end);
+            let mut take = |offset: u64, inside: bool| {
                 if inside {
                     offsets.push(offset);
                 }
                 inside && offsets.len() < WINDOW
-            });
+            };
+            let last_seen = last.as_deref().map(Bound::Excluded);
+            match order {
+                Order::Rising => {
+                    ordered.walk(number, last_seen.unwrap_or(start), |key, offset| take(offset, is_below(key, end)));
+                }
+                Order::Falling => {
+                    ordered.walk_back(number, last_seen.unwrap_or(end), |key, offset| take(offset, is_above(key, start)));
+                }
+            }
             offsets.iter().take(AHEAD).for_each(|&offset| log.prefetch(offset));
             let mut told = 0;
             for (at, &offset) in offsets.iter().enumerate() {
@@ -179,29 +235,38 @@ impl Store {
 }
 
 impl Range<'_> {
-    fn fetch(&mut self) {
-        let mut fetched = Vec::with_capacity(self.group);
-        let group = self.group;
-        let result = self.store.range_with(&self.name, as_slice(&self.bounds.0), as_slice(&self.bounds.1), |key, value| {
+    /// Fetches the next few records at the end that comes first in this order.
+    fn fetch(&mut self, order: Order) {
+        let group = self.side(order).group;
+        let mut fetched = Vec::with_capacity(group);
+        let bounds = (as_slice(&self.bounds.0), as_slice(&self.bounds.1));
+        let result = self.store.range_with(&self.name, bounds, order, |key, value| {
             fetched.push((key.to_vec(), value.to_vec()));
             fetched.len() < group
         });
         self.error = result.err();
         self.done = self.error.is_some() || fetched.len() < group;
         if let Some((key, _)) = fetched.last() {
-            self.bounds.0 = Bound::Excluded(key.clone());
+            let rest = match order {
+                Order::Rising => &mut self.bounds.0,
+                Order::Falling => &mut self.bounds.1,
+            };
+            *rest = Bound::Excluded(key.clone());
         }
-        self.group = (group * 2).min(GROUP_MAX);
-        self.fetched = fetched.into_iter();
+        *self.side(order) = Fetched { records: fetched.into_iter(), group: (group * 2).min(GROUP_MAX) };
     }
-}
 
-impl Iterator for Range<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    const fn side(&mut self, order: Order) -> &mut Fetched {
+        match order {
+            Order::Rising => &mut self.front,
+            Order::Falling => &mut self.back,
+        }
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
+    /// What comes next at the end that comes first in this order, or why nothing can; `None` once all has been fetched.
+    fn step(&mut self, order: Order) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
         loop {
-            if let Some(record) = self.fetched.next() {
+            if let Some(record) = self.side(order).records.next() {
                 return Some(Ok(record));
             }
             if let Some(error) = self.error.take() {
@@ -210,7 +275,22 @@ impl Iterator for Range<'_> {
             if self.done {
                 return None;
             }
-            self.fetch();
+            self.fetch(order);
         }
+    }
+}
+
+impl Iterator for Range<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // At last what the other end has fetched.
+        self.step(Order::Rising).or_else(|| self.back.records.next_back().map(Ok))
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Order::Falling).or_else(|| self.front.records.next_back().map(Ok))
     }
 }

@@ -98,7 +98,7 @@ impl Block {
     }
 
     /// The keys `from..to` with the offsets that they have now.
-    pub(super) fn part(&self, from: usize, to: usize) -> impl Iterator<Item = (&[u8], u64)> {
+    pub(super) fn part(&self, from: usize, to: usize) -> impl DoubleEndedIterator<Item = (&[u8], u64)> {
         let entries = self.entries.get(from..to).unwrap_or_default();
         entries.iter().map(|entry| (self.bytes_of(entry), entry.offset.load(Ordering::Acquire)))
     }

@@ -151,6 +151,48 @@ impl Map {
             next = entry.next();
         }
     }
+
+    /// Hands the keys up to `to` on to `each`, the last one first, until it says `false`.
+    pub(super) fn walk_back(&self, to: Bound<&[u8]>, mut each: impl FnMut(&[u8], u64) -> bool) {
+        let guard = epoch::pin();
+        let mut to = to;
+        let mut next = match to {
+            Bound::Included(last) => self.leaves.upper_bound(Bound::Included(&Key::new(last)), &guard),
+            Bound::Excluded(last) => self.leaves.upper_bound(Bound::Excluded(&Key::new(last)), &guard),
+            Bound::Unbounded => self.leaves.back(&guard),
+        };
+        while let Some(entry) = next {
+            let block = entry.value().block(&guard);
+            // The block first, its neighbour afterwards: when the leaf was cut before the block was read, the neighbour has what lies behind
+            // the cut, and goes first.
+            let neighbour = entry.next();
+            if neighbour.as_ref().is_some_and(|neighbour| is_in_front(neighbour.key().bytes(), to)) {
+                next = neighbour;
+                continue;
+            }
+            let end = match to {
+                Bound::Included(last) => block.find(last).map_or_else(|at| at, |at| at + 1),
+                Bound::Excluded(last) => block.find(last).unwrap_or_else(|at| at),
+                Bound::Unbounded => block.len(),
+            };
+            if !block.part(0, end).rev().all(|(key, offset)| each(key, offset)) {
+                return;
+            }
+            // What comes next in front of it has keys below this one's, whatever it has held before it was cut.
+            let entry_key = entry.key();
+            next = entry.prev();
+            to = Bound::Excluded(entry_key.bytes());
+        }
+    }
+}
+
+/// True when keys from `first` on may lie in front of the bound.
+fn is_in_front(first: &[u8], to: Bound<&[u8]>) -> bool {
+    match to {
+        Bound::Included(last) => first <= last,
+        Bound::Excluded(last) => first < last,
+        Bound::Unbounded => true,
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +207,16 @@ mod tests {
             seen.push((key.to_vec(), offset));
             true
         });
+        seen
+    }
+
+    fn listed_back(map: &Map, to: Bound<&[u8]>) -> Vec<(Vec<u8>, u64)> {
+        let mut seen = Vec::new();
+        map.walk_back(to, |key, offset| {
+            seen.push((key.to_vec(), offset));
+            true
+        });
+        seen.reverse();
         seen
     }
 
@@ -194,12 +246,17 @@ mod tests {
         }
         let all: Vec<_> = model.clone().into_iter().collect();
         assert_eq!(listed(&map, Bound::Unbounded), all);
+        assert_eq!(listed_back(&map, Bound::Unbounded), all);
         for number in 0..if cfg!(miri) { 20 } else { 1_000 } {
             let key = key(number);
             for from in [Bound::Included(&key[..]), Bound::Excluded(&key[..])] {
                 let expected: Vec<_> =
                     model.range::<[u8], _>((from, Bound::Unbounded)).map(|(key, at)| (key.clone(), *at)).collect();
                 assert_eq!(listed(&map, from), expected, "from {from:?}");
+                let to = from;
+                let expected: Vec<_> =
+                    model.range::<[u8], _>((Bound::Unbounded, to)).map(|(key, at)| (key.clone(), *at)).collect();
+                assert_eq!(listed_back(&map, to), expected, "to {to:?}");
             }
         }
         let keys: Vec<(&[u8], u64)> = all.iter().map(|(key, offset)| (&key[..], *offset)).collect();
@@ -252,10 +309,11 @@ mod tests {
                 });
             }
             while !done.load(Ordering::Relaxed) {
-                let seen = listed(&map, Bound::Unbounded);
-                assert!(seen.is_sorted_by(|a, b| a.0 < b.0));
-                let stayed: Vec<_> = seen.iter().map(|(_, number)| *number).filter(|number| number % 10 == 0).collect();
-                assert_eq!(stayed, stay().collect::<Vec<_>>());
+                for seen in [listed(&map, Bound::Unbounded), listed_back(&map, Bound::Unbounded)] {
+                    assert!(seen.is_sorted_by(|a, b| a.0 < b.0));
+                    let stayed: Vec<_> = seen.iter().map(|(_, number)| *number).filter(|number| number % 10 == 0).collect();
+                    assert_eq!(stayed, stay().collect::<Vec<_>>());
+                }
             }
         });
     }

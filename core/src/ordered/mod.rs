@@ -58,6 +58,13 @@ impl Ordered {
             map.walk(from, each);
         }
     }
+
+    /// Hands the offsets of the records up to `to` on to `each`, the last key first, until it says `false`.
+    pub(crate) fn walk_back(&self, namespace: u32, to: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) {
+        if let Some(map) = self.map(namespace) {
+            map.walk_back(to, each);
+        }
+    }
 }
 
 impl Engine {

@@ -59,10 +59,12 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Every record, as `range_with` gives it; false when the store keeps no order.
+    /// Every record, as `range_with` gives it; false when the store keeps no order. That `range_rev_with` gives the same is seen to here.
     pub fn for_each_in_order(&self, mut each: impl FnMut(&[u8], &[u8])) -> pipkin::Result<bool> {
+        let mut keys = Vec::new();
         let all = |key: &[u8], value: &[u8]| {
             each(key, value);
+            keys.push(key.to_vec());
             true
         };
         let result = match self {
@@ -70,9 +72,19 @@ impl<'a> Space<'a> {
             Self::Named(ns) => ns.range_with::<&[u8]>(.., all),
         };
         match result {
-            Err(Error::NotOrdered) => Ok(false),
-            result => result.map(|()| true),
+            Err(Error::NotOrdered) => return Ok(false),
+            result => result?,
         }
+        let back = |key: &[u8], _: &[u8]| {
+            assert_eq!(keys.pop().as_deref(), Some(key), "walked back");
+            true
+        };
+        match self {
+            Self::Default(db) => db.range_rev_with::<&[u8]>(.., back),
+            Self::Named(ns) => ns.range_rev_with::<&[u8]>(.., back),
+        }?;
+        assert!(keys.is_empty(), "walked back past {} keys", keys.len());
+        Ok(true)
     }
 
     /// Every key, as `keys` gives it.
