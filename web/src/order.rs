@@ -10,13 +10,10 @@ use core::ops::Bound;
 
 use pipkin::{Db, Result};
 
-use crate::wire::Write;
+use crate::wire::{Bounds, Range, Write};
 
 /// A block with more keys becomes two.
 const BLOCK_KEYS_MAX: usize = 512;
-
-/// The bounds of a range of keys.
-pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// The keys of a store; nothing until they are needed, and kept up to date from then on.
 #[derive(Debug, Default)]
@@ -34,29 +31,16 @@ impl Order {
         }
     }
 
-    /// Hands the records between two bounds to `each`, in the order of their keys, until it says `false`.
-    pub(crate) fn range(
-        &self,
-        db: &Db,
-        (start, end): Bounds<'_>,
-        values: bool,
-        mut each: impl FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<()> {
+    /// Hands the records of a range to `each`, in its order, until that says `false`.
+    pub(crate) fn range(&self, db: &Db, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let mut keys = self.0.borrow_mut();
         let keys = match &mut *keys {
             Some(keys) => keys,
             none => none.insert(Keys::read(db)?),
         };
-        for key in keys.from(start) {
-            let is_behind = match end {
-                Bound::Included(end) => key > end,
-                Bound::Excluded(end) => key >= end,
-                Bound::Unbounded => false,
-            };
-            if is_behind {
-                break;
-            }
-            let value = if values { db.get(key)? } else { Some(Vec::new()) };
+        let mut keys = keys.between(range.bounds);
+        while let Some(key) = if range.reverse { keys.next_back() } else { keys.next() } {
+            let value = if range.values { db.get(key)? } else { Some(Vec::new()) };
             if value.is_some_and(|value| !each(key, &value)) {
                 break;
             }
@@ -107,18 +91,31 @@ impl Keys {
         }
     }
 
-    /// All keys from a bound on.
-    fn from(&self, start: Bound<&[u8]>) -> impl Iterator<Item = &[u8]> {
-        let (index, place) = match start {
+    /// The block of the first key behind a place in the order, and where in it that stands: the place is in front of `key`, or behind it.
+    fn split(&self, key: &[u8], behind: bool) -> (usize, usize) {
+        match self.find(key) {
+            (index, Ok(place)) => (index, place + usize::from(behind)),
+            (index, Err(place)) => (index, place),
+        }
+    }
+
+    fn between(&self, (start, end): Bounds<'_>) -> impl DoubleEndedIterator<Item = &[u8]> {
+        let from = match start {
             Bound::Unbounded => (0, 0),
-            Bound::Included(key) => match self.find(key) {
-                (index, Ok(place) | Err(place)) => (index, place),
-            },
-            Bound::Excluded(key) => match self.find(key) {
-                (index, Ok(place)) => (index, place + 1),
-                (index, Err(place)) => (index, place),
-            },
+            Bound::Included(key) => self.split(key, false),
+            Bound::Excluded(key) => self.split(key, true),
         };
-        self.0.iter().skip(index).flatten().skip(place).map(|key| &**key)
+        let to = match end {
+            Bound::Unbounded => (self.0.len(), 0),
+            Bound::Included(key) => self.split(key, true),
+            Bound::Excluded(key) => self.split(key, false),
+        };
+        let blocks = self.0.iter().enumerate().take(to.0 + 1).skip(from.0);
+        let part = move |(index, block): (usize, &'_ Vec<Box<[u8]>>)| {
+            let first = if index == from.0 { from.1 } else { 0 };
+            let last = if index == to.0 { to.1 } else { block.len() };
+            first..last
+        };
+        blocks.flat_map(move |both| both.1.get(part(both)).unwrap_or_default()).map(|key| &**key)
     }
 }

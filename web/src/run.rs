@@ -8,9 +8,9 @@ use pipkin::{Cursor, Db, Error};
 
 use crate::failure::{Code, Failure};
 use crate::newest::Newest;
-use crate::order::{Bounds, Order};
+use crate::order::Order;
 use crate::requests;
-use crate::wire::{Answer, Op, Request, Write, put_bytes, put_value};
+use crate::wire::{Answer, Op, Range, Request, Write, put_bytes, put_value};
 
 /// A page of records ends with the record that fills it to this size.
 const PAGE_BYTES: usize = 256 * 1024;
@@ -36,7 +36,7 @@ pub(crate) fn run(db: &Db, order: &Order, request: &Request<'_>) -> Vec<Answer> 
 }
 
 fn is_page(op: &Op<'_>) -> bool {
-    matches!(op, Op::Page { .. } | Op::Range { .. })
+    matches!(op, Op::Page { .. } | Op::Range(_))
 }
 
 fn is_write(op: &Op<'_>) -> bool {
@@ -150,7 +150,7 @@ impl<'a> Stage<'a> {
             }
             Op::GetMany(keys) => self.get_many(keys)?,
             Op::Page { from, values, prefix } => page(self.db, *from, *values, prefix)?,
-            Op::Range { values, bounds } => range(self.db, self.order, *values, *bounds)?,
+            Op::Range(wanted) => range(self.db, self.order, *wanted)?,
             Op::Flush => Answer::Flushed(0),
         })
     }
@@ -264,9 +264,9 @@ fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Fa
     Ok(records.answer(next.map_or(-1.0, |next| next.to_bits() as f64)))
 }
 
-fn range(db: &Db, order: &Order, values: bool, bounds: Bounds<'_>) -> Result<Answer, Failure> {
-    let (mut records, mut full) = (Records::new(values), false);
-    let walked = order.range(db, bounds, values, |key, value| {
+fn range(db: &Db, order: &Order, range: Range<'_>) -> Result<Answer, Failure> {
+    let (mut records, mut full) = (Records::new(range.values), false);
+    let walked = order.range(db, range, |key, value| {
         full = !records.put(key, value);
         !full
     });

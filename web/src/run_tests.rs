@@ -12,7 +12,7 @@ use crate::failure::Code;
 use crate::order::Order;
 use crate::requests;
 use crate::run;
-use crate::wire::{Answer, Op, Request, decode};
+use crate::wire::{Answer, Op, Range, Request, decode};
 
 const TAB: [u8; 16] = [7; 16];
 const OTHER: [u8; 16] = [8; 16];
@@ -128,10 +128,16 @@ fn who_asks_for_too_much_at_once_is_told_to_ask_for_less() {
 }
 
 /// The keys of a range, page by page as a page of the web asks for it.
-fn range(db: &Db, order: &Order, values: bool, mut bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn range(
+    db: &Db,
+    order: &Order,
+    (values, reverse): (bool, bool),
+    mut bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
     loop {
-        let ops = [Op::Range { values, bounds: (bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..])) }];
+        let now = (bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..]));
+        let ops = [Op::Range(Range { values, reverse, bounds: now })];
         let answers = run::run(db, order, &request(None, &ops));
         let [Answer::Page { next, count, records }] = &answers[..] else { panic!("{answers:?}") };
         let mut rest = &records[..];
@@ -145,7 +151,8 @@ fn range(db: &Db, order: &Order, values: bool, mut bounds: (Bound<Vec<u8>>, Boun
         if *next < 0.0 {
             return all;
         }
-        bounds.0 = Bound::Excluded(all.last().unwrap().0.clone());
+        let rest = if reverse { &mut bounds.1 } else { &mut bounds.0 };
+        *rest = Bound::Excluded(all.last().unwrap().0.clone());
     }
 }
 
@@ -179,9 +186,11 @@ fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
         let inside = |key: &Vec<u8>| (start.clone(), end.clone()).contains(key);
         let expected: Vec<_> =
             model.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
-        assert_eq!(range(&db, &order, true, (start.clone(), end.clone())), expected, "round {round}: {start:?} {end:?}");
-        let keys = range(&db, &order, false, (start.clone(), end.clone()));
+        assert_eq!(range(&db, &order, (true, false), (start.clone(), end.clone())), expected, "round {round}: {start:?} {end:?}");
+        let keys = range(&db, &order, (false, false), (start.clone(), end.clone()));
         assert!(keys.iter().map(|(key, _)| key).eq(expected.iter().map(|(key, _)| key)));
+        let back = range(&db, &order, (true, true), (start, end));
+        assert!(back.iter().eq(expected.iter().rev()), "round {round}, the last key first");
     }
     assert!(model.len() > 1500, "{} keys are too few to fill blocks", model.len());
 }
@@ -191,8 +200,12 @@ fn after_a_write_that_failed_a_range_shows_what_is_there() {
     let storage = Arc::new(FaultStorage::new(MemoryStorage::new()));
     let (db, order) = (Db::builder().entropy([6; 16]).open_storage(Box::new(storage.clone())).unwrap(), Order::default());
     let write = |key: &'static [u8]| outcomes(&run::run(&db, &order, &request(None, &[Op::Write((key, Some(b"1")))])));
-    let keys =
-        || range(&db, &order, true, (Bound::Unbounded, Bound::Unbounded)).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    let keys = || {
+        range(&db, &order, (true, false), (Bound::Unbounded, Bound::Unbounded))
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect::<Vec<_>>()
+    };
     assert_eq!((write(b"a"), keys()), (vec![Ok(0)], vec![b"a".to_vec()]));
     storage.arm(Fault::nth(1, Io::Write, Effect::Late));
     assert_eq!((write(b"b"), keys()), (vec![Err(Code::OutcomeUnknown)], vec![b"a".to_vec()]));

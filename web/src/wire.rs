@@ -58,11 +58,21 @@ pub(crate) enum Op<'a> {
         prefix: &'a [u8],
     },
     /// A page of the records between two bounds, in the order of their keys.
-    Range {
-        values: bool,
-        bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
-    },
+    Range(Range<'a>),
     Flush,
+}
+
+/// The bounds of a range of keys.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// What is wanted of the records between two bounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range<'a> {
+    pub(crate) bounds: Bounds<'a>,
+    /// Their values, too.
+    pub(crate) values: bool,
+    /// The last key first.
+    pub(crate) reverse: bool,
 }
 
 /// One message to the store.
@@ -149,7 +159,10 @@ impl<'a> Reader<'a> {
                 let from = Cursor::from_bits(f64::from_le_bytes(self.array()?) as u64);
                 Op::Page { from, values: self.byte()? == 1, prefix: self.bytes()? }
             }
-            kind::RANGE => Op::Range { values: self.byte()? == 1, bounds: (self.bound()?, self.bound()?) },
+            kind::RANGE => {
+                let flags = self.byte()?;
+                Op::Range(Range { values: flags & 1 != 0, reverse: flags & 2 != 0, bounds: (self.bound()?, self.bound()?) })
+            }
             kind::FLUSH => Op::Flush,
             _ => return None,
         })

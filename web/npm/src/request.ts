@@ -91,9 +91,9 @@ export class RequestWriter {
     this.#blob(prefix);
   }
 
-  range(values: boolean, start: Bound, end: Bound): void {
+  range(values: boolean, reverse: boolean, start: Bound, end: Bound): void {
     this.#byte(Kind.Range);
-    this.#byte(values ? 1 : 0);
+    this.#byte((values ? 1 : 0) | (reverse ? 2 : 0));
     this.#bound(start);
     this.#bound(end);
   }

@@ -34,6 +34,8 @@ export interface IterateOptions extends CallOptions {
    * memory of the worker from then on. Default: false.
    */
   readonly ordered?: boolean;
+  /** The last key first; implies `ordered`. Default: false. */
+  readonly reverse?: boolean;
   /** From this key on, or behind it. */
   readonly gte?: Key;
   readonly gt?: Key;

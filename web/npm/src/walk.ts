@@ -14,18 +14,20 @@ export class Walk {
   #isDone = false;
   /** Where the next page begins when there is no order. */
   #from = 0;
-  /** Where the next page begins in order. */
+  /** Between these the next pages lie when there is one. */
   #start: Bound | undefined;
-  readonly #end: Bound;
+  #end: Bound;
+  readonly #reverse: boolean;
 
   constructor(private readonly prefix: Uint8Array, private readonly values: boolean, options: IterateOptions | undefined) {
-    const { gte, gt, lte, lt, ordered } = options ?? {};
+    const { gte, gt, lte, lt, ordered, reverse = false } = options ?? {};
     if ((gte !== undefined && gt !== undefined) || (lte !== undefined && lt !== undefined)) {
       throw new PipkinError("usage", "a range has one beginning and one end: give `gte` or `gt`, and `lte` or `lt`");
     }
     const bound = (kind: 1 | 2, key: Key): Bound => ({ kind, key: joined(prefix, keyBytes(key)) });
+    this.#reverse = reverse;
     if (gt !== undefined) this.#start = bound(2, gt);
-    else if (gte !== undefined || lte !== undefined || lt !== undefined || ordered) this.#start = bound(1, gte ?? "");
+    else if (gte !== undefined || lte !== undefined || lt !== undefined || ordered || reverse) this.#start = bound(1, gte ?? "");
     if (lte !== undefined) this.#end = bound(1, lte);
     else if (lt !== undefined) this.#end = bound(2, lt);
     else this.#end = endOf(prefix);
@@ -37,7 +39,7 @@ export class Walk {
 
   /** Asks for the next page. */
   put(request: RequestWriter): void {
-    if (this.#start) request.range(this.values, this.#start, this.#end);
+    if (this.#start) request.range(this.values, this.#reverse, this.#start, this.#end);
     else request.page(this.#from, this.values, this.prefix);
   }
 
@@ -47,7 +49,11 @@ export class Walk {
     const last = records.at(-1);
     this.#isDone = next < 0;
     this.#from = next;
-    if (this.#start && last) this.#start = { kind: 2, key: last[0].slice() };
+    if (this.#start && last) {
+      const rest: Bound = { kind: 2, key: last[0].slice() };
+      if (this.#reverse) this.#end = rest;
+      else this.#start = rest;
+    }
     return records;
   }
 }

@@ -141,7 +141,10 @@ test("a range comes in the order of its keys, also while the store changes", asy
     const numbers = Array.from({ length: 30_000 }, (_, i) => String(i).padStart(5, "0"));
     await store.text("n").setMany([...numbers].reverse().map((number) => [number, number.repeat(4)]));
     const walked = await all(store.text("n").entries({ gt: "00009", lte: "29990" }));
+    const back = await all(store.text("n").entries({ gt: "00009", lte: "29990", reverse: true }));
     return {
+      back: [back.length, back.every(([key, value], i) => walked.at(-1 - i)[0] === key && value === key.repeat(4))],
+      newest: (await users.keys({ reverse: true }).next()).value,
       before, after: await all(db.entries({ gte: "a", lt: "n" })), users: await all(users.keys({ ordered: true })),
       behind: await all(users.keys({ gt: "1" })), ends: ends.length, nothing: await all(db.keys({ gt: "b", lt: "b" })), turned: await all(db.keys({ gte: "c", lte: "b" })),
       walked: [walked.length, walked[0][0], walked.at(-1)[0], walked.every(([key, value], i) => Number(key) === i + 10 && value === key.repeat(4))],
@@ -149,6 +152,7 @@ test("a range comes in the order of its keys, also while the store changes", asy
     };
   });
   assert.deepEqual(seen, {
+    back: [29_981, true], newest: "2",
     before: ["", "a", "b", "ba", "c", "users/1", "users/10", "users/2", "users0", "ä"],
     after: [["a", "changed"], ["b", "of b"], ["bb", "new"], ["bc", "newer"]],
     users: ["1", "10", "2"], behind: ["10", "2"], ends: 0, nothing: [], turned: [], walked: [29_981, "00010", "29990", true], wrong: "usage",
