@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
-use crate::index::{SHARDS, ShardImage};
+use crate::index::{SHARDS, ShardGuard, ShardImage};
 use crate::log::{
     CheckpointPlace, Cut, Purpose, Roster, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt,
 };
@@ -15,7 +15,7 @@ use crate::sync::RwLock;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Shards are copied until they make so many records: a fraction of a millisecond for those who wait.
+/// About so many records are copied at a time: a fraction of a millisecond for those who wait.
 const DUMPED_TOGETHER: usize = 32 * 1024;
 
 /// Extents that a snapshot takes.
@@ -137,12 +137,15 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
     let mut writer = SnapshotWriter::new(&*log.storage, run.salt, start, limit, log.storage.len()?);
     writer.names(listed.next, listed.names.iter().map(|(name, number)| (name.as_str(), *number)))?;
     log.ledger.clear_late();
-    let mut next = 0;
-    while next < SHARDS {
-        for mut image in dump_some(engine, next)? {
+    // Held together, so that a commit that waits for one of them waits once for all, and so does this for the commit.
+    let together = SHARDS * DUMPED_TOGETHER / (engine.index.len_all() as usize + DUMPED_TOGETHER) + 1;
+    for first in (0..SHARDS).step_by(together) {
+        let mut held = engine.lock_shards(first..SHARDS.min(first + together))?;
+        let images: Vec<ShardImage> = held.iter_mut().map(ShardGuard::dump).collect();
+        drop(held);
+        for (shard, mut image) in (first..).zip(images) {
             image.sort();
-            writer.shard(next, &image)?;
-            next += 1;
+            writer.shard(shard, &image)?;
         }
     }
     let uses: Vec<SegmentUse> = {
@@ -156,22 +159,6 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
         tail.segments.values().map(of).collect()
     };
     writer.finish(&uses)
-}
-
-/// Copies of the next few shards. They are held together: a commit that waits for one of them then waits once for all, and so does
-/// this for the commit.
-fn dump_some(engine: &Engine, first: usize) -> Result<Vec<ShardImage>> {
-    let mut held = Vec::new();
-    let mut records = 0;
-    for shard in first..SHARDS {
-        let shard = engine.lock_shard(shard)?;
-        records += shard.len();
-        held.push(shard);
-        if records >= DUMPED_TOGETHER {
-            break;
-        }
-    }
-    Ok(held.into_iter().map(|mut shard| shard.dump()).collect())
 }
 
 /// The commit point: a superblock that points at the list and at the snapshot. It is written to both slots, one after the other, so

@@ -9,6 +9,7 @@ use crate::log::{Placed, Window};
 use crate::snapshot;
 use crate::sorted::Set;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// What building a parked shard needs to know of the moment of opening.
 #[derive(Debug, Default)]
@@ -35,9 +36,14 @@ impl Engine {
         Ok(shard)
     }
 
-    /// Every shard, in order: nobody else writes to the store meanwhile.
+    /// Every shard: nobody else writes to the store meanwhile.
     pub(crate) fn lock_all(&self) -> Result<Vec<ShardGuard<'_>>> {
-        (0..SHARDS).map(|index| self.lock_shard(index)).collect()
+        self.lock_shards(0..SHARDS)
+    }
+
+    /// Some neighbouring shards, in order, so that two that lock several never wait for each other.
+    pub(crate) fn lock_shards(&self, numbers: Range<usize>) -> Result<Vec<ShardGuard<'_>>> {
+        numbers.map(|index| self.lock_shard(index)).collect()
     }
 
     /// Builds every shard that is still parked, unless `stop` says that it is not wanted any more. Only then do the figures count

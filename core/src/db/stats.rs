@@ -98,7 +98,7 @@ impl Store {
         let engine = &self.engine;
         engine.build_all(&|| false)?;
         let namespaces = self.list_namespaces().len() as u64;
-        let records = engine.index.len_all() - engine.count(crate::frame::NAMESPACE_OF_NAMES)?;
+        let records = engine.index.len_all().saturating_sub(engine.count(crate::frame::NAMESPACE_OF_NAMES)?);
         let index_bytes = engine.index.bytes();
         let log = &engine.log;
         let tail = log.tail.lock();

@@ -130,7 +130,7 @@ impl Index {
 
     /// Records in all namespaces.
     pub(crate) fn len_all(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().len() as u64).sum()
+        self.shards.iter().map(|shard| shard.len() as u64).sum()
     }
 
     /// Bytes of memory that the tables take.

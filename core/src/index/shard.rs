@@ -87,7 +87,12 @@ impl Shard {
     /// True when there is no record in it, as far as this thread can know without the lock.
     pub(super) fn is_empty(&self) -> bool {
         // In this order: whoever builds the shard sets the length first, and then says that it is built.
-        !self.is_parked() && self.len.load(Ordering::Relaxed) == 0
+        !self.is_parked() && self.len() == 0
+    }
+
+    /// Records in it, as far as this thread can know without the lock; none while it is parked.
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
     }
 
     /// True when replaced tables wait for their readers to go.
