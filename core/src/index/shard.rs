@@ -76,7 +76,7 @@ impl Shard {
     /// The first record that may carry `tag`.
     #[inline]
     pub(super) fn guess(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
-        self.table.get(pin)?.search(tag, |slot| Some(slot.offset()))
+        self.table.get(pin)?.first(tag).map(Slot::offset)
     }
 
     #[inline]
@@ -161,7 +161,7 @@ impl ShardGuard<'_> {
         let Some(table) = self.table() else {
             return Ok(None);
         };
-        let Some(first) = table.search(hash.tag(), |slot| Some(slot.offset())) else {
+        let Some(first) = table.first(hash.tag()).map(Slot::offset) else {
             return Ok(None);
         };
         if let Some(answer) = found(first)? {

@@ -76,6 +76,13 @@ impl Table {
         self.search_lines(tag, ask).flatten()
     }
 
+    /// The first slot with `tag` in the order of the search. Who looks many keys up does so in this way: without a guess where in its
+    /// line a slot is, one search does not hold the next one up. A single one that is followed by its record ends sooner with guesses.
+    #[inline]
+    pub(super) fn first(&self, tag: u64) -> Option<Slot> {
+        self.search_lines(tag, |line| line.first(tag).map(Some).or_else(|| has_empty(line).then_some(None))).flatten()
+    }
+
     /// Asks the processor for the line in which the search for `tag` begins.
     #[inline]
     pub(super) fn prefetch(&self, tag: u64) {
@@ -181,6 +188,21 @@ impl Filler<'_> {
 impl Line {
     fn live(&self) -> impl Iterator<Item = Slot> {
         self.0.iter().map(|slot| Slot::from_bits(slot.load(Ordering::Acquire))).filter(|slot| slot.is_live())
+    }
+
+    /// The first slot with `tag`: all are looked at before any is judged.
+    #[inline]
+    fn first(&self, tag: u64) -> Option<Slot> {
+        let bit = |slot: &AtomicU64| u32::from(Slot::from_bits(slot.load(Ordering::Relaxed)).tag() == tag);
+        let mut hits = self.0.iter().enumerate().fold(0, |hits, (place, slot)| hits | bit(slot) << place);
+        while let Some(slot) = self.0.get(hits.trailing_zeros() as usize) {
+            let slot = Slot::from_bits(slot.load(Ordering::Acquire));
+            if slot.tag() == tag && slot.is_live() {
+                return Some(slot);
+            }
+            hits &= hits - 1;
+        }
+        None
     }
 
     /// The place of `wanted`, for the holder of the shard's lock.
