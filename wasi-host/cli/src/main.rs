@@ -132,10 +132,19 @@ fn exit_code(error: &(dyn AnyError + 'static)) -> u8 {
             _ => 7,
         },
         Some(Error::Lock(Native::Locked { .. })) => 4,
-        Some(Error::Lock(Native::NotFound { .. } | Native::IsDirectory { .. })) => 6,
+        Some(Error::Lock(Native::NoSpace)) => 5,
+        // The last one is a pipe or a device: the lock has no other argument.
+        Some(Error::Lock(Native::NotFound { .. } | Native::IsDirectory { .. } | Native::InvalidArgument(_))) => 6,
         Some(Error::Missing(_) | Error::Component(_)) => 2,
+        _ if is_full(error) => 5,
         _ => 7,
     }
+}
+
+/// What stdout goes to has no more room.
+fn is_full(error: &(dyn AnyError + 'static)) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    error.downcast_ref::<io::Error>().is_some_and(|error| matches!(error.kind(), StorageFull | QuotaExceeded))
 }
 
 impl Cli {

@@ -8,22 +8,30 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-fn run(folder: &Path, args: &[&str], input: &str) -> (i32, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_pipkin-host"))
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pipkin-host"));
+    command
         .current_dir(folder)
         .env("PIPKIN_COMPONENT", build::product())
         .env("PIPKIN_CACHE", build::folder().join("cache"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .args(args);
+    command
+}
+
+fn run(folder: &Path, args: &[&str], input: &str) -> (i32, String, String) {
+    let mut child = command(folder, args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A command that reads nothing has perhaps ended by now.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// The exit code, with stdout on a medium without room.
+#[cfg(target_os = "linux")]
+fn to_a_full_medium(folder: &Path, args: &[&str]) -> i32 {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    command(folder, args).stdout(full).status().unwrap().code().unwrap()
 }
 
 #[test]
@@ -64,7 +72,11 @@ fn exit_codes_are_those_of_pipkin() {
     assert_eq!(code(&["get", "none.pipkin", "k"], "", "there is no store"), 6);
     assert!(!folder.path().join("none.pipkin").exists());
     assert_eq!(code(&["get", "text", "k"], "", "not a pipkin store"), 6);
+    #[cfg(unix)]
+    assert_eq!(code(&["get", "/dev/null", "k"], "", "names a device"), 6);
     assert_eq!(code(&["put", "a.pipkin", "k", "v"], "", ""), 0);
+    #[cfg(target_os = "linux")]
+    assert_eq!(to_a_full_medium(folder.path(), &["get", "a.pipkin", "k"]), 5);
     assert_eq!(code(&["get", "a.pipkin", "none"], "", ""), 1);
     assert_eq!(code(&["rm", "a.pipkin", "none"], "", ""), 1);
     assert_eq!(code(&["put", "a.pipkin", &"k".repeat(65_537), "v"], "", "use a shorter key"), 2);
