@@ -263,14 +263,16 @@ impl Cli {
     }
 }
 
-/// Records of a commit.
+/// A commit ends at either: the component has all of it in its memory, more than once.
 const BATCH: usize = 1000;
+const BATCH_BYTES: usize = 4 << 20;
 
 /// Makes the changes that the lines tell, in commits.
 fn edit(db: &mut Db, lines: impl BufRead) -> Outcome<usize> {
-    let (mut ops, mut changes) = (Vec::new(), 0);
+    let (mut ops, mut changes, mut bytes) = (Vec::new(), 0, 0);
     for line in lines.split(b'\n') {
         let line = line?;
+        bytes += line.len();
         if line.is_empty() {
             // Blank lines get into files by themselves, and would remove the record of the empty key.
             continue;
@@ -286,9 +288,10 @@ fn edit(db: &mut Db, lines: impl BufRead) -> Outcome<usize> {
         };
         ops.push(Op { namespace: None, key, value: value.flatten() });
         changes += 1;
-        if ops.len() == BATCH {
+        if ops.len() == BATCH || bytes >= BATCH_BYTES {
             db.write(&ops, Durability::Written)?;
             ops.clear();
+            bytes = 0;
         }
     }
     db.write(&ops, Durability::Written)?;

@@ -60,6 +60,16 @@ fn verbs_do_what_they_say() {
     assert_eq!(native.get("a\tb").unwrap().unwrap(), b"c\0");
 }
 
+/// One commit of all of them took more memory than the component has.
+#[test]
+fn long_values_are_edited_in_short_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let value = "v".repeat(1 << 20);
+    let lines: String = (0..40).map(|n| format!("{n}\t{value}\n")).collect();
+    let (code, out, error) = run(folder.path(), &["--memory", "32", "edit", "a.pipkin"], &lines);
+    assert_eq!((code, out.as_str(), error.as_str()), (0, "40 changes\n", ""));
+}
+
 #[test]
 fn exit_codes_are_those_of_pipkin() {
     let folder = tempfile::tempdir().unwrap();
