@@ -253,17 +253,26 @@ impl Db {
 
     /// Syncs and closes the store.
     pub fn close(mut self) -> Result<()> {
-        self.call(|instance, db| instance.provider.pipkin_kv_store().db().call_close(&mut instance.store, db))
+        let closed = self.call(|instance, db| instance.provider.pipkin_kv_store().db().call_close(&mut instance.store, db));
+        // Nothing is left for dropping to close.
+        self.instance = None;
+        closed
     }
 }
 
 impl Drop for Db {
     /// Closes the store, so that it opens fast. Nobody is left to hear of an error.
     fn drop(&mut self) {
-        if let Some(mut instance) = self.instance.take() {
-            let closed = refuel(&mut instance.store, self.fuel);
+        let Some(mut instance) = self.instance.take() else { return };
+        let fuel = self.fuel;
+        let close = || {
+            let closed = refuel(&mut instance.store, fuel);
             let _ = closed.map(|()| instance.provider.pipkin_kv_store().db().call_close(&mut instance.store, instance.db));
-        }
+        };
+        // In a thread that runs no task: a handle may be dropped in one of Tokio, where Wasmtime's WASI panics.
+        std::thread::scope(|scope| {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, close).map(std::thread::ScopedJoinHandle::join);
+        });
     }
 }
 

@@ -14,6 +14,9 @@ const TRANSFER_BYTES_MAX: usize = 2 << 30;
 
 /// The component and a directory. Cheap to clone; every store that it opens runs in an instance of its own.
 ///
+/// All calls block, and Wasmtime's WASI enters Tokio for them, which panics in a task: a program of tasks makes them in
+/// `spawn_blocking` or `block_in_place`. Handles may be dropped anywhere.
+///
 /// ```no_run
 /// # fn main() -> pipkin_wasi_host::Result<()> {
 /// let host = pipkin_wasi_host::Host::builder().component("pipkin_wasi_guest.wasm").directory("data").build()?;

@@ -176,3 +176,13 @@ fn handles_that_are_dropped_leave_a_store_that_opens() {
         }
     }
 }
+
+/// Programs of tasks make their calls elsewhere, but where the last handle goes is hard to tell.
+#[test]
+fn a_handle_that_is_dropped_in_a_task_closes_its_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut db = open(&host(folder.path()), "a.pipkin");
+    db.insert(b"k", b"v").unwrap();
+    wasmtime_wasi::runtime::in_tokio(async { drop(db) });
+    assert!(pipkin::Db::open(folder.path().join("a.pipkin")).unwrap().open_report().clean);
+}
