@@ -17,7 +17,7 @@ fn opened<'a>(db: &'a DbBorrow<'_>) -> &'a Arc<Open> {
 
 impl Guest for Component {
     fn get_stats(db: DbBorrow<'_>) -> Result<Stats, Error> {
-        let stats = opened(&db).db().stats()?;
+        let stats = opened(&db).db()?.stats()?;
         Ok(Stats {
             records: stats.records,
             file_bytes: stats.file_bytes,
@@ -37,7 +37,7 @@ impl Guest for Component {
         // What is looked at is the file, not what was gathered on its way there or read from it before.
         open.settle(Durability::Written)?;
         open.storage.forget();
-        Ok(open.db().verify()?.into())
+        Ok(open.db()?.verify()?.into())
     }
 
     fn verify_closed(name: String) -> Result<Report, Error> {
@@ -46,14 +46,14 @@ impl Guest for Component {
 
     fn compact_step(db: DbBorrow<'_>) -> Result<Option<Step>, Error> {
         let open = opened(&db);
-        let step = open.db().compact_step()?;
+        let step = open.db()?.compact_step()?;
         open.settle(Durability::Written)?;
         Ok(step.map(|step| Step { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }))
     }
 
     fn checkpoint(db: DbBorrow<'_>) -> Result<(), Error> {
         let open = opened(&db);
-        open.db().checkpoint()?;
+        open.db()?.checkpoint()?;
         open.settle(Durability::Written)?;
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Guest for Component {
         let open = opened(&db);
         // What is copied is what is checked: both come from the file.
         open.storage.forget();
-        let done = open.db().backup_to_storage(&target);
+        let done = open.db()?.backup_to_storage(&target);
         if done.is_err() {
             discard(&name);
         }

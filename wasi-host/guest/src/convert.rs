@@ -1,6 +1,7 @@
 //! Between the words of the engine and those of the interfaces.
 
 use crate::bindings::exports::pipkin::kv::types;
+use crate::open::Closed;
 use alloc::string::{String, ToString};
 use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
 use pipkin::{Damage, Durability, Error, StorageErrorKind, Version};
@@ -35,6 +36,14 @@ impl From<&Error> for types::Reason {
 impl From<Error> for types::Error {
     fn from(error: Error) -> Self {
         Self { reason: (&error).into(), message: error.to_string() }
+    }
+}
+
+impl From<Closed> for types::Error {
+    #[cold]
+    #[inline(never)]
+    fn from(closed: Closed) -> Self {
+        Error::from(closed).into()
     }
 }
 

@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pipkin::limits::SEGMENT_SIZE_DEFAULT;
 use pipkin::storage::{CacheOptions, CachedStorage};
 use pipkin::{Db, Result, StorageError, StorageErrorKind};
@@ -31,6 +32,17 @@ pub(crate) struct Open {
     db: Db,
     pub(crate) storage: Arc<Cached>,
     read_only: bool,
+    /// The file may have been opened anew: what this engine would read there, the other one may have written over.
+    is_closed: AtomicBool,
+}
+
+/// The store was closed through another handle. Every verb asks, and an error of the engine would make each of them longer.
+pub(crate) struct Closed;
+
+impl From<Closed> for pipkin::Error {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
 }
 
 /// How a store is to be opened.
@@ -44,16 +56,28 @@ pub(crate) struct How {
 
 impl Open {
     /// The engine, for one call of it.
-    pub(crate) fn db(&self) -> &Db {
-        self.end_call();
-        &self.db
+    pub(crate) fn db(&self) -> Result<&Db, Closed> {
+        self.end_call()?;
+        Ok(&self.db)
     }
 
     /// Between two calls of the engine: views live inside of one, for what a handle keeps borrows nothing, and what the engine
     /// hands out here is a copy.
-    pub(crate) fn end_call(&self) {
+    pub(crate) fn end_call(&self) -> Result<(), Closed> {
+        if self.is_closed.load(Relaxed) {
+            return Err(Closed);
+        }
         // SAFETY: an instance runs one call at a time, and this one has not come to the engine yet.
         unsafe { self.storage.end_call() };
+        Ok(())
+    }
+
+    /// Closes the store for all handles, and takes it from the list: its file may be opened anew.
+    pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
+        let db = self.db()?.clone();
+        self.is_closed.store(true, Relaxed);
+        OPEN.lock().retain(|other| !core::ptr::eq(other.as_ptr(), Arc::as_ptr(self)));
+        db.close()
     }
 
     /// Gives a write that the engine has done the durability that was promised for it.
@@ -96,7 +120,7 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
         .segment_size(if how.segment_bytes == 0 { SEGMENT_SIZE_DEFAULT } else { how.segment_bytes })
         .open_storage(Box::new(storage.clone()))?;
     storage.hand_over()?;
-    let open = Arc::new(Open { db, storage, read_only: how.read_only });
+    let open = Arc::new(Open { db, storage, read_only: how.read_only, is_closed: AtomicBool::new(false) });
     list.push(Arc::downgrade(&open));
     Ok(open)
 }
@@ -104,11 +128,6 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
 /// The file behind as much memory.
 pub(crate) fn cached(file: WasiStorage, cache_bytes: usize) -> Result<Cached, StorageError> {
     Cached::new(file, CacheOptions { cache_bytes, ..CacheOptions::default() })
-}
-
-/// Takes a store from the list: it is closed, and its file may be opened anew.
-pub(crate) fn forget(open: &Arc<Open>) {
-    OPEN.lock().retain(|other| !core::ptr::eq(other.as_ptr(), Arc::as_ptr(open)));
 }
 
 /// The file of that name alone, not a store yet.

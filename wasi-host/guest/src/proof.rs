@@ -78,7 +78,7 @@ fn filled(path: &str) -> Result<Result<u32, String>, Error> {
     let value = vec![9; 10_000];
     let mut number = 0_u32;
     let refused = loop {
-        let put = store.db().insert(number.to_le_bytes(), &value).and_then(|()| store.settle(Wanted::Written));
+        let put = store.db()?.insert(number.to_le_bytes(), &value).and_then(|()| store.settle(Wanted::Written));
         match put {
             Ok(_) => number += 1,
             Err(error) => break error,
@@ -87,22 +87,21 @@ fn filled(path: &str) -> Result<Result<u32, String>, Error> {
     if !matches!(refused, Error::NoSpace) {
         return Ok(Err(format!("put {number} was refused with other words: {refused}")));
     }
-    if store.db().get(number.to_le_bytes())?.is_some() || store.db().len()? != u64::from(number) {
+    if store.db()?.get(number.to_le_bytes())?.is_some() || store.db()?.len()? != u64::from(number) {
         return Ok(Err(format!("put {number} was refused, and is there")));
     }
     for key in 0..number {
-        if store.db().get(key.to_le_bytes())?.as_ref() != Some(&value) {
+        if store.db()?.get(key.to_le_bytes())?.as_ref() != Some(&value) {
             return Ok(Err(format!("record {key} was acknowledged, and is not what it was")));
         }
-        store.db().remove(key.to_le_bytes())?;
+        store.db()?.remove(key.to_le_bytes())?;
         store.settle(Wanted::Written)?;
     }
-    open::forget(&store);
-    store.db().clone().close()?;
+    store.close()?;
     drop(store);
     let again = open::open(path, how)?;
-    let is_empty = again.db().is_empty()?;
-    again.db().insert("again", &value)?;
+    let is_empty = again.db()?.is_empty()?;
+    again.db()?.insert("again", &value)?;
     again.settle(Wanted::Synced)?;
     Ok(if is_empty { Ok(number) } else { Err("what was removed came back".to_string()) })
 }

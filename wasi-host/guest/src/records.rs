@@ -2,7 +2,7 @@
 
 use crate::bindings::exports::pipkin::kv::store::{GuestNamespace, GuestScan, Scan};
 use crate::bindings::exports::pipkin::kv::types::{Durability, Entry, Error, Version, Versioned};
-use crate::open::Open;
+use crate::open::{Closed, Open};
 use crate::{ANSWER_BYTES_MAX, ANSWER_TOO_LONG};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,9 +22,9 @@ impl Records {
     }
 
     /// The engine's handle, for one call of it.
-    fn namespace(&self) -> &Namespace {
-        self.open.end_call();
-        &self.namespace
+    fn namespace(&self) -> Result<&Namespace, Closed> {
+        self.open.end_call()?;
+        Ok(&self.namespace)
     }
 
     fn settled<T>(&self, answer: pipkin::Result<T>) -> Result<T, Error> {
@@ -36,18 +36,18 @@ impl Records {
 
 impl GuestNamespace for Records {
     fn get(&self, key: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.namespace().get(key)?)
+        Ok(self.namespace()?.get(key)?)
     }
 
     fn get_versioned(&self, key: Vec<u8>) -> Result<Option<Versioned>, Error> {
-        let found = self.namespace().get_versioned(key)?;
+        let found = self.namespace()?.get_versioned(key)?;
         Ok(found.map(|(value, version)| Versioned { value, version: version.into() }))
     }
 
     fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let (mut values, mut bytes) = (Vec::with_capacity(keys.len()), 0_usize);
         for key in keys {
-            let value = self.namespace().get(key)?;
+            let value = self.namespace()?.get(key)?;
             bytes = bytes.saturating_add(value.as_ref().map_or(0, Vec::len));
             if bytes > ANSWER_BYTES_MAX {
                 return Err(pipkin::Error::InvalidArgument(ANSWER_TOO_LONG).into());
@@ -58,31 +58,31 @@ impl GuestNamespace for Records {
     }
 
     fn contains(&self, key: Vec<u8>) -> Result<bool, Error> {
-        Ok(self.namespace().contains_key(key)?)
+        Ok(self.namespace()?.contains_key(key)?)
     }
 
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
-        self.settled(self.namespace().insert(key, value))
+        self.settled(self.namespace()?.insert(key, value))
     }
 
     fn delete(&self, key: Vec<u8>) -> Result<bool, Error> {
-        self.settled(self.namespace().remove(key))
+        self.settled(self.namespace()?.remove(key))
     }
 
     fn compare_and_swap(&self, key: Vec<u8>, expected: Option<Vec<u8>>, new: Option<Vec<u8>>) -> Result<bool, Error> {
-        self.settled(self.namespace().compare_and_swap(key, expected.as_deref(), new.as_deref()))
+        self.settled(self.namespace()?.compare_and_swap(key, expected.as_deref(), new.as_deref()))
     }
 
     fn compare_version_and_swap(&self, key: Vec<u8>, expected: Option<Version>, new: Option<Vec<u8>>) -> Result<bool, Error> {
-        self.settled(self.namespace().compare_version_and_swap(key, expected.map(Into::into), new.as_deref()))
+        self.settled(self.namespace()?.compare_version_and_swap(key, expected.map(Into::into), new.as_deref()))
     }
 
     fn len(&self) -> Result<u64, Error> {
-        Ok(self.namespace().len()?)
+        Ok(self.namespace()?.len()?)
     }
 
     fn clear(&self) -> Result<(), Error> {
-        self.settled(self.namespace().clear())
+        self.settled(self.namespace()?.clear())
     }
 
     fn scan(&self, prefix: Vec<u8>) -> Scan {
@@ -111,7 +111,7 @@ impl GuestScan for Walk {
         while let Some(from) = self.next.get()
             && page.is_empty()
         {
-            self.open.end_call();
+            self.open.end_call()?;
             let next = self.namespace.page(from, |key, value| {
                 if key.starts_with(&self.prefix) {
                     bytes = bytes.saturating_add(key.len()).saturating_add(value.len());

@@ -3,7 +3,7 @@
 use crate::Component;
 use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options};
 use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Op};
-use crate::open::{How, Open, forget, open};
+use crate::open::{How, Open, open};
 use crate::records::{Records, Walk};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -24,8 +24,8 @@ impl Guest for Component {
 impl Handle {
     fn named(&self, name: Option<&str>) -> Result<pipkin::Namespace, Error> {
         match name {
-            Some(name) => Ok(self.open.db().namespace(name)?),
-            None => Ok(self.open.db().default_namespace()),
+            Some(name) => Ok(self.open.db()?.namespace(name)?),
+            None => Ok(self.open.db()?.default_namespace()),
         }
     }
 }
@@ -38,9 +38,7 @@ impl GuestDb for Handle {
     }
 
     fn close(db: Db) -> Result<(), Error> {
-        let Handle { open, .. } = db.into_inner();
-        forget(&open);
-        Ok(open.db().clone().close()?)
+        Ok(db.into_inner::<Handle>().open.close()?)
     }
 
     fn namespace(&self, name: Option<String>) -> Result<Namespace, Error> {
@@ -51,23 +49,23 @@ impl GuestDb for Handle {
     }
 
     fn namespaces(&self) -> Vec<String> {
-        self.open.db().list_namespaces()
+        self.open.db().map(pipkin::Db::list_namespaces).unwrap_or_default()
     }
 
     fn drop_namespace(&self, name: String) -> Result<bool, Error> {
-        let dropped = self.open.db().drop_namespace(&name)?;
+        let dropped = self.open.db()?.drop_namespace(&name)?;
         self.open.settle(self.durability)?;
         Ok(dropped)
     }
 
     fn write(&self, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
-        let unnamed = self.open.db().default_namespace();
+        let unnamed = self.open.db()?.default_namespace();
         let named: Vec<Option<pipkin::Namespace>> = ops
             .iter()
-            .map(|op| op.namespace.as_deref().map(|name| self.open.db().namespace(name)).transpose())
+            .map(|op| op.namespace.as_deref().map(|name| self.open.db()?.namespace(name)).transpose())
             .collect::<pipkin::Result<_>>()?;
         let places = named.iter().map(|name| name.as_ref().unwrap_or(&unnamed));
-        let batch = places.zip(&ops).fold(self.open.db().batch(), |batch, (name, op)| match &op.value {
+        let batch = places.zip(&ops).fold(self.open.db()?.batch(), |batch, (name, op)| match &op.value {
             Some(value) => batch.insert_in(name, &op.key, value),
             None => batch.remove_in(name, &op.key),
         });
@@ -77,6 +75,8 @@ impl GuestDb for Handle {
     }
 
     fn flush(&self, durability: Durability) -> Result<Durability, Error> {
+        // What a close that failed could not hand over is not for the file any more.
+        self.open.db()?;
         Ok(self.open.settle(durability)?)
     }
 }

@@ -12,6 +12,7 @@
 mod build;
 
 mod blocks;
+mod handles;
 mod hostile;
 mod places;
 mod stops;

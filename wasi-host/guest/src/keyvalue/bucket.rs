@@ -1,7 +1,7 @@
 //! A bucket: a store with keys that are text.
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
-use crate::open::{How, Open, open};
+use crate::open::{Closed, How, Open, open};
 use crate::{ANSWER_BYTES_MAX, ANSWER_TOO_LONG};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -33,6 +33,14 @@ impl From<pipkin::Error> for Refused {
     }
 }
 
+impl From<Closed> for Refused {
+    #[cold]
+    #[inline(never)]
+    fn from(closed: Closed) -> Self {
+        pipkin::Error::from(closed).into()
+    }
+}
+
 /// An open bucket; its copies are the same store.
 #[derive(Clone)]
 pub(crate) struct Bucket(Arc<Open>);
@@ -57,34 +65,34 @@ impl Bucket {
     }
 
     pub(crate) fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Refused> {
-        Ok(self.0.db().get(key)?)
+        Ok(self.0.db()?.get(key)?)
     }
 
     pub(crate) fn get_versioned(&self, key: &str) -> Result<Option<(Vec<u8>, Version)>, Refused> {
-        Ok(self.0.db().get_versioned(key)?)
+        Ok(self.0.db()?.get_versioned(key)?)
     }
 
     pub(crate) fn set(&self, key: &str, value: &[u8]) -> Result<(), Refused> {
-        self.settled(self.0.db().insert(key, value))
+        self.settled(self.0.db()?.insert(key, value))
     }
 
     pub(crate) fn delete(&self, key: &str) -> Result<(), Refused> {
-        self.settled(self.0.db().remove(key)).map(drop)
+        self.settled(self.0.db()?.remove(key)).map(drop)
     }
 
     pub(crate) fn exists(&self, key: &str) -> Result<bool, Refused> {
-        Ok(self.0.db().contains_key(key)?)
+        Ok(self.0.db()?.contains_key(key)?)
     }
 
     pub(crate) fn swap(&self, key: &str, seen: Option<Version>, value: &[u8]) -> Result<bool, Refused> {
-        self.settled(self.0.db().compare_version_and_swap(key, seen, Some(value)))
+        self.settled(self.0.db()?.compare_version_and_swap(key, seen, Some(value)))
     }
 
     /// A page of keys, and where the next one begins. Keys that are not text cannot be said here, and are left out.
     pub(crate) fn list_keys(&self, cursor: Option<u64>) -> Result<(Vec<String>, Option<u64>), Refused> {
         let (mut keys, mut bytes) = (Vec::new(), 0);
         let from = cursor.map_or_else(Cursor::default, Cursor::from_bits);
-        let next = self.0.db().page(from, |key, _| {
+        let next = self.0.db()?.page(from, |key, _| {
             if let Ok(key) = core::str::from_utf8(key) {
                 bytes += key.len();
                 keys.push(String::from(key));
@@ -97,7 +105,7 @@ impl Bucket {
     pub(crate) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
         let (mut records, mut bytes) = (Vec::with_capacity(keys.len()), 0_usize);
         for key in keys {
-            let value = self.0.db().get(&key)?;
+            let value = self.0.db()?.get(&key)?;
             bytes = bytes.saturating_add(key.len()).saturating_add(value.as_ref().map_or(0, Vec::len));
             if bytes > ANSWER_BYTES_MAX {
                 return Err(Refused::Other(ANSWER_TOO_LONG.to_string()));
@@ -108,11 +116,11 @@ impl Bucket {
     }
 
     pub(crate) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {
-        self.settled(records.iter().fold(self.0.db().batch(), |batch, (key, value)| batch.insert(key, value)).commit())
+        self.settled(records.iter().fold(self.0.db()?.batch(), |batch, (key, value)| batch.insert(key, value)).commit())
     }
 
     pub(crate) fn delete_many(&self, keys: &[String]) -> Result<(), Refused> {
-        self.settled(keys.iter().fold(self.0.db().batch(), pipkin::Batch::remove).commit())
+        self.settled(keys.iter().fold(self.0.db()?.batch(), pipkin::Batch::remove).commit())
     }
 
     /// Counts in decimal text, from zero where there is nothing.
