@@ -8,7 +8,7 @@ use crate::frame::{FrameSpec, Kind, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
 use crate::limits::NAMESPACE_NAME_LEN_MAX;
 use crate::log::Purpose;
-use crate::names::{DEFAULT, Name};
+use crate::names::{DEFAULT, Name, Names};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -130,7 +130,8 @@ impl Store {
             return Ok(found);
         }
         self.writable()?;
-        self.renumber(name)
+        // Two who ask at once get the same: the second must not take away what the first has written by then.
+        self.renumber(name, &|names| Ok(names.get(name)))
     }
 
     /// Drops a namespace with all its records; false when there is none of that name.
@@ -161,16 +162,22 @@ impl Store {
         self.writable()?;
         let old = name.number().ok_or(Error::NamespaceDropped)?;
         if self.engine.count(old)? > 0 {
-            self.with_space(|| self.renumber(&name.name))?;
+            // Somebody may have dropped it since, and given its name to another.
+            let clear = |_: &Names| if name.number().is_some() { Ok(None) } else { Err(Error::NamespaceDropped) };
+            self.with_space(|| self.renumber(&name.name, &clear))?;
         }
         Ok(())
     }
 
-    /// Gives a name the next number: as one record, so that a crash finds all of it or nothing.
-    fn renumber(&self, name: &str) -> Result<Arc<Name>> {
+    /// Gives a name the next number: as one record, so that a crash finds all of it or nothing. Not if `settled`, asked when nobody else
+    /// can change the names, finds that there is no need to: what carries the old number is forgotten.
+    fn renumber(&self, name: &str, settled: &dyn Fn(&Names) -> Result<Option<Arc<Name>>>) -> Result<Arc<Name>> {
         let (found, old) = {
             let mut shards = self.engine.lock_all()?;
             let mut names = self.names.write();
+            if let Some(found) = settled(&names)? {
+                return Ok(found);
+            }
             let old = names.get(name).and_then(|name| name.number());
             let number = names.next;
             self.write_name(&mut shards, name, number, Kind::Put)?;
