@@ -5,6 +5,8 @@
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::{CompactReport, Db, Error};
+use std::sync::mpsc;
+use std::time::Duration;
 
 const SEGMENT: u32 = 64 * 1024;
 
@@ -168,4 +170,28 @@ fn a_full_medium_takes_every_kind_of_removal() {
 fn even(db: &Db, mut each: impl FnMut(&[u8])) {
     let keys: Vec<Vec<u8>> = db.keys().map(Result::unwrap).collect();
     keys.iter().for_each(|key| each(key));
+}
+
+/// Each checkpoint leaves a list of segments behind in the log, and compaction went after these lists while checkpoints on its way wrote more
+/// of them than it took away.
+#[test]
+fn lists_of_many_segments_do_not_make_a_store_grow_without_end() {
+    let (done, figures) = mpsc::channel();
+    // In a thread of its own, so that compacting for ever is a failure.
+    std::thread::spawn(move || {
+        for (replay_debt_max, dead_share) in [(0, 0.5), (4096, 0.5), (4096, 0.02), (4096, 0.0)] {
+            let storage = MemoryStorage::new();
+            let builder = Db::builder().segment_size(4096).replay_debt_max(replay_debt_max).auto_compact_dead_share(dead_share);
+            let db = builder.background(false).open_storage(Box::new(storage.clone())).unwrap();
+            for number in 0..12_000_u32 {
+                db.insert((number % 4000).to_le_bytes(), [number as u8; 100]).unwrap();
+            }
+            assert!(db.verify().unwrap().is_ok());
+            done.send((replay_debt_max, dead_share, db.stats().unwrap().live_bytes, storage.len().unwrap())).unwrap();
+        }
+    });
+    for _ in 0..4 {
+        let (debt, share, live, len) = figures.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(len < live * 4, "{len} bytes for {live}, debt {debt}, share {share}");
+    }
 }

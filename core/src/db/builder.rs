@@ -121,7 +121,8 @@ impl Builder {
         self
     }
 
-    /// Bytes of log after which a checkpoint is written, which bounds the work of a reopen after a crash. Default: 32 MiB.
+    /// Bytes of log after which a checkpoint is written, which bounds the work of a reopen after a crash; never less than 512 for each
+    /// segment of the store. Default: 32 MiB.
     pub fn replay_debt_max(mut self, bytes: u64) -> Self {
         self.replay_debt_max = bytes;
         self

@@ -6,6 +6,10 @@ use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
 
+/// Bytes of log between two checkpoints at least, for each segment: 16 times what it takes in the list. The lists are dead weight of the
+/// log. Closer together they would make each other due, and compaction that goes after them would make the store grow without end.
+const APART_PER_SEGMENT: u64 = 16 * 32;
+
 impl Store {
     /// Makes a write durable, where the policy says so, and sees to what it has made due. A failure of that is no failure of the write.
     pub(super) fn after_write(&self) -> Result<()> {
@@ -66,7 +70,9 @@ impl Store {
     /// Writes a checkpoint. The caller has the turn.
     pub(super) fn write_checkpoint(&self) -> Result<()> {
         // Whatever comes of it, the next one is due only after as much again.
-        self.checkpoint_due.store(self.engine.log.end().saturating_add(self.policy.replay_debt_max), Ordering::Relaxed);
+        let log = &self.engine.log;
+        let apart = self.policy.replay_debt_max.max(log.tail.lock().segments.len() as u64 * APART_PER_SEGMENT);
+        self.checkpoint_due.store(log.end().saturating_add(apart), Ordering::Relaxed);
         checkpoint::write(&self.engine, &self.names)
     }
 
