@@ -12,6 +12,9 @@ use alloc::vec::Vec;
 
 /// Room for the frames that say what was done.
 const SLACK: u64 = 256;
+/// Segments that are emptied for one sync at most: each is held against all of them, and where everything is dead there are no copies that
+/// would end the group.
+const EMPTIED_MAX: usize = 64;
 /// Records of a segment that are looked at for the padding behind them.
 const PADDED_FRAMES_MAX: usize = 64;
 
@@ -134,11 +137,12 @@ impl<'a> Emptying<'a> {
         self.emptied.is_empty()
     }
 
-    /// True when `segment` should wait until what was emptied has been retired: much waits for the sync, or there is no room for what
-    /// lives in it now.
+    /// True when `segment` should wait until what was emptied has been retired: much waits for the sync, or many segments do, or there is no
+    /// room for what lives in it now.
     pub(crate) fn is_full_for(&self, segment: &Segment) -> bool {
-        let needed = kept_bytes(self.engine, segment, self.is_oldest(segment)) + SLACK;
-        !self.is_none() && (self.copied >= self.copied_max || !self.engine.log.has_room(needed))
+        let is_much = self.copied >= self.copied_max || self.emptied.len() >= EMPTIED_MAX;
+        let needed = || kept_bytes(self.engine, segment, self.is_oldest(segment)) + SLACK;
+        !self.is_none() && (is_much || !self.engine.log.has_room(needed()))
     }
 
     /// Nothing older is left that this has not emptied. What it has emptied is retired before `segment` is.
