@@ -3,7 +3,7 @@
 
 use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::{Error, Result};
-use crate::frame::{FrameSpec, Header, Kind};
+use crate::frame::{FrameSpec, HEADER_LEN_MAX, Header, Kind};
 use crate::index::KeyHash;
 use crate::log::{Frame, Placed, Purpose, Segment, Step, Walk};
 use crate::pins::Pin;
@@ -81,10 +81,15 @@ pub(crate) fn gain(engine: &Engine, segment: &Segment, taken: u64, oldest: bool,
 fn padding(engine: &Engine, segment: &Segment) -> u64 {
     let mut position = segment.first_frame(engine.log.geometry);
     for _ in 0..PADDED_FRAMES_MAX {
+        // What stands behind the segment is not for us to read: others may write there, and where it is a hole on a full tmpfs, a look
+        // through the map ends the process.
+        if position + HEADER_LEN_MAX as u64 > segment.end {
+            break;
+        }
         match engine.log.header(position) {
             Ok(header) if header.kind == Kind::Pad => return header.frame_len() as u64,
-            Ok(header) if position < segment.end => position += header.frame_len() as u64,
-            _ => break,
+            Ok(header) => position += header.frame_len() as u64,
+            Err(_) => break,
         }
     }
     0
