@@ -27,18 +27,25 @@ export async function fillUp(page, quota) {
   assert.equal(full.there, full.count);
 
   const after = await page.evaluate(async (count) => {
+    // To the last byte, and from a tab that asks another one, too.
+    let small = 0;
+    while (await db.set(`small ${small}`, "").then(() => true, () => false)) small++;
+    const other = await pipkin.open("full");
+    const follower = [other.role, await other.delete("0"), await db.has("0"), await other.delete("0"), await other.delete("1")];
+    await other.close();
+    await db.batch((batch) => Array.from({ length: small }, (_, i) => batch.delete(`small ${i}`)));
     const strict = await db.set("more", value(0), { durability: "strict" }).catch((error) => error.code);
     const batch = await db.setMany([["small", "1"], ["more", value(0)]]).catch((error) => error.code);
     const torn = await db.has("small");
     const removed = [];
-    for (let i = 0; i < count / 2; i++) removed.push(await db.delete(`${i}`));
+    for (let i = 2; i < count / 2; i++) removed.push(await db.delete(`${i}`));
     await db.flush();
     const { damage } = await db.verify();
     const report = await db.compact();
     await db.set("more", value(7), { durability: "strict" });
-    return { strict, batch, torn, removed: removed.every(Boolean), damage, freed: report.bytesFreed > 0, more: (await db.text().get("more")) === value(7) };
+    return { follower, strict, batch, torn, removed: removed.every(Boolean), damage, freed: report.bytesFreed > 0, more: (await db.text().get("more")) === value(7) };
   }, full.count);
-  assert.deepEqual(after, { strict: "quota", batch: "quota", torn: false, removed: true, damage: [], freed: true, more: true });
+  assert.deepEqual(after, { follower: ["follower", true, false, false, true], strict: "quota", batch: "quota", torn: false, removed: true, damage: [], freed: true, more: true });
 
   await page.reload();
   await page.waitForFunction(() => window.ready);
