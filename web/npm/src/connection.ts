@@ -36,6 +36,7 @@ export class Connection {
   #scheduled = false;
   #ended: PipkinError | undefined;
   #opening: Opening | undefined;
+  #closing: Promise<void> | undefined;
 
   private constructor(readonly name: string, private readonly options: EngineOptions) {
     this.#life = new PageLife({
@@ -101,8 +102,12 @@ export class Connection {
     };
   }
 
-  /** Waits for what is under way and ends the worker. */
-  async close(): Promise<void> {
+  /** Waits for what is under way and ends the worker. Called again, it waits for that, too. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
     if (this.#ended) return;
     const isFrozen = !this.#worker;
     const settled = isFrozen ? Promise.resolve() : this.#settled();

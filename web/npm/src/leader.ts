@@ -197,18 +197,12 @@ export class Leader {
 
   async #call(call: Call, tab: string): Promise<unknown> {
     switch (call.method) {
-      case "compact":
-        return this.store.compact();
-      case "stats":
-        return this.store.stats();
-      case "segments":
-        return this.store.segments();
-      case "verify":
-        return this.store.verify();
       case "export":
         return this.#exported(call.file);
       case "install":
         return this.#install(call.file, call.replace, tab);
+      default:
+        return this.store[call.method]();
     }
   }
 

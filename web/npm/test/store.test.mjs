@@ -209,6 +209,20 @@ test("a store is destroyed only when nobody has it open, and a closed one says s
   assert.deepEqual(seen, ["locked", "closed", ["1", "2"], "missing"]);
 });
 
+test("who closes a store that is being closed waits for that, too", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("twice");
+    let written = false;
+    const writing = db.set("a", "1").then(() => (written = true));
+    const closing = db.close();
+    await db.close();
+    const before = written;
+    await Promise.all([writing, closing]);
+    return [before, await db.close()];
+  });
+  assert.deepEqual(seen, [true, undefined]);
+});
+
 test("a damaged file is reported and stays as it is", async () => {
   const seen = await page.evaluate(async () => {
     const file = async () => (await (await navigator.storage.getDirectory()).getDirectoryHandle("pipkin")).getFileHandle("rotten.pipkin", { create: true });
