@@ -39,9 +39,10 @@ export interface Batch<In> {
 export function filled<In>(fill: (batch: Batch<In>) => void, key: (key: Key) => Uint8Array, encode: (value: In) => Uint8Array): Write[] {
   const writes: Write[] = [];
   let isOpen = true;
-  const put = (write: Write): void => {
+  const put = ([key, value]: Write): void => {
     if (!isOpen) throw new PipkinError("usage", "the batch has ended");
-    writes.push(write);
+    // The caller may fill the same buffer again for the next one.
+    writes.push([key.slice(), value?.slice()]);
   };
   const result: unknown = fill({ set: (name, value) => put([key(name), encode(value)]), delete: (name) => put([key(name), undefined]) });
   isOpen = false;

@@ -93,7 +93,7 @@ export class SyncView<K, In, Out> {
   }
 
   protected as<K2, In2, Out2>(codec: Codec<K2, In2, Out2>, prefix: Key): SyncView<K2, In2, Out2> {
-    return new SyncView(this.wasm, codec, this.#full(prefix), this.durability);
+    return new SyncView(this.wasm, codec, this.#full(prefix).slice(), this.durability);
   }
 
   protected attempt<T>(work: () => T): T {

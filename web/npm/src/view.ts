@@ -68,7 +68,8 @@ export class View<K, In, Out> {
    * between: `next` runs again when one did.
    */
   async update(key: Key, next: (old: Out | undefined) => In | undefined, options?: WriteOptions): Promise<void> {
-    const full = this.#full(key);
+    // The caller may fill the buffer again while this waits.
+    const full = this.#full(key).slice();
     const signal = options?.signal;
     for (;;) {
       const old = await this.connection.operate("read", (request) => request.get(full), (answer) => answer.value()?.slice(), signal);
@@ -99,7 +100,7 @@ export class View<K, In, Out> {
   }
 
   protected as<K2, In2, Out2>(codec: Codec<K2, In2, Out2>, prefix: Key): View<K2, In2, Out2> {
-    return new View(this.connection, codec, this.#full(prefix), this.durability);
+    return new View(this.connection, codec, this.#full(prefix).slice(), this.durability);
   }
 
   async *#records(values: boolean, options: IterateOptions | undefined): AsyncIterableIterator<readonly [K, Uint8Array]> {

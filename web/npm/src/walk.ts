@@ -24,7 +24,8 @@ export class Walk {
     if ((gte !== undefined && gt !== undefined) || (lte !== undefined && lt !== undefined)) {
       throw new PipkinError("usage", "a range has one beginning and one end: give `gte` or `gt`, and `lte` or `lt`");
     }
-    const bound = (kind: 1 | 2, key: Key): Bound => ({ kind, key: joined(prefix, keyBytes(key)) });
+    // The caller may fill the buffer of a bound again while the walk goes on.
+    const bound = (kind: 1 | 2, key: Key): Bound => ({ kind, key: joined(prefix, keyBytes(key)).slice() });
     this.#reverse = reverse;
     if (gt !== undefined) this.#start = bound(2, gt);
     else if (gte !== undefined || lte !== undefined || lt !== undefined || ordered || reverse) this.#start = bound(1, gte ?? "");

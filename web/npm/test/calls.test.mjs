@@ -218,6 +218,38 @@ test("arguments that make no sense reject, and text comes back as it was, a mark
   assert.deepEqual(seen, [["PipkinError", "TypeError", "PipkinError", "PipkinError"], ["\uFEFFkey"], "\uFEFFvalue"]);
 });
 
+test("a buffer that was a key, a prefix, a bound or a value may be filled again", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("reused");
+    const [key, value] = [new Uint8Array(1), new Uint8Array(1)];
+    await db.batch((batch) => {
+      for (const code of [65, 66, 67]) {
+        key[0] = value[0] = code;
+        batch.set(key, value);
+      }
+      key[0] = 66;
+      batch.delete(key);
+      key[0] = 0;
+    });
+    const updates = [65, 67].map((code) => ((key[0] = code), db.text().update(key, (old) => `${old}!`)));
+    key[0] = 112;
+    const view = db.prefix(key);
+    key[0] = 122;
+    await Promise.all([...updates, view.set("refix", "1")]);
+    const records = [];
+    for await (const record of db.text().entries({ ordered: true })) records.push(record);
+    // Behind a page that is full, the walk goes on.
+    await db.setMany(Array.from({ length: 4 }, (_, i) => [`q${i}`, new Uint8Array(200_000)]));
+    const bound = new TextEncoder().encode("q3");
+    const range = db.text().entries({ gte: "q", lt: bound });
+    const keys = [(await range.next()).value[0]];
+    bound[0] = 122;
+    for await (const [key] of range) keys.push(key);
+    return [records, keys];
+  });
+  assert.deepEqual(seen, [[["A", "A!"], ["C", "C!"], ["prefix", "1"]], ["q0", "q1", "q2"]]);
+});
+
 test("a full storage raises `quota`, and reads and removals go on", async () => {
   const session = await browser.context.newCDPSession(page);
   const { origin } = new URL(site.url);
