@@ -101,7 +101,9 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
         }
       },
       cancel: async (reason) => {
-        await reader?.cancel(reason);
+        // One that is still being made goes when it is there: what is cancelled takes no piece of it.
+        if (!reader) return;
+        await reader.cancel(reason);
         await end();
       },
     });
