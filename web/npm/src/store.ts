@@ -120,6 +120,12 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     const total = source instanceof Blob ? source.size : undefined;
     const reader = (source instanceof Blob ? source.stream() : source).getReader();
     let done = 0;
+    const { tab } = this.connection;
+    const put = async (piece: Uint8Array<ArrayBuffer>): Promise<void> => {
+      await this.connection.copy(name, piece);
+      // The worker that has taken the pieces before went when the page was frozen, and another one would begin anew.
+      if (this.connection.tab !== tab) throw new PipkinError("failed", "the page was frozen while it imported; call again");
+    };
     try {
       for (;;) {
         signal?.throwIfAborted();
@@ -128,11 +134,11 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
         for (let at = 0; at < value.length; at += PIECE) {
           const piece = value.slice(at, at + PIECE);
           done += piece.length;
-          await this.connection.copy(name, piece);
+          await put(piece);
           progress?.(done, total);
         }
       }
-      await this.connection.copy(name, new Uint8Array());
+      await put(new Uint8Array());
       await this.connection.call({ method: "install", file: name, replace }, signal);
     } catch (thrown) {
       // A source that has stalled may never be done with it.

@@ -133,6 +133,30 @@ test("calls of a frozen page are made when it goes on; a write that was under wa
   await page.close();
 });
 
+test("an import that waits for its source when the page is frozen does not go on with half of the file", async () => {
+  const page = await tab("halves");
+  await page.evaluate(async () => {
+    await db.set("a", "1");
+    const file = await fileOf([["a", "imported"]]);
+    const begun = new Promise((resolve) => {
+      const pull = async (controller) => {
+        if (file.begun) await new Promise((goOn) => resolve((window.goOn = goOn)));
+        controller.enqueue(new Uint8Array(await (file.begun ? file.slice(file.size / 2) : file.slice(0, file.size / 2)).arrayBuffer()));
+        if (file.begun) controller.close();
+        file.begun = true;
+      };
+      window.imported = fate(db.import(new ReadableStream({ pull }, { highWaterMark: 0 }), { replace: true }));
+    });
+    await begun;
+  });
+  await page.freeze();
+  await page.thaw();
+  assert.equal(await page.evaluate(() => (goOn(), imported)), "failed");
+  assert.equal(await get(page, "a"), "1");
+  assert.equal(await page.evaluate(async () => (await filesOf("halves")).length), 1);
+  await page.close();
+});
+
 test("opening goes on when the page does, and closing ends with it", async () => {
   const page = await tab("begun");
   await page.evaluate(() => (atFreeze = () => (window.fates = [fate(pipkin.open("new").then((db) => db.role)), fate(db.set("a", "1")), fate(db.close())])) && null);
