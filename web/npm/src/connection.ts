@@ -80,17 +80,21 @@ export class Connection {
     });
   }
 
-  /** Makes a call behind all operations so far. */
+  /** Makes a call behind all operations so far. Closing that begins meanwhile waits for it. */
   async call<T>(call: Call, signal?: AbortSignal): Promise<T> {
+    if (this.#ended) throw this.#ended;
     signal?.throwIfAborted();
     await this.#settled();
+    // Of a frozen page nothing is left to close.
+    if (this.#ended && !this.#worker) throw this.#ended;
     signal?.throwIfAborted();
-    return this.#make((number) => ({ kind: "call", number, call }), call.method === "install", signal);
+    return this.#calls.make((number) => ({ kind: "call", number, call }), this.#sendCall, call.method === "install", signal);
   }
 
   /** Hands a piece of a copy to the worker. */
-  copy(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    return this.#make((number) => ({ kind: "copy", number, file, bytes }));
+  async copy(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    if (this.#ended) throw this.#ended;
+    return this.#calls.make((number) => ({ kind: "copy", number, file, bytes }), this.#sendCall, false);
   }
 
   on<E extends keyof Events>(event: E, listener: (told: Events[E]) => void): () => void {
@@ -131,11 +135,6 @@ export class Connection {
     if (this.#outbox.isEmpty && !this.#underWay) return;
     // An operation without effect, behind all others.
     await this.operate("read", (request) => request.has(NO_KEY), (answer) => answer.written());
-  }
-
-  async #make<T>(message: (number: number) => Told, writes = false, signal?: AbortSignal): Promise<T> {
-    if (this.#ended) throw this.#ended;
-    return this.#calls.make<T>(message, this.#sendCall, writes, signal);
   }
 
   /** Sends a call, unless the page is frozen or the store is being opened. */

@@ -223,6 +223,22 @@ test("who closes a store that is being closed waits for that, too", async () => 
   assert.deepEqual(seen, [true, undefined]);
 });
 
+test("closing waits for calls that were made just before", async () => {
+  const seen = await page.evaluate(async () => {
+    const made = [];
+    for (const busy of [false, true]) {
+      const db = await pipkin.open("before");
+      if (busy) void db.set("a", "1");
+      const calls = [db.compact(), db.stats(), db.segments(), db.verify()];
+      const closing = db.close();
+      const late = db.stats();
+      made.push((await Promise.allSettled([...calls, closing, late])).map(({ reason }) => reason?.code));
+    }
+    return made;
+  });
+  assert.deepEqual(seen, Array(2).fill([...Array(5).fill(undefined), "closed"]));
+});
+
 test("a damaged file is reported and stays as it is", async () => {
   const seen = await page.evaluate(async () => {
     const file = async () => (await (await navigator.storage.getDirectory()).getDirectoryHandle("pipkin")).getFileHandle("rotten.pipkin", { create: true });
