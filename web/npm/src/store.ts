@@ -6,7 +6,7 @@ import { PipkinError } from "./errors.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { randomHex } from "./names.js";
-import type { CallOptions, CompactReport, CopyOptions, Durability, Key, Report, Role, Segment, Stats, Value } from "./types.js";
+import { type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type Report, type Role, type Segment, type Stats, type Value, valueBytes } from "./types.js";
 import { View } from "./view.js";
 
 /** A copy comes in in pieces of at most this size. */
@@ -131,8 +131,9 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
         signal?.throwIfAborted();
         const { done: ended, value } = await unlessAborted(reader.read(), signal);
         if (ended) break;
-        for (let at = 0; at < value.length; at += PIECE) {
-          const piece = value.slice(at, at + PIECE);
+        const bytes = valueBytes(value);
+        for (let at = 0; at < bytes.length; at += PIECE) {
+          const piece = bytes.slice(at, at + PIECE);
           done += piece.length;
           await put(piece);
           progress?.(done, total);

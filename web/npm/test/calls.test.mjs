@@ -112,6 +112,18 @@ test("an import from a stream that has stalled can be given up, and an export th
   assert.deepEqual(seen, ["AbortError", "AbortError", undefined, 1]);
 });
 
+test("an import takes buffers of a stream as well as arrays, and refuses what has no bytes", async () => {
+  const seen = await page.evaluate(async () => {
+    const bytes = await (await fileOf([["a", "imported"]])).arrayBuffer();
+    const db = await pipkin.open("pieces");
+    const streamOf = (...pieces) => new ReadableStream({ start: (controller) => (pieces.forEach((piece) => controller.enqueue(piece)), controller.close()) });
+    const refused = [await fate(db.import(streamOf(bytes, 5))), await fate(db.import(streamOf([1, 2])))];
+    await db.import(streamOf(bytes.slice(0, 10_000), new Uint8Array(bytes, 10_000)));
+    return [refused, await db.text().get("a")];
+  });
+  assert.deepEqual(seen, [["usage", "usage"], "imported"]);
+});
+
 test("closing waits for a file that is being taken in", async () => {
   const seen = await page.evaluate(async () => {
     const file = await fileOf([["a", "imported"]]);
