@@ -1,5 +1,6 @@
 // Requests as bytes: any number of calls in one buffer. `web/src/wire.rs` is the other end.
 
+import { PipkinError } from "./errors.js";
 import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import type { Bound } from "./walk.js";
@@ -20,6 +21,8 @@ const WRITES = 2;
 /** What requests are written to begins with this size, and is kept for the next ones up to the other. */
 const SCRATCH = 1024;
 const SCRATCH_MAX = 64 * 1024;
+/** Room for the longest value and more. Of 2 GiB Chromium hands no buffer over. */
+const MESSAGE_MAX = 1.5 * 1024 ** 3;
 /** Up to here a browser copies a message faster than it hands a buffer over. Sixteen times as much takes it twice as long. */
 const COPIED_MAX = 1024;
 /** A `get` of a longer key is a message as all others are. */
@@ -186,7 +189,8 @@ export class RequestWriter {
   #room(count: number): void {
     const need = this.#length + count;
     if (need <= this.#bytes.length) return;
-    const grown = new Uint8Array(Math.max(need, this.#bytes.length * 2));
+    if (need > MESSAGE_MAX) throw new PipkinError("usage", "more than 1.5 GiB at once: wait for the calls before");
+    const grown = new Uint8Array(Math.min(Math.max(need, this.#bytes.length * 2), MESSAGE_MAX));
     grown.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = grown;
     this.#view = new DataView(grown.buffer);

@@ -121,8 +121,12 @@ export class SyncView<K, In, Out> {
   }
 
   #run(put: (request: RequestWriter) => void): AnswerReader {
-    put(writer);
-    const request = writer.takeBytes();
+    let request;
+    try {
+      put(writer);
+    } finally {
+      request = writer.takeBytes();
+    }
     return new AnswerReader(this.attempt(() => this.wasm.run(request, NOBODY, 0)));
   }
 

@@ -235,6 +235,29 @@ test("arguments that make no sense reject, and text comes back as it was, a mark
   assert.deepEqual(seen, [["PipkinError", "TypeError", "PipkinError", "PipkinError"], ["\uFEFFkey"], "\uFEFFvalue"]);
 });
 
+// Chromium refuses to hand over buffers of 2 GiB: the page once waited for ever for the answer of a message that had not left.
+test("what is too much for one message is refused alone, and what follows goes its way", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("much");
+    // So much that nobody needs to have the memory for it.
+    const much = Object.defineProperty(new Uint8Array(1), "length", { value: 3e9 });
+    const inPage = await Promise.all([db.set("a", "1"), db.set("b", much), db.setMany([["c", "1"], ["d", much]]), db.getMany(["a", "b", "c"])].map(fate));
+    const script = `
+      import { open } from "${location.origin}/pipkin/sync.js";
+      const db = await open("much", { memory: true });
+      const much = Object.defineProperty(new Uint8Array(1), "length", { value: 3e9 });
+      let refused;
+      try { db.setMany([["a", "1"], ["b", much]]); } catch (error) { refused = error.code; }
+      db.setMany([["c", "1"]]);
+      postMessage([refused, db.getMany(["a", "b", "c"]).map((value) => value?.length)]);`;
+    const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })), { type: "module" });
+    const inWorker = await new Promise((resolve) => (worker.onmessage = ({ data }) => resolve(data)));
+    worker.terminate();
+    return [...inPage.slice(0, 3), inPage[3].map((value) => value?.length), ...inWorker];
+  });
+  assert.deepEqual(seen, [undefined, "usage", "usage", [1, undefined, undefined], "usage", [undefined, undefined, 1]]);
+});
+
 test("a buffer that was a key, a prefix, a bound or a value may be filled again", async () => {
   const seen = await page.evaluate(async () => {
     const db = await pipkin.open("reused");
