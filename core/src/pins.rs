@@ -9,8 +9,7 @@
 //! the next. Elsewhere each reader has a full barrier of its own.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, compiler_fence, fence};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 use core::marker::PhantomData;
 
 /// Threads with a stripe of their own; all others share one more.
@@ -30,7 +29,7 @@ struct Stripe {
 #[derive(Debug)]
 pub(crate) struct Pins {
     phase: AtomicUsize,
-    stripes: Box<[Stripe]>,
+    stripes: Arc<[Stripe]>,
     /// One at a time turns the phase.
     turn: Mutex<()>,
     /// Readers leave the barrier to the one who asks.
@@ -70,12 +69,9 @@ impl Drop for Pin<'_> {
 
 impl Default for Pins {
     fn default() -> Self {
-        Self {
-            phase: AtomicUsize::new(0),
-            stripes: (0..=OWNED).map(|_| Stripe::default()).collect::<Vec<_>>().into_boxed_slice(),
-            turn: Mutex::new(()),
-            asymmetric: barrier::register(),
-        }
+        let stripes: Arc<[Stripe]> = (0..=OWNED).map(|_| Stripe::default()).collect();
+        thread::register(&stripes);
+        Self { phase: AtomicUsize::new(0), stripes, turn: Mutex::new(()), asymmetric: barrier::register() }
     }
 }
 
@@ -121,7 +117,8 @@ impl Pins {
             if !self.stripes.iter().all(gone) {
                 return;
             }
-            self.phase.store(phase.wrapping_add(1), Ordering::Relaxed);
+            // Whoever sees the new phase may free what this turn has found unseen: that comes behind the looks at the counters.
+            self.phase.store(phase.wrapping_add(1), Ordering::Release);
         }
         self.barrier();
     }
@@ -177,11 +174,22 @@ mod thread {
 #[cfg(all(feature = "std", not(shuttle)))]
 mod thread {
     use super::OWNED;
+    use super::{Ordering, Stripe};
     use crate::sync::Mutex;
+    use alloc::sync::{Arc, Weak};
     use alloc::vec::Vec;
 
-    /// Numbers of threads that have ended, and the next new one.
-    static NUMBERS: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
+    /// Who has which number.
+    struct Numbers {
+        /// Those of threads that have ended.
+        free: Vec<usize>,
+        /// The next new one.
+        next: usize,
+        /// The stripes of all stores.
+        stores: Vec<Weak<[Stripe]>>,
+    }
+
+    static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { free: Vec::new(), next: 0, stores: Vec::new() });
 
     /// A number that no other living thread has, as long as there are any.
     struct Number(usize);
@@ -189,9 +197,9 @@ mod thread {
     impl Number {
         fn take() -> Self {
             let mut numbers = NUMBERS.lock();
-            let number = numbers.0.pop().unwrap_or_else(|| {
-                let next = numbers.1;
-                numbers.1 = (next + 1).min(OWNED);
+            let number = numbers.free.pop().unwrap_or_else(|| {
+                let next = numbers.next;
+                numbers.next = (next + 1).min(OWNED);
                 next
             });
             Self(number)
@@ -199,11 +207,23 @@ mod thread {
     }
 
     impl Drop for Number {
+        /// Gives the number back. Not while a pin of this thread lives, as one can in another of its variables that is dropped later: it
+        /// writes to its stripe as if that were still its own.
         fn drop(&mut self) {
-            if self.0 < OWNED {
-                NUMBERS.lock().0.push(self.0);
+            let mut numbers = NUMBERS.lock();
+            let is_idle = |stripe: &Stripe| stripe.active.iter().all(|count| count.load(Ordering::Relaxed) == 0);
+            let mut stores = numbers.stores.iter().filter_map(Weak::upgrade);
+            if self.0 < OWNED && stores.all(|stripes| stripes.get(self.0).is_none_or(is_idle)) {
+                numbers.free.push(self.0);
             }
         }
+    }
+
+    /// Has the stripes of a store looked at before the number of a thread is given to another one.
+    pub(super) fn register(stripes: &Arc<[Stripe]>) {
+        let mut numbers = NUMBERS.lock();
+        numbers.stores.retain(|store| store.strong_count() > 0);
+        numbers.stores.push(Arc::downgrade(stripes));
     }
 
     std::thread_local! {
@@ -222,6 +242,8 @@ mod thread {
     pub(super) const fn own_stripe() -> Option<usize> {
         None
     }
+
+    pub(super) const fn register(_: &alloc::sync::Arc<[super::Stripe]>) {}
 }
 
 #[cfg(test)]
@@ -246,6 +268,29 @@ mod tests {
         pins.advance();
         pins.advance();
         assert!(pins.passed(&ticket));
+    }
+
+    /// As a pin in a variable of the thread that is dropped behind the thread's number.
+    #[test]
+    fn the_number_of_a_thread_that_ended_with_a_pin_is_not_given_out_again() {
+        let pins = Pins::default();
+        let of_new_thread = |forgets: bool| {
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(|| {
+                    let pin = pins.pin();
+                    if forgets {
+                        core::mem::forget(pin);
+                    }
+                    thread::own_stripe()
+                });
+                thread.join().ok().flatten()
+            })
+        };
+        let number = of_new_thread(true);
+        assert!(number.is_some());
+        for _ in 0..10 {
+            assert_ne!(of_new_thread(false), number);
+        }
     }
 
     #[test]
