@@ -23,6 +23,8 @@ pub const FILE_LEN_MAX: u64 = 1 << OFFSET_BITS;
 pub(crate) const LOG_POSITION_MAX: u64 = 1 << 62;
 /// Largest place of a segment in log order: what the smallest segments need to get there.
 pub(crate) const ORDER_MAX: u64 = LOG_POSITION_MAX / SEGMENT_SIZE_MIN as u64;
+/// Largest number of a namespace: the two above it have other meanings.
+pub(crate) const NAMESPACE_NUMBER_MAX: u32 = u32::MAX - 2;
 /// Log bytes behind the newest checkpoint after which a new one is due. It bounds the work of a reopen after a crash.
 pub const REPLAY_DEBT_MAX_DEFAULT: u64 = 32 * 1024 * 1024;
 

@@ -1,6 +1,7 @@
 //! The namespaces of a store: names and numbers. A number is never given out twice; clearing a namespace gives its name a new one,
 //! and whatever carries the old number is dead.
 
+use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::sync::{AtomicU32, Ordering};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -9,7 +10,7 @@ use alloc::vec::Vec;
 /// The name of the default namespace, which no caller can use.
 pub(crate) const DEFAULT: &str = "";
 /// What a dropped namespace has instead of a number.
-const DROPPED: u32 = u32::MAX - 1;
+const DROPPED: u32 = NAMESPACE_NUMBER_MAX + 1;
 
 /// One namespace, shared by all its handles.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::value::Value;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
-use crate::limits::NAMESPACE_NAME_LEN_MAX;
+use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::Purpose;
 use crate::names::{DEFAULT, Name, Names};
 use alloc::string::String;
@@ -180,6 +180,11 @@ impl Store {
             }
             let old = names.get(name).and_then(|name| name.number());
             let number = names.next;
+            if number > NAMESPACE_NUMBER_MAX {
+                return Err(Error::InvalidArgument(
+                    "all numbers of namespaces have been given out; copy the records into a new store",
+                ));
+            }
             self.write_name(&mut shards, name, number, Kind::Put)?;
             (names.set(name, number), old)
         };

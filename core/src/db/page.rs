@@ -117,7 +117,7 @@ impl Store {
             return Ok((Vec::new(), None));
         }
         // Tags are pieces of hashes: a part of their range has as large a part of the slots.
-        let behind = tag.saturating_add((Slot::TAGS * BATCH).div_ceil(guard.len() as u64));
+        let behind = tag.saturating_add((Slot::TAGS * BATCH).div_ceil(guard.len().max(1) as u64));
         let slots = guard.slots_between(tag..behind.min(Slot::TAGS));
         drop(guard);
         Ok((Slot::sort(slots), (behind < Slot::TAGS).then_some(behind)))

@@ -2,7 +2,7 @@
 //! that one damaged sector does not take the salt of a whole segment with it.
 
 use crate::frame::{bind, crc32c};
-use crate::limits::ORDER_MAX;
+use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX, ORDER_MAX};
 use crate::storage::{Storage, StorageError};
 
 const MAGIC: [u8; 4] = *b"PSEG";
@@ -88,9 +88,9 @@ impl SegmentHeader {
             kind,
             order: word(1).filter(|&order| order <= ORDER_MAX)?,
             salt: word(2)?,
-            previous_order: word(3)?,
-            previous_end: word(4)?,
-            synced: word(5)?,
+            previous_order: word(3).filter(|&order| order <= ORDER_MAX)?,
+            previous_end: word(4).filter(|&end| end <= FILE_LEN_MAX)?,
+            synced: word(5).filter(|&position| position <= LOG_POSITION_MAX)?,
             extents: Some(word(6)? as u32).filter(|&extents| extents > 0)?,
             fresh: match word(6)? >> 32 {
                 0 => false,

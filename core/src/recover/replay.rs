@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
+use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::{Segment, Step, Walk, Window};
 use crate::names::Names;
 use crate::planted::{Bug, is};
@@ -163,7 +164,10 @@ impl Replay<'_> {
         let malformed = || Error::corrupt(offset, "a namespace record");
         let name = core::str::from_utf8(name).map(String::from).map_err(|_| malformed())?;
         let number = u32::from_le_bytes(*value.first_chunk().ok_or_else(malformed)?);
-        self.names.next = self.names.next.max(number.saturating_add(1));
+        if number > NAMESPACE_NUMBER_MAX {
+            return Err(malformed());
+        }
+        self.names.next = self.names.next.max(number + 1);
         match kind {
             Kind::Put => drop(self.names.set(&name, number)),
             _ if name.is_empty() => return Err(malformed()),

@@ -1,7 +1,7 @@
 //! The parts of a snapshot as bytes, and back. Every byte that is read may be hostile.
 
 use crate::index::{ShardImage, Slot};
-use crate::limits::NAMESPACE_NAME_LEN_MAX;
+use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -63,7 +63,7 @@ pub(super) fn decode_names(bytes: &[u8]) -> Option<(u32, Vec<(String, u32)>)> {
     while !reader.0.is_empty() {
         let len = reader.number(2)? as usize;
         let number = reader.number(4)? as u32;
-        if len > NAMESPACE_NAME_LEN_MAX {
+        if len > NAMESPACE_NAME_LEN_MAX || number > NAMESPACE_NUMBER_MAX {
             return None;
         }
         names.push((String::from(core::str::from_utf8(reader.take(len)?).ok()?), number));
@@ -119,7 +119,9 @@ pub(super) fn decode_shard(bytes: &[u8]) -> Option<ShardImage> {
     }
     let len = reader.number(4)? as usize;
     let width = reader.number(1)? as usize;
-    if len > reader.0.len() || width > 6 || counts.iter().map(|&(_, count)| count).sum::<u64>() != len as u64 {
+    // Counts of a forged file may add up to more than a number holds.
+    let counted = counts.iter().try_fold(0_u64, |sum, &(_, count)| sum.checked_add(count));
+    if len > reader.0.len() || width > 6 || counted != Some(len as u64) {
         return None;
     }
     let mut slots = Vec::with_capacity(len);
@@ -176,8 +178,15 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(decode_shard(bytes.get(..len).unwrap()).is_none());
         }
+        let forged = ShardImage { slots: Vec::new(), counts: alloc::vec![(0, 1 << 63), (7, 1 << 63)] };
+        let mut bytes = Vec::new();
+        encode_shard(&mut bytes, 9, &forged, 4);
+        assert!(decode_shard(&bytes).is_none());
         let mut bytes = Vec::new();
         encode_names(&mut bytes, 9, [("", 0), ("users", 3)].into_iter());
         assert_eq!(decode_names(&bytes).unwrap(), (9, alloc::vec![(String::new(), 0), (String::from("users"), 3)]));
+        let mut bytes = Vec::new();
+        encode_names(&mut bytes, 9, [("reserved", NAMESPACE_NUMBER_MAX + 1)].into_iter());
+        assert!(decode_names(&bytes).is_none());
     }
 }
