@@ -84,11 +84,16 @@ fn cut_log(engine: &Engine, names: &RwLock<Names>) -> Result<(Cut, Listed)> {
     Ok((append_list(engine, &mut tail, names.next)?, Listed { next: names.next, names: listed }))
 }
 
+/// Bytes that the list of so many segments takes at most, when one more is opened for it.
+pub(crate) const fn list_len(segments: usize) -> u64 {
+    64 + (segments as u64 + 1) * 32
+}
+
 /// Appends the list of live segments. All writers wait meanwhile.
 pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
     let log = &engine.log;
     // The list names the segment that it stands in, and its own place: it may not open a segment while it is appended.
-    let room = log.make_room(tail, |tail| 64 + (tail.segments.len() as u64 + 1) * 32)?;
+    let room = log.make_room(tail, |tail| list_len(tail.segments.len()))?;
     let mut segments: Vec<_> = tail.segments.values().copied().collect();
     if let Some(last) = segments.last_mut() {
         last.end = room.position;

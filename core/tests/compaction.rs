@@ -104,3 +104,29 @@ fn segments_without_anything_to_copy_do_not_wait_for_each_other_without_end() {
     assert!(syncs >= report.segments_retired / 64, "{syncs} syncs for {report:?}");
     assert!(syncs < report.segments_retired / 8, "{syncs} syncs for {report:?}");
 }
+
+/// The option says what happens unasked. Who compacts in steps has asked, and the steps end.
+#[test]
+fn steps_free_what_compaction_does_whatever_is_compacted_unasked() {
+    for (share, segment_size) in [(0.5, 4096), (2.0, 4096), (2.0, 64 * 1024)] {
+        let builder = Db::builder().segment_size(segment_size).entropy([7; 16]).auto_compact_dead_share(share);
+        let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
+        for number in 0..20_000_u32 {
+            db.insert(number.to_be_bytes(), [1; 100]).unwrap();
+        }
+        // A quarter of each segment.
+        for number in (0..20_000_u32).step_by(4) {
+            db.remove(number.to_be_bytes()).unwrap();
+        }
+        let dead = db.stats().unwrap().dead_bytes;
+        let mut steps = 0;
+        while db.compact_step().unwrap().is_some() {
+            steps += 1;
+            assert!(steps < 5_000, "steps that find work for ever, segments of {segment_size}");
+        }
+        let left = db.stats().unwrap().dead_bytes;
+        assert!(left * 8 < dead, "{left} of {dead} dead bytes left after {steps} steps, segments of {segment_size}");
+        assert!(db.verify().unwrap().is_ok());
+        assert_eq!(db.len().unwrap(), 15_000);
+    }
+}

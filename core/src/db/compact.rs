@@ -1,6 +1,7 @@
 //! Which segments are compacted when: the worst of them unasked, all that are worth it when asked.
 
 use super::store::Store;
+use crate::checkpoint;
 use crate::compact::{self, CompactProgress, CompactReport, Emptying};
 use crate::error::{Error, Result};
 use crate::log::Segment;
@@ -129,12 +130,15 @@ impl Store {
         let _maintenance = self.maintenance.lock();
         self.writable()?;
         self.engine.build_all(&|| false)?;
-        let share = self.policy.compact_dead_share.clamp(0.01, 1.0);
-        if self.worst(share, None).is_none() && self.engine.log.replay_debt() > self.engine.log.geometry.segment_size() {
+        let log = &self.engine.log;
+        let worst = || self.worst(1.0 / PARTS_ASKED, None);
+        // Each checkpoint leaves a dead list of the segments for the steps behind it: as far apart as this they make less work than they do.
+        let apart = 2 * log.geometry.segment_size() + 4 * checkpoint::list_len(log.tail.lock().segments.len());
+        if worst().is_none() && log.replay_debt() > apart {
             // What could be compacted may all lie behind the newest checkpoint.
             self.write_checkpoint()?;
         }
-        let Some(victim) = self.worst(share, None) else {
+        let Some(victim) = worst() else {
             return Ok(None);
         };
         self.compact_one(&victim, &mut |_| {}).map(Some)

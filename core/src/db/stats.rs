@@ -16,7 +16,8 @@ pub struct Stats {
     pub file_bytes: u64,
     /// Live records with their headers.
     pub live_bytes: u64,
-    /// What compaction could free: overwritten and removed records, tombstones, book-keeping.
+    /// What is not live: overwritten and removed records, tombstones, padding, book-keeping. Compaction frees most of it: it leaves
+    /// segments alone where that is too little for the work, and the padding behind values that fill theirs.
     pub dead_bytes: u64,
     /// Live segments of the log.
     pub segments: u64,

@@ -90,7 +90,7 @@ fn plain(report: &Report) -> String {
 fn dead_share(report: &Report) -> String {
     let all = report.live_bytes.saturating_add(report.dead_bytes);
     match report.dead_bytes.saturating_mul(100).checked_div(all) {
-        Some(percent) if percent > 0 => format!(", {percent} % of the data; `pipkin compact` gives it back"),
+        Some(percent) if percent > 0 => format!(", {percent} % of the data; `pipkin compact` gives most of it back"),
         _ => String::new(),
     }
 }
