@@ -132,7 +132,7 @@ impl fmt::Display for Error {
             Self::NamespaceName { len } => {
                 write!(f, "a namespace needs a name of 1 to {} bytes, this one has {len}", crate::limits::NAMESPACE_NAME_LEN_MAX)
             }
-            Self::NamespaceDropped => write!(f, "this namespace was dropped or cleared; get a new handle with `namespace(name)`"),
+            Self::NamespaceDropped => write!(f, "this namespace was dropped; get a new handle with `namespace(name)`"),
             Self::Corrupt { offset, what } => write!(
                 f,
                 "damage at byte {offset} of the file: {what}. Run `pipkin verify` to list all damage and `pipkin salvage` to copy \

@@ -2,7 +2,7 @@
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use pipkin::{Db, Error};
+use pipkin::{Db, Error, FlushPolicy};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -66,4 +66,29 @@ fn a_closed_store_stays_locked_until_its_last_handle_is_dropped() {
     refused(&path);
     drop(users);
     Db::open(&path).unwrap();
+}
+
+#[test]
+fn options_that_make_no_sense_leave_no_file_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.pipkin");
+    for builder in [
+        Db::builder().segment_size(5000),
+        Db::builder().auto_compact_dead_share(f64::NAN),
+        Db::builder().auto_compact_dead_share(-0.5),
+    ] {
+        assert!(matches!(builder.path(&path).open().err(), Some(Error::InvalidArgument(_))));
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn a_transaction_that_only_reads_needs_no_right_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.pipkin");
+    let db = Db::open(&path).unwrap();
+    db.insert("a", "1").unwrap();
+    db.close().unwrap();
+    let db = Db::builder().path(&path).read_only(true).flush_policy(FlushPolicy::WriteThrough).open().unwrap();
+    assert_eq!(db.transaction(|tx| tx.get("a")).unwrap(), Some(b"1".to_vec()));
 }

@@ -156,12 +156,11 @@ impl Store {
             check_key(op.key)?;
             check_value(op.value.unwrap_or_default())?;
         }
-        if ops.is_empty() && seen.is_empty() {
-            return Ok(0);
+        if ops.is_empty() {
+            // Nothing to write: only what was read has to be as it was, and no space is needed, no sync, and no right to write.
+            return if seen.is_empty() { Ok(0) } else { self.try_commit(ops, seen, Purpose::Store) };
         }
-        if !ops.is_empty() {
-            self.writable()?;
-        }
+        self.writable()?;
         let stores = ops.iter().any(|op| op.value.is_some());
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
         let commit = || self.try_commit(ops, seen, purpose);

@@ -163,10 +163,7 @@ impl Builder {
     ///
     /// As for [`Db::open`].
     pub fn open_storage(self, storage: Box<dyn Storage>) -> Result<Db> {
-        let valid = (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&self.segment_size) && self.segment_size.is_power_of_two();
-        if !valid {
-            return Err(Error::InvalidArgument("the segment size must be a power of two from 4 KiB to 256 MiB"));
-        }
+        self.check()?;
         let options = OpenOptions {
             read_only: self.read_only,
             create: self.create,
@@ -186,6 +183,17 @@ impl Builder {
             },
         };
         super::open::open(storage, options).map(Db::new)
+    }
+
+    /// Refuses options that make no sense: before anything is opened, or made.
+    fn check(&self) -> Result<()> {
+        if !(SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&self.segment_size) || !self.segment_size.is_power_of_two() {
+            return Err(Error::InvalidArgument("the segment size must be a power of two from 4 KiB to 256 MiB"));
+        }
+        if self.compact_dead_share.is_nan() || self.compact_dead_share < 0.0 {
+            return Err(Error::InvalidArgument("the share of dead bytes must be a number from 0 on"));
+        }
+        Ok(())
     }
 
     /// Opens a store that lives in memory and ends with its last handle.
@@ -234,6 +242,7 @@ impl Builder {
     /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor an app name was given.
     pub fn open(mut self) -> Result<Db> {
         use crate::storage::native::{NativeOptions, NativeStorage, data_path};
+        self.check()?;
         let path = match (&self.place.path, &self.place.app_name) {
             (Some(path), _) => path.clone(),
             (None, Some(app)) => {

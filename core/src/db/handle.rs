@@ -345,7 +345,9 @@ impl Db {
         self.store.compact(progress)
     }
 
-    /// Compacts the one segment where it pays most; `None` when nothing is worth it.
+    /// Compacts the one segment where it pays most; `None` when there is none of which a part worth the work is dead: a sixty-fourth, as
+    /// for [`Db::compact`]. What was written last is left for later, and what is free stays in the file until [`Db::compact`], or closing,
+    /// cuts it.
     pub fn compact_step(&self) -> Result<Option<CompactReport>> {
         self.store.compact_step()
     }

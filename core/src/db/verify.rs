@@ -48,8 +48,14 @@ impl Store {
         let position =
             |segment: &Segment| active.filter(|active| active.segment.order == segment.order).map(|active| active.position);
         let ends = segments.iter().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment });
-        let pair = *log.superblocks.lock();
-        let mut report = check_store(&*log.storage, &pair, &ends.collect::<Vec<_>>())?;
+        let mut report = VerifyReport::default();
+        // The first write of a session writes a superblock: not while they are looked at.
+        let pair = {
+            let pair = log.superblocks.lock();
+            check_front(&*log.storage, &mut report)?;
+            *pair
+        };
+        check_store(&*log.storage, &pair, &ends.collect::<Vec<_>>(), &mut report)?;
         if log.is_poisoned() {
             // A write that failed half way may have left the other superblock torn, and bytes behind the end of the log.
             report.damage.retain(|damage| damage.offset != pair.slot.other().offset());
@@ -65,18 +71,16 @@ impl Store {
     }
 }
 
-fn check_store(storage: &dyn Storage, pair: &SuperblockPair, segments: &[Segment]) -> Result<VerifyReport> {
-    let mut report = VerifyReport::default();
+fn check_store(storage: &dyn Storage, pair: &SuperblockPair, segments: &[Segment], report: &mut VerifyReport) -> Result<()> {
     let superblock = pair.current;
     let geometry = Geometry::new(superblock.segment_size);
-    check_front(storage, &mut report)?;
     for segment in segments {
-        check_segment(storage, geometry, superblock.store_id, segment, &mut report)?;
+        check_segment(storage, geometry, superblock.store_id, segment, report)?;
     }
     if let Some(place) = superblock.checkpoint {
-        check_snapshot(storage, geometry, superblock.store_id, &place, &mut report)?;
+        check_snapshot(storage, geometry, superblock.store_id, &place, report)?;
     }
-    Ok(report)
+    Ok(())
 }
 
 fn damage(report: &mut VerifyReport, offset: u64, len: u64, what: &'static str) {
@@ -222,7 +226,9 @@ pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
     match Chain::follow(storage, &pair) {
         Ok(chain) => {
             let segments = chain.live_segments();
-            let mut report = check_store(storage, &pair, &segments)?;
+            let mut report = VerifyReport::default();
+            check_front(storage, &mut report)?;
+            check_store(storage, &pair, &segments, &mut report)?;
             forgive_torn(&mut report, &chain.torn_headers);
             if let Some(last) = segments.last().filter(|_| chain.clean && !pair.current.torn_end) {
                 check_untouched(storage, &pair.current, last, &mut report)?;

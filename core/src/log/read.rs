@@ -110,7 +110,8 @@ impl Log {
         if !IS_OF_USE {
             return;
         }
-        // SAFETY: the caller keeps the segment from being reused, and a published record is never written again.
+        // SAFETY: the caller keeps the segment from being reused, and a published record is never written again. What stands behind a short one
+        // may be: nobody looks at that, here and below.
         if let Some(bytes) = unsafe { self.storage.view(offset, PREFETCH) } {
             prefetch(bytes);
         }
@@ -201,7 +202,7 @@ impl Log {
     /// A record near the end of the file, or one that is not mapped, or not in one piece.
     #[cold]
     fn frame_at_the_end(&self, offset: u64) -> Result<Frame<'_>> {
-        let room = self.storage.len()?.saturating_sub(offset) as usize;
+        let room = usize::try_from(self.storage.len()?.saturating_sub(offset)).unwrap_or(usize::MAX);
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
         if let Some(front) = unsafe { self.storage.view(offset, room.min(PREFETCH)) }
             && let Some(frame) = self.frame_mapped(offset, front)?

@@ -41,7 +41,7 @@ pub enum Durability {
 
 /// The byte-addressed file that the log lives in.
 ///
-/// The engine never writes two overlapping ranges at the same time, never reads a range that is being written, and treats
+/// The engine never writes two overlapping ranges at the same time, never looks at a byte that is being written, and treats
 /// the first failed `write_at` or `sync` as final for the session, so an implementation need not undo anything.
 /// All methods take `&self` and may be called from several threads at once.
 pub trait Storage: Send + Sync {
@@ -74,7 +74,8 @@ pub trait Storage: Send + Sync {
     ///
     /// # Safety
     ///
-    /// While the slice lives, the caller lets nobody write to the range, discard it, or shrink the file into it.
+    /// While the slice lives, the caller lets nobody discard the range, or shrink the file into it, or write to a byte of it that it looks
+    /// at: where a record is short, the range that was asked for may reach into bytes that are still to be written.
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let _ = (offset, len);
         None
@@ -100,7 +101,7 @@ pub trait Storage: Send + Sync {
     /// # Safety
     ///
     /// The range has been [reserved](Self::reserve) since the file was opened, and not been discarded or cut off since. While the
-    /// call runs, nobody else writes to the range, and no [view](Self::view) reaches into it.
+    /// call runs, nobody else writes to the range or looks at it, through a [view](Self::view) or otherwise.
     unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
         let _ = (offset, parts);
         false

@@ -70,6 +70,8 @@ pub struct NativeStorage {
     path: PathBuf,
     read_only: bool,
     claimed: AtomicBool,
+    /// The process that opened the file.
+    process: u32,
     /// The length that the engine sees.
     len: AtomicU64,
     /// The length that the file has: more than `len` where Windows refused to cut a mapped file. Held by whoever changes `len`.
@@ -107,6 +109,7 @@ impl NativeStorage {
                 path: path.to_path_buf(),
                 read_only: options.read_only,
                 claimed: AtomicBool::new(false),
+                process: std::process::id(),
                 len: AtomicU64::new(len),
                 file_len: Mutex::new(len),
                 in_place,
@@ -338,10 +341,14 @@ impl Storage for NativeStorage {
 }
 
 impl Drop for NativeStorage {
-    /// Takes the note of the holder back and cuts what a map had kept from being cut. A failure of either leaves nothing wrong behind.
+    /// Takes the note of the holder back and cuts what a map had kept from being cut. A failure of either leaves nothing wrong behind. A
+    /// process that was forked off leaves both to the one that opened the file, and may know an old length.
     fn drop(&mut self) {
-        let _ = self.release();
         self.map = None;
+        if std::process::id() != self.process {
+            return;
+        }
+        let _ = self.release();
         let len = *self.len.get_mut();
         if *self.file_len.get_mut() > len {
             let _ = self.file.set_len(len);
