@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use pipkin::storage::fault::FaultStorage;
-use pipkin::storage::{MemoryStorage, Storage};
-use pipkin::{CompactReport, Db, Durability, Error, StorageError};
+use pipkin::storage::{MemoryStorage, Storage, StorageErrorKind};
+use pipkin::{CompactReport, Db, Durability, Error, SegmentUse, StorageError};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -204,6 +204,8 @@ struct Holes {
     inner: MemoryStorage,
     blocks: Arc<Mutex<BTreeSet<u64>>>,
     read: Arc<AtomicBool>,
+    /// No blocks are left for holes.
+    full: Arc<AtomicBool>,
 }
 
 fn blocks(offset: u64, len: u64) -> std::ops::Range<u64> {
@@ -231,6 +233,15 @@ impl Storage for Holes {
     fn sync(&self) -> Result<Durability, StorageError> {
         self.inner.sync()
     }
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        let mut holes = self.blocks.lock().unwrap();
+        let needs_blocks = holes.range(blocks(offset, len)).next().is_some();
+        if needs_blocks && self.full.load(Ordering::Relaxed) {
+            return Err(StorageError::new(StorageErrorKind::NoSpace, "reserve", "the medium is full"));
+        }
+        holes.retain(|block| !blocks(offset, len).contains(block));
+        self.inner.reserve(offset, len)
+    }
     fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         self.blocks.lock().unwrap().extend(blocks(offset, len));
         self.inner.discard(offset, len)
@@ -257,4 +268,37 @@ fn compaction_reads_nothing_of_what_was_given_back() {
         db.compact().unwrap();
         assert!(!storage.read.load(Ordering::Relaxed), "round {round}");
     }
+}
+
+/// Of the free extents that a reopened store finds on a full medium, the first may be a hole and another one not: only the first was tried.
+#[test]
+fn removals_find_the_free_extent_that_has_kept_its_blocks() {
+    let storage = Holes::default();
+    let opened = || {
+        let builder = Db::builder().segment_size(4096).auto_compact_dead_share(1.0).background(false);
+        builder.open_storage(Box::new(storage.clone())).unwrap()
+    };
+    let db = opened();
+    let dead = 20..40_u32;
+    // Two records fill a segment, and so do four removals: none of them leaves a segment that fits into the rest of another.
+    let key = |number: u32| [number.to_le_bytes(); 230].concat();
+    for number in 0..120_u32 {
+        db.insert(key(number), [1; 1000]).unwrap();
+    }
+    db.remove_many(dead.clone().map(key)).unwrap();
+    db.checkpoint().unwrap();
+    while db.compact_step().unwrap().is_some() {}
+    db.close().unwrap();
+    let db = opened();
+    let free = |entry: &SegmentUse| matches!(entry, SegmentUse::Free { .. });
+    let places = db.segments().unwrap();
+    assert!(places.iter().filter(|entry| free(entry)).count() > 2, "{places:?}");
+    let Some(SegmentUse::Free { offset, .. }) = places.into_iter().rfind(free) else { panic!("nothing is free") };
+    // To give blocks back is a hint: the host may have kept those of the last.
+    storage.blocks.lock().unwrap().remove(&(offset / 4096));
+    storage.full.store(true, Ordering::Relaxed);
+    for number in (0..120_u32).filter(|number| number % 2 == 0 && !dead.contains(number)).take(6) {
+        assert!(db.remove(key(number)).unwrap_or_else(|error| panic!("{number}: {error}")));
+    }
+    assert!(db.verify().unwrap().is_ok());
 }

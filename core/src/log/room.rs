@@ -121,11 +121,19 @@ impl Log {
 
     /// One more free extent that can be written without running out of space.
     fn back_one_more(&self, tail: &mut Tail) -> Result<()> {
-        let Some(extent) = tail.space.first_unbacked() else { return self.grow(tail) };
-        let start = self.geometry.start(extent);
-        self.reserve(start, start + self.geometry.segment_size())?;
-        tail.space.set_backed(extent);
-        Ok(())
+        while let Some(extent) = tail.space.first_unbacked() {
+            let start = self.geometry.start(extent);
+            match self.reserve(start, start + self.geometry.segment_size()) {
+                Ok(()) => {
+                    tail.space.set_backed(extent);
+                    return Ok(());
+                }
+                // Another one may have kept its blocks.
+                Err(Error::NoSpace) if tail.space.has_holes(extent) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.grow(tail)
     }
 
     fn grow(&self, tail: &mut Tail) -> Result<()> {

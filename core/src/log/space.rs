@@ -28,7 +28,7 @@ enum Blocks {
     Backed,
     /// An earlier session used the extent. It may have holes, or lie in part behind the end of the file.
     Unknown,
-    /// They went back to the host.
+    /// They went back to the host, or some of them.
     GivenBack,
 }
 
@@ -85,9 +85,19 @@ impl Space {
         self.total += 1;
     }
 
-    /// A free extent of which it is not known whether its blocks are there.
+    /// A free extent that is not backed; better one that may have its blocks still.
     pub(crate) fn first_unbacked(&self) -> Option<u32> {
-        self.free.iter().find(|(_, free)| free.blocks != Blocks::Backed).map(|(index, _)| index)
+        let first = |blocks: Blocks| self.free.iter().find(|(_, free)| free.blocks == blocks).map(|(index, _)| index);
+        first(Blocks::Unknown).or_else(|| first(Blocks::GivenBack))
+    }
+
+    /// The host could not back a free extent; true when that was not to be expected.
+    pub(crate) fn has_holes(&mut self, extent: u32) -> bool {
+        let free = self.free.get(extent).copied().filter(|free| free.blocks == Blocks::Unknown);
+        if let Some(free) = free {
+            self.put(extent, Free { blocks: Blocks::GivenBack, ..free });
+        }
+        free.is_some()
     }
 
     /// The host has backed a free extent.
