@@ -168,6 +168,16 @@ impl Engine {
         Ok(())
     }
 
+    /// The ordered index.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotOrdered`] when the store was opened without.
+    #[cfg(feature = "ordered")]
+    pub(crate) fn ordered(&self) -> Result<&Ordered> {
+        self.ordered.get().ok_or(Error::NotOrdered)
+    }
+
     /// A pin, unless a planted bug takes it away.
     #[inline]
     pub(crate) fn pin(&self) -> Pin<'_> {

@@ -59,13 +59,13 @@ mod snapshot;
 mod sorted;
 pub mod storage;
 mod sync;
+mod verify;
 
 pub use compact::{CompactProgress, CompactReport};
 #[cfg(feature = "ordered")]
 pub use db::Range;
 pub use db::{
-    BackupReport, Batch, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value,
-    VerifyReport, Version, verify_storage,
+    BackupReport, Batch, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version,
 };
 pub use error::{Error, Result};
 pub use recover::{OpenReport, SnapshotState};
@@ -73,3 +73,4 @@ pub use recover::{OpenReport, SnapshotState};
 pub use salvage::{SalvageReport, salvage};
 pub use scan::Damage;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
+pub use verify::{VerifyReport, verify_storage};

@@ -1,13 +1,19 @@
 //! The shards of the index as everybody but recovery gets them: built. Opening parks them; the first who needs one builds it from its
-//! part of the snapshot and the records behind that.
+//! part of the snapshot and the records behind that. The ordered index is built from all of them.
 
 use crate::engine::{Engine, FullKey};
 use crate::error::Result;
+#[cfg(feature = "ordered")]
+use crate::frame::NAMESPACE_OF_NAMES;
 use crate::frame::{Header, Kind};
 use crate::index::{KeyHash, Parked, SHARDS, ShardGuard, Slot};
 use crate::log::{Placed, Window};
+#[cfg(feature = "ordered")]
+use crate::ordered::{Key, Ordered};
 use crate::snapshot;
 use crate::sorted::Set;
+#[cfg(feature = "ordered")]
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -51,6 +57,23 @@ impl Engine {
     pub(crate) fn build_all(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         let parked = (0..SHARDS).filter(|&index| self.index.is_parked_at(index));
         parked.take_while(|_| !stop()).try_for_each(|index| self.lock_shard(index).map(drop))
+    }
+
+    /// Fills the ordered index with what the hash index knows. The store is not in use yet.
+    #[cfg(feature = "ordered")]
+    pub(crate) fn order(&self) -> Result<()> {
+        let mut keys: Vec<(u32, Key, u64)> = Vec::new();
+        for shard in 0..SHARDS {
+            for slot in self.lock_shard(shard)?.slots() {
+                let frame = self.log.frame(slot.offset())?;
+                if frame.header.namespace != NAMESPACE_OF_NAMES {
+                    keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
+                }
+            }
+        }
+        // Opening is the only one to set it, and does so once.
+        let _ = self.ordered.set(Box::new(Ordered::of(keys)));
+        Ok(())
     }
 
     /// Records in a namespace.

@@ -272,8 +272,8 @@ impl Db {
         Namespace { store: self.store.clone(), name: self.store.default.clone() }
     }
 
-    /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it answer
-    /// [`Error::NamespaceDropped`](crate::Error::NamespaceDropped) from then on. Takes as long as [`Db::clear`]: the records of other
+    /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it find nothing from
+    /// then on, and writes through them answer [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). Takes as long as [`Db::clear`]: the records of other
     /// namespaces count, too.
     pub fn drop_namespace(&self, name: &str) -> Result<bool> {
         self.store.drop_namespace(name)
@@ -386,7 +386,7 @@ impl Db {
     }
 
     /// Holds every byte that counts against its checksum.
-    pub fn verify(&self) -> Result<super::VerifyReport> {
+    pub fn verify(&self) -> Result<crate::verify::VerifyReport> {
         self.store.verify()
     }
 

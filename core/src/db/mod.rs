@@ -39,5 +39,4 @@ pub use stats::{SegmentUse, Stats};
 pub use store::FlushPolicy;
 pub use transaction::Transaction;
 pub use value::Value;
-pub use verify::{VerifyReport, verify_storage};
 pub use version::Version;

@@ -12,14 +12,14 @@ pub(super) fn head_of(key: &[u8]) -> u64 {
 
 /// A key of its own. The order of the fields is the order of the keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(crate) struct Key {
     head: u64,
     /// Keys of common lengths stand in their nodes, where a search meets them without another step.
     bytes: SmallVec<[u8; 24]>,
 }
 
 impl Key {
-    pub(super) fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         Self { head: head_of(bytes), bytes: SmallVec::from_slice(bytes) }
     }
 

@@ -8,17 +8,13 @@ mod key;
 mod leaf;
 mod map;
 
-use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::frame::NAMESPACE_OF_NAMES;
-use crate::index::SHARDS;
+pub(crate) use key::Key;
+
 use crate::sync::RwLock;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
-use key::Key;
 use map::Map;
 
 /// The ordered index of a store.
@@ -29,6 +25,16 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
+    /// From the keys of all namespaces in any order, each with the offset of its record.
+    pub(crate) fn of(mut keys: Vec<(u32, Key, u64)>) -> Self {
+        keys.sort_unstable();
+        let of_namespace = keys.chunk_by(|(one, ..), (other, ..)| one == other).filter_map(|keys| {
+            let pairs: Vec<(&[u8], u64)> = keys.iter().map(|(_, key, offset)| (key.bytes(), *offset)).collect();
+            keys.first().map(|&(namespace, ..)| (namespace, Arc::new(Map::of(&pairs))))
+        });
+        Self { maps: RwLock::new(of_namespace.collect()) }
+    }
+
     fn map(&self, namespace: u32) -> Option<Arc<Map>> {
         self.maps.read().get(&namespace).cloned()
     }
@@ -64,39 +70,6 @@ impl Ordered {
         if let Some(map) = self.map(namespace) {
             map.walk_back(to, each);
         }
-    }
-}
-
-impl Engine {
-    /// The ordered index.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotOrdered`] when the store was opened without.
-    pub(crate) fn ordered(&self) -> Result<&Ordered> {
-        self.ordered.get().ok_or(Error::NotOrdered)
-    }
-
-    /// Fills the ordered index with what the hash index knows. The store is not in use yet.
-    pub(crate) fn order(&self) -> Result<()> {
-        let mut keys: Vec<(u32, Key, u64)> = Vec::new();
-        for shard in 0..SHARDS {
-            for slot in self.lock_shard(shard)?.slots() {
-                let frame = self.log.frame(slot.offset())?;
-                if frame.header.namespace != NAMESPACE_OF_NAMES {
-                    keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
-                }
-            }
-        }
-        keys.sort_unstable();
-        let of_namespace = keys.chunk_by(|(one, ..), (other, ..)| one == other).filter_map(|keys| {
-            let pairs: Vec<(&[u8], u64)> = keys.iter().map(|(_, key, offset)| (key.bytes(), *offset)).collect();
-            keys.first().map(|&(namespace, ..)| (namespace, Arc::new(Map::of(&pairs))))
-        });
-        let ordered = Ordered { maps: RwLock::new(of_namespace.collect()) };
-        // Opening is the only one to set it, and does so once.
-        let _ = self.ordered.set(Box::new(ordered));
-        Ok(())
     }
 }
 

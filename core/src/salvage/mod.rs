@@ -1,20 +1,19 @@
 //! Salvage: every record that still checks, out of a store that may not open any more, into a new one. The source is never changed.
 
 mod names;
-mod survey;
 
-use crate::db::{Db, Namespace, VerifyReport};
+use crate::db::{Db, Namespace};
 use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
-use crate::log::{Front, SuperblockPair, Window, read_superblocks};
+use crate::log::{Front, read_superblocks};
 use crate::names::DEFAULT;
 use crate::recover::Chain;
-use crate::scan::{Damage, Found, scan};
+use crate::scan::{Damage, Found, key_of, scan, value_of};
 use crate::storage::Storage;
+use crate::verify::Survey;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use names::Names;
-use survey::Survey;
 
 /// What salvaging got out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,33 +80,6 @@ pub fn salvage(source: &dyn Storage, target: &Db, progress: &mut dyn FnMut(u64, 
     report.removed = copy.removed;
     report.records = target.stats()?.records;
     Ok(report)
-}
-
-/// What a store that does not open any more looks like.
-pub(crate) fn survey_report(storage: &dyn Storage, pair: &SuperblockPair) -> Result<VerifyReport> {
-    let survey = Survey::take(storage, pair)?;
-    let mut report = VerifyReport { segments: survey.stretches.values().count() as u64, ..VerifyReport::default() };
-    for &stretch in survey.stretches.values() {
-        report.bytes_checked += stretch.to - stretch.from;
-        scan(storage, stretch, &mut |found| {
-            match found {
-                Found::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
-                Found::Damage(damage) => report.damage.push(damage),
-            }
-            Ok(())
-        })?;
-    }
-    Ok(report)
-}
-
-fn key_of(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Vec<u8>> {
-    let from = offset + header.header_len as u64;
-    Ok(Window::new(storage, from + header.key_len as u64).bytes(from, header.key_len)?.to_vec())
-}
-
-fn value_of(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Vec<u8>> {
-    let from = offset + (header.header_len + header.key_len) as u64;
-    Ok(Window::new(storage, from + header.value_len as u64).bytes(from, header.value_len)?.to_vec())
 }
 
 struct Copy<'a> {

@@ -1,14 +1,13 @@
 //! Which namespace a number stands for, as far as a damaged store still says so.
 
-use super::survey::Survey;
-use super::{key_of, value_of};
 use crate::error::{Error, Result};
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
 use crate::log::SuperblockPair;
 use crate::names::DEFAULT;
-use crate::scan::{Found, scan};
+use crate::scan::{Found, key_of, scan, value_of};
 use crate::snapshot;
 use crate::storage::Storage;
+use crate::verify::Survey;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,23 +1,23 @@
 //! Which segments of a damaged store count, and how far they reach.
 
-use super::value_of;
+use super::VerifyReport;
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, SuperblockPair};
 use crate::recover::{find_headers, read_roster};
-use crate::scan::{Found, Stretch, scan};
+use crate::scan::{Found, Stretch, scan, value_of};
 use crate::sorted::{Map, Set};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
 /// The segments of a damaged store that count, in log order.
-pub(super) struct Survey {
+pub(crate) struct Survey {
     /// By order.
-    pub(super) stretches: Map<u64, Stretch>,
+    pub(crate) stretches: Map<u64, Stretch>,
 }
 
 impl Survey {
-    pub(super) fn take(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
+    pub(crate) fn take(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
         let superblock = pair.current;
         let geometry = Geometry::new(superblock.segment_size);
         let headers = find_headers(storage, geometry, superblock.store_id)?;
@@ -55,6 +55,22 @@ impl Survey {
             Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
         };
         Ok(Self { stretches: Map::collect(live.iter().map(|(order, segment)| (order, stretch(segment)))) })
+    }
+
+    /// What a store that does not open any more looks like.
+    pub(super) fn report(&self, storage: &dyn Storage) -> Result<VerifyReport> {
+        let mut report = VerifyReport { segments: self.stretches.values().count() as u64, ..VerifyReport::default() };
+        for &stretch in self.stretches.values() {
+            report.bytes_checked += stretch.to - stretch.from;
+            scan(storage, stretch, &mut |found| {
+                match found {
+                    Found::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
+                    Found::Damage(damage) => report.damage.push(damage),
+                }
+                Ok(())
+            })?;
+        }
+        Ok(report)
     }
 
     /// The newest list of live segments that can be read, and what was retired behind it.

@@ -1,0 +1,161 @@
+//! The parts of a store, each held against its checksums.
+
+use super::VerifyReport;
+use crate::error::{Error, Result};
+use crate::limits::DATA_START;
+use crate::log::{
+    CheckpointPlace, Front, Geometry, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock, SuperblockPair, Window,
+    read_superblocks,
+};
+use crate::scan::{Damage, Found, Stretch, scan};
+use crate::storage::Storage;
+
+pub(crate) fn check_store(
+    storage: &dyn Storage,
+    pair: &SuperblockPair,
+    segments: &[Segment],
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let superblock = pair.current;
+    let geometry = Geometry::new(superblock.segment_size);
+    for segment in segments {
+        check_segment(storage, geometry, superblock.store_id, segment, report)?;
+    }
+    if let Some(place) = superblock.checkpoint {
+        check_snapshot(storage, geometry, superblock.store_id, &place, report)?;
+    }
+    Ok(())
+}
+
+pub(super) fn damage(report: &mut VerifyReport, offset: u64, len: u64, what: &'static str) {
+    report.damage.push(Damage { offset, len, key: None, what });
+}
+
+/// Both superblocks, and the bytes around them that must be zero.
+pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> Result<()> {
+    if let Front::Store(pair) = read_superblocks(storage)?
+        && pair.other_damaged
+    {
+        damage(report, pair.slot.other().offset(), 512, "a superblock; the other one serves");
+    }
+    let holder = 2 * SLOT_LEN;
+    for zeros in [512..SLOT_LEN, SLOT_LEN + 512..holder, holder + 64..DATA_START] {
+        check_zeros(storage, zeros.start, zeros.end, "a byte between the superblocks that should be zero", report)?;
+    }
+    report.bytes_checked += 1024;
+    Ok(())
+}
+
+/// Both copies of a segment header; the header, if one checks.
+fn check_headers(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+    extent: u32,
+    report: &mut VerifyReport,
+) -> Result<Option<SegmentHeader>> {
+    let start = geometry.start(extent);
+    let mut window = Window::new(storage, start + SEGMENT_HEADER_LEN as u64);
+    let Some(bytes) = window.bytes(start, SEGMENT_HEADER_LEN)?.first_chunk() else {
+        return Ok(None);
+    };
+    let (first, second) = SegmentHeader::decode_both(bytes, store_id, start);
+    for (copy, offset) in [(first, start), (second, start + SEGMENT_HEADER_LEN as u64 / 2)] {
+        if copy.is_none() {
+            damage(report, offset, SEGMENT_HEADER_LEN as u64 / 2, "a copy of a segment header");
+        }
+    }
+    Ok(first.or(second))
+}
+
+/// A crash may leave one copy of a header that it met on its way to the medium: what a crash does is no damage.
+pub(crate) fn forgive_torn(report: &mut VerifyReport, torn: &[(u64, SegmentHeader)]) {
+    let is_torn = |at: u64| torn.iter().any(|&(start, _)| (start..start + SEGMENT_HEADER_LEN as u64).contains(&at));
+    report.damage.retain(|damage| !is_torn(damage.offset));
+}
+
+fn check_segment(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+    segment: &Segment,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    check_headers(storage, geometry, store_id, segment.extent, report)?;
+    let stretch = Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true };
+    scan(storage, stretch, &mut |found| {
+        match found {
+            Found::Frame { header, .. } if !header.kind.is_control() => report.records += 1,
+            Found::Frame { .. } => {}
+            Found::Damage(damage) => report.damage.push(damage),
+        }
+        Ok(())
+    })?;
+    report.segments += 1;
+    report.bytes_checked += segment.end - geometry.start(segment.extent);
+    Ok(())
+}
+
+/// What stands behind the last record of the segment that takes appends has never been written.
+pub(crate) fn check_untouched(
+    storage: &dyn Storage,
+    superblock: &Superblock,
+    segment: &Segment,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let geometry = Geometry::new(superblock.segment_size);
+    let header = SegmentHeader::read(storage, superblock.store_id, geometry.start(segment.extent))?;
+    if header.is_some_and(|header| header.fresh) {
+        check_zeros(
+            storage,
+            segment.end,
+            segment.limit(geometry),
+            "a byte behind the end of the log that should be zero",
+            report,
+        )?;
+    }
+    Ok(())
+}
+
+fn check_zeros(storage: &dyn Storage, from: u64, to: u64, what: &'static str, report: &mut VerifyReport) -> Result<()> {
+    let to = to.min(storage.len()?);
+    let mut window = Window::new(storage, to);
+    let mut position = from;
+    while position < to {
+        let len = (64 * 1024).min(to - position);
+        if let Some(at) = window.bytes(position, len as usize)?.iter().position(|&byte| byte != 0) {
+            damage(report, position + at as u64, 1, what);
+            return Ok(());
+        }
+        position += len;
+    }
+    report.bytes_checked += to.saturating_sub(from);
+    Ok(())
+}
+
+fn check_snapshot(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+    place: &CheckpointPlace,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    if place.snapshot_offset == 0 {
+        return Ok(());
+    }
+    let header = check_headers(storage, geometry, store_id, geometry.extent_of(place.snapshot_offset), report)?;
+    let loaded = crate::snapshot::load(storage, place.snapshot_offset, place.snapshot_len, place.snapshot_salt);
+    let decode = |part| crate::snapshot::load_shard(storage, part, place.snapshot_salt).map(drop);
+    match loaded.and_then(|loaded| loaded.shards.into_iter().try_for_each(|(_, part)| decode(part))) {
+        Ok(()) => {}
+        Err(Error::Corrupt { offset, what }) => damage(report, offset, 1, what),
+        Err(error) => return Err(error),
+    }
+    report.bytes_checked += place.snapshot_len;
+    if header.is_some_and(|header| header.fresh) {
+        let end = place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len;
+        let limit = geometry.start(geometry.extent_of(end - 1) + 1);
+        check_zeros(storage, end, limit, "a byte behind the index snapshot that should be zero", report)?;
+    }
+    Ok(())
+}

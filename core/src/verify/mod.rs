@@ -1,0 +1,76 @@
+//! Verifying: every byte that counts against its checksum. Of a store that is open, [`Db::verify`](crate::Db::verify) says what counts.
+
+mod checks;
+#[cfg(feature = "salvage")]
+mod survey;
+
+pub(crate) use checks::{check_front, check_store, check_untouched, forgive_torn};
+#[cfg(feature = "salvage")]
+pub(crate) use survey::Survey;
+
+use crate::error::{Error, Result};
+use crate::log::{Front, read_superblocks};
+use crate::recover::Chain;
+use crate::scan::Damage;
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+/// What verifying found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Records that check, dead ones and tombstones included.
+    pub records: u64,
+    /// Bytes that were looked at.
+    pub bytes_checked: u64,
+    /// Segments of the log.
+    pub segments: u64,
+    /// Everything that does not check.
+    pub damage: Vec<Damage>,
+}
+
+impl VerifyReport {
+    /// True when everything checks.
+    pub fn is_ok(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+/// Verifies a store that is not open, and may not open at all. Never changes it.
+///
+/// # Errors
+///
+/// [`Error::NotAStore`], [`Error::NewerVersion`], and errors of the storage. Damage is no error: it is in the report.
+pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
+    let pair = match read_superblocks(storage)? {
+        Front::Store(pair) => pair,
+        Front::Blank => {
+            return Err(Error::NotAStore { detail: "it is empty" });
+        }
+    };
+    match Chain::follow(storage, &pair) {
+        Ok(chain) => {
+            let segments = chain.live_segments();
+            let mut report = VerifyReport::default();
+            check_front(storage, &mut report)?;
+            check_store(storage, &pair, &segments, &mut report)?;
+            forgive_torn(&mut report, &chain.torn_headers);
+            if let Some(last) = segments.last().filter(|_| chain.clean && !pair.current.torn_end) {
+                check_untouched(storage, &pair.current, last, &mut report)?;
+            }
+            Ok(report)
+        }
+        Err(Error::Corrupt { offset, what }) => {
+            #[cfg(feature = "salvage")]
+            let mut report = Survey::take(storage, &pair)?.report(storage)?;
+            #[cfg(not(feature = "salvage"))]
+            let mut report = VerifyReport::default();
+            check_front(storage, &mut report)?;
+            if report.damage.is_empty() {
+                checks::damage(&mut report, offset, 1, what);
+            }
+            Ok(report)
+        }
+        Err(error) => Err(error),
+    }
+}
