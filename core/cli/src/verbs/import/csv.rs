@@ -3,6 +3,7 @@
 use crate::bytes::Form;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::verbs::import::batch::{Batch, Trouble};
+use crate::verbs::import::quotes::Quotes;
 use crate::verbs::import::source::RecordSource;
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use std::io::Read;
@@ -19,7 +20,7 @@ pub(crate) struct Columns<'a> {
 
 /// Reads records from rows.
 pub(crate) struct Csv {
-    reader: Reader<Box<dyn Read + Send>>,
+    reader: Reader<Quotes<Box<dyn Read + Send>>>,
     row: ByteRecord,
     fields: Fields,
     json: Vec<u8>,
@@ -41,7 +42,7 @@ impl Csv {
             .delimiter(columns.delimiter)
             .has_headers(columns.has_header)
             .buffer_capacity(READ_AHEAD)
-            .from_reader(input);
+            .from_reader(Quotes::new(input, columns.delimiter));
         let header = if columns.has_header { Some(reader.byte_headers().map_err(|error| broken(&error))?) } else { None };
         let fields = find(header, columns)?;
         Ok(Self { reader, row: ByteRecord::new(), fields, json: Vec::new() })
@@ -52,6 +53,12 @@ impl RecordSource for Csv {
     fn next_into(&mut self, batch: &mut Batch) -> Result<bool, Trouble> {
         match self.reader.read_byte_record(&mut self.row) {
             Ok(false) => return Ok(false),
+            Ok(true) if self.reader.get_ref().end_inside() => {
+                let line = self.row.position().map_or(0, csv::Position::line);
+                return Err(Trouble::Skippable(format!(
+                    "line {line}: the file ends inside of a quoted cell of this row; it may be cut short"
+                )));
+            }
             Ok(true) => {}
             Err(error) if error.is_io_error() => return Err(Trouble::Fatal(broken(&error))),
             Err(error) => return Err(Trouble::Skippable(error.to_string().trim_start_matches("CSV error: ").to_owned())),
@@ -210,6 +217,20 @@ mod tests {
     }
 
     #[test]
+    fn quotes_that_are_closed_or_stand_inside_a_cell_end_nothing() {
+        let text = b"key,value\na,\"x\"\nb,5\" tall\nc,\"q\"\"\"\nd,\"last\"";
+        assert_eq!(
+            read(text, None, None, true).unwrap(),
+            [pair("a", "x"), pair("b", "5\" tall"), pair("c", "q\""), pair("d", "last")]
+        );
+    }
+
+    #[test]
+    fn a_quoted_cell_may_stand_behind_a_byte_order_mark() {
+        assert_eq!(read(b"\xef\xbb\xbf\"a,\",b\n1,2\n", Some("a,"), Some("b"), true).unwrap(), [pair("1", "2")]);
+    }
+
+    #[test]
     fn a_cell_may_hold_any_bytes() {
         assert_eq!(read(b"key,x\n\xff,\xfe\n", None, Some("x"), true).unwrap(), [(vec![255], vec![254])]);
     }
@@ -227,6 +248,8 @@ mod tests {
             (b"1,2\n", Some("3"), None, false, "no column 3"),
             (b"a,b\n1,\xff\n", Some("a"), None, true, "UTF-8"),
             (b"", None, None, true, "no column"),
+            (b"key,value\na,1\nb,\"open\n", None, None, true, "line 3: the file ends inside of a quoted cell"),
+            (b"key,value\na,1\nb,\"a \"\" and\"\"", None, None, true, "line 3: the file ends"),
         ] {
             let what = read(text, key, value, has_header).unwrap_err();
             assert!(what.contains(hint), "{} -> {what}", String::from_utf8_lossy(text));

@@ -6,6 +6,7 @@ pub(crate) mod dir;
 mod lines;
 mod ndjson;
 mod pipeline;
+mod quotes;
 pub(crate) mod source;
 
 use crate::args::{Global, NamespaceArg};
