@@ -5,6 +5,7 @@ mod documents;
 mod engine;
 mod evidence;
 mod hosts;
+mod imports;
 mod style;
 pub(crate) mod wasm;
 
@@ -45,6 +46,7 @@ pub(crate) fn all() -> Vec<Check> {
     [
         style::checks(),
         documents::checks(),
+        imports::checks(),
         hosts::compile_checks(),
         compare::checks(),
         engine::checks(),
