@@ -1,4 +1,4 @@
-//! The documents tell the truth where a machine can tell: links, names of checks, no paths of somebody's machine.
+//! The documents tell the truth where a machine can tell: links, names of checks, where `unsafe` stands, no paths of somebody's machine.
 
 use super::Check;
 use crate::shell::{Outcome, failed, root};
@@ -12,18 +12,23 @@ const SKIPPED_FOLDERS: [&str; 5] = ["target", "node_modules", "pkg", "dist", ".g
 const MACHINE_PATHS: [&str; 5] = ["/work/", "/root/", "/home/", "/Users/", "/tmp/"];
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![Check::quick("docs-true", "links in the documents lead somewhere, commands in them exist", docs_true)]
+    vec![Check::quick(
+        "docs-true",
+        "links in the documents lead somewhere, commands in them exist, `unsafe` stands where they say",
+        docs_true,
+    )]
 }
 
 fn docs_true(_: &Tools) -> Outcome {
     let mut documents = Vec::new();
-    collect(&root(), &mut documents)?;
+    collect(&root(), "md", &mut documents)?;
     let mut complaints = Vec::new();
     for document in &documents {
         let text = fs::read_to_string(document)?;
         let shown = document.strip_prefix(root()).unwrap_or(document).display().to_string();
         complaints.extend(complaints_about(document, &text).into_iter().map(|complaint| format!("{shown}: {complaint}")));
     }
+    complaints.extend(unsafe_complaints(&fs::read_to_string(root().join("ARCHITECTURE.md"))?, &unsafe_files()?));
     for complaint in &complaints {
         println!("{complaint}");
     }
@@ -34,13 +39,13 @@ fn docs_true(_: &Tools) -> Outcome {
     failed(format!("{} false statements in {} documents", complaints.len(), documents.len()))
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect(folder: &Path, wanted: &str, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if path.is_dir() && !path.is_symlink() && !SKIPPED_FOLDERS.contains(&name) {
-            collect(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "md") {
+            collect(&path, wanted, found)?;
+        } else if path.extension().is_some_and(|extension| extension == wanted) {
             found.push(path);
         }
     }
@@ -93,6 +98,38 @@ fn checks_named(text: &str) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
+/// Source files with `unsafe` in their code. This one only speaks of it.
+fn unsafe_files() -> io::Result<Vec<String>> {
+    let mut sources = Vec::new();
+    collect(&root(), "rs", &mut sources)?;
+    let mut found = Vec::new();
+    for source in sources.iter().filter(|source| !source.ends_with("checks/documents.rs")) {
+        if has_unsafe(&fs::read_to_string(source)?) {
+            let path = source.strip_prefix(root()).unwrap_or(source).components();
+            found.push(path.map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/"));
+        }
+    }
+    Ok(found)
+}
+
+fn has_unsafe(code: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let code = code.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    code.flat_map(|line| line.split(|c| !is_word(c))).any(|word| word == "unsafe")
+}
+
+/// Holds the list in the fifth invariant against the files.
+fn unsafe_complaints(architecture: &str, files: &[String]) -> Vec<String> {
+    let list = architecture.split_once("5. `unsafe` stands in").map_or("", |(_, rest)| rest);
+    let list = list.split_once("\n6. ").map_or("", |(list, _)| list);
+    let places: Vec<&str> = list.split('`').skip(1).step_by(2).filter(|place| place.contains('/')).collect();
+    let is_in = |file: &str, place: &str| file == place || place.ends_with('/') && file.starts_with(place);
+    let unlisted = files.iter().filter(|file| !places.iter().any(|place| is_in(file, place)));
+    let idle = places.iter().filter(|place| !files.iter().any(|file| is_in(file, place)));
+    let unlisted = unlisted.map(|file| format!("ARCHITECTURE.md: `unsafe` stands in {file}, which is not in the list"));
+    unlisted.chain(idle.map(|place| format!("ARCHITECTURE.md: no `unsafe` stands in {place}"))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +142,17 @@ mod tests {
         for bad in ["[x](no-such-file)", "[x](#no-heading)", "cargo xtask test --only fmt,nothing", "see /root/x"] {
             assert_eq!(complaints_about(&document, bad).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn the_list_of_unsafe_files_must_be_neither_too_short_nor_too_long() {
+        assert!(has_unsafe("    unsafe { x() } // SAFETY: y") && has_unsafe("#[unsafe(no_mangle)]"));
+        assert!(!has_unsafe("// unsafe here\ndeny(unsafe_op_in_unsafe_fn)"));
+        let text = "5. `unsafe` stands in `a/b.rs` and `c/`, beside `x`.\n6. `d/e.rs`";
+        let complaints =
+            |files: &[&str]| unsafe_complaints(text, &files.iter().map(|&file| file.to_owned()).collect::<Vec<_>>()).len();
+        assert_eq!(complaints(&["a/b.rs", "c/d.rs"]), 0);
+        assert_eq!(complaints(&["a/b.rs", "c/d.rs", "d/e.rs"]), 1);
+        assert_eq!(complaints(&["a/b.rs"]), 1);
     }
 }
