@@ -1,7 +1,8 @@
 //! The ordered index: keys in order, each with its record's offset, beside the hash index. Opt-in, for it keeps every key in memory.
 //!
 //! A map for each namespace. Writers change an entry while they hold the key's shard of the hash index, so per key both change in the
-//! order of the log. Readers take no lock; an offset that they have read stays good for as long as their pin, which they took before.
+//! order of the log. Readers hold the list of maps until they have found theirs, and no lock behind that; an offset that they have read
+//! stays good for as long as their pin, which they took before.
 
 mod block;
 mod key;
