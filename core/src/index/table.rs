@@ -231,7 +231,7 @@ impl TableCell {
     /// The table, for a reader.
     pub(super) fn get<'a>(&'a self, _pin: &'a Pin<'_>) -> Option<&'a Table> {
         // SAFETY: the pointer is null or came from `Box::into_raw` in `swap`. A table that is swapped out is freed only once
-        // every pin from before the swap is gone (`Shard::reclaim`), and the result does not outlive the pin.
+        // every pin from before the swap is gone (`ShardGuard::free_old`), and the result does not outlive the pin.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 

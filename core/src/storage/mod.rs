@@ -152,7 +152,8 @@ pub trait Storage: Send + Sync {
         Ok(())
     }
 
-    /// Takes the note of [`claim`](Self::claim) back, just before the storage is dropped. The lock itself goes with the storage.
+    /// Takes the note of [`claim`](Self::claim) back: the store has been closed. Reads may follow, for other handles live on until they are
+    /// dropped. The lock itself goes with the storage.
     fn release(&self) -> Result<(), StorageError> {
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! pipkin as a WebAssembly component: the engine over `wasi:filesystem`, with no other import but a source of randomness.
+//! pipkin as a WebAssembly component: the engine over `wasi:filesystem`, with no other imports but a clock, from
+//! which that interface has its times, and a source of randomness.
 //!
 //! Built for `wasm32-wasip2` without the standard library, which alone would import ten interfaces of `wasi:cli`, and whose
 //! files write through streams that cost ten times as much as a positional write.
