@@ -1,4 +1,4 @@
-// pipkin for code that runs in a dedicated worker already: the same store, without promises.
+// pipkin for code that runs in a dedicated worker already: the same records, without promises.
 
 import "./dispose.js";
 import { BYTES, TEXT, jsonCodec } from "./codec.js";
@@ -7,15 +7,15 @@ import { PipkinError, toError } from "./errors.js";
 import { withLock } from "./lock.js";
 import { checkName } from "./names.js";
 import { SyncView } from "./sync-view.js";
-import { type CompactReport, type Durability, type Key, type OpenOptions, type Report, type Stats, type Value, engineOptions } from "./types.js";
+import { type CompactReport, type Durability, type Key, type Report, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { SyncView } from "./sync-view.js";
 export type { Batch } from "./codec.js";
-export type { CompactReport, Durability, IterateOptions, Key, OpenOptions, Report, Stats, Value, WriteOptions } from "./types.js";
+export type { CompactReport, Durability, IterateOptions, Key, Report, Stats, SyncOpenOptions, Value, WriteOptions } from "./types.js";
 
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */
-export async function open(name: string, options: OpenOptions = {}): Promise<SyncStore> {
+export async function open(name: string, options: SyncOpenOptions = {}): Promise<SyncStore> {
   checkName(name);
   const engine = engineOptions(options);
   if (engine.memory) return new SyncStore(await openEngine(name, engine), options.durability ?? "relaxed", () => undefined);

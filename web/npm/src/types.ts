@@ -70,6 +70,9 @@ export interface OpenOptions extends CallOptions {
   readonly blocked?: () => void;
 }
 
+/** Options of the entry `pipkin/sync`, which waits for no other tab. */
+export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked">;
+
 /** The part of the options that the engine needs, complete. */
 export interface EngineOptions {
   readonly create: boolean;
