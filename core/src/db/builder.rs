@@ -197,6 +197,19 @@ impl Builder {
     }
 
     /// Opens a store that lives in memory and ends with its last handle.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// let db = pipkin::Db::builder().segment_size(64 * 1024).in_memory()?;
+    /// db.insert("color", "green")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a segment size that is none, [`Error::NotFound`] when it was to be [read only](Self::read_only) or
+    /// not to be [created](Self::create): there is nothing in memory before.
     pub fn in_memory(self) -> Result<Db> {
         self.open_storage(Box::new(MemoryStorage::default()))
     }

@@ -170,7 +170,20 @@ impl Db {
         Batch::new(&self.store)
     }
 
-    /// The values of many keys, in the order of the keys.
+    /// The values of many keys, in the order of the keys. Each is one that its key had at some moment of the call, not all at the same.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// assert_eq!(db.get_many(["b", "c"])?, [Some(b"2".to_vec()), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), and those of [`Db::get`]: one key that cannot be read fails the call.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.store.get_many(&self.store.default, keys)
     }
@@ -198,6 +211,20 @@ impl Db {
 
     /// Writes `new` (`None` removes the key) if the key has the value `expected` (`None`: no value); true if it had. No other
     /// writer comes in between.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// assert!(db.compare_and_swap("light", None, Some(b"green"))?);
+    /// assert!(!db.compare_and_swap("light", Some(b"red"), None)?);
+    /// assert_eq!(db.get("light")?.as_deref(), Some(&b"green"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::insert`], and [`Error::Corrupt`](crate::Error::Corrupt) when the record that is there does not fit its checksum.
     pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
         self.store.compare_and_swap(&self.store.default, key.as_ref(), expected, new)
     }
@@ -227,6 +254,13 @@ impl Db {
     /// The index still has to forget them: of each of its 256 shards that holds a record of the namespace, every record is looked at,
     /// those of other namespaces too. In a large store that takes as long as a walk over all of it, even where a few hundred records go:
     /// remove those by [`Db::remove_many`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is not even so much room, [`Error::ReadOnly`](crate::Error::ReadOnly),
+    /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Corrupt`](crate::Error::Corrupt) when
+    /// a part of the index cannot be built: nothing was cleared. When the file system fails behind the commit, all was cleared, though some
+    /// of it still stands in the index.
     pub fn clear(&self) -> Result<()> {
         self.store.clear(&self.store.default)
     }
@@ -242,7 +276,8 @@ impl Db {
     }
 
     /// All records of the default namespace, in no order. A record that is there all the while comes exactly once; one that is
-    /// written or removed meanwhile may come or not. While the iterator lives, compaction cannot reuse any segment.
+    /// written or removed meanwhile may come or not. While the iterator lives, compaction cannot reuse any segment. It cannot be sent to
+    /// another thread.
     pub fn iter(&self) -> Iter<'_> {
         self.store.iter(&self.store.default)
     }
@@ -287,6 +322,10 @@ impl Db {
     /// Runs `body` and writes what it wrote as one commit, across namespaces; nothing if it returns an error. Reads inside see the
     /// writes. Transactions run one at a time; the writes of others are not held up.
     ///
+    /// So what `body` reads comes from different moments: two values need not have been there together. At the end, each key that was read
+    /// must have the value that it had at first, by a hash of 64 bits; a value that was changed and changed back passes. Keys are read one
+    /// by one: there is no walk and no range inside, and what `body` reads otherwise than through its [`Transaction`] is not checked.
+    ///
     /// `body` must begin no other transaction of this store: that would wait for this one to end, and so for ever.
     ///
     /// # Errors
@@ -320,18 +359,48 @@ impl Db {
 
     /// Makes every write that has returned as durable as the host can, and says how durable that is. See
     /// [`FlushPolicy`](crate::FlushPolicy).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) from a store that was opened for reading only, though it has nothing to flush;
+    /// [`Error::Closed`](crate::Error::Closed); [`Error::Poisoned`](crate::Error::Poisoned) after an earlier failure. An error of the sync
+    /// itself closes the store to writes: what was not flushed before may be lost, and no sync is tried again.
     pub fn flush(&self) -> Result<Durability> {
         self.store.flush()
     }
 
     /// Writes an index snapshot, so that the next opening has nothing to replay. It happens by itself now and then, and when a
-    /// store with much to replay is closed.
+    /// store with much to replay is closed. Without the room for a snapshot only the list of the segments is written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Closed`](crate::Error::Closed),
+    /// [`Error::Poisoned`](crate::Error::Poisoned), and [`Error::Corrupt`](crate::Error::Corrupt) when a part of the index that is not
+    /// built yet cannot be.
     pub fn checkpoint(&self) -> Result<()> {
         self.store.checkpoint()
     }
 
-    /// Compacts every segment that holds anything dead, and gives the space at the end of the file back. Others read and write
-    /// meanwhile.
+    /// Compacts every segment that holds anything dead worth the copying, and gives the space at the end of the file back. Others read and
+    /// write meanwhile.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::builder().segment_size(64 * 1024).in_memory()?;
+    /// for round in 0..8 {
+    ///     db.insert_many((0..1000_u32).map(|n| (n.to_le_bytes(), [round; 100])))?;
+    /// }
+    /// let before = db.stats()?.file_bytes;
+    /// assert!(db.compact()?.bytes_freed > 0);
+    /// assert!(db.stats()?.file_bytes < before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::checkpoint`]; also [`Error::NoSpace`](crate::Error::NoSpace) when what lives in the segments fits nowhere else, and
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a record in them does not fit its checksum: its segment stays as it is.
     pub fn compact(&self) -> Result<CompactReport> {
         self.compact_with(|_| {})
     }
@@ -357,13 +426,19 @@ impl Db {
         self.store.stats()
     }
 
-    /// What the file is used for, front to back.
+    /// What the file is used for, front to back. As [`Db::stats`] it builds what is not built yet of the index.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) and errors of the storage, when that cannot be done.
     pub fn segments(&self) -> Result<Vec<SegmentUse>> {
         self.store.segments()
     }
 
     /// Copies the store, as it is at this moment, into an empty storage, checking every record on the way. Others read and write
     /// meanwhile.
+    ///
+    /// The copy has no index snapshot: opening it reads its whole log, until one is written there, as [`Db::checkpoint`] does.
     ///
     /// # Errors
     ///
@@ -385,7 +460,21 @@ impl Db {
         self.store.backup_to(path.as_ref())
     }
 
-    /// Holds every byte that counts against its checksum.
+    /// Holds every byte that counts against its checksum. Others read and write meanwhile.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let report = db.verify()?;
+    /// assert!(report.is_ok(), "{:?}", report.damage);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the storage, and [`Error::Corrupt`](crate::Error::Corrupt) when the file has become shorter than it was. All other damage
+    /// is no error: it is in the report.
     pub fn verify(&self) -> Result<crate::verify::VerifyReport> {
         self.store.verify()
     }

@@ -15,9 +15,12 @@ use alloc::vec::{self, Vec};
 const AHEAD: usize = 8;
 
 /// The records of a namespace, in no order. See [`Db::iter`](super::Db::iter).
+///
+/// It counts as a reader for as long as it lives, and stays in the thread that has made it. To go on in another thread, or after a pause,
+/// walk in pages: [`Db::page`](super::Db::page).
 pub struct Iter<'a>(Frames<'a>);
 
-/// The keys of a namespace, in no order. See [`Db::keys`](super::Db::keys).
+/// The keys of a namespace, in no order. See [`Db::keys`](super::Db::keys). Like [`Iter`], it is a reader and stays in its thread.
 pub struct Keys<'a>(Frames<'a>);
 
 impl Iterator for Iter<'_> {

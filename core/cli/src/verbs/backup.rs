@@ -18,8 +18,9 @@ Example:
   pipkin backup app.pipkin app-monday.pipkin
 
 Every record is checked as it is copied; damage ends the backup. The copy is a \
-store like any other. It appears under its name when it is whole and on the \
-device.";
+store like any other, but for the snapshot of the index: opening it reads all of \
+it, until it has one of its own. It appears under its name when it is whole and \
+on the device.";
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
