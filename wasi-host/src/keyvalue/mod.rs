@@ -38,7 +38,8 @@
 //! - **Failures**: after a write or sync that failed, a store is read-only until a guest opens it again. Handles of before that are closed
 //!   then. A store that the embedder has opened itself, it opens again itself.
 //! - **Bounds**: a handle keeps no value, and all handles of a context together at most 64 MiB of keys. How many there can be is a matter of
-//!   `ResourceTable::set_max_capacity`.
+//!   `ResourceTable::set_max_capacity`. How long a call takes has no bound: a `scan.next` whose prefix few keys have, or a `list-keys` of a
+//!   store whose keys are not text, walks all of the store inside one call of the host, which neither fuel nor epochs stop.
 //! - **Batches** are one commit: more than the standard asks for.
 //! - **Counters** are decimal text. A value that is none, or a sum that leaves the range, is an error, and nothing changes.
 //! - **Compare and swap** goes by the version of the record: a value that was changed and changed back does not pass.
