@@ -15,12 +15,13 @@
 //!
 //! # Features
 //!
-//! - `std` (default): locks that wait, threads, the CPU's CRC-32C.
-//! - `native` (default): files.
-//! - `ordered` (default): the ordered index, for stores that ask for it (`Builder::ordered`).
-//! - `salvage` (with `std`): everything but the damage out of a damaged store.
+//! - `std` (default): locks that wait, threads, the CPU's CRC-32C. Brings `salvage`.
+//! - `native` (default): files. Brings `std`.
+//! - `ordered` (default): the ordered index, for stores that ask for it (`Builder::ordered`). Brings `std`.
+//! - `salvage`: everything but the damage out of a damaged store, and all damage of one that does not open.
 //! - Without these the crate needs only `alloc`; a host brings a [`Storage`] and [`Builder::open_storage`] does the rest.
 //! - `testing`: the crash simulator, the fault injector and the conformance suite for storages; the codec of frames.
+//! - `planted-bugs`: bugs that can be switched on at run time, to prove that tests would see them. Brings `testing`. Never for production.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
