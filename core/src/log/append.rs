@@ -203,7 +203,7 @@ impl Log {
     /// synced, and needs no mark.
     pub(super) fn mark_fits(&self, tail: &Tail, first: Option<&FrameSpec<'_>>) -> bool {
         let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
-        tail.mark_due.is_some() && room >= MARK_LEN + first.map_or(0, |frame| frame.len() as u64)
+        tail.mark_due.is_some() && room >= MARK_LEN as u64 + first.map_or(0, |frame| frame.len() as u64)
     }
 
     /// Says in the log how far it is known to be synced.
@@ -333,4 +333,4 @@ pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {
 }
 
 /// Bytes of a mark frame.
-pub(crate) const MARK_LEN: u64 = FRAME_LEN_MIN as u64 + 8;
+pub(crate) const MARK_LEN: usize = FRAME_LEN_MIN + 8;

@@ -16,7 +16,7 @@ mod walk;
 mod window;
 mod write_behind;
 
-pub(crate) use append::{Cut, Placed, Purpose};
+pub(crate) use append::{Cut, MARK_LEN, Placed, Purpose};
 pub(crate) use ledger::{Ledger, Tally};
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use roster::Roster;

@@ -20,7 +20,7 @@ impl Log {
         let mut runs = Vec::new();
         let mut room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
         if self.mark_fits(tail, frames.first()) {
-            room -= MARK_LEN;
+            room -= MARK_LEN as u64;
         }
         room = room.saturating_sub(kept);
         for frame in frames {

@@ -4,12 +4,11 @@
 //! and to the salt of its segment: no value that a user stored passes for one.
 
 use crate::error::Result;
-use crate::frame::{FRAME_LEN_MIN, Header, Kind, check};
-use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, Window};
+use crate::frame::{Header, Kind, check};
+use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window};
 use crate::sorted::Map;
 use crate::storage::Storage;
 
-const MARK_LEN: usize = FRAME_LEN_MIN + 8;
 /// Head, key length and value length of a mark, as they stand behind its checksum.
 const MARK_SHAPE: [u8; 3] = [3, 0, 8];
 const PIECE: u64 = 64 * 1024;
