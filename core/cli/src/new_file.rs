@@ -3,8 +3,9 @@
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file_kind;
 use crate::interrupt;
+use pipkin::Error;
+use pipkin::storage::native::publish;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// A file in the making. It has a name of its own beside the final one until [`NewFile::finish`]; a drop before that removes it.
@@ -53,25 +54,19 @@ impl NewFile {
 
     /// Gives the file its final name. The caller has synced its bytes.
     pub(crate) fn finish(mut self) -> Outcome<()> {
-        self.rename()?;
+        if self.replace {
+            fs::rename(&self.part, &self.target).map_err(|error| Failure::io("create", &self.target, &error))?;
+            sync_folder(&self.target);
+        } else {
+            publish(&self.part, &self.target).map_err(|error| match error {
+                // The name was taken meanwhile.
+                Error::InvalidArgument(_) => already_exists(&self.target),
+                error => Failure::store(&self.target, &error),
+            })?;
+        }
         self.finished = true;
         interrupt::set_unfinished(None);
-        sync_folder(&self.target);
         Ok(())
-    }
-
-    fn rename(&self) -> Outcome<()> {
-        if !self.replace {
-            // A hard link fails where the name is taken meanwhile; a rename would replace it without a word.
-            match fs::hard_link(&self.part, &self.target) {
-                Ok(()) => return fs::remove_file(&self.part).map_err(|error| Failure::io("remove", &self.part, &error)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(already_exists(&self.target)),
-                // The file system has no hard links.
-                Err(_) if fs::symlink_metadata(&self.target).is_ok() => return Err(already_exists(&self.target)),
-                Err(_) => {}
-            }
-        }
-        fs::rename(&self.part, &self.target).map_err(|error| Failure::io("create", &self.target, &error))
     }
 }
 
