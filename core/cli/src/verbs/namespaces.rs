@@ -68,9 +68,7 @@ pub(crate) fn run(global: Global, args: &NamespacesArgs) -> Outcome {
 fn list(global: Global, store: &Store) -> Outcome {
     let mut report =
         ListReport { default_records: store.db().len().map_err(|error| store.failure(&error))?, namespaces: Vec::new() };
-    let mut names = store.db().list_namespaces();
-    names.sort_unstable();
-    for name in names {
+    for name in store.db().list_namespaces() {
         let records = store.db().namespace(&name).and_then(|space| space.len()).map_err(|error| store.failure(&error))?;
         report.namespaces.push(Listed { name, records });
     }
