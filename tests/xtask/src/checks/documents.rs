@@ -1,4 +1,5 @@
-//! The documents tell the truth where a machine can tell: links, names of checks, where `unsafe` stands, no paths of somebody's machine.
+//! The documents tell the truth where a machine can tell: links, names of checks, where `unsafe` stands, exit codes, no paths of
+//! somebody's machine.
 
 use super::Check;
 use crate::shell::{Outcome, failed, root};
@@ -14,7 +15,7 @@ const MACHINE_PATHS: [&str; 5] = ["/work/", "/root/", "/home/", "/Users/", "/tmp
 pub(super) fn checks() -> Vec<Check> {
     vec![Check::quick(
         "docs-true",
-        "links in the documents lead somewhere, commands in them exist, `unsafe` stands where they say",
+        "links in the documents lead somewhere, commands in them exist, `unsafe` and exit codes are as they say",
         docs_true,
     )]
 }
@@ -28,7 +29,9 @@ fn docs_true(_: &Tools) -> Outcome {
         let shown = document.strip_prefix(root()).unwrap_or(document).display().to_string();
         complaints.extend(complaints_about(document, &text).into_iter().map(|complaint| format!("{shown}: {complaint}")));
     }
-    complaints.extend(unsafe_complaints(&fs::read_to_string(root().join("ARCHITECTURE.md"))?, &unsafe_files()?));
+    let read = |path: &str| fs::read_to_string(root().join(path));
+    complaints.extend(exit_code_complaints(&read("README.md")?, &read("core/cli/src/args.rs")?, &read("core/cli/src/exit.rs")?));
+    complaints.extend(unsafe_complaints(&read("ARCHITECTURE.md")?, &unsafe_files()?));
     for complaint in &complaints {
         println!("{complaint}");
     }
@@ -130,6 +133,40 @@ fn unsafe_complaints(architecture: &str, files: &[String]) -> Vec<String> {
     unlisted.chain(idle.map(|place| format!("ARCHITECTURE.md: no `unsafe` stands in {place}"))).collect()
 }
 
+/// The exit codes of `pipkin` stand in its help, in the README, which may say less of each, and in the code.
+fn exit_code_complaints(readme: &str, help: &str, code: &str) -> Vec<String> {
+    let help = help.split_once("Exit codes:\n").map_or("", |(_, rest)| rest);
+    let mut in_help: Vec<(&str, String)> = Vec::new();
+    for line in help.lines().take_while(|line| line.starts_with("  ")) {
+        match (line.trim().split_once(' ').filter(|(code, _)| is_number(code)), in_help.last_mut()) {
+            (Some((code, meaning)), _) => in_help.push((code, meaning.trim().to_owned())),
+            (None, Some((_, meaning))) => *meaning = format!("{meaning} {}", line.trim()),
+            (None, None) => {}
+        }
+    }
+    let table = readme.split_once("| exit code | meaning |").map_or("", |(_, rest)| rest).trim_start();
+    let rows = table.lines().take_while(|line| line.starts_with('|')).filter_map(|line| line.trim_matches('|').split_once('|'));
+    let in_readme: Vec<(&str, &str)> =
+        rows.map(|(code, meaning)| (code.trim(), meaning.trim())).filter(|(code, _)| is_number(code)).collect();
+    let in_code = code.lines().filter_map(|line| line.trim().strip_suffix(',')?.split_once(" = ").map(|(_, code)| code));
+    let in_code: Vec<&str> = in_code.filter(|code| is_number(code)).collect();
+    let mut complaints = Vec::new();
+    for (code, meaning) in &in_readme {
+        if !in_help.iter().any(|(other, words)| other == code && words.starts_with(meaning)) {
+            complaints.push(format!("README.md: the help of pipkin does not say of exit code {code}: {meaning}"));
+        }
+    }
+    let (readme, help) = (in_readme.iter().map(|(code, _)| *code), in_help.iter().map(|(code, _)| *code));
+    if !readme.eq(in_code.iter().copied()) || !help.eq(in_code.iter().copied()) {
+        complaints.push("README.md: not all exit codes of pipkin stand there, in its help and in its code".to_owned());
+    }
+    complaints
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +179,17 @@ mod tests {
         for bad in ["[x](no-such-file)", "[x](#no-heading)", "cargo xtask test --only fmt,nothing", "see /root/x"] {
             assert_eq!(complaints_about(&document, bad).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn an_exit_code_that_is_missing_or_means_something_else_is_seen() {
+        let readme = "| exit code | meaning |\n|---|---|\n| 0 | done |\n| 7 | the file system failed |\n\n| 9 | other |";
+        let help = "x\nExit codes:\n  0    done\n  7    the file\n       system failed or refused\nA closed pipe";
+        let code = "    Done = 0,\n    Io = 7,\n";
+        assert_eq!(exit_code_complaints(readme, help, code), Vec::<String>::new());
+        assert_eq!(exit_code_complaints(&readme.replace("done", "no"), help, code).len(), 1);
+        assert_eq!(exit_code_complaints(readme, help, &code.replace('7', "8")).len(), 1);
+        assert_eq!(exit_code_complaints(&readme.replace("| 7 |", "| 8 |"), help, code).len(), 2);
     }
 
     #[test]
