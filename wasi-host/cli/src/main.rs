@@ -77,6 +77,10 @@ enum Verb {
         keys_only: bool,
     },
     /// Put and remove many records: lines of stdin, `key TAB value` or a key alone, in the form that `scan` writes; empty lines are skipped
+    ///
+    /// The lines become commits of 1000, or of fewer where they are long, and at the end one sync. A line of another form ends the
+    /// command: the commits before it stay, without word of whether the device has them, and the lines behind the last of them are not
+    /// written.
     Edit {
         #[command(flatten)]
         at: Store,
