@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::component::Component;
@@ -32,10 +33,17 @@ pub(crate) fn component(engine: &Engine, wasm: &[u8], folder: Option<&Path>) -> 
         // Hosts of one process may come here at the same time, too.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("{}-{number}", std::process::id()));
-        let _ =
-            fs::create_dir_all(folder).and_then(|()| fs::write(&unfinished, bytes)).and_then(|()| fs::rename(&unfinished, &path));
+        let written = fs::create_dir_all(folder).and_then(|()| write_synced(&unfinished, &bytes));
+        let _ = written.and_then(|()| fs::rename(&unfinished, &path));
     }
     Ok(component)
+}
+
+/// A name that outlives a power cut, with bytes under it that did not, would be code that nobody has compiled.
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 #[cfg(test)]
