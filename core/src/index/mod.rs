@@ -1,6 +1,6 @@
 //! The index: for every live key a slot of eight bytes, a piece of the key's hash and the record's offset in the file.
 //!
-//! No keys are kept; a slot that fits is held against the record itself. Readers take no lock. Writers of one shard exclude each
+//! No keys are kept; a slot that fits is held against the record itself. Look-ups take no lock. Writers of one shard exclude each
 //! other, and append to the log while they hold the shard, so that per key the order of the log is the order of the index.
 
 mod parked;
