@@ -103,6 +103,12 @@ extern "C" fn store_flush(store: usize) -> f64 {
     call(store, &|store, _| Ok(f64::from(store.db.flush().map_err(written)? as u8)))
 }
 
+/// 1 when a write or a flush has failed: no more of them are taken until the file is opened again.
+#[unsafe(no_mangle)]
+extern "C" fn store_poisoned(store: usize) -> f64 {
+    call(store, &|store, _| Ok(f64::from(u8::from(store.db.is_poisoned()))))
+}
+
 /// Copies what lives together, and gives the rest of the file back. Answers in JSON, as the next three do.
 #[unsafe(no_mangle)]
 extern "C" fn store_compact(store: usize) -> f64 {

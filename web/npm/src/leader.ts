@@ -18,8 +18,8 @@ const NOBODY = new Uint8Array();
 export interface Owner {
   /** Hears of changes, its own included. */
   changed(keys: readonly Uint8Array[] | undefined, tab: string): void;
-  /** A tab that a person sees works with the store through this one. */
-  watched(): void;
+  /** It may be time to hand over: a tab that a person sees works through this one, or this one takes no writes any more. */
+  reconsider(): void;
   /** Something failed that nobody waits for. */
   trouble(thrown: unknown): void;
   /** The engine is of no use any more: gives up the lock, so that another tab can begin anew. */
@@ -42,6 +42,7 @@ export class Leader {
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
   /** What waits while a file is looked at and put in place, that nothing is written in between. */
   #held: (() => void)[] | undefined;
+  #isPoisoned = false;
   /** The file could not be opened again. */
   #isLost = false;
 
@@ -90,6 +91,11 @@ export class Leader {
     return this.#visible.size > 0;
   }
 
+  /** A write has failed half way. Whoever opens the file again can write. */
+  get isPoisoned(): boolean {
+    return this.#isPoisoned;
+  }
+
   get isBusy(): boolean {
     return this.#calls > 0;
   }
@@ -106,6 +112,7 @@ export class Leader {
       if (typeof bytes === "string") return { number, bytes: this.store.getLone(bytes) ?? null };
       const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number);
       if (isWrite(bytes)) this.#afterWrites(bytes, tab);
+      this.#look();
       return { number, bytes: answer };
     } catch (thrown) {
       return refusal(number, thrown);
@@ -120,6 +127,7 @@ export class Leader {
       return refusal(number, thrown);
     } finally {
       this.#calls--;
+      this.#look();
     }
   }
 
@@ -140,7 +148,7 @@ export class Leader {
       case "visible":
         if (message.on) this.#visible.add(message.tab);
         else this.#visible.delete(message.tab);
-        this.owner.watched();
+        this.owner.reconsider();
         break;
       case "listen":
         this.setListening(message.tab, message.on);
@@ -187,7 +195,16 @@ export class Leader {
       this.store.flush();
     } catch (thrown) {
       this.owner.trouble(thrown);
+      this.#look();
     }
+  }
+
+  /** What other tabs ask from now on is left to the next leader, to whom they send it again. */
+  #look(): void {
+    if (this.#isPoisoned || !this.store.isPoisoned()) return;
+    this.#isPoisoned = true;
+    this.#requests.close();
+    this.owner.reconsider();
   }
 
   #tellChange(keys: readonly Uint8Array[] | undefined, tab: string): void {

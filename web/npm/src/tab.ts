@@ -143,7 +143,7 @@ export class Tab {
     const options = { ...this.options, create: this.options.create && !this.#opened };
     return Leader.begin(this.name, this.id, options, {
       changed: (keys, tab) => this.#change(keys, tab),
-      watched: () => this.#considerHandingOver(),
+      reconsider: () => this.#considerHandingOver(),
       trouble: (thrown) => this.tellPage({ kind: "trouble", error: pack(thrown) }),
       failed: (thrown) => this.#fail(thrown),
     });
@@ -156,13 +156,20 @@ export class Tab {
     this.#sendAgain((pending) => this.#serve(leader, pending, true));
   }
 
-  /** A page out of sight is slow, and may be frozen: it leaves the file to one that a person sees. */
+  /**
+   * A page out of sight is slow, and may be frozen: it leaves the file to one that a person sees. After a write that has failed half way the
+   * file has to be opened again, by whoever is next.
+   */
+  get #yields(): boolean {
+    return !!this.#leader && (this.#leader.isPoisoned || (this.#leader.isWatched && !this.visible));
+  }
+
   #considerHandingOver(): void {
-    if (!this.#leader?.isWatched || this.visible) return;
+    if (!this.#yields) return;
     this.#handOverTimer ??= setTimeout(() => {
       this.#handOverTimer = undefined;
       const leader = this.#leader;
-      if (!leader?.isWatched || this.visible) return;
+      if (!leader || !this.#yields) return;
       if (leader.isBusy) return this.#considerHandingOver();
       this.#leader = undefined;
       this.#heard();
@@ -177,7 +184,7 @@ export class Tab {
 
   #take(pending: Pending): void {
     // The own page's requests cannot come twice, and need no trace in the log.
-    if (this.#leader) return this.#serve(this.#leader, pending, false);
+    if (this.#leader && !this.#leader.isPoisoned) return this.#serve(this.#leader, pending, false);
     this.#pending.set(pending.request.number, pending);
     this.#send(pending);
   }

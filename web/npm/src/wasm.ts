@@ -17,6 +17,7 @@ interface Exports {
   readonly store_delete: Numbers;
   readonly store_has: Numbers;
   readonly store_flush: Numbers;
+  readonly store_poisoned: Numbers;
   readonly store_compact: Numbers;
   readonly store_stats: Numbers;
   readonly store_segments: Numbers;
@@ -191,6 +192,11 @@ export class WasmStore {
 
   flush(): void {
     checked(engine.store_flush(this.number));
+  }
+
+  /** Whether a write or a flush has failed: no more of them are taken until the file is opened again. */
+  isPoisoned(): boolean {
+    return engine.store_poisoned(this.number) === 1;
   }
 
   compact(): unknown {

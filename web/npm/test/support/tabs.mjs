@@ -98,6 +98,64 @@ export function testTabs(browser) {
     for (const page of [one, two]) await page.close();
   });
 
+  test("when a write fails in the leader, or a flush, all tabs can write again, and nothing acknowledged is lost", async () => {
+    for (const method of ["write", "flush"]) {
+      const pages = [await browser.tab(), await browser.tab()];
+      for (const page of pages) {
+        await page.evaluate(async (name) => {
+          window.failing = true;
+          window.db = await pipkin.open(name, { durability: "strict" });
+          window.told = [];
+          db.on("error", ({ error }) => told.push(error.code));
+          window.fate = (call) => call.then((value) => value ?? null, (error) => error.code);
+        }, method);
+      }
+      await pages[0].evaluate(() => db.set("before", "1"));
+      for (const writer of [1, 0]) {
+        const leader = await until(async () => {
+          for (const page of pages) if (await page.evaluate(() => db.role === "leader" && db.has("a").then(() => db.role === "leader"))) return page;
+        });
+        await leader.evaluate((method) => failNext(method), method);
+        const other = writer ? pages.find((page) => page !== leader) : leader;
+        const fates = await other.evaluate(async () => [await fate(db.set("a", "1")), await fate(db.set("b", "2")), await fate(db.text().get("before"))]);
+        assert.deepEqual(fates, ["outcome-unknown", null, "1"], method);
+        await until(() => leader.evaluate(() => told.length > 0));
+        for (const page of pages) {
+          const again = await page.evaluate(async (name) => {
+            await db.close();
+            window.db = await pipkin.open(name, { durability: "strict" });
+            db.on("error", ({ error }) => told.push(error.code));
+            await db.set("c", "3");
+            return [await db.text().getMany(["before", "b", "c"]), (await db.verify()).damage];
+          }, method);
+          assert.deepEqual(again, [["1", "2", "3"], []]);
+        }
+        await leader.evaluate(() => void (told.length = 0));
+      }
+      for (const page of pages) await page.close();
+    }
+  });
+
+  // A leader that is alone opens the file again itself.
+  test("when a write fails in the only tab, it can write again", async () => {
+    const page = await browser.tab();
+    const seen = await page.evaluate(async () => {
+      window.failing = true;
+      const db = await pipkin.open("alone");
+      const told = new Promise((resolve) => db.on("error", ({ error }) => resolve(error.code)));
+      const fate = (call) => call.then((value) => value ?? null, (error) => error.code);
+      await db.set("a", "1");
+      await failNext("write");
+      const fates = [await fate(db.set("b", "2")), await fate(db.set("c", "3")), await fate(db.compact().then(() => "compacted")), await told];
+      await failNext("flush");
+      fates.push(await fate(db.set("d", "4", { durability: "strict" })), await fate(db.flush()), await db.text().getMany(["a", "c"]));
+      await db.close();
+      return [fates, (await (await pipkin.open("alone")).verify()).damage];
+    });
+    assert.deepEqual(seen, [["outcome-unknown", null, "compacted", "failed", "outcome-unknown", null, ["1", "3"]], []]);
+    await page.close();
+  });
+
   test("an import whose leader has gone without a word is of unknown outcome, and what can come twice is done", async () => {
     const page = await browser.tab();
     const seen = await page.evaluate(async () => {
