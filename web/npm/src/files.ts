@@ -53,11 +53,11 @@ export async function removeFile(folder: FileSystemDirectoryHandle, file: string
 }
 
 /** Removes the copies whose tabs have gone. */
-export async function removeOldCopies(folder: FileSystemDirectoryHandle, name: string, living: ReadonlySet<string>): Promise<void> {
+export async function removeOldCopies(folder: FileSystemDirectoryHandle, name: string, living?: ReadonlySet<string>): Promise<void> {
   const old: string[] = [];
   for await (const file of folder.keys()) {
     const tab = tabOfCopy(name, file);
-    if (tab !== undefined && !living.has(tab.slice(0, 32))) old.push(file);
+    if (tab !== undefined && !living?.has(tab.slice(0, 32))) old.push(file);
   }
   // One that its worker still holds goes the next time.
   await Promise.allSettled(old.map((file) => removeFile(folder, file)));

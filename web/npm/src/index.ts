@@ -3,7 +3,7 @@
 import "./dispose.js";
 import { Connection } from "./connection.js";
 import { PipkinError, toError, unpack } from "./errors.js";
-import { folder, removeFile, storeFile } from "./files.js";
+import { folder, removeFile, removeOldCopies, storeFile } from "./files.js";
 import { withLock } from "./lock.js";
 import { checkName } from "./names.js";
 import type { ToPage, ToWorker } from "./protocol.js";
@@ -32,7 +32,7 @@ export async function open(name: string, options: OpenOptions = {}): Promise<Sto
   return new Store(connection, options.durability ?? "relaxed", options.memory ? "memory" : "opfs");
 }
 
-/** Deletes the store of that name for good; rejects as locked while any tab has it open. */
+/** Deletes the store of that name for good, and what exports and imports have left of it; rejects as locked while any tab has it open. */
 export async function destroy(name: string): Promise<void> {
   checkName(name);
   const directory = await folder();
@@ -40,6 +40,7 @@ export async function destroy(name: string): Promise<void> {
     if (!lock) throw new PipkinError("locked", `"${name}" is open; close it in every tab first`);
     try {
       await removeFile(directory, storeFile(name));
+      await removeOldCopies(directory, name);
     } catch (thrown) {
       throw toError(thrown);
     }

@@ -156,6 +156,23 @@ export function testTabs(browser) {
     await page.close();
   });
 
+  test("with a store go the copies that were left of it, and nothing of another store", async () => {
+    const [gone, page] = [await browser.tab(), await browser.tab()];
+    await gone.evaluate(async () => {
+      for (const name of ["left", "left2"]) {
+        const db = await pipkin.open(name);
+        const stalled = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(1000)) });
+        await new Promise((begun) => void db.import(stalled, { progress: begun }));
+      }
+    });
+    await endWorkers(gone);
+    const left = () => page.evaluate(async () => (await Promise.all([filesOf("left"), filesOf("left2")])).map((files) => files.length));
+    assert.deepEqual(await left(), [2, 2]);
+    await page.evaluate(() => pipkin.destroy("left"));
+    assert.deepEqual(await left(), [0, 2]);
+    for (const tab of [gone, page]) await tab.close();
+  });
+
   test("an import whose leader has gone without a word is of unknown outcome, and what can come twice is done", async () => {
     const page = await browser.tab();
     const seen = await page.evaluate(async () => {
