@@ -9,7 +9,7 @@ import { PageLife } from "./page.js";
 import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { startWorker } from "./start.js";
-import type { EngineOptions, Role } from "./types.js";
+import { type EngineOptions, type Role, checkDurability } from "./types.js";
 
 /** What hears of a store that is being opened. */
 interface Opening {
@@ -67,6 +67,7 @@ export class Connection {
     return new Promise((resolve, reject) => {
       if (this.#ended) throw this.#ended;
       signal?.throwIfAborted();
+      if (effect !== undefined) checkDurability(effect);
       const read = (answer: AnswerReader): void => {
         try {
           resolve(take(answer));
@@ -134,7 +135,7 @@ export class Connection {
   async #settled(): Promise<void> {
     if (this.#outbox.isEmpty && !this.#underWay) return;
     // An operation without effect, behind all others.
-    await this.operate("read", (request) => request.has(NO_KEY), (answer) => answer.written());
+    await this.operate(undefined, (request) => request.has(NO_KEY), (answer) => answer.written());
   }
 
   /** Sends a call, unless the page is frozen or the store is being opened. */
@@ -195,7 +196,11 @@ export class Connection {
     };
     // What was open and is not there any more must not come back empty.
     const options = this.tab === "" ? this.options : { ...this.options, create: false };
-    this.#tell({ kind: "open", name: this.name, options, visible: this.#life.isSeen });
+    try {
+      this.#tell({ kind: "open", name: this.name, options, visible: this.#life.isSeen });
+    } catch (thrown) {
+      this.#end(new PipkinError("usage", `the options cannot be sent to a worker: ${String(thrown)}`));
+    }
   }
 
   #hear(message: ToPage): void {

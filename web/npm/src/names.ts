@@ -9,10 +9,10 @@ const GRAMMAR = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/;
 
 /** A name is a file name on every system, and never spelled in two ways. */
 export function checkName(name: string): void {
-  if (!GRAMMAR.test(name)) {
+  if (typeof name !== "string" || !GRAMMAR.test(name)) {
     throw new PipkinError(
       "usage",
-      `"${name}" cannot name a store: use 1 to 100 letters, digits, ".", "_" and "-", and no "." or "-" at the beginning`,
+      `"${String(name)}" cannot name a store: use 1 to 100 letters, digits, ".", "_" and "-", and no "." or "-" at the beginning`,
     );
   }
 }

@@ -22,7 +22,7 @@ export class Message {
   constructor(readonly bytes: Packed, private readonly waiting: readonly Waiting[]) {}
 
   get writes(): boolean {
-    return this.waiting.some(({ effect }) => effect !== "read");
+    return this.waiting.some(({ effect }) => effect);
   }
 
   answer(bytes: Answered): void {
@@ -37,7 +37,7 @@ export class Message {
   fail(error: PipkinError, ofWrites = error): void {
     for (const { effect, fail, settled } of this.waiting) {
       settled?.();
-      fail(effect === "read" ? error : ofWrites);
+      fail(effect ? ofWrites : error);
     }
   }
 }
@@ -81,7 +81,7 @@ export class Outbox {
     }
     for (const one of waiting) {
       one.state = "sent";
-      if (one.effect !== "read") this.#request.setEffect(one.effect);
+      if (one.effect) this.#request.setWrites(one.effect);
     }
     const bytes = this.#request.take();
     return waiting.length > 0 ? new Message(bytes, waiting) : undefined;
@@ -90,7 +90,7 @@ export class Outbox {
 
 function giveUpOn(signal: AbortSignal, waiting: Waiting): void {
   const giveUp = (): void => {
-    if (waiting.state === "sent" && waiting.effect !== "read") {
+    if (waiting.state === "sent" && waiting.effect) {
       const message = "the write was given up after it had left; it may be there or not: read the key again to know";
       waiting.fail(new PipkinError("outcome-unknown", message, { cause: signal.reason }));
     } else {

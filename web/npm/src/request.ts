@@ -3,6 +3,7 @@
 import { PipkinError } from "./errors.js";
 import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
+import type { Durability } from "./types.js";
 import type { Bound } from "./walk.js";
 
 const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range }
@@ -10,8 +11,8 @@ const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, F
 /** A key and its new value; without one it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined];
 
-/** What an operation does: nothing, a change, or one that is flushed before it is answered. */
-export type Effect = "read" | "relaxed" | "strict";
+/** What an operation changes: nothing, or something that is as durable. */
+export type Effect = Durability | undefined;
 
 /** In front of the operations. */
 const HEADER = 1;
@@ -46,10 +47,10 @@ export class RequestWriter {
     return this.#length;
   }
 
-  /** What the operations do, one of them at least. */
-  setEffect(effect: Effect): void {
-    if (effect !== "read") this.#flags |= WRITES;
-    if (effect === "strict") this.#flags |= DURABLE;
+  /** One of the operations at least writes. */
+  setWrites(durability: Durability): void {
+    this.#flags |= WRITES;
+    if (durability === "strict") this.#flags |= DURABLE;
   }
 
   /** `from` is what the bytes of the key were made of. */

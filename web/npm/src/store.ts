@@ -48,7 +48,7 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
 
   /** Has the browser hand everything that was acknowledged to the system, and ask for it to be written out. */
   flush(options?: CallOptions): Promise<void> {
-    return this.connection.operate("read", (request) => request.flush(), (answer) => answer.flushed(), options?.signal);
+    return this.connection.operate(undefined, (request) => request.flush(), (answer) => answer.flushed(), options?.signal);
   }
 
   /** Copies what lives together and gives the rest of the file back. It happens by itself, too, when half of a segment is dead. */

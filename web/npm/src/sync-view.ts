@@ -5,7 +5,7 @@ import { type Batch, type Codec, filled } from "./codec.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
 import { RequestWriter, type Write } from "./request.js";
-import { type Durability, type IterateOptions, type Key, type WriteOptions, keyBytes } from "./types.js";
+import { type Durability, type IterateOptions, type Key, type WriteOptions, checkDurability, keyBytes } from "./types.js";
 import { tooLong } from "./view.js";
 import { Walk, joined } from "./walk.js";
 
@@ -40,15 +40,13 @@ export class SyncView<K, In, Out> {
   }
 
   set(key: Key, value: In, options?: WriteOptions): void {
-    this.attempt(() => this.wasm.set(this.#full(key), this.codec.encode(value)));
-    this.#settle(options);
+    const [full, bytes] = [this.#full(key), this.codec.encode(value)];
+    this.#write(options, () => this.wasm.set(full, bytes));
   }
 
   /** Removes a key; true if it was there. */
   delete(key: Key, options?: WriteOptions): boolean {
-    const there = this.attempt(() => this.wasm.delete(this.#full(key)));
-    this.#settle(options);
-    return there;
+    return this.#write(options, () => this.wasm.delete(this.#full(key)));
   }
 
   getMany(keys: Iterable<Key>): (Out | undefined)[] {
@@ -116,8 +114,7 @@ export class SyncView<K, In, Out> {
   }
 
   #commit(writes: readonly Write[], options: WriteOptions | undefined): void {
-    this.#run((request) => request.writeMany(writes)).written();
-    this.#settle(options);
+    this.#write(options, () => this.#run((request) => request.writeMany(writes)).written());
   }
 
   #run(put: (request: RequestWriter) => void): AnswerReader {
@@ -130,8 +127,12 @@ export class SyncView<K, In, Out> {
     return new AnswerReader(this.attempt(() => this.wasm.run(request, NOBODY, 0)));
   }
 
-  #settle(options: WriteOptions | undefined): void {
-    if ((options?.durability ?? this.durability) === "strict") this.attempt(() => this.wasm.flush());
+  #write<T>(options: WriteOptions | undefined, write: () => T): T {
+    const durability = options?.durability ?? this.durability;
+    checkDurability(durability);
+    const result = this.attempt(write);
+    if (durability === "strict") this.attempt(() => this.wasm.flush());
+    return result;
   }
 
   #full(key: Key): Uint8Array {

@@ -84,12 +84,23 @@ export interface EngineOptions {
 
 const MIB = 1024 * 1024;
 
+export function checkDurability(durability: Durability): void {
+  if (durability !== "relaxed" && durability !== "strict") throw new PipkinError("usage", '`durability` is "relaxed" or "strict"');
+}
+
+/** The engine counts in 32 bits, and would take what of another number fits. */
+function size(bytes: number): number {
+  if (bytes >>> 0 !== bytes) throw new PipkinError("usage", "sizes are whole numbers of bytes, less than 4 GiB");
+  return bytes;
+}
+
 /** `wasm` is where the module is if the caller says nothing. */
 export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"]): EngineOptions {
+  checkDurability(options.durability ?? "relaxed");
   return {
     create: options.create ?? true,
-    cacheBytes: options.cacheBytes ?? 16 * MIB,
-    segmentSize: options.segmentSize ?? MIB,
+    cacheBytes: size(options.cacheBytes ?? 16 * MIB),
+    segmentSize: size(options.segmentSize ?? MIB),
     memory: options.memory ?? false,
     wasm: (options.wasm instanceof URL ? options.wasm.href : options.wasm) ?? wasm,
   };

@@ -18,7 +18,7 @@ export class View<K, In, Out> {
 
   /** The value of a key. */
   get(key: Key, options?: CallOptions): Promise<Out | undefined> {
-    return this.connection.operate("read", (request) => request.get(this.#full(key), key), (answer) => this.#value(answer.value()), options?.signal);
+    return this.connection.operate(undefined, (request) => request.get(this.#full(key), key), (answer) => this.#value(answer.value()), options?.signal);
   }
 
   /** Copies the bytes of a value to the front of a buffer, and says how many there are; rejects as `usage` if they do not fit. */
@@ -28,12 +28,12 @@ export class View<K, In, Out> {
       if (value) into.set(value);
       return value?.length;
     };
-    return this.connection.operate("read", (request) => request.get(this.#full(key), key), (answer) => take(answer.value()), options?.signal);
+    return this.connection.operate(undefined, (request) => request.get(this.#full(key), key), (answer) => take(answer.value()), options?.signal);
   }
 
   /** Whether a key has a value. */
   has(key: Key, options?: CallOptions): Promise<boolean> {
-    return this.connection.operate("read", (request) => request.has(this.#full(key)), (answer) => answer.written(), options?.signal);
+    return this.connection.operate(undefined, (request) => request.has(this.#full(key)), (answer) => answer.written(), options?.signal);
   }
 
   /** Stores a value. */
@@ -50,7 +50,7 @@ export class View<K, In, Out> {
   /** The values of many keys, in the order of the keys. */
   async getMany(keys: Iterable<Key>, options?: CallOptions): Promise<(Out | undefined)[]> {
     const put = Array.from(keys, (key) => this.#full(key));
-    return await this.connection.operate("read", (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
+    return await this.connection.operate(undefined, (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
   }
 
   /** Stores many records as one commit: after a crash all of them are there or none. */
@@ -72,7 +72,7 @@ export class View<K, In, Out> {
     const full = this.#full(key).slice();
     const signal = options?.signal;
     for (;;) {
-      const old = await this.connection.operate("read", (request) => request.get(full), (answer) => answer.value()?.slice(), signal);
+      const old = await this.connection.operate(undefined, (request) => request.get(full), (answer) => answer.value()?.slice(), signal);
       const value = next(this.#value(old));
       const bytes = value === undefined ? undefined : this.codec.encode(value);
       const swap = this.connection.operate(this.#effect(options), (request) => request.swap(full, old, bytes), (answer) => answer.written(), signal);
@@ -106,7 +106,7 @@ export class View<K, In, Out> {
   async *#records(values: boolean, options: IterateOptions | undefined): AsyncIterableIterator<readonly [K, Uint8Array]> {
     const walk = new Walk(this.start, values, options);
     while (!walk.isDone) {
-      const records = await this.connection.operate("read", (request) => walk.put(request), (answer) => walk.take(answer), options?.signal);
+      const records = await this.connection.operate(undefined, (request) => walk.put(request), (answer) => walk.take(answer), options?.signal);
       for (const [key, value] of records) {
         options?.signal?.throwIfAborted();
         yield [this.codec.key(key.subarray(this.start.length)), value];

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ledger } from "../support/ledger.mjs";
+import { refuseNonsense } from "../support/nonsense.mjs";
 import { endWorkers } from "../support/pages.mjs";
 import { roundTrip } from "../support/roundtrip.mjs";
 import { setup } from "./setup.mjs";
@@ -35,6 +36,12 @@ test("values, prefixes and files come back as they were", async () => {
     support: { supported: true }, ordered: ["value 1", true, false], odd: 2499, range: ["odd/4993", "odd/4995", "odd/4997"], refused: "usage", later: false, records: 4999, damage: [],
     missing: "missing",
   });
+  await page.close();
+});
+
+test("arguments that make no sense are refused", async () => {
+  const page = await browser.tab();
+  await refuseNonsense(page);
   await page.close();
 });
 
