@@ -119,8 +119,9 @@ extern "C" fn store_compact(store: usize) -> f64 {
 #[unsafe(no_mangle)]
 extern "C" fn store_stats(store: usize) -> f64 {
     call(store, &|store, _| {
-        let stats = store.db.stats().map_err(failed)?;
-        Ok(give(json::stats(store.db.len().map_err(failed)?, &stats)))
+        let mut stats = store.db.stats().map_err(failed)?;
+        stats.records -= requests::len(&store.db).map_err(failed)?;
+        Ok(give(json::stats(&stats)))
     })
 }
 

@@ -9,13 +9,13 @@ pub(crate) fn compacted(report: &CompactReport) -> String {
     format!(r#"{{"segmentsRetired":{},"bytesFreed":{}}}"#, report.segments_retired, report.bytes_freed)
 }
 
-pub(crate) fn stats(records: u64, stats: &Stats) -> String {
+pub(crate) fn stats(stats: &Stats) -> String {
     format!(
         concat!(
             r#"{{"records":{},"fileBytes":{},"liveBytes":{},"deadBytes":{},"#,
             r#""segments":{},"freeSegments":{},"segmentSize":{},"indexBytes":{}}}"#
         ),
-        records,
+        stats.records,
         stats.file_bytes,
         stats.live_bytes,
         stats.dead_bytes,

@@ -73,6 +73,11 @@ pub(crate) fn forget_all_but(db: &Db, living: &[[u8; 16]]) -> Result<()> {
     gone.iter().fold(db.batch(), |batch, key| batch.remove_in(&namespace, key)).commit()
 }
 
+/// How many records of a store are ours.
+pub(crate) fn len(db: &Db) -> Result<u64> {
+    if is_there(db) { namespace(db)?.len() } else { Ok(0) }
+}
+
 fn is_there(db: &Db) -> bool {
     db.list_namespaces().iter().any(|name| name == NAME)
 }

@@ -108,6 +108,7 @@ export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"]
 
 /** Figures about a store; sizes in bytes. */
 export interface Stats {
+  /** Those of namespaces that a native program has made, too. */
   readonly records: number;
   readonly fileBytes: number;
   readonly liveBytes: number;

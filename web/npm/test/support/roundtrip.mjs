@@ -27,8 +27,30 @@ async function carry(tab, folder) {
   writeFileSync(source, ndjson());
   pipkin("import", native, source);
 
+  const spaces = join(folder, "spaces.pipkin");
+  pipkin("put", "--namespace", "one", spaces, "a", "1");
+  pipkin("put", "--namespace", "two", spaces, "b", "2");
+
   // The tab that is in front leads, and goes on to.
   const [other, page] = [await tab(), await tab()];
+  for (const one of [page, other]) await one.evaluate(async () => (window.spaces = await pipkin.open("spaces")) && null);
+  // What the package itself keeps of a follower's writes is no record that an import would delete.
+  const role = await other.evaluate(async () => {
+    await spaces.set("a", "1");
+    await spaces.delete("a");
+    await spaces.close();
+    return spaces.role;
+  });
+  assert.equal(role, "follower");
+  const counted = await page.evaluate(async (base64) => {
+    const db = spaces;
+    const file = new Blob([Uint8Array.from(atob(base64), (char) => char.charCodeAt(0))]);
+    const import_ = (options) => db.import(file, options).then(() => "imported", ({ code, message }) => [code, /\d+ records/.exec(message)[0]]);
+    const fates = [(await db.stats()).records, await import_(), (await db.stats()).records, await import_(), await import_({ replace: true })];
+    await db.close();
+    return fates;
+  }, readFileSync(spaces).toString("base64"));
+  assert.deepEqual(counted, [0, "imported", 2, ["usage", "2 records"], "imported"]);
   const refused = await page.evaluate(async (base64) => {
     window.db = await pipkin.open("imported");
     const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
