@@ -36,8 +36,8 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     return this.as(TEXT, prefix);
   }
 
-  /** The records of a prefix with JSON as values. */
-  json<T>(prefix: Key = ""): View<string, T, T> {
+  /** The records of a prefix with JSON as values. What they are is for the caller to say, as of `JSON.parse`. */
+  json<T = any>(prefix: Key = ""): View<string, T, T> {
     return this.as(jsonCodec<T>(), prefix);
   }
 

@@ -5,7 +5,7 @@ import { type Batch, type Codec, filled } from "./codec.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
 import { RequestWriter, type Write } from "./request.js";
-import { type Durability, type IterateOptions, type Key, type WriteOptions, checkDurability, keyBytes } from "./types.js";
+import { type Durability, type IterateOptions, type Key, type SyncWriteOptions, checkDurability, keyBytes } from "./types.js";
 import { tooLong } from "./view.js";
 import { Walk, joined } from "./walk.js";
 
@@ -39,13 +39,13 @@ export class SyncView<K, In, Out> {
     return this.attempt(() => this.wasm.has(this.#full(key)));
   }
 
-  set(key: Key, value: In, options?: WriteOptions): void {
+  set(key: Key, value: In, options?: SyncWriteOptions): void {
     const [full, bytes] = [this.#full(key), this.codec.encode(value)];
     this.#write(options, () => this.wasm.set(full, bytes));
   }
 
   /** Removes a key; true if it was there. */
-  delete(key: Key, options?: WriteOptions): boolean {
+  delete(key: Key, options?: SyncWriteOptions): boolean {
     return this.#write(options, () => this.wasm.delete(this.#full(key)));
   }
 
@@ -55,17 +55,17 @@ export class SyncView<K, In, Out> {
   }
 
   /** Stores many records as one commit. */
-  setMany(records: Iterable<readonly [Key, In]>, options?: WriteOptions): void {
+  setMany(records: Iterable<readonly [Key, In]>, options?: SyncWriteOptions): void {
     this.#commit(Array.from(records, ([key, value]) => [this.#full(key), this.codec.encode(value)]), options);
   }
 
   /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */
-  batch(fill: (batch: Batch<In>) => void, options?: WriteOptions): void {
+  batch(fill: (batch: Batch<In>) => void, options?: SyncWriteOptions): void {
     this.#commit(filled(fill, (key) => this.#full(key), this.codec.encode), options);
   }
 
   /** Replaces the value of a key by what `next` makes of it; `undefined` removes the key. */
-  update(key: Key, next: (old: Out | undefined) => In | undefined, options?: WriteOptions): void {
+  update(key: Key, next: (old: Out | undefined) => In | undefined, options?: SyncWriteOptions): void {
     const value = next(this.get(key));
     if (value === undefined) this.delete(key, options);
     else this.set(key, value, options);
@@ -113,7 +113,7 @@ export class SyncView<K, In, Out> {
     }
   }
 
-  #commit(writes: readonly Write[], options: WriteOptions | undefined): void {
+  #commit(writes: readonly Write[], options: SyncWriteOptions | undefined): void {
     this.#write(options, () => this.#run((request) => request.writeMany(writes)).written());
   }
 
@@ -127,7 +127,7 @@ export class SyncView<K, In, Out> {
     return new AnswerReader(this.attempt(() => this.wasm.run(request, NOBODY, 0)));
   }
 
-  #write<T>(options: WriteOptions | undefined, write: () => T): T {
+  #write<T>(options: SyncWriteOptions | undefined, write: () => T): T {
     const durability = options?.durability ?? this.durability;
     checkDurability(durability);
     const result = this.attempt(write);

@@ -7,12 +7,14 @@ import { PipkinError, toError } from "./errors.js";
 import { withLock } from "./lock.js";
 import { checkName } from "./names.js";
 import { SyncView } from "./sync-view.js";
-import { type CompactReport, type Durability, type Key, type Report, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
+import { type CompactReport, type Durability, type Key, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { SyncView } from "./sync-view.js";
 export type { Batch } from "./codec.js";
-export type { CompactReport, Durability, IterateOptions, Key, Report, Stats, SyncOpenOptions, Value, WriteOptions } from "./types.js";
+export type {
+  CompactReport, Durability, IterateOptions, Key, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
+} from "./types.js";
 
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */
 export async function open(name: string, options: SyncOpenOptions = {}): Promise<SyncStore> {
@@ -46,8 +48,8 @@ export class SyncStore extends SyncView<Uint8Array, Value, Uint8Array> {
     return this.as(TEXT, prefix);
   }
 
-  /** The records of a prefix with JSON as values. */
-  json<T>(prefix: Key = ""): SyncView<string, T, T> {
+  /** The records of a prefix with JSON as values. What they are is for the caller to say, as of `JSON.parse`. */
+  json<T = any>(prefix: Key = ""): SyncView<string, T, T> {
     return this.as(jsonCodec<T>(), prefix);
   }
 
@@ -61,6 +63,11 @@ export class SyncStore extends SyncView<Uint8Array, Value, Uint8Array> {
 
   stats(): Stats {
     return this.attempt(() => this.wasm.stats()) as Stats;
+  }
+
+  /** What the file is used for, front to back. */
+  segments(): readonly Segment[] {
+    return this.attempt(() => this.wasm.segments()) as Segment[];
   }
 
   verify(): Report {

@@ -70,7 +70,8 @@ export interface OpenOptions extends CallOptions {
   readonly blocked?: () => void;
 }
 
-/** Options of the entry `pipkin/sync`, which waits for no other tab. */
+/** Options of the entry `pipkin/sync`: a write that blocks cannot be given up, and opening waits for no other tab. */
+export type SyncWriteOptions = Omit<WriteOptions, keyof CallOptions>;
 export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked">;
 
 /** The part of the options that the engine needs, complete. */

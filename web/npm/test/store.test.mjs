@@ -157,7 +157,7 @@ test("a worker opens the same file without promises, and a page is told who has 
         const seen = {
           get: text(db.get("from the page")), many: db.getMany(["a", "b"]).map(text), has: db.has("a"),
           deleted: [db.delete("never"), db.delete("a")], keys: [...db.text("from ").keys()].sort(),
-          entries: [...db.entries()].length, records: db.stats().records, damage: db.verify().damage.length,
+          entries: [...db.entries()].length, records: db.stats().records, damage: db.verify().damage.length, segments: db.segments().length > 0,
         };
         db.close();
         let closed;
@@ -176,7 +176,7 @@ test("a worker opens the same file without promises, and a page is told who has 
   });
   assert.deepEqual(seen, {
     refused: "locked", get: "1", many: ["x!", undefined], has: true, deleted: [false, true],
-    keys: ["the page", "the worker"], entries: 2, records: 2, damage: 0, closed: "closed", again: "2",
+    keys: ["the page", "the worker"], entries: 2, records: 2, damage: 0, segments: true, closed: "closed", again: "2",
   });
 });
 
