@@ -23,7 +23,6 @@ const records = db.text(MINE);
 showRole(db.role);
 await showRecords();
 await showFile();
-for (const button of document.querySelectorAll("button")) button.disabled = false;
 document.documentElement.dataset.ready = "true";
 
 db.on("leaderchange", ({ role }) => showRole(role));
@@ -84,8 +83,7 @@ $("import").addEventListener("change", async ({ target }) => {
   await Promise.all([showRecords(), showFile()]);
 });
 $("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText($("snippet").textContent);
-  $("copy").textContent = "Copied";
+  if (await attempt(() => navigator.clipboard.writeText($("snippet").textContent))) $("copy").textContent = "Copied";
 });
 onClick("bench", async () => {
   const results = await compare({ open, destroy }, (state) => ($("bench-state").textContent = state));
@@ -106,10 +104,12 @@ async function fill(count, step) {
 
 function onClick(id, work) {
   $(id).addEventListener("click", async () => {
-    $(id).disabled = true;
+    if ($(id).hasAttribute("aria-disabled")) return;
+    // One that is really disabled would lose the focus.
+    $(id).setAttribute("aria-disabled", "true");
     const told = await attempt(work);
     if (typeof told === "string") tell(told);
-    $(id).disabled = false;
+    $(id).removeAttribute("aria-disabled");
     await showFile();
   });
 }
@@ -150,6 +150,8 @@ async function showRecords(fresh = []) {
   const all = [];
   // In order: that finds the few records of this page without a look at the many others.
   for await (const record of records.entries({ ordered: true })) all.push(record);
+  const focused = document.activeElement.closest("#records tr");
+  const index = focused?.sectionRowIndex;
   $("empty").hidden = all.length > 0;
   $("records").replaceChildren(
     ...all.map(([key, value]) => {
@@ -161,6 +163,14 @@ async function showRecords(fresh = []) {
       return tr;
     }),
   );
+  if (focused) focusRow(focused.firstChild.textContent, index);
+}
+
+/** The focus stays on its record. When that has gone the next one gets it. */
+function focusRow(key, index) {
+  const rows = [...$("records").rows];
+  const row = rows.find(({ firstChild }) => firstChild.textContent === key) ?? rows[Math.min(index, rows.length - 1)];
+  (row?.querySelector("button") ?? $("write").elements.key).focus();
 }
 
 let soon;

@@ -15,9 +15,10 @@ async function demo() {
   return page;
 }
 
+const done = (page, id) => page.waitForFunction((id) => !document.getElementById(id).matches(":disabled, [aria-disabled]"), id);
 const click = async (page, id) => {
   await page.click(`#${id}`);
-  await page.waitForFunction((id) => !document.getElementById(id).disabled, id);
+  await done(page, id);
 };
 
 test("the demonstration works in two tabs", async () => {
@@ -52,4 +53,79 @@ test("the demonstration works in two tabs", async () => {
   await two.waitForFunction(() => document.getElementById("role").dataset.role === "leader");
   assert.ok(await two.isHidden("#problem"));
   assert.deepEqual(errors, []);
+});
+
+test("the demonstration works by keyboard alone", async () => {
+  const other = await browser.tab();
+  await other.evaluate(async () => {
+    window.db = await pipkin.open("demo");
+    for await (const key of db.keys()) await db.delete(key);
+  });
+  const page = await demo();
+  const press = (...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve());
+  /** Where the focus is, by the name that is read out, and whether that can be seen. */
+  const focus = () => page.evaluate(() => {
+    const at = document.activeElement;
+    const { outlineStyle, outlineWidth } = getComputedStyle(at.closest(".button") ?? at);
+    return [at.getAttribute("aria-label") ?? (at.labels?.[0] ?? at).textContent.trim(), outlineStyle === "solid" && parseFloat(outlineWidth) >= 2];
+  });
+  const focused = async () => (await focus())[0];
+  const tabTo = async (name) => {
+    for (let step = 0; step < 40; step++) {
+      await press("Tab");
+      if ((await focused()) === name) return;
+    }
+    assert.fail(`${name} is not reached`);
+  };
+  const records = (text) => page.waitForFunction((text) => [...document.querySelectorAll("#records th")].map((key) => key.textContent).join() === text, text);
+
+  const stops = [];
+  for (let step = 0; step < 15; step++) {
+    await press("Tab");
+    stops.push(await focus());
+  }
+  const names = [
+    "Open this page in a second tab", "Key", "Value", "Set", "relaxed: the browser has it", "Write 20,000 records", "Overwrite half of them", "Compact", "Verify",
+    "Remove the 20,000 records", "Ask to keep the storage", "Export the file", "Import a file", "Copy", "Run the comparison",
+  ];
+  assert.deepEqual(stops, names.map((name) => [name, true]));
+
+  for (const [i, key] of ["a", "b", "c"].entries()) {
+    await page.focus("body");
+    await tabTo("Key");
+    await press("Control+a", key, "Tab", "Control+a", "1", "Enter");
+    await records(["a", "b", "c"].slice(0, i + 1).join());
+  }
+  await tabTo("relaxed: the browser has it");
+  await press("ArrowRight");
+  assert.ok(await page.isChecked("[value=strict]"));
+
+  await tabTo("Remove a");
+  await press("Enter");
+  await records("b,c");
+  assert.deepEqual(await focus(), ["Remove b", true]);
+  // What another tab writes does not move the focus.
+  await other.evaluate(() => db.set("page/a2", "1"));
+  await records("a2,b,c");
+  assert.deepEqual(await focus(), ["Remove b", true]);
+  await press("Space");
+  await records("a2,c");
+  assert.deepEqual(await focus(), ["Remove c", true]);
+  await press("Enter");
+  await records("a2");
+  await press("Enter");
+  await records("");
+  assert.deepEqual(await focus(), ["Key", true]);
+
+  for (const [id, name] of [["fill", "Write 20,000 records"], ["compact", "Compact"], ["clear", "Remove the 20,000 records"]]) {
+    await tabTo(name);
+    await press("Enter");
+    assert.equal(await focused(), name, "while it works");
+    await done(page, id);
+    assert.deepEqual(await focus(), [name, true], "when it has ended");
+  }
+  await tabTo("Import a file");
+  await Promise.all([page.waitForEvent("filechooser"), press("Enter")]);
+  await page.close();
+  await other.close();
 });
