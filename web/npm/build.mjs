@@ -24,9 +24,9 @@ const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
 
 rmSync(join(here, "dist"), { recursive: true, force: true });
 mkdirSync(join(here, "dist"));
-// What these do to the bytes that travel was measured, one by one: functions that are called once are mostly left alone, and a value that is
-// computed twice compresses better than one that is kept.
-const small = ["-Oz", "-Oz", "--one-caller-inline-max-function-size=30", "--skip-pass=local-cse"];
+// What these do to the bytes that travel was measured, one by one: functions that are called once are mostly left alone, a value that is
+// computed twice compresses better than one that is kept, and zeros better than data in pieces around them.
+const small = ["-Oz", "-Oz", "--one-caller-inline-max-function-size=30", "--skip-pass=local-cse", "--skip-pass=memory-packing"];
 run(local("wasm-opt"), [...small, "--strip-debug", "--strip-producers", "--strip-target-features", made, "-o", "dist/pipkin_bg.wasm"], here);
 
 const options = { absWorkingDir: here, outdir: "dist", bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none" };
