@@ -208,7 +208,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a segment size that is none, [`Error::NotFound`] when it was to be [read only](Self::read_only) or
+    /// [`Error::InvalidArgument`] for a segment size or a share that is none, [`Error::NotFound`] when it was to be [read only](Self::read_only) or
     /// not to be [created](Self::create): there is nothing in memory before.
     pub fn in_memory(self) -> Result<Db> {
         self.open_storage(Box::new(MemoryStorage::default()))

@@ -134,11 +134,13 @@ impl Store {
         let worst = || self.worst(1.0 / PARTS_ASKED, None);
         // Each checkpoint leaves a dead list of the segments for the steps behind it: as far apart as this they make less work than they do.
         let apart = 2 * log.geometry.segment_size() + 4 * checkpoint::list_len(log.tail.lock().segments.len());
-        if worst().is_none() && log.replay_debt() > apart {
+        let mut victim = worst();
+        if victim.is_none() && log.replay_debt() > apart {
             // What could be compacted may all lie behind the newest checkpoint.
             self.write_checkpoint()?;
+            victim = worst();
         }
-        let Some(victim) = worst() else {
+        let Some(victim) = victim else {
             return Ok(None);
         };
         self.compact_one(&victim, &mut |_| {}).map(Some)

@@ -157,7 +157,7 @@ impl Table {
     }
 }
 
-/// Fills an empty table. It knows how far each line is filled: a table that grows is most of what an insert costs in the end.
+/// Fills an empty table. It knows how far each line is filled, so no slot is looked at: a slot moves to a larger table two or three times.
 pub(super) struct Filler<'a> {
     table: &'a Table,
     /// Slots used of each line.
