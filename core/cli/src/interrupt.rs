@@ -4,7 +4,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The verb looks at [`requested`] and stops by itself.
 static POLITE: AtomicBool = AtomicBool::new(false);
@@ -18,7 +18,11 @@ pub(crate) fn install(json: bool) -> Outcome<()> {
         if POLITE.load(Ordering::Relaxed) && !REQUESTED.swap(true, Ordering::Relaxed) {
             return;
         }
-        remove_unfinished();
+        // Held to the end of the process: nothing is made again behind the removal.
+        let unfinished = lock_unfinished();
+        if let Some(path) = &*unfinished {
+            let _ = std::fs::remove_file(path);
+        }
         if io::stderr().is_terminal() {
             // The bar that may stand there, and the ^C behind it.
             let _ = write!(io::stderr(), "\r\x1b[2K");
@@ -40,14 +44,19 @@ pub(crate) fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
-/// Names the file to remove when the process is ended before it is finished; `None` when it is.
-pub(crate) fn set_unfinished(path: Option<&Path>) {
-    *UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner) = path.map(Path::to_path_buf);
+/// Makes the file at `path`, of which nothing may stay when the process is ended before [`set_finished`]. Ctrl-C waits until it is made.
+pub(crate) fn make_unfinished<T, E>(path: &Path, make: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
+    let mut unfinished = lock_unfinished();
+    let made = make(path)?;
+    *unfinished = Some(path.to_path_buf());
+    Ok(made)
 }
 
-fn remove_unfinished() {
-    let path = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(path) = path {
-        let _ = std::fs::remove_file(path);
-    }
+/// There is no file to remove any more: it has its name, or is gone.
+pub(crate) fn set_finished() {
+    *lock_unfinished() = None;
+}
+
+fn lock_unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -32,19 +32,16 @@ impl NewFile {
         part_name.push(format!(".{}.part", std::process::id()));
         let part = target.with_file_name(part_name);
         // Claims the name now: a folder that is missing or not ours is told before the work, not after.
-        fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&part)
-            .map_err(|error| Failure::io("create", &target, &error))?;
-        fs::remove_file(&part).map_err(|error| Failure::io("write in the folder of", &target, &error))?;
-        interrupt::set_unfinished(Some(&part));
-        Ok(Self { part, target, replace, finished: false })
+        let claimed = interrupt::make_unfinished(&part, |part| fs::File::create_new(part));
+        drop(claimed.map_err(|error| Failure::io("create", &target, &error))?);
+        let new_file = Self { part, target, replace, finished: false };
+        fs::remove_file(&new_file.part).map_err(|error| Failure::io("write in the folder of", &new_file.target, &error))?;
+        Ok(new_file)
     }
 
-    /// Where to write meanwhile. Nothing is there yet.
-    pub(crate) fn part(&self) -> &Path {
-        &self.part
+    /// Lets `make` create the file where it is written meanwhile. Nothing is there yet.
+    pub(crate) fn make<T, E>(&self, make: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
+        interrupt::make_unfinished(&self.part, make)
     }
 
     /// The name that it will have.
@@ -65,7 +62,7 @@ impl NewFile {
             })?;
         }
         self.finished = true;
-        interrupt::set_unfinished(None);
+        interrupt::set_finished();
         Ok(())
     }
 }
@@ -74,7 +71,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {
             let _ = fs::remove_file(&self.part);
-            interrupt::set_unfinished(None);
+            interrupt::set_finished();
         }
     }
 }

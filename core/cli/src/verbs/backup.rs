@@ -11,7 +11,7 @@ use clap::Args;
 use pipkin::storage::{NativeOptions, NativeStorage};
 use pipkin::{BackupReport, Storage};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Example:
@@ -48,7 +48,7 @@ pub(crate) fn run(global: Global, args: &BackupArgs) -> Outcome {
     let copied = {
         let total = stats.live_bytes.saturating_add(stats.dead_bytes);
         let progress = Progress::start(global.progress, Unit::Bytes, "backup", Some(total));
-        copy(&store, new_file.part(), &args.target, &progress)?
+        copy(&store, &new_file, &progress)?
     };
     new_file.finish()?;
     let target = args.target.display().to_string();
@@ -59,12 +59,13 @@ pub(crate) fn run(global: Global, args: &BackupArgs) -> Outcome {
 }
 
 /// `Db::backup_to` with a bar: the same copy into a file of our own making.
-fn copy(store: &Store, part: &Path, target: &Path, progress: &Progress) -> Outcome<BackupReport> {
-    let to_target = |error: pipkin::Error| Failure::store(target, &error);
-    let storage = NativeStorage::open(part, NativeOptions { mmap: false, ..NativeOptions::default() }).map_err(to_target)?;
+fn copy(store: &Store, target: &NewFile, progress: &Progress) -> Outcome<BackupReport> {
+    let to_target = |error: pipkin::Error| Failure::store(target.target(), &error);
+    let options = NativeOptions { mmap: false, ..NativeOptions::default() };
+    let storage = target.make(|part| NativeStorage::open(part, options)).map_err(to_target)?;
     let storage = Counting::new(storage, |bytes| progress.advance(bytes));
     let copied = store.db().backup_to_storage(&storage);
-    let report = copied.map_err(|error| Failure::copy(store.path(), target, &error))?;
+    let report = copied.map_err(|error| Failure::copy(store.path(), target.target(), &error))?;
     storage.sync().map_err(|error| to_target(error.into()))?;
     Ok(report)
 }

@@ -11,7 +11,7 @@ use clap::Args;
 use pipkin::{Db, SalvageReport};
 use serde::Serialize;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Example:
@@ -48,7 +48,7 @@ pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
             progress.set_total(total);
             progress.set(done);
         };
-        copy(args, &source, new_file.part(), &mut show)?
+        copy(args, &source, &new_file, &mut show)?
     };
     new_file.finish()?;
     let report = Report {
@@ -63,9 +63,14 @@ pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
     Ok(if report.damage.is_empty() { Exit::Done } else { Exit::Damage })
 }
 
-fn copy(args: &SalvageArgs, source: &dyn pipkin::Storage, part: &Path, show: &mut dyn FnMut(u64, u64)) -> Outcome<SalvageReport> {
+fn copy(
+    args: &SalvageArgs,
+    source: &dyn pipkin::Storage,
+    new_file: &NewFile,
+    show: &mut dyn FnMut(u64, u64),
+) -> Outcome<SalvageReport> {
     let to_target = |error: pipkin::Error| Failure::store(&args.target, &error);
-    let target = Db::builder().path(part).open().map_err(to_target)?;
+    let target = new_file.make(|part| Db::builder().path(part).open()).map_err(to_target)?;
     let copied = pipkin::salvage(source, &target, show);
     let report = copied.map_err(|error| Failure::copy(&args.source, &args.target, &error))?;
     target.flush().map_err(to_target)?;

@@ -144,3 +144,28 @@ fn ctrl_c_in_an_export_removes_the_half_file() {
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(folder.names(), [STORE]);
 }
+
+#[test]
+fn ctrl_c_at_the_moment_when_a_file_appears_leaves_none_behind() {
+    let folder = Folder::new();
+    folder.run_with_stdin(&["import", STORE, "-", "--format", "ndjson"], lines(0, 1000).as_bytes()).success();
+    for verb in ["export", "backup", "salvage"] {
+        for _ in 0..30 {
+            let mut child = folder.command(&[verb, STORE, "out.ndjson"]).spawn().unwrap();
+            while child.try_wait().unwrap().is_none() {
+                if folder.names().len() == 2 {
+                    ctrl_c(&child);
+                    break;
+                }
+            }
+            let output = child.wait_with_output().unwrap();
+            match output.status.code() {
+                Some(130) if folder.names() == [STORE] => {}
+                // It was faster, or was stopped behind its last step: the file is whole and has its name.
+                Some(0 | 130) => assert_eq!(folder.names(), ["out.ndjson", STORE], "{verb}"),
+                other => panic!("{verb}: {other:?} {}", String::from_utf8_lossy(&output.stderr)),
+            }
+            let _ = std::fs::remove_file(folder.path("out.ndjson"));
+        }
+    }
+}

@@ -37,7 +37,7 @@ impl Sink {
             _ => {
                 let new_file = NewFile::new(target, force)?;
                 let failure = |error: io::Error| Failure::io("write", target, &error);
-                let file = BufWriter::with_capacity(256 * 1024, File::create_new(new_file.part()).map_err(failure)?);
+                let file = BufWriter::with_capacity(256 * 1024, new_file.make(|part| File::create_new(part)).map_err(failure)?);
                 let table = Table::new(file, format, form, delimiter).map_err(failure)?;
                 Ok(Self::File { table, new_file })
             }
