@@ -127,6 +127,11 @@ impl Db {
         Ok(answer?)
     }
 
+    /// What writes survive that do not say it themselves.
+    pub(crate) fn durability(&self) -> Durability {
+        self.options.durability
+    }
+
     /// The records of a named namespace, which is created when it is first written to or read; none for the one without a name, which the
     /// methods of this handle work on.
     pub fn records<'a>(&'a mut self, namespace: Option<&'a str>) -> Records<'a> {
@@ -151,13 +156,18 @@ impl Db {
         self.records(None).insert(key, value)
     }
 
+    /// Stores many records as one commit, in one call: the quickest way in.
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        self.records(None).insert_many(records)
+    }
+
     /// The value of a key.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.records(None).get(key)
     }
 
     /// The values of many keys, in their order, in one call.
-    pub fn get_many(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+    pub fn get_many<K: AsRef<[u8]>>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         self.records(None).get_many(keys)
     }
 

@@ -24,6 +24,7 @@ mod host;
 pub mod keyvalue;
 mod lock;
 mod options;
+mod packed;
 mod records;
 mod sandbox;
 mod scan;

@@ -2,8 +2,10 @@
 
 use crate::bindings::exports::pipkin::kv::store::GuestNamespace;
 use crate::db::Answer;
+use crate::packed::{Strings, packed};
 use crate::sandbox::Sandbox;
 use crate::{Db, Result, Scan, Version, Versioned};
+use pipkin_wasi_shared::Packing;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
@@ -34,6 +36,17 @@ impl<'a> Records<'a> {
         self.call(|guest, store, namespace| guest.call_put(store, namespace, key, value))
     }
 
+    /// Stores many records as one commit, in one call: the quickest way in.
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        let mut packing = Packing::default();
+        for (key, value) in records {
+            packing.push(key.as_ref());
+            packing.push(value.as_ref());
+        }
+        let (packed, durability) = (packed(packing), self.db.durability());
+        self.call(|guest, store, namespace| guest.call_put_packed(store, namespace, &packed, durability))
+    }
+
     /// The value of a key.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.call(|guest, store, namespace| guest.call_get(store, namespace, key))
@@ -45,8 +58,13 @@ impl<'a> Records<'a> {
     }
 
     /// The values of many keys, in their order, in one call.
-    pub fn get_many(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.call(|guest, store, namespace| guest.call_get_many(store, namespace, keys))
+    pub fn get_many<K: AsRef<[u8]>>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut packing = Packing::default();
+        keys.into_iter().for_each(|key| packing.push(key.as_ref()));
+        let keys = packed(packing);
+        let found = self.call(|guest, store, namespace| guest.call_get_packed(store, namespace, &keys))?;
+        let mut values = Strings::new(found.bytes);
+        Ok(found.lengths.into_iter().map(|length| length.map(|length| values.next(length))).collect())
     }
 
     /// True if the key has a value.

@@ -1,5 +1,7 @@
 //! Going through records, a page of them in each call.
 
+use crate::bindings::exports::pipkin::kv::types::Packed;
+use crate::packed::Strings;
 use crate::{Db, Entry, Result};
 use std::vec;
 use wasmtime::component::ResourceAny;
@@ -12,7 +14,9 @@ const PAGE_BYTES_MAX: u32 = 1 << 20;
 pub struct Scan<'a> {
     db: &'a mut Db,
     scan: ResourceAny,
-    page: vec::IntoIter<Entry>,
+    /// The lengths of the strings that are left of the page.
+    lengths: vec::IntoIter<u32>,
+    strings: Strings,
     done: bool,
 }
 
@@ -25,15 +29,15 @@ impl<'a> Scan<'a> {
             };
             Ok(Ok(instance.provider.pipkin_kv_store().namespace().call_scan(&mut instance.store, namespace, prefix)?))
         })?;
-        Ok(Self { db, scan, page: Vec::new().into_iter(), done: false })
+        Ok(Self { db, scan, lengths: Vec::new().into_iter(), strings: Strings::default(), done: false })
     }
 
-    fn fetch(&mut self) -> Result<Vec<Entry>> {
+    fn fetch(&mut self) -> Result<Packed> {
         let scan = self.scan;
         self.db.call(|instance, _| {
             let guest = instance.provider.pipkin_kv_store().scan();
-            let page = guest.call_next(&mut instance.store, scan, PAGE_ENTRIES_MAX, PAGE_BYTES_MAX)?;
-            if !matches!(&page, Ok(page) if !page.is_empty()) {
+            let page = guest.call_next_packed(&mut instance.store, scan, PAGE_ENTRIES_MAX, PAGE_BYTES_MAX)?;
+            if !matches!(&page, Ok(page) if !page.lengths.is_empty()) {
                 scan.resource_drop(&mut instance.store)?;
             }
             Ok(page)
@@ -46,16 +50,16 @@ impl Iterator for Scan<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(entry) = self.page.next() {
-                return Some(Ok(entry));
+            if let (Some(key), Some(value)) = (self.lengths.next(), self.lengths.next()) {
+                return Some(Ok(Entry { key: self.strings.next(key), value: self.strings.next(value) }));
             }
             if self.done {
                 return None;
             }
             match self.fetch() {
                 Ok(page) => {
-                    self.done = page.is_empty();
-                    self.page = page.into_iter();
+                    self.done = page.lengths.is_empty();
+                    (self.lengths, self.strings) = (page.lengths.into_iter(), Strings::new(page.bytes));
                 }
                 Err(error) => {
                     self.done = true;

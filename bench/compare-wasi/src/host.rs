@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::data::VALUE_LEN;
 use crate::peer::{Entry, Peer};
-use pipkin_wasi_host::{Db, Durability, Op};
+use pipkin_wasi_host::Db;
 
 /// Records of a page when the host walks over all.
 const PAGE: u32 = 1000;
@@ -24,8 +24,7 @@ impl Called for Db {
     }
 
     fn put_many(&mut self, entries: &[Entry]) -> Outcome {
-        let op = |(key, value): &Entry| Op { namespace: None, key: key.clone(), value: Some(value.clone()) };
-        Ok(self.write(&entries.iter().map(op).collect::<Vec<_>>(), Durability::Written)?)
+        Ok(self.insert_many(entries.iter().map(|(key, value)| (key, value)))?)
     }
 
     fn get(&mut self, key: &[u8]) -> Outcome<Option<Vec<u8>>> {

@@ -171,6 +171,7 @@ fn called<C: Called + 'static>(args: &Args, table: &'static str, column: &'stati
 fn within(args: &Args, column: &'static str, peer: &Rc<RefCell<Peer>>) -> Vec<Sample> {
     let lines = [
         ("put, together", Work::PutTogether),
+        ("put, gathered", Work::PutGathered),
         ("put", Work::PutAlone),
         ("put, 100 in a commit", Work::PutBatches),
         ("get", Work::Get),

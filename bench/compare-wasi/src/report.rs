@@ -52,16 +52,21 @@ impl Figures<'_> {
             }
         };
         let (alone, many, together, gathered) = ("put", "put, 100 in a commit", "put, together", "put, gathered");
+        let hundred = "get, 100 in a call";
         row(
             "put of the component, gathered, called by the host / put of redb in a transaction",
             own(CALLED, gathered),
             redb(WITHIN, together),
         );
-        row("put within the sandbox, gathered / put of redb in a transaction", own(WITHIN, together), redb(WITHIN, together));
+        row("puts in one call within the sandbox / put of redb in a transaction", own(WITHIN, together), redb(WITHIN, together));
+        row("put within the sandbox, gathered / put of redb in a transaction", own(WITHIN, gathered), redb(WITHIN, together));
+        row("100 puts in a commit within the sandbox / the same of redb", own(WITHIN, many), redb(WITHIN, many));
         row("put of its own within the sandbox / the same of redb", own(WITHIN, alone), redb(WITHIN, alone));
         row("100 puts in a commit, called by the host / put of redb in a transaction", own(CALLED, many), redb(WITHIN, together));
         row("100 puts in a commit, called by the host / the same of redb", own(CALLED, many), redb(CALLED, many));
         row("get within the sandbox / the same of redb", own(WITHIN, "get"), redb(WITHIN, "get"));
+        row("100 gets in a call within the sandbox / the same of redb", own(WITHIN, hundred), redb(WITHIN, hundred));
+        row("walk within the sandbox / the same of redb", own(WITHIN, "walk"), redb(WITHIN, "walk"));
         row("get, called by the host / the same of redb", own(CALLED, "get"), redb(CALLED, "get"));
         row("wasi:keyvalue set / native call and empty call", own(SERVED, "put"), native("put"));
         row("wasi:keyvalue get / native call and empty call", own(SERVED, "get"), native("get"));

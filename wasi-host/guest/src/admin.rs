@@ -9,7 +9,6 @@ use crate::storage::Access;
 use crate::store::Handle;
 use alloc::string::String;
 use alloc::sync::Arc;
-use pipkin::VerifyReport;
 
 fn opened<'a>(db: &'a DbBorrow<'_>) -> &'a Arc<Open> {
     &db.get::<Handle>().open
@@ -17,19 +16,7 @@ fn opened<'a>(db: &'a DbBorrow<'_>) -> &'a Arc<Open> {
 
 impl Guest for Component {
     fn get_stats(db: DbBorrow<'_>) -> Result<Stats, Error> {
-        let stats = opened(&db).db()?.stats()?;
-        Ok(Stats {
-            records: stats.records,
-            file_bytes: stats.file_bytes,
-            live_bytes: stats.live_bytes,
-            dead_bytes: stats.dead_bytes,
-            segments: stats.segments,
-            free_segments: stats.free_segments,
-            segment_bytes: stats.segment_size,
-            index_bytes: stats.index_bytes,
-            replay_bytes: stats.replay_debt,
-            namespaces: stats.namespaces,
-        })
+        Ok(opened(&db).db()?.stats()?.into())
     }
 
     fn verify(db: DbBorrow<'_>) -> Result<Report, Error> {
@@ -48,7 +35,7 @@ impl Guest for Component {
         let open = opened(&db);
         let step = open.db()?.compact_step()?;
         open.settle(Durability::Written)?;
-        Ok(step.map(|step| Step { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }))
+        Ok(step.map(Into::into))
     }
 
     fn checkpoint(db: DbBorrow<'_>) -> Result<(), Error> {
@@ -68,12 +55,5 @@ impl Guest for Component {
             discard(&name);
         }
         Ok(done?.bytes)
-    }
-}
-
-impl From<VerifyReport> for Report {
-    fn from(report: VerifyReport) -> Self {
-        let damage = report.damage.into_iter().map(Into::into).collect();
-        Self { records: report.records, bytes: report.bytes_checked, damage }
     }
 }

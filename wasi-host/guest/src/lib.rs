@@ -22,9 +22,5 @@ mod runtime;
 mod storage;
 mod store;
 
-/// An answer of many values ends here, so that nobody makes the host gather without bounds. The provider has the same limit.
-const ANSWER_BYTES_MAX: usize = 128 << 20;
-const ANSWER_TOO_LONG: &str = "the values have more than 128 MiB in all; ask for fewer keys at a time";
-
 /// What the component is: every interface of the world is implemented for it.
 struct Component;

@@ -72,6 +72,11 @@ impl Open {
         Ok(())
     }
 
+    /// What changes nothing is refused, too, where nothing may be changed.
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.read_only { Err(pipkin::Error::ReadOnly) } else { Ok(()) }
+    }
+
     /// Closes the store for all handles, and takes it from the list: its file may be opened anew.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         let db = self.db()?.clone();

@@ -1,13 +1,13 @@
 //! The resources `namespace` and `scan`.
 
 use crate::bindings::exports::pipkin::kv::store::{GuestNamespace, GuestScan, Scan};
-use crate::bindings::exports::pipkin::kv::types::{Durability, Entry, Error, Version, Versioned};
+use crate::bindings::exports::pipkin::kv::types::{Durability, Entry, Error, Packed, PackedValues, Version, Versioned};
 use crate::open::{Closed, Open};
-use crate::{ANSWER_BYTES_MAX, ANSWER_TOO_LONG};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::Cell;
-use pipkin::{Cursor, Namespace};
+use core::cell::RefCell;
+use pipkin::Namespace;
+use pipkin_wasi_shared::{Answer, Packing, PackingValues, Walk, records, strings};
 
 /// The records of one namespace, as one handle has opened them.
 pub(crate) struct Records {
@@ -45,16 +45,21 @@ impl GuestNamespace for Records {
     }
 
     fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let (mut values, mut bytes) = (Vec::with_capacity(keys.len()), 0_usize);
+        let (mut values, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
         for key in keys {
             let value = self.namespace()?.get(key)?;
-            bytes = bytes.saturating_add(value.as_ref().map_or(0, Vec::len));
-            if bytes > ANSWER_BYTES_MAX {
-                return Err(pipkin::Error::InvalidArgument(ANSWER_TOO_LONG).into());
-            }
+            answer.add(value.as_ref().map_or(0, Vec::len))?;
             values.push(value);
         }
         Ok(values)
+    }
+
+    fn get_packed(&self, keys: Packed) -> Result<PackedValues, Error> {
+        let mut found = PackingValues::default();
+        for key in strings(&keys.lengths, &keys.bytes)? {
+            found.push(self.namespace()?.get_zerocopy(key)?.as_deref())?;
+        }
+        Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 
     fn contains(&self, key: Vec<u8>) -> Result<bool, Error> {
@@ -63,6 +68,13 @@ impl GuestNamespace for Records {
 
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
         self.settled(self.namespace()?.insert(key, value))
+    }
+
+    fn put_packed(&self, packed: Packed, durability: Durability) -> Result<(), Error> {
+        self.open.writable()?;
+        self.namespace()?.insert_many(records(&packed.lengths, &packed.bytes)?)?;
+        self.open.settle(durability)?;
+        Ok(())
     }
 
     fn delete(&self, key: Vec<u8>) -> Result<bool, Error> {
@@ -86,41 +98,35 @@ impl GuestNamespace for Records {
     }
 
     fn scan(&self, prefix: Vec<u8>) -> Scan {
-        Scan::new(Walk {
-            open: self.open.clone(),
-            namespace: self.namespace.clone(),
-            prefix,
-            next: Cell::new(Some(Cursor::default())),
-        })
+        Scan::new(Pages { open: self.open.clone(), walk: RefCell::new(Walk::new(self.namespace.clone(), prefix)) })
     }
 }
 
-/// A walk: between two pages only the place where it goes on.
-pub(crate) struct Walk {
+/// A walk, and the store that it goes over.
+pub(crate) struct Pages {
     open: Arc<Open>,
-    namespace: Namespace,
-    prefix: Vec<u8>,
-    next: Cell<Option<Cursor>>,
+    walk: RefCell<Walk>,
 }
 
-impl GuestScan for Walk {
+impl Pages {
+    fn page(&self, max_entries: u32, max_bytes: u32, take: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.walk.borrow_mut().page(max_entries, max_bytes, || Ok(self.open.end_call()?), take)
+    }
+}
+
+impl GuestScan for Pages {
     fn next(&self, max_entries: u32, max_bytes: u32) -> Result<Vec<Entry>, Error> {
         let mut page = Vec::new();
-        let mut bytes = 0_usize;
-        let most = (max_bytes.max(1) as usize).min(ANSWER_BYTES_MAX);
-        while let Some(from) = self.next.get()
-            && page.is_empty()
-        {
-            self.open.end_call()?;
-            let next = self.namespace.page(from, |key, value| {
-                if key.starts_with(&self.prefix) {
-                    bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
-                    page.push(Entry { key: key.to_vec(), value: value.to_vec() });
-                }
-                page.len() < max_entries.max(1) as usize && bytes < most
-            })?;
-            self.next.set(next);
-        }
+        self.page(max_entries, max_bytes, |key, value| page.push(Entry { key: key.to_vec(), value: value.to_vec() }))?;
         Ok(page)
+    }
+
+    fn next_packed(&self, max_entries: u32, max_bytes: u32) -> Result<Packed, Error> {
+        let mut page = Packing::default();
+        self.page(max_entries, max_bytes, |key, value| {
+            page.push(key);
+            page.push(value);
+        })?;
+        Ok(Packed { lengths: page.lengths, bytes: page.bytes })
     }
 }

@@ -4,7 +4,7 @@ use crate::Component;
 use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options};
 use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Op};
 use crate::open::{How, Open, open};
-use crate::records::{Records, Walk};
+use crate::records::{Pages, Records};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ pub(crate) struct Handle {
 impl Guest for Component {
     type Db = Handle;
     type Namespace = Records;
-    type Scan = Walk;
+    type Scan = Pages;
 }
 
 impl Handle {
@@ -59,6 +59,7 @@ impl GuestDb for Handle {
     }
 
     fn write(&self, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
+        self.open.writable()?;
         let unnamed = self.open.db()?.default_namespace();
         let named: Vec<Option<pipkin::Namespace>> = ops
             .iter()

@@ -2,15 +2,10 @@
 
 use super::context::{SyncPolicy, Unlisted, WasiKeyValueCtx};
 use super::store_file::{Call, Engine};
-use pipkin::{Cursor, Version};
+use pipkin::Version;
+use pipkin_wasi_shared::{Answer, counted, keys};
 use std::fmt::Display;
 use std::str::FromStr;
-
-/// A page of keys ends at either.
-const PAGE_KEYS_MAX: usize = 1000;
-const PAGE_BYTES_MAX: usize = 256 * 1024;
-/// A guest must not make the host gather more for one answer.
-pub(super) const RESULT_BYTES_MAX: usize = 128 << 20;
 
 /// Why a call of the standard failed, before it is put into the words of one of its drafts.
 #[derive(Debug)]
@@ -84,29 +79,17 @@ impl Bucket {
 
     /// A page of keys, and where the next one begins.
     pub(super) fn list_keys(&self, cursor: Option<u64>) -> Result<(Vec<String>, Option<u64>), Refused> {
-        let (mut keys, mut bytes) = (Vec::new(), 0);
-        let from = cursor.map_or_else(Cursor::default, Cursor::from_bits);
-        let next = self.db()?.page(from, |key, _| {
-            if let Ok(key) = std::str::from_utf8(key) {
-                bytes += key.len();
-                keys.push(key.to_owned());
-            }
-            keys.len() < PAGE_KEYS_MAX && bytes < PAGE_BYTES_MAX
-        })?;
-        Ok((keys, next.map(Cursor::to_bits)))
+        Ok(keys(&*self.db()?, cursor)?)
     }
 
     pub(super) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
-        let (db, mut answer, mut bytes) = (self.db()?, Vec::new(), 0_usize);
+        let (db, mut records, mut answer) = (self.db()?, Vec::new(), Answer::default());
         for key in keys {
             let value = db.get(&key)?;
-            bytes = bytes.saturating_add(key.len()).saturating_add(value.as_ref().map_or(0, Vec::len));
-            if bytes > RESULT_BYTES_MAX {
-                return Err(Refused::Other("the values have more than 128 MiB in all; ask for fewer keys at a time".to_owned()));
-            }
-            answer.push(value.map(|value| (key, value)));
+            answer.add(key.len().saturating_add(value.as_ref().map_or(0, Vec::len)))?;
+            records.push(value.map(|value| (key, value)));
         }
-        Ok(answer)
+        Ok(records)
     }
 
     pub(super) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {
@@ -125,13 +108,7 @@ impl Bucket {
     ) -> Result<N, Refused> {
         loop {
             let seen = self.db()?.get_versioned(key)?;
-            let old = match &seen {
-                None => N::default(),
-                Some((value, _)) => std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-                    format!("the value of {key:?} is no counter: counters are decimal text in the range of this call")
-                })?,
-            };
-            let new = add(old).ok_or_else(|| format!("the counter {key:?} would leave its range; it stays {old}"))?;
+            let new = counted(key, seen.as_ref().map(|(value, _)| value.as_slice()), &add)?;
             // Somebody else may have counted meanwhile.
             if self.swap(key, seen.map(|(_, version)| version), new.to_string().as_bytes())? {
                 return Ok(new);

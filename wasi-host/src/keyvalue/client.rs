@@ -17,16 +17,16 @@ mod wit {
 
 pub(super) use admin::add_admin_to_linker;
 
-use super::bucket::RESULT_BYTES_MAX;
 use super::context::{Entry, Kept, SyncPolicy, Unlisted};
 use super::store_file::{Call, Engine};
 use super::{View, WasiKeyValue};
-use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
-use pipkin::{Cursor, Error as Native, Namespace, StorageErrorKind};
+use pipkin::limits::NAMESPACE_NAME_LEN_MAX;
+use pipkin::{Error as Native, Namespace};
+use pipkin_wasi_shared::{Answer, Packing, PackingValues, Walk, records, strings};
 use wasmtime::Result as Outcome;
 use wasmtime::component::{Linker, Resource};
 use wit::pipkin::kv::store::{self, Options};
-use wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Length, Op, Reason, Version, Versioned};
+use wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Reason, Version, Versioned};
 
 /// A guest's handle to an open store, in the resource table of the embedder.
 #[derive(Clone)]
@@ -46,10 +46,8 @@ pub struct ClientNamespace {
 
 /// A guest's walk over records, in the resource table of the embedder.
 pub struct ClientScan {
-    records: Namespace,
+    walk: Walk,
     engine: Engine,
-    prefix: Vec<u8>,
-    next: Option<Cursor>,
     _kept: Kept,
 }
 
@@ -58,37 +56,9 @@ pub(super) fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(
     store::add_to_linker::<_, View>(linker, view)
 }
 
-fn length(given: usize, limit: usize) -> Length {
-    Length { given: given as u64, limit: limit as u64 }
-}
-
-impl From<&Native> for Reason {
-    fn from(error: &Native) -> Self {
-        match error {
-            Native::Locked { .. } => Self::Locked,
-            Native::NotFound { .. } => Self::NotFound,
-            Native::IsDirectory { .. } | Native::NotAStore { .. } => Self::NotAStore,
-            Native::NewerVersion { found, .. } => Self::NewerVersion(*found),
-            Native::ReadOnly => Self::ReadOnly,
-            Native::NoSpace => Self::NoSpace,
-            Native::KeyTooLong { len } => Self::KeyTooLong(length(*len, KEY_LEN_MAX)),
-            Native::ValueTooLong { len } => Self::ValueTooLong(length(*len, VALUE_LEN_MAX)),
-            Native::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),
-            Native::NamespaceDropped => Self::NamespaceDropped,
-            Native::Corrupt { offset, .. } => Self::Corrupt(*offset),
-            Native::Poisoned(_) => Self::Poisoned,
-            Native::Closed => Self::Closed,
-            Native::InvalidArgument(_) => Self::InvalidArgument,
-            Native::Storage(failed) if failed.kind == StorageErrorKind::PermissionDenied => Self::AccessDenied,
-            _ => Self::Io,
-        }
-    }
-}
-
-impl From<Native> for Error {
-    fn from(error: Native) -> Self {
-        Self { reason: (&error).into(), message: error.to_string() }
-    }
+pipkin_wasi_shared::impl_conversions! {
+    types: crate::keyvalue::client::wit::pipkin::kv::types,
+    admin: crate::keyvalue::client::wit::pipkin::kv::admin
 }
 
 fn access_denied(message: String) -> Error {
@@ -110,11 +80,7 @@ impl ClientDb {
         if durability != Durability::Synced && self.sync == SyncPolicy::Manual {
             return Ok(Durability::Written);
         }
-        Ok(match db.flush()? {
-            pipkin::Durability::Device => Durability::Synced,
-            pipkin::Durability::Os => Durability::Written,
-            _ => Durability::Buffered,
-        })
+        Ok(db.flush()?.into())
     }
 
     fn write<T>(&self, write: impl FnOnce(&Call<'_>) -> pipkin::Result<T>) -> Result<T, Error> {
@@ -127,7 +93,8 @@ impl ClientDb {
 
     fn named(&self, db: &Call<'_>, name: Option<&str>) -> Result<Namespace, Error> {
         let Some(name) = name else { return Ok(db.default_namespace()) };
-        if self.read_only && !db.list_namespaces().iter().any(|other| other == name) {
+        let is_name = (1..=NAMESPACE_NAME_LEN_MAX).contains(&name.len());
+        if self.read_only && is_name && !db.list_namespaces().iter().any(|other| other == name) {
             return Err(Native::ReadOnly.into());
         }
         Ok(db.namespace(name)?)
@@ -161,6 +128,18 @@ impl WasiKeyValue<'_> {
 
     fn namespace(&self, namespace: &Resource<ClientNamespace>) -> Result<&ClientNamespace, Error> {
         self.table.get(namespace).map_err(lost)
+    }
+
+    fn page(
+        &mut self,
+        scan: &Resource<ClientScan>,
+        max_entries: u32,
+        max_bytes: u32,
+        take: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), Error> {
+        let ClientScan { walk, engine, .. } = self.table.get_mut(scan).map_err(lost)?;
+        let _in = engine.call()?;
+        walk.page(max_entries, max_bytes, || Ok(()), take)
     }
 }
 
@@ -229,26 +208,29 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 
     fn get_versioned(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<Versioned>, Error> {
         let found = self.namespace(&namespace)?.read(|records| records.get_versioned(key))?;
-        Ok(found.map(|(value, version)| {
-            let (position, salt) = version.to_parts();
-            Versioned { value, version: Version { position, salt } }
-        }))
+        Ok(found.map(|(value, version)| Versioned { value, version: version.into() }))
     }
 
     fn get_many(&mut self, namespace: Resource<ClientNamespace>, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let ClientNamespace { records, store } = self.namespace(&namespace)?;
         let _in = store.engine.call()?;
-        let (mut values, mut bytes) = (Vec::new(), 0_usize);
+        let (mut values, mut answer) = (Vec::new(), Answer::default());
         for key in keys {
             let value = records.get(key)?;
-            bytes = bytes.saturating_add(value.as_ref().map_or(0, Vec::len));
-            if bytes > RESULT_BYTES_MAX {
-                let why = "the values have more than 128 MiB in all; ask for fewer keys at a time";
-                return Err(Native::InvalidArgument(why).into());
-            }
+            answer.add(value.as_ref().map_or(0, Vec::len))?;
             values.push(value);
         }
         Ok(values)
+    }
+
+    fn get_packed(&mut self, namespace: Resource<ClientNamespace>, keys: Packed) -> Result<PackedValues, Error> {
+        let ClientNamespace { records, store } = self.namespace(&namespace)?;
+        let _in = store.engine.call()?;
+        let mut found = PackingValues::default();
+        for key in strings(&keys.lengths, &keys.bytes)? {
+            found.push(records.get_zerocopy(key)?.as_deref())?;
+        }
+        Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 
     fn contains(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
@@ -257,6 +239,15 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 
     fn put(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
         self.namespace(&namespace)?.write(|records| records.insert(key, value))
+    }
+
+    fn put_packed(&mut self, namespace: Resource<ClientNamespace>, packed: Packed, durability: Durability) -> Result<(), Error> {
+        let ClientNamespace { records: namespace, store } = self.namespace(&namespace)?;
+        store.writable()?;
+        let db = store.engine.call()?;
+        namespace.insert_many(records(&packed.lengths, &packed.bytes)?)?;
+        store.settle(&db, durability)?;
+        Ok(())
     }
 
     fn delete(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
@@ -280,7 +271,7 @@ impl store::HostNamespace for WasiKeyValue<'_> {
         expected: Option<Version>,
         new: Option<Vec<u8>>,
     ) -> Result<bool, Error> {
-        let expected = expected.map(|version| pipkin::Version::from_parts((version.position, version.salt)));
+        let expected = expected.map(Into::into);
         self.namespace(&namespace)?.write(|records| records.compare_version_and_swap(key, expected, new.as_deref()))
     }
 
@@ -294,11 +285,9 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 
     fn scan(&mut self, namespace: Resource<ClientNamespace>, prefix: Vec<u8>) -> Outcome<Resource<ClientScan>> {
         let ClientNamespace { records, store } = self.table.get(&namespace)?.clone();
-        // No key begins with more than a key can have, and nobody has to keep that.
-        let next = (prefix.len() <= KEY_LEN_MAX).then(Cursor::default);
-        let prefix = if next.is_some() { prefix } else { Vec::new() };
-        let kept = self.ctx.keep(prefix.len()).map_err(wasmtime::Error::msg)?;
-        Ok(self.table.push(ClientScan { records, engine: store.engine, prefix, next, _kept: kept })?)
+        let walk = Walk::new(records, prefix);
+        let kept = self.ctx.keep(walk.kept_bytes()).map_err(wasmtime::Error::msg)?;
+        Ok(self.table.push(ClientScan { walk, engine: store.engine, _kept: kept })?)
     }
 
     fn drop(&mut self, namespace: Resource<ClientNamespace>) -> Outcome<()> {
@@ -309,22 +298,19 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 
 impl store::HostScan for WasiKeyValue<'_> {
     fn next(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Vec<Record>, Error> {
-        let ClientScan { records, engine, prefix, next, .. } = self.table.get_mut(&scan).map_err(lost)?;
-        let _in = engine.call()?;
-        let (mut page, mut bytes) = (Vec::new(), 0_usize);
-        let most = (max_bytes.max(1) as usize).min(RESULT_BYTES_MAX);
-        while let Some(from) = *next
-            && page.is_empty()
-        {
-            *next = records.page(from, |key, value| {
-                if key.starts_with(prefix) {
-                    bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
-                    page.push(Record { key: key.to_vec(), value: value.to_vec() });
-                }
-                page.len() < max_entries.max(1) as usize && bytes < most
-            })?;
-        }
+        let mut page = Vec::new();
+        let take = |key: &[u8], value: &[u8]| page.push(Record { key: key.to_vec(), value: value.to_vec() });
+        self.page(&scan, max_entries, max_bytes, take)?;
         Ok(page)
+    }
+
+    fn next_packed(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Packed, Error> {
+        let mut page = Packing::default();
+        self.page(&scan, max_entries, max_bytes, |key, value| {
+            page.push(key);
+            page.push(value);
+        })?;
+        Ok(Packed { lengths: page.lengths, bytes: page.bytes })
     }
 
     fn drop(&mut self, scan: Resource<ClientScan>) -> Outcome<()> {
@@ -339,6 +325,7 @@ mod tests {
     use super::store::{HostDb, HostNamespace, HostScan};
     use super::*;
     use crate::keyvalue::WasiKeyValueCtx;
+    use pipkin::limits::KEY_LEN_MAX;
     use wasmtime::component::ResourceTable;
 
     #[test]
@@ -358,7 +345,7 @@ mod tests {
         let mut found = |len| {
             let scan = view.scan(own(), vec![1; len]).unwrap();
             let records = HostScan::next(&mut view, Resource::new_own(scan.rep()), 10, u32::MAX).unwrap().len();
-            (records, view.table.get(&scan).unwrap().prefix.len())
+            (records, view.table.get(&scan).unwrap().walk.kept_bytes())
         };
         assert_eq!(found(1), (2, 1));
         assert_eq!(found(KEY_LEN_MAX), (1, KEY_LEN_MAX));

@@ -95,8 +95,10 @@ fn arguments_beyond_the_limits_are_refused_in_words() {
         let op = Op { namespace: Some(name.to_owned()), key: vec![], value: Some(vec![]) };
         assert!(db.write(&[op], Durability::Written).is_err());
     }
-    assert!(db.get_many(&vec![b"k".to_vec(); 100_000]).unwrap().iter().all(Option::is_none));
+    assert!(db.get_many(vec![b"k"; 100_000]).unwrap().iter().all(Option::is_none));
     db.write(&[], Durability::Buffered).unwrap();
+    db.insert_many::<&[u8], &[u8]>([]).unwrap();
+    assert!(db.insert_many([(&b"half"[..], &b"x"[..]), (&long, b"x")]).unwrap_err().to_string().contains("65537 bytes"));
     assert!(db.is_empty().unwrap());
 }
 

@@ -28,6 +28,21 @@ fn what_is_put_is_got_until_it_is_removed() {
 }
 
 #[test]
+fn many_records_go_in_as_one_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut db = open(&host(folder.path()), "a.pipkin");
+    db.insert_many((0..1000_u32).map(|n| (n.to_le_bytes(), vec![n as u8; n as usize % 70]))).unwrap();
+    db.records(Some("other")).insert_many([(&b""[..], &b"empty key"[..]), (b"k", b""), (b"k", b"last")]).unwrap();
+    let values = db.get_many((0..1001_u32).map(u32::to_le_bytes)).unwrap();
+    for (n, value) in values.into_iter().enumerate() {
+        assert_eq!(value, (n < 1000).then(|| vec![n as u8; n % 70]), "{n}");
+    }
+    let mut other = db.records(Some("other"));
+    assert_eq!(other.get_many([&b"k"[..], b""]).unwrap(), [Some(b"last".to_vec()), Some(b"empty key".to_vec())]);
+    assert_eq!(other.len().unwrap(), 2);
+}
+
+#[test]
 fn long_values_and_keys_pass_whole() {
     let folder = tempfile::tempdir().unwrap();
     let mut db = open(&host(folder.path()), "a.pipkin");
@@ -185,6 +200,10 @@ fn a_read_only_handle_reads_and_writes_nothing() {
     let (mut one, mut two) = (host.open_with("a.pipkin", options).unwrap(), host.open_with("a.pipkin", options).unwrap());
     assert_eq!(one.get(b"k").unwrap(), two.get(b"k").unwrap());
     assert!(matches!(one.insert(b"k", b"w").unwrap_err().reason(), Some(Reason::ReadOnly)));
+    assert!(matches!(one.insert_many([(b"k", b"w")]).unwrap_err().reason(), Some(Reason::ReadOnly)));
+    assert!(matches!(one.write(&[], Durability::Written).unwrap_err().reason(), Some(Reason::ReadOnly)));
+    assert!(matches!(one.records(Some("none")).len().unwrap_err().reason(), Some(Reason::ReadOnly)));
+    assert!(matches!(one.records(Some("")).len().unwrap_err().reason(), Some(Reason::NamespaceName(_))));
     assert!(one.verify().unwrap().damage.is_empty());
     drop((one, two));
     assert_eq!(std::fs::read(folder.path().join("a.pipkin")).unwrap(), bytes);

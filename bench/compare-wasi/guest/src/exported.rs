@@ -63,6 +63,7 @@ where
         let start = Instant::now();
         match work {
             Work::PutTogether => self.peer.put_together(puts(&keys))?,
+            Work::PutGathered => self.peer.put_gathered(puts(&keys))?,
             Work::PutAlone => keys.chunks(1).try_for_each(|key| self.peer.commit(puts(key)))?,
             Work::PutBatches => keys.chunks(BATCH).try_for_each(|keys| self.peer.commit(puts(keys)))?,
             Work::Get => self.read(&keys)?,

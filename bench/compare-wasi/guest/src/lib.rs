@@ -32,6 +32,11 @@ pub trait Peer: Sized + 'static {
     /// Puts in the quickest way that is one transaction, or leads to one.
     fn put_together<'a>(&self, records: impl Iterator<Item = Record<'a>>) -> Result<()>;
 
+    /// Puts, a call for each, many of them before something has to reach the file. What has transactions does that in one.
+    fn put_gathered<'a>(&self, records: impl Iterator<Item = Record<'a>>) -> Result<()> {
+        self.put_together(records)
+    }
+
     /// Puts records as one commit.
     fn commit<'a>(&self, records: impl Iterator<Item = Record<'a>>) -> Result<()>;
 

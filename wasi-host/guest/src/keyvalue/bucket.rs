@@ -2,18 +2,15 @@
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::open::{Closed, How, Open, open};
-use crate::{ANSWER_BYTES_MAX, ANSWER_TOO_LONG};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Display;
 use core::str::FromStr;
-use pipkin::{Cursor, Version};
+use pipkin::Version;
+use pipkin_wasi_shared::{Answer, counted, keys};
 
-/// A page of keys ends at either.
-const PAGE_KEYS_MAX: usize = 1000;
-const PAGE_BYTES_MAX: usize = 256 * 1024;
 /// Blocks of the file that a bucket keeps in memory.
 const CACHE_BYTES: u32 = 8 << 20;
 const NAME_LEN_MAX: usize = 64;
@@ -90,26 +87,14 @@ impl Bucket {
 
     /// A page of keys, and where the next one begins. Keys that are not text cannot be said here, and are left out.
     pub(crate) fn list_keys(&self, cursor: Option<u64>) -> Result<(Vec<String>, Option<u64>), Refused> {
-        let (mut keys, mut bytes) = (Vec::new(), 0);
-        let from = cursor.map_or_else(Cursor::default, Cursor::from_bits);
-        let next = self.0.db()?.page(from, |key, _| {
-            if let Ok(key) = core::str::from_utf8(key) {
-                bytes += key.len();
-                keys.push(String::from(key));
-            }
-            keys.len() < PAGE_KEYS_MAX && bytes < PAGE_BYTES_MAX
-        })?;
-        Ok((keys, next.map(Cursor::to_bits)))
+        Ok(keys(self.0.db()?, cursor)?)
     }
 
     pub(crate) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
-        let (mut records, mut bytes) = (Vec::with_capacity(keys.len()), 0_usize);
+        let (mut records, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
         for key in keys {
             let value = self.0.db()?.get(&key)?;
-            bytes = bytes.saturating_add(key.len()).saturating_add(value.as_ref().map_or(0, Vec::len));
-            if bytes > ANSWER_BYTES_MAX {
-                return Err(Refused::Other(ANSWER_TOO_LONG.to_string()));
-            }
+            answer.add(key.len().saturating_add(value.as_ref().map_or(0, Vec::len)))?;
             records.push(value.map(|value| (key, value)));
         }
         Ok(records)
@@ -129,15 +114,7 @@ impl Bucket {
         key: &str,
         add: impl Fn(N) -> Option<N>,
     ) -> Result<N, Refused> {
-        let old = match self.get(key)? {
-            None => N::default(),
-            Some(value) => core::str::from_utf8(&value).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-                Refused::Other(
-                    "the value of this key is no counter: counters are decimal text in the range of this call".to_string(),
-                )
-            })?,
-        };
-        let new = add(old).ok_or_else(|| Refused::Other(format!("this counter would leave its range; it stays {old}")))?;
+        let new = counted(key, self.get(key)?.as_deref(), add).map_err(Refused::Other)?;
         self.set(key, new.to_string().as_bytes())?;
         Ok(new)
     }

@@ -5,7 +5,7 @@ wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/admin-client" });
 
 use pipkin::kv::admin;
 use pipkin::kv::store::{Db, Namespace, Options};
-use pipkin::kv::types::{Durability, Error, Op, Reason};
+use pipkin::kv::types::{Durability, Error, Op, Packed, Reason};
 use pipkin_tape::{Change, Step, Tape};
 use std::collections::HashMap;
 
@@ -27,6 +27,7 @@ impl Player {
             self.step(step).map_err(|error| format!("step {number}: {error:?}"))?;
         }
         self.spaces.clear();
+        self.packed_reads().map_err(|error| format!("packed: {error:?}"))?;
         Db::close(self.db).map_err(|error| format!("close: {error:?}"))
     }
 
@@ -34,8 +35,8 @@ impl Player {
         match step {
             Step::One(change) => self.change(change),
             Step::Batch(records) => {
-                let ops: Vec<Op> = records.iter().map(|(key, value)| op("", key, Some(value))).collect();
-                self.db.write(&ops, Durability::Written)
+                let strings = records.iter().flat_map(|(key, value)| [key.as_slice(), value.as_slice()]);
+                self.db.namespace(None)?.put_packed(&packed(strings), Durability::Written)
             }
             Step::Transaction(changes) => {
                 let ops: Vec<Op> = changes.iter().map(|change| op(change.space, &change.key, change.value.as_ref())).collect();
@@ -70,6 +71,53 @@ impl Player {
         let seen = records.get(key)?;
         if seen == *value { Ok(()) } else { Err(failed(Reason::Io, "a write cannot be seen")) }
     }
+}
+
+impl Player {
+    /// What comes in one piece is what comes in many.
+    fn packed_reads(&self) -> Result<(), Error> {
+        let records = self.db.namespace(None)?;
+        let (plain, in_pieces) = (records.scan(&[]), records.scan(&[]));
+        let mut keys = vec![b"no such key".to_vec()];
+        loop {
+            let page = plain.next(100, 1 << 16)?;
+            let strings = page.iter().flat_map(|entry| [entry.key.as_slice(), entry.value.as_slice()]);
+            let (expected, found) = (packed(strings), in_pieces.next_packed(100, 1 << 16)?);
+            if (&expected.lengths, &expected.bytes) != (&found.lengths, &found.bytes) {
+                return Err(failed(Reason::Io, "a packed page has other records"));
+            }
+            if page.is_empty() {
+                break;
+            }
+            keys.extend(page.into_iter().map(|entry| entry.key));
+        }
+        let found = records.get_packed(&packed(keys.iter().map(Vec::as_slice)))?;
+        let values = records.get_many(&keys)?;
+        let lengths = values.iter().map(|value| value.as_ref().map(|value| value.len() as u32));
+        if !lengths.eq(found.lengths) || values.into_iter().flatten().flatten().ne(found.bytes) {
+            return Err(failed(Reason::Io, "packed values are others"));
+        }
+        for (lengths, bytes) in [(vec![1, 2], 2), (vec![u32::MAX, 1], 0), (vec![1], 2)] {
+            let (odd, before) = (Packed { lengths, bytes: vec![7; bytes] }, records.len()?);
+            let refused = [records.get_packed(&odd).map(drop), records.put_packed(&odd, Durability::Written)];
+            let is_refused =
+                |answer: &Result<(), Error>| matches!(answer, Err(error) if matches!(error.reason, Reason::InvalidArgument));
+            if !refused.iter().all(is_refused) || records.len()? != before {
+                return Err(failed(Reason::Io, "lengths that do not fit were taken"));
+            }
+        }
+        let key_alone = records.put_packed(&packed([&b"key"[..]].into_iter()), Durability::Written);
+        if key_alone.is_ok() { Err(failed(Reason::Io, "a key without a value was taken")) } else { Ok(()) }
+    }
+}
+
+fn packed<'a>(strings: impl Iterator<Item = &'a [u8]>) -> Packed {
+    let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+    for string in strings {
+        lengths.push(string.len() as u32);
+        bytes.extend_from_slice(string);
+    }
+    Packed { lengths, bytes }
 }
 
 fn failed(reason: Reason, message: &str) -> Error {

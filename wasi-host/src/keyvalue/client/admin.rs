@@ -1,7 +1,7 @@
 //! `pipkin:kv/admin`, served by the native engine.
 
 use super::wit::pipkin::kv::admin::{self, Report, Stats, Step};
-use super::wit::pipkin::kv::types::{Error, Location};
+use super::wit::pipkin::kv::types::Error;
 use super::{ClientDb, Entry, View, WasiKeyValue, access_denied};
 use pipkin::storage::{NativeOptions, NativeStorage};
 use wasmtime::Result as Outcome;
@@ -16,19 +16,7 @@ pub(in crate::keyvalue) fn add_admin_to_linker<T: Send + 'static>(
 
 impl admin::Host for WasiKeyValue<'_> {
     fn get_stats(&mut self, db: Resource<ClientDb>) -> Result<Stats, Error> {
-        let stats = self.db(&db)?.engine.call()?.stats()?;
-        Ok(Stats {
-            records: stats.records,
-            file_bytes: stats.file_bytes,
-            live_bytes: stats.live_bytes,
-            dead_bytes: stats.dead_bytes,
-            segments: stats.segments,
-            free_segments: stats.free_segments,
-            segment_bytes: stats.segment_size,
-            index_bytes: stats.index_bytes,
-            replay_bytes: stats.replay_debt,
-            namespaces: stats.namespaces,
-        })
+        Ok(self.db(&db)?.engine.call()?.stats()?.into())
     }
 
     fn verify(&mut self, db: Resource<ClientDb>) -> Result<Report, Error> {
@@ -50,7 +38,7 @@ impl admin::Host for WasiKeyValue<'_> {
     fn compact_step(&mut self, db: Resource<ClientDb>) -> Result<Option<Step>, Error> {
         let db = self.db(&db)?;
         let step = db.write(|db| db.compact_step())?;
-        Ok(step.map(|step| Step { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }))
+        Ok(step.map(Into::into))
     }
 
     fn checkpoint(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
@@ -64,12 +52,5 @@ impl admin::Host for WasiKeyValue<'_> {
             Some(path) => Ok(self.db(&db)?.engine.call()?.backup_to(path)?.bytes),
             None => Err(access_denied(format!("the store {name:?} belongs to the host; choose another name that it lists"))),
         }
-    }
-}
-
-impl From<pipkin::VerifyReport> for Report {
-    fn from(report: pipkin::VerifyReport) -> Self {
-        let location = |damage: pipkin::Damage| Location { offset: damage.offset, what: damage.what.to_owned() };
-        Self { records: report.records, bytes: report.bytes_checked, damage: report.damage.into_iter().map(location).collect() }
     }
 }

@@ -1,0 +1,108 @@
+//! Between the words of the engine and those of the interfaces.
+
+/// Implements the conversions between the engine's types and the ones that were generated from the interfaces `types` and `admin`: each
+/// side has its own, of the same shape.
+#[macro_export]
+macro_rules! impl_conversions {
+    (types: $types:path, admin: $admin:path) => {
+        const _: () = {
+            use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
+            use pipkin::{Error, StorageErrorKind};
+            use $admin as admin;
+            use $crate::ToString;
+            use $types as types;
+
+            fn length(given: usize, limit: usize) -> types::Length {
+                types::Length { given: given as u64, limit: limit as u64 }
+            }
+
+            impl From<&Error> for types::Reason {
+                fn from(error: &Error) -> Self {
+                    match error {
+                        Error::Locked { .. } => Self::Locked,
+                        Error::NotFound { .. } => Self::NotFound,
+                        Error::IsDirectory { .. } | Error::NotAStore { .. } => Self::NotAStore,
+                        Error::NewerVersion { found, .. } => Self::NewerVersion(*found),
+                        Error::ReadOnly => Self::ReadOnly,
+                        Error::NoSpace => Self::NoSpace,
+                        Error::KeyTooLong { len } => Self::KeyTooLong(length(*len, KEY_LEN_MAX)),
+                        Error::ValueTooLong { len } => Self::ValueTooLong(length(*len, VALUE_LEN_MAX)),
+                        Error::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),
+                        Error::NamespaceDropped => Self::NamespaceDropped,
+                        Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
+                        Error::Poisoned(_) => Self::Poisoned,
+                        Error::Closed => Self::Closed,
+                        Error::InvalidArgument(_) => Self::InvalidArgument,
+                        Error::Storage(failed) if failed.kind == StorageErrorKind::PermissionDenied => Self::AccessDenied,
+                        _ => Self::Io,
+                    }
+                }
+            }
+
+            impl From<Error> for types::Error {
+                fn from(error: Error) -> Self {
+                    Self { reason: (&error).into(), message: error.to_string() }
+                }
+            }
+
+            impl From<pipkin::Damage> for types::Location {
+                fn from(damage: pipkin::Damage) -> Self {
+                    Self { offset: damage.offset, what: damage.what.into() }
+                }
+            }
+
+            impl From<pipkin::Durability> for types::Durability {
+                fn from(durability: pipkin::Durability) -> Self {
+                    match durability {
+                        pipkin::Durability::Device => Self::Synced,
+                        pipkin::Durability::Os => Self::Written,
+                        _ => Self::Buffered,
+                    }
+                }
+            }
+
+            impl From<pipkin::Version> for types::Version {
+                fn from(version: pipkin::Version) -> Self {
+                    let (position, salt) = version.to_parts();
+                    Self { position, salt }
+                }
+            }
+
+            impl From<types::Version> for pipkin::Version {
+                fn from(version: types::Version) -> Self {
+                    Self::from_parts((version.position, version.salt))
+                }
+            }
+
+            impl From<pipkin::Stats> for admin::Stats {
+                fn from(stats: pipkin::Stats) -> Self {
+                    Self {
+                        records: stats.records,
+                        file_bytes: stats.file_bytes,
+                        live_bytes: stats.live_bytes,
+                        dead_bytes: stats.dead_bytes,
+                        segments: stats.segments,
+                        free_segments: stats.free_segments,
+                        segment_bytes: stats.segment_size,
+                        index_bytes: stats.index_bytes,
+                        replay_bytes: stats.replay_debt,
+                        namespaces: stats.namespaces,
+                    }
+                }
+            }
+
+            impl From<pipkin::CompactReport> for admin::Step {
+                fn from(step: pipkin::CompactReport) -> Self {
+                    Self { bytes_copied: step.bytes_copied, bytes_freed: step.bytes_freed }
+                }
+            }
+
+            impl From<pipkin::VerifyReport> for admin::Report {
+                fn from(report: pipkin::VerifyReport) -> Self {
+                    let damage = report.damage.into_iter().map(Into::into).collect();
+                    Self { records: report.records, bytes: report.bytes_checked, damage }
+                }
+            }
+        };
+    };
+}

@@ -1,0 +1,18 @@
+//! What the component and the provider on the host's side have in common: they serve the same interfaces out of the same engine, the one
+//! within the sandbox and the other outside of it, and whoever calls must not be able to tell them apart.
+#![no_std]
+
+extern crate alloc;
+
+mod answer;
+mod bucket;
+mod conversions;
+mod packed;
+mod walk;
+
+#[doc(hidden)]
+pub use alloc::string::ToString;
+pub use answer::Answer;
+pub use bucket::{counted, keys};
+pub use packed::{Packing, PackingValues, records, strings};
+pub use walk::Walk;
