@@ -109,7 +109,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    fn page(&self, max_entries: u32, max_bytes: u32, take: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+    fn page(&self, max_entries: u32, max_bytes: u32, take: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         self.walk.borrow_mut().page(max_entries, max_bytes, || Ok(self.open.end_call()?), take)
     }
 }
@@ -117,13 +117,13 @@ impl Pages {
 impl GuestScan for Pages {
     fn next(&self, max_entries: u32, max_bytes: u32) -> Result<Vec<Entry>, Error> {
         let mut page = Vec::new();
-        self.page(max_entries, max_bytes, |key, value| page.push(Entry { key: key.to_vec(), value: value.to_vec() }))?;
+        self.page(max_entries, max_bytes, &mut |key, value| page.push(Entry { key: key.to_vec(), value: value.to_vec() }))?;
         Ok(page)
     }
 
     fn next_packed(&self, max_entries: u32, max_bytes: u32) -> Result<Packed, Error> {
         let mut page = Packing::default();
-        self.page(max_entries, max_bytes, |key, value| {
+        self.page(max_entries, max_bytes, &mut |key, value| {
             page.push(key);
             page.push(value);
         })?;

@@ -39,7 +39,7 @@ impl Walk {
         max_entries: u32,
         max_bytes: u32,
         mut begin: impl FnMut() -> Result<(), E>,
-        mut take: impl FnMut(&[u8], &[u8]),
+        take: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), E> {
         let (entries_max, bytes_max) = (max_entries.max(1) as usize, (max_bytes.max(1) as usize).min(BYTES_MAX));
         let (mut entries, mut bytes) = (0, 0_usize);

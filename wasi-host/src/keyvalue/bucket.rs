@@ -108,7 +108,7 @@ impl Bucket {
     ) -> Result<N, Refused> {
         loop {
             let seen = self.db()?.get_versioned(key)?;
-            let new = counted(key, seen.as_ref().map(|(value, _)| value.as_slice()), &add)?;
+            let new = counted(seen.as_ref().map(|(value, _)| value.as_slice()), &add)?;
             // Somebody else may have counted meanwhile.
             if self.swap(key, seen.map(|(_, version)| version), new.to_string().as_bytes())? {
                 return Ok(new);

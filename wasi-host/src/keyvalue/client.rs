@@ -135,7 +135,7 @@ impl WasiKeyValue<'_> {
         scan: &Resource<ClientScan>,
         max_entries: u32,
         max_bytes: u32,
-        take: impl FnMut(&[u8], &[u8]),
+        take: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), Error> {
         let ClientScan { walk, engine, .. } = self.table.get_mut(scan).map_err(lost)?;
         let _in = engine.call()?;
@@ -299,14 +299,14 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 impl store::HostScan for WasiKeyValue<'_> {
     fn next(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Vec<Record>, Error> {
         let mut page = Vec::new();
-        let take = |key: &[u8], value: &[u8]| page.push(Record { key: key.to_vec(), value: value.to_vec() });
-        self.page(&scan, max_entries, max_bytes, take)?;
+        let mut take = |key: &[u8], value: &[u8]| page.push(Record { key: key.to_vec(), value: value.to_vec() });
+        self.page(&scan, max_entries, max_bytes, &mut take)?;
         Ok(page)
     }
 
     fn next_packed(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Packed, Error> {
         let mut page = Packing::default();
-        self.page(&scan, max_entries, max_bytes, |key, value| {
+        self.page(&scan, max_entries, max_bytes, &mut |key, value| {
             page.push(key);
             page.push(value);
         })?;

@@ -114,7 +114,7 @@ impl Bucket {
         key: &str,
         add: impl Fn(N) -> Option<N>,
     ) -> Result<N, Refused> {
-        let new = counted(key, self.get(key)?.as_deref(), add).map_err(Refused::Other)?;
+        let new = counted(self.get(key)?.as_deref(), add).map_err(Refused::Other)?;
         self.set(key, new.to_string().as_bytes())?;
         Ok(new)
     }
