@@ -1,6 +1,6 @@
 // The tables as bars, on a logarithmic scale: what takes ten times as long is one step longer.
 
-const COLORS = ["#a8471f", "#6f86a8", "#9db3cf", "#4b7f52", "#8fbd95"];
+const COLORS = ["#a8471f", "#6f86a8", "#9db3cf", "#4b7f52", "#c2b280", "#8fbd95"];
 const BAR = 9;
 const GAP = 12;
 const LABELS = 230;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { plot } from "./plot.mjs";
 
-export const NAMES = { pipkin: "pipkin", indexeddb: "IndexedDB", "idb-keyval": "idb-keyval", sqlite: "sqlite-wasm", "wa-sqlite": "wa-sqlite" };
+export const NAMES = { pipkin: "pipkin", indexeddb: "IndexedDB", "idb-keyval": "idb-keyval", sqlite: "sqlite-wasm", "sqlite-objects": "its objects", "wa-sqlite": "wa-sqlite" };
 const ROWS = [
   ["batched put", "relaxed", "put, 1000 in a commit, relaxed, us"],
   ["batched put", "strict", "the same, strict, us"],

@@ -6,7 +6,7 @@ import { proxy } from "./proxy.js";
 
 const PARTS = { fill, read, another };
 /** Peers that only run in a worker: a page has to talk to one. */
-const IN_WORKERS_ONLY = ["sqlite", "wa-sqlite"];
+const IN_WORKERS_ONLY = ["sqlite", "sqlite-objects", "wa-sqlite"];
 
 async function storeFor(name) {
   if (IN_WORKERS_ONLY.includes(name)) return proxy(name);

@@ -7,7 +7,10 @@ import { GET, PUT, pragmas } from "./tuning.js";
 // Its other file systems take time to start where the page is isolated.
 globalThis.sqlite3ApiConfig = { disable: { vfs: { opfs: true, "opfs-vfs": true, "opfs-wl": true } } };
 
-let sqlite, db, putting, getting, keyAt, valueAt;
+let sqlite, db, statements, putting, getting, keyAt, valueAt;
+
+/** The prepared statements as objects. */
+export const prepared = () => statements;
 
 const check = (code) => {
   if (code !== sqlite.capi.SQLITE_OK) throw new Error(`SQLite: ${code}`);
@@ -39,7 +42,7 @@ function get(key) {
 }
 
 /** One transaction around all of it. */
-function together(work) {
+export function together(work) {
   db.exec("begin");
   const result = work();
   db.exec("commit");
@@ -52,8 +55,9 @@ export default {
     const pool = await sqlite.installOpfsSAHPoolVfs({ name: "pool", clearOnInit: false });
     db = new pool.OpfsSAHPoolDb(`/${name}`);
     db.exec(pragmas(durability));
-    putting = db.prepare(PUT).pointer;
-    getting = db.prepare(GET).pointer;
+    statements = { put: db.prepare(PUT), get: db.prepare(GET) };
+    putting = statements.put.pointer;
+    getting = statements.get.pointer;
     keyAt = sqlite.wasm.alloc(1024);
     valueAt = sqlite.wasm.alloc(65536);
   },
