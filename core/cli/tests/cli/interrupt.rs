@@ -38,6 +38,24 @@ fn wait_for_data(folder: &Folder) {
     }
 }
 
+/// Returns when the process catches the signal: on a machine that is busy a new one may take its time.
+fn wait_for_the_handler(child: &Child) {
+    let mask = |status: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    };
+    let caught = 1 << (Signal::INT.as_raw() - 1);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // Where the system does not say it, the pause alone has to do.
+    std::thread::sleep(Duration::from_secs(1));
+    while let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", child.id()))
+        && mask(&status).is_some_and(|mask| mask & caught == 0)
+    {
+        assert!(Instant::now() < deadline, "the command never looked for the signal");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// The store opens and verifies and holds exactly the first `records` lines.
 fn assert_is_prefix(folder: &Folder, records: u64) {
     assert_eq!(records % BATCH, 0, "stopped between two batches");
@@ -121,7 +139,7 @@ fn ctrl_c_in_a_put_that_waits_for_its_value_changes_nothing() {
     let folder = Folder::new();
     let mut child = folder.command(&["put", STORE, "key", "-"]).stdin(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    wait_for_the_handler(&child);
     ctrl_c(&child);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
