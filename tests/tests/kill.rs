@@ -40,7 +40,7 @@ fn child() {
             let (spaces, folder, db) = (&spaces, &folder, &db);
             scope.spawn(move || {
                 let mut note = Note::open(folder, writer).unwrap();
-                for number in note.read().unwrap() + 1.. {
+                for number in note.read().unwrap() + 1..=u64::MAX {
                     spaces.play(seed, writer, number).unwrap();
                     note.write(number).unwrap();
                     if number % 97 == 0 {
@@ -49,7 +49,7 @@ fn child() {
                 }
             });
         }
-        for turn in 0_u64.. {
+        for turn in 0..=u64::MAX {
             match turn % 8 {
                 0 => drop(db.compact().unwrap()),
                 1 | 5 => db.checkpoint().unwrap(),

@@ -101,7 +101,7 @@ fn loader() {
     load(&db, from, to);
     std::fs::write(format!("{path}.ready"), b"").unwrap();
     // Go on with records that count for nothing, so that the kill comes in the middle of writing.
-    for i in 0.. {
+    for i in 0..=u64::MAX {
         db.insert(b"last", value(i)).unwrap();
     }
 }

@@ -40,9 +40,8 @@ impl Roster {
             return None;
         }
         let mut segments: Vec<Segment> = Vec::with_capacity(count);
-        for entry in words.chunks_exact(WORDS) {
-            let word = |index: usize| entry.get(index).map(|bytes| u64::from_le_bytes(*bytes));
-            let (order, extents, end, salt) = (word(0)?, word(1)?, word(2)?, word(3)?);
+        for entry in words.as_chunks::<WORDS>().0 {
+            let [order, extents, end, salt] = entry.map(u64::from_le_bytes);
             let segment = Segment { order, extent: extents as u32, extents: (extents >> 32) as u32, end, salt };
             let rises = segments.last().map_or(order > 0, |last| order >= last.order.saturating_add(last.extents.into()));
             let inside = segment.extents > 0 && segment.extent.checked_add(segment.extents)? <= extents_in_file;

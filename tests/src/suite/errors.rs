@@ -193,7 +193,7 @@ impl Workload {
         if poisoned && let Some(db) = &player.db {
             expect_poisoned(db, &fault)?;
         }
-        let extra: Vec<State> = player.in_doubt.drain(..).collect();
+        let extra: Vec<State> = std::mem::take(&mut player.in_doubt);
         let sure = player.history.newest();
         player.history.states.extend(extra);
         player.db = None;

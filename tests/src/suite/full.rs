@@ -105,7 +105,7 @@ fn until_full(player: &mut Player<FullHost>, mut op: impl FnMut() -> Op) -> Resu
         match player.play(&op) {
             Ok(()) => {}
             Err(Fault::Engine(Error::NoSpace)) => {
-                let partly: Vec<State> = player.in_doubt.drain(..).collect();
+                let partly: Vec<State> = std::mem::take(&mut player.in_doubt);
                 if partly.len() == 2 && player.db()?.list_namespaces().len() + 1 == partly[0].spaces.len() {
                     // The namespace was made, the record was not.
                     player.history.states.push(partly[0].clone());

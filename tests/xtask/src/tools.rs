@@ -41,6 +41,14 @@ impl Tools {
         or_cannot(Step::new("rustup target add").args(missing).run())
     }
 
+    /// A compiler of this version, beside the active one.
+    pub(crate) fn rust(&self, version: &str) -> Outcome {
+        if Step::new("rustup run").arg(version).arg("rustc").arg("--version").succeeds() {
+            return Ok(());
+        }
+        or_cannot(Step::new("rustup toolchain install --no-self-update --profile minimal").arg(version).run())
+    }
+
     /// A nightly toolchain with these components; whichever nightly is there already serves.
     pub(crate) fn nightly(&self, components: &[&str]) -> Outcome {
         let installed = Step::new("rustup component list --toolchain nightly --installed").output().unwrap_or_default();

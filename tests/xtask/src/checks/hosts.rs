@@ -1,7 +1,7 @@
-//! The hosts that this machine is not: compiled, and for Windows run under wine.
+//! The hosts that this machine is not, and a compiler that it does not use: compiled, and for Windows run under wine.
 
 use super::Check;
-use crate::shell::{Outcome, Step, root, target_dir};
+use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 use std::fs;
 
@@ -17,6 +17,7 @@ pub(super) fn compile_checks() -> Vec<Check> {
             clippy_for(tools, WINDOWS)
         }),
         Check::quick("macos-check", "engine and command compile for macOS, lints included", |tools| clippy_for(tools, MACOS)),
+        Check::slow("oldest-rust", "what others depend on compiles with the oldest Rust that Cargo.toml promises", oldest_rust),
     ]
 }
 
@@ -37,6 +38,16 @@ fn clippy_for(tools: &Tools, target: &str) -> Outcome {
     Step::new("cargo clippy -p pipkin -p pipkin-cli --all-targets --all-features --target")
         .args([target, "--", "-D", "warnings"])
         .run()
+}
+
+fn oldest_rust(tools: &Tools) -> Outcome {
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let Some(oldest) = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")) else {
+        return failed("Cargo.toml names no rust-version");
+    };
+    let oldest = oldest.trim_matches('"');
+    tools.rust(oldest)?;
+    Step::new("cargo").arg(format!("+{oldest}")).args("check --locked -p pipkin -p pipkin-cli -p pipkin-host".split(' ')).run()
 }
 
 fn windows_tests(tools: &Tools) -> Outcome {

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const CHUNK: usize = 1 << 20;
-/// Bytes of the small file: two numbers.
-const HEAD: usize = 16;
 
 /// Writes zeros, so that later writes and syncs change nothing but data.
 pub(super) fn prepare(path: &Path, bytes: u64) -> Result<()> {
@@ -49,7 +47,7 @@ impl Map {
         let map = MmapOptions::new().map_raw(&file)?;
         let head = path.with_extension("head");
         let numbers = std::fs::read(&head).unwrap_or_default();
-        let mut numbers = numbers.chunks_exact(HEAD / 2).filter_map(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        let mut numbers = numbers.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
         let (count, stride) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
         let new = AtomicU64::new;
         Ok(Self { file, map, head, count: new(count), stride: new(stride), len: new(count), used: new(count * stride) })
