@@ -274,15 +274,8 @@ impl Drop for Db {
     /// Closes the store, so that it opens fast. Nobody is left to hear of an error.
     fn drop(&mut self) {
         let Some(mut instance) = self.instance.take() else { return };
-        let fuel = self.fuel;
-        let close = || {
-            let closed = refuel(&mut instance.store, fuel);
-            let _ = closed.map(|()| instance.provider.pipkin_kv_store().db().call_close(&mut instance.store, instance.db));
-        };
-        // In a thread that runs no task: a handle may be dropped in one of Tokio, where Wasmtime's WASI panics.
-        std::thread::scope(|scope| {
-            let _ = std::thread::Builder::new().spawn_scoped(scope, close).map(std::thread::ScopedJoinHandle::join);
-        });
+        let closed = refuel(&mut instance.store, self.fuel);
+        let _ = closed.map(|()| instance.provider.pipkin_kv_store().db().call_close(&mut instance.store, instance.db));
     }
 }
 

@@ -14,8 +14,7 @@ const TRANSFER_BYTES_MAX: usize = 2 << 30;
 
 /// The component and a directory. Cheap to clone; every store that it opens runs in an instance of its own.
 ///
-/// All calls block, and Wasmtime's WASI enters Tokio for them, which panics in a task: a program of tasks makes them in
-/// `spawn_blocking` or `block_in_place`. Handles may be dropped anywhere.
+/// All calls block: a program of tasks that must not wait for a disk makes them in `spawn_blocking`.
 ///
 /// ```no_run
 /// # fn main() -> pipkin_wasi_host::Result<()> {

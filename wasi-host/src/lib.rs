@@ -20,6 +20,7 @@ mod bindings;
 mod compiled;
 mod db;
 mod error;
+mod files;
 mod host;
 pub mod keyvalue;
 mod lock;
@@ -35,6 +36,7 @@ pub use bindings::exports::pipkin::kv::types::{
 };
 pub use db::Db;
 pub use error::{Error, Result};
+pub use files::add_files_to_linker;
 pub use host::{Builder, Host};
 pub use options::Options;
 pub use pipkin::Error as NativeError;

@@ -51,6 +51,7 @@ impl Peer {
         let component = Component::from_file(engine, wasm)?;
         let mut linker = Linker::<Ctx>::new(engine);
         wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
+        pipkin_wasi_host::add_files_to_linker(&mut linker)?;
         linker.instance("pipkin:peers/empty@0.1.0")?.func_wrap("nothing", |_, ()| Ok(()))?;
         let mut lasting = pipkin_wasi_host::keyvalue::WasiKeyValueCtx::builder().build();
         match served {

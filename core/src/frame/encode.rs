@@ -27,6 +27,7 @@ impl<'a> FrameSpec<'a> {
     }
 
     /// Bytes of the whole frame.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         let namespace = if self.namespace == 0 { 0 } else { 1 + varint::len(self.namespace) };
         CRC_LEN

@@ -219,6 +219,7 @@ impl Log {
     }
 
     /// Puts one frame behind the last one: into the gathered bytes, or straight to the storage when it is long.
+    #[inline]
     fn put(&self, tail: &mut Tail, active: Active, frame: &FrameSpec<'_>) -> Result<()> {
         let (salt, offset) = (active.segment.salt, active.position);
         if frame.value.len() >= DIRECT {

@@ -16,6 +16,7 @@ pub(super) fn checks() -> Vec<Check> {
 fn fmt(_: &Tools) -> Outcome {
     Step::new("cargo fmt --all --check").run()?;
     Step::new("cargo fmt --check --manifest-path tests/fuzz/Cargo.toml").run()?;
+    Step::new("cargo fmt --check --manifest-path tests/oldest/Cargo.toml").run()?;
     Step::new("cargo fmt --all --check --manifest-path bench/compare-wasi/Cargo.toml").run()
 }
 

@@ -1,0 +1,91 @@
+//! The functions of `wasi:filesystem` that the component lives on, finished in the thread that calls.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use wasmtime::component::{Linker, Resource};
+use wasmtime::{Result, StoreContextMut};
+use wasmtime_wasi::WasiView;
+use wasmtime_wasi::filesystem::WasiFilesystemView;
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Descriptor, DescriptorFlags, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
+};
+
+/// What `wasi:filesystem` gives back: an error that the guest sees, or a trap.
+type Answer<T> = Result<(std::result::Result<T, ErrorCode>,)>;
+type File = Resource<Descriptor>;
+
+/// Adds methods of a descriptor, by their names in WIT and in Rust.
+macro_rules! functions {
+    ($types:ident: $($name:literal => $function:ident($($given:ident: $kind:ty),*),)*) => {
+        $($types.func_wrap(
+            concat!("[method]descriptor.", $name),
+            |mut store: StoreContextMut<'_, T>, ($($given,)*): ($($kind,)*)| {
+                answer(HostDescriptor::$function(&mut store.data_mut().filesystem(), $($given),*))
+            },
+        )?;)*
+    };
+}
+
+/// Puts the functions that pipkin's component does its I/O with in the place of those that
+/// [`wasmtime_wasi::p2::add_to_linker_sync`] has added before.
+///
+/// Wasmtime's enter Tokio in each call, which costs more than the write behind it and panics where a task runs already. These do
+/// what was asked for and return, provided that the WASI context has `allow_blocking_current_thread`; without it they enter Tokio
+/// as well. [`linker`](crate::linker) has them; an embedder with a state of its own adds them:
+///
+/// ```
+/// # struct State { wasi: wasmtime_wasi::WasiCtx, table: wasmtime::component::ResourceTable }
+/// # impl wasmtime_wasi::WasiView for State {
+/// #     fn ctx(&mut self) -> wasmtime_wasi::WasiCtxView<'_> {
+/// #         wasmtime_wasi::WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+/// #     }
+/// # }
+/// # fn main() -> wasmtime::Result<()> {
+/// let mut linker = wasmtime::component::Linker::<State>::new(&pipkin_wasi_host::engine()?);
+/// wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
+/// pipkin_wasi_host::add_files_to_linker(&mut linker)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Afterwards the linker refuses names that it has, which is its default.
+///
+/// # Errors
+///
+/// None with the versions of Wasmtime that this crate takes.
+pub fn add_files_to_linker<T: WasiView + 'static>(linker: &mut Linker<T>) -> Result<()> {
+    linker.allow_shadowing(true);
+    let mut types = linker.instance("wasi:filesystem/types@0.2.12")?;
+    functions!(types:
+        "read" => read(file: File, len: u64, offset: u64),
+        "write" => write(file: File, bytes: Vec<u8>, offset: u64),
+        "sync-data" => sync_data(file: File),
+        "set-size" => set_size(file: File, size: u64),
+        "stat" => stat(file: File),
+        "open-at" => open_at(folder: File, links: PathFlags, path: String, how: OpenFlags, access: DescriptorFlags),
+        "unlink-file-at" => unlink_file_at(folder: File, path: String),
+    );
+    types.func_wrap("[method]descriptor.is-same-object", |mut store: StoreContextMut<'_, T>, (left, right): (File, File)| {
+        Ok((finished(HostDescriptor::is_same_object(&mut store.data_mut().filesystem(), left, right))?,))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+fn answer<T>(result: impl Future<Output = FsResult<T>>) -> Answer<T> {
+    Ok((match finished(result) {
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.downcast()?),
+    },))
+}
+
+/// What may block in this thread is done when it is looked at for the first time.
+fn finished<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => wasmtime_wasi::runtime::in_tokio(future),
+    }
+}
