@@ -29,6 +29,11 @@ export function jsonCodec<T>(): Codec<string, T, T> {
   return { key: text, encode, decode: (bytes) => JSON.parse(text(bytes)) as T };
 }
 
+/** What to do with the bytes of each item of a list: an array holds its items, anything else may fill one buffer for all of them. */
+export function keeper(list: Iterable<unknown>): (bytes: Uint8Array) => Uint8Array {
+  return Array.isArray(list) ? (bytes) => bytes : (bytes) => bytes.slice();
+}
+
 /** Writes and removals that become one commit. */
 export interface Batch<In> {
   set(key: Key, value: In): void;

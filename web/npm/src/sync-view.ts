@@ -1,7 +1,7 @@
 // Records as code in a worker sees them: what `view.ts` is to a page, without promises.
 
 import { AnswerReader } from "./answer.js";
-import { type Batch, type Codec, filled } from "./codec.js";
+import { type Batch, type Codec, filled, keeper } from "./codec.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
 import { RequestWriter, type Write } from "./request.js";
@@ -50,13 +50,15 @@ export class SyncView<K, In, Out> {
   }
 
   getMany(keys: Iterable<Key>): (Out | undefined)[] {
-    const all = Array.from(keys, (key) => this.#full(key));
+    const kept = keeper(keys);
+    const all = Array.from(keys, (key) => kept(this.#full(key)));
     return this.#run((request) => request.getMany(all)).values(this.codec.decode);
   }
 
   /** Stores many records as one commit. */
   setMany(records: Iterable<readonly [Key, In]>, options?: SyncWriteOptions): void {
-    this.#commit(Array.from(records, ([key, value]) => [this.#full(key), this.codec.encode(value)]), options);
+    const kept = keeper(records);
+    this.#commit(Array.from(records, ([key, value]) => [kept(this.#full(key)), kept(this.codec.encode(value))]), options);
   }
 
   /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */

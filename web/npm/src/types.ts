@@ -156,12 +156,18 @@ const encoder = new TextEncoder();
 /** Up to here a loop is several times faster than the encoder. */
 const SHORT = 64;
 
+/** The encoder would turn half a surrogate pair into another character: two keys into one. */
+function encoded(text: string): Uint8Array {
+  if (text.isWellFormed?.() === false) throw new PipkinError("usage", "text with half a character in it (a lone surrogate): use bytes");
+  return encoder.encode(text);
+}
+
 function utf8(text: string): Uint8Array {
-  if (text.length > SHORT) return encoder.encode(text);
+  if (text.length > SHORT) return encoded(text);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i);
-    if (unit > 0x7f) return encoder.encode(text);
+    if (unit > 0x7f) return encoded(text);
     bytes[i] = unit;
   }
   return bytes;

@@ -1,6 +1,6 @@
 // Records as a caller wants to see them: all of them or those of a prefix, as bytes, text or JSON.
 
-import { type Batch, type Codec, filled } from "./codec.js";
+import { type Batch, type Codec, filled, keeper } from "./codec.js";
 import type { Connection } from "./connection.js";
 import { PipkinError } from "./errors.js";
 import type { Effect, Write } from "./request.js";
@@ -49,13 +49,15 @@ export class View<K, In, Out> {
 
   /** The values of many keys, in the order of the keys. */
   async getMany(keys: Iterable<Key>, options?: CallOptions): Promise<(Out | undefined)[]> {
-    const put = Array.from(keys, (key) => this.#full(key));
+    const kept = keeper(keys);
+    const put = Array.from(keys, (key) => kept(this.#full(key)));
     return await this.connection.operate(undefined, (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
   }
 
   /** Stores many records as one commit: after a crash all of them are there or none. */
   async setMany(records: Iterable<readonly [Key, In]>, options?: WriteOptions): Promise<void> {
-    await this.#commit(Array.from(records, ([key, value]) => [this.#full(key), this.codec.encode(value)]), options);
+    const kept = keeper(records);
+    await this.#commit(Array.from(records, ([key, value]) => [kept(this.#full(key)), kept(this.codec.encode(value))]), options);
   }
 
   /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */

@@ -235,6 +235,20 @@ test("arguments that make no sense reject, and text comes back as it was, a mark
   assert.deepEqual(seen, [["PipkinError", "TypeError", "PipkinError", "PipkinError"], ["\uFEFFkey"], "\uFEFFvalue"]);
 });
 
+test("half a character is refused, where it would become another key, and kept in JSON", async () => {
+  const seen = await page.evaluate(async () => {
+    const db = await pipkin.open("halves");
+    const half = "\ud83d";
+    const fates = [db.set(half, "1"), db.get(`a${half}`), db.text().set("a", "b".repeat(100) + half), db.getMany([half])].map(fate);
+    await db.set("\ud83d\ude00", "\ud83d\ude00");
+    await db.json().set("j", half);
+    const keys = [];
+    for await (const key of db.text().keys({ ordered: true })) keys.push(key);
+    return [await Promise.all(fates), keys, await db.text().get("\ud83d\ude00"), (await db.json().get("j")) === half];
+  });
+  assert.deepEqual(seen, [["usage", "usage", "usage", "usage"], ["j", "\ud83d\ude00"], "\ud83d\ude00", true]);
+});
+
 // Chromium refuses to hand over buffers of 2 GiB: the page once waited for ever for the answer of a message that had not left.
 test("what is too much for one message is refused alone, and what follows goes its way", async () => {
   const seen = await page.evaluate(async () => {
@@ -285,9 +299,14 @@ test("a buffer that was a key, a prefix, a bound or a value may be filled again"
     const keys = [(await range.next()).value[0]];
     bound[0] = 122;
     for await (const [key] of range) keys.push(key);
-    return [records, keys];
+    const filled = function* (make) {
+      for (key[0] = value[0] = 120; key[0] < 123; key[0]++, value[0]++) yield make();
+    };
+    await db.setMany(filled(() => [key, value]));
+    const many = (await db.text().getMany(filled(() => key))).join("");
+    return [records, keys, many];
   });
-  assert.deepEqual(seen, [[["A", "A!"], ["C", "C!"], ["prefix", "1"]], ["q0", "q1", "q2"]]);
+  assert.deepEqual(seen, [[["A", "A!"], ["C", "C!"], ["prefix", "1"]], ["q0", "q1", "q2"], "xyz"]);
 });
 
 test("a full storage raises `quota`, and reads and removals go on", async () => {
