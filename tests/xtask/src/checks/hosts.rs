@@ -7,7 +7,7 @@ use crate::tools::Tools;
 use std::fs;
 
 /// The last is a machine without an operating system; it must have 64-bit atomics.
-const NO_STD_TARGETS: [&str; 3] = ["wasm32-unknown-unknown", "wasm32-wasip2", "aarch64-unknown-none"];
+const NO_STD_TARGETS: [&str; 3] = ["wasm32-unknown-unknown", "wasm32-wasip2", "x86_64-unknown-none"];
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 const MACOS: &str = "aarch64-apple-darwin";
 
