@@ -43,7 +43,8 @@ pub enum Error {
     },
     /// The file or the medium cannot be written, or the store was opened read-only.
     ReadOnly,
-    /// The medium or the quota is full. Nothing acknowledged was lost.
+    /// The medium or the quota is full. Nothing was written, and the store takes writes as before: when space runs out half way through a
+    /// write or a sync, that is [`Error::Storage`].
     NoSpace,
     /// The key is longer than [`KEY_LEN_MAX`](crate::limits::KEY_LEN_MAX).
     KeyTooLong {
@@ -75,15 +76,34 @@ pub enum Error {
     Poisoned(Arc<Error>),
     /// The store was closed by another handle.
     Closed,
+    /// A call was made from inside the closure of an [`update`](crate::Db::update), a [`transaction`](crate::Db::transaction) or a
+    /// [`compact_with`](crate::Db::compact_with) of the same store, and would have to wait for that to end.
+    Nested,
     /// Records in order need the ordered index, and the store was opened without.
     NotOrdered,
     /// An option or argument that makes no sense.
     InvalidArgument(&'static str),
-    /// The host's file system failed.
+    /// Two things that pipkin knows contradict each other: a bug of its own.
+    Bug(&'static str),
+    /// The host's file system failed. What the host says itself is the source, on a native file an [`std::io::Error`]; `{error:#}`
+    /// prints that, too. After a failed write or sync nobody knows how much of it the file holds: the store has to be opened again.
+    ///
+    /// [`std::io::Error`]: https://doc.rust-lang.org/std/io/struct.Error.html
     Storage(StorageError),
 }
 
 impl Error {
+    /// The same, from a call that has closed the store to writes: space ran out half way, and nobody knows what the file holds.
+    pub(crate) fn half_way(self) -> Self {
+        match self {
+            Self::NoSpace => {
+                let detail = "no space left on the medium; what was not flushed before may be lost. Free space, then close and open the store";
+                Self::Storage(StorageError::new(StorageErrorKind::NoSpace, "a write or a sync", detail))
+            }
+            error => error,
+        }
+    }
+
     pub(crate) fn corrupt(offset: u64, what: &'static str) -> Self {
         Self::Corrupt { offset, what }
     }
@@ -92,6 +112,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Locked { path, holder: Some(pid) } if is_this_process(*pid) => write!(
+                f,
+                "{path} is open in process {pid}, which is this one; clone the handle that you have, or drop every handle, namespace and \
+                 iterator of it before you open it again"
+            ),
             Self::Locked { path, holder: Some(pid) } => {
                 write!(f, "{path} is open in process {pid}; close it there, or open it read-only after that process has ended")
             }
@@ -121,7 +146,8 @@ impl fmt::Display for Error {
             }
             Self::NoSpace => write!(
                 f,
-                "no space left for new data; everything acknowledged is safe. Free space, or remove records and compact, then try again"
+                "no space left for new data; nothing was written, and what is there is untouched. Free space, or remove records and \
+                 compact, then try again"
             ),
             Self::KeyTooLong { len } => {
                 write!(f, "the key has {len} bytes, the limit is {}; use a shorter key", crate::limits::KEY_LEN_MAX)
@@ -141,13 +167,30 @@ impl fmt::Display for Error {
             Self::Conflict => {
                 write!(f, "another writer changed what this transaction had read; nothing was written, run it again")
             }
-            Self::Poisoned(first) => write!(
-                f,
-                "writes are refused since an earlier one failed ({first}); reads go on. Mend the cause, then close and open the store"
-            ),
+            Self::Poisoned(first) => {
+                f.write_str("writes are refused since an earlier one failed (")?;
+                match &**first {
+                    // Its words are of a write that space was asked for in time.
+                    Self::NoSpace => f.write_str("no space left on the medium")?,
+                    first => fmt::Display::fmt(first, f)?,
+                }
+                f.write_str("); reads go on. Mend the cause, then close and open the store")
+            }
             Self::Closed => write!(f, "the store was closed by another handle; open it again"),
+            Self::Nested => f.write_str(
+                "this call was made inside of an `update`, a `transaction` or the progress of a compaction of the same store, and would wait \
+                 for that to end; make it before or afterwards",
+            ),
+            Self::Bug(what) => write!(
+                f,
+                "pipkin contradicts itself: {what}. That is a bug of pipkin, not of your program or your data; please report it. What was \
+                 acknowledged is safe"
+            ),
             Self::InvalidArgument(what) => write!(f, "{what}"),
-            Self::Storage(error) => write!(f, "the file system said no: {error}"),
+            Self::Storage(error) => {
+                f.write_str("the file system said no: ")?;
+                fmt::Display::fmt(error, f)
+            }
         }
     }
 }
@@ -155,11 +198,22 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Storage(error) => Some(error),
-            Self::Poisoned(first) => Some(first.as_ref()),
+            // What is printed already is no source of its own: whoever prints the chain would say it twice.
+            Self::Storage(error) => core::error::Error::source(error),
+            Self::Poisoned(first) => first.source(),
             _ => None,
         }
     }
+}
+
+#[cfg(feature = "native")]
+fn is_this_process(process: u32) -> bool {
+    process == std::process::id()
+}
+
+#[cfg(not(feature = "native"))]
+const fn is_this_process(_process: u32) -> bool {
+    false
 }
 
 impl From<StorageError> for Error {

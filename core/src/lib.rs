@@ -43,6 +43,7 @@ mod index;
 pub mod limits;
 mod log;
 mod names;
+mod nested;
 #[cfg(feature = "ordered")]
 mod ordered;
 mod pins;

@@ -8,6 +8,7 @@ use crate::frame::NAMESPACE_OF_NAMES;
 use crate::frame::{Header, Kind};
 use crate::index::{KeyHash, Parked, SHARDS, ShardGuard, Slot};
 use crate::log::{Placed, Window};
+use crate::nested::Held;
 #[cfg(feature = "ordered")]
 use crate::ordered::{Key, Ordered};
 use crate::snapshot;
@@ -34,7 +35,13 @@ impl Engine {
     }
 
     /// Shard number `index`, for a writer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Nested`](crate::Error::Nested) inside the closure of an `update`, which holds a shard: only whoever takes several of them in
+    /// order never waits for another one who does.
     pub(crate) fn lock_shard(&self, index: usize) -> Result<ShardGuard<'_>> {
+        self.refuse_inside(&[Held::Shard])?;
         let mut shard = self.index.lock_shard(index);
         if shard.is_parked() {
             shard.unpark(&self.pins, |shard, parked| self.build(shard, parked))?;

@@ -423,3 +423,47 @@ fn many_removals_are_one_commit_and_leave_nothing_for_keys_that_are_not_there() 
         .unwrap();
     assert_eq!((db.get("new").unwrap().as_deref(), db.get(number).unwrap()), (Some(&b"1"[..]), None));
 }
+
+/// A transaction found what it had read again by a hash of the value whose seed everybody knows: who put another value of the same hash
+/// in between lost it to the transaction, without a conflict.
+#[test]
+fn a_transaction_notices_a_value_of_the_same_hash() {
+    // Two values that XXH3-64 with the seed 0 cannot tell from each other: of 16 bytes, it adds the first half, read backwards, to the
+    // second, each XORed with a constant, and their product, which is nothing where one of them is.
+    let (first, second) = ([0xb9, 0x39, 0x42, 0xea, 0x7b, 0x73, 0x82, 0x67], [0x3a, 0x52, 0x96, 0x09, 0x3b, 0xbc, 0x56, 0xaf]);
+    let xor = |one: [u8; 8], other: [u8; 8]| u64::from_le_bytes(one) ^ u64::from_le_bytes(other);
+    let number = 1_000_000_u64;
+    let one = [first, xor(second, number.to_le_bytes()).to_le_bytes()].concat();
+    let other = [xor(first, number.to_be_bytes()).to_le_bytes(), second].concat();
+    assert_ne!(one, other);
+    let db = Db::open_in_memory().unwrap();
+    db.insert("account", &one).unwrap();
+    let lost = db.transaction(|tx| {
+        assert_eq!(tx.get("account")?.as_ref(), Some(&one));
+        db.insert("account", &other)?;
+        tx.insert("account", "made of the first value")
+    });
+    assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
+    assert_eq!(db.get("account").unwrap(), Some(other));
+}
+
+/// Compaction gives a record another version: a transaction that nobody else disturbs must not fail for that.
+#[test]
+fn a_transaction_does_not_conflict_with_a_compaction() {
+    let db = Db::builder().segment_size(4096).in_memory().unwrap();
+    for round in 0..40_u8 {
+        db.insert("other", [round; 1000]).unwrap();
+        db.insert(format!("kept {round}"), [round; 100]).unwrap();
+    }
+    db.transaction(|tx| {
+        let before: Vec<_> = (0..40).map(|round| db.get_versioned(format!("kept {round}")).unwrap().unwrap().1).collect();
+        for round in 0..40 {
+            tx.get(format!("kept {round}"))?;
+        }
+        assert!(db.compact()?.records_copied > 0);
+        assert!((0..40).any(|round| db.get_versioned(format!("kept {round}")).unwrap().unwrap().1 != before[round]));
+        tx.insert("written", "by the transaction")
+    })
+    .unwrap();
+    assert!(db.contains_key("written").unwrap());
+}

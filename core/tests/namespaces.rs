@@ -60,3 +60,32 @@ fn a_clear_beside_a_drop_leaves_what_comes_behind_alone() {
         }
     }
 }
+
+/// A batch and a transaction took a namespace of another store by its bare number: they wrote over the records of the namespace that has
+/// this number here, or wrote records under a number that nobody has, and the next opening took them away.
+#[test]
+fn a_namespace_of_another_store_is_refused_by_every_call_that_takes_one() {
+    let (here, there) = (Db::open_in_memory().unwrap(), Db::open_in_memory().unwrap());
+    let mine = here.namespace("mine").unwrap();
+    mine.insert("key", "old").unwrap();
+    // The same number as `mine`, and one that the other store has not given out.
+    let (same, unknown) = (there.namespace("same").unwrap(), there.namespace("unknown").unwrap());
+    for foreign in [&same, &unknown, &there.default_namespace()] {
+        let refused = |result: Result<(), Error>, call: &str| match result {
+            Err(error @ Error::InvalidArgument(_)) => assert!(error.to_string().contains("another store"), "{call}: {error}"),
+            other => panic!("{call}: {other:?}"),
+        };
+        refused(here.batch().insert("other", "new").insert_in(foreign, "key", "new").commit(), "Batch::insert_in");
+        refused(here.batch().insert("other", "new").remove_in(foreign, "key").commit(), "Batch::remove_in");
+        refused(here.transaction(|tx| tx.get_in(foreign, "key").map(drop)), "get_in");
+        refused(here.transaction(|tx| tx.contains_key_in(foreign, "key").map(drop)), "contains_key_in");
+        refused(here.transaction(|tx| tx.insert_in(foreign, "key", "new")), "insert_in");
+        refused(here.transaction(|tx| tx.remove_in(foreign, "key").map(drop)), "remove_in");
+    }
+    assert_eq!((mine.get("key").unwrap(), here.len().unwrap()), (Some(b"old".to_vec()), 0));
+    // A handle from a clone is of the same store.
+    let again = here.clone().namespace("mine").unwrap();
+    here.batch().insert_in(&again, "key", "new").commit().unwrap();
+    here.transaction(|tx| tx.insert_in(&again, "other", "new")).unwrap();
+    assert_eq!(mine.len().unwrap(), 2);
+}

@@ -89,7 +89,8 @@ impl Failure {
         // Some of the engine's messages name the path themselves.
         let failure = match error {
             Error::Locked { .. } | Error::NotFound { .. } | Error::IsDirectory { .. } => Self::new(exit, kind, error),
-            _ => Self::new(exit, kind, format!("{}: {error}", path.display())),
+            Error::Storage(failed) if failed.path().is_some() => Self::new(exit, kind, format!("{error:#}")),
+            _ => Self::new(exit, kind, format!("{}: {error:#}", path.display())),
         };
         let failure = failure.with("path", path.display().to_string());
         match error {

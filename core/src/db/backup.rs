@@ -5,6 +5,7 @@ use crate::checkpoint::append_list;
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{CheckpointPlace, Segment, Step, Superblock, SuperblockSlot, Walk, Window};
+use crate::nested::Held;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -33,6 +34,7 @@ struct Plan {
 
 impl Store {
     pub(super) fn backup_to_storage(&self, target: &dyn Storage) -> Result<BackupReport> {
+        self.engine.refuse_inside(&[Held::Shard])?;
         if !target.is_empty()? {
             return Err(Error::InvalidArgument("a backup needs an empty target"));
         }

@@ -2,11 +2,12 @@
 
 use super::namespace::Namespace;
 use super::store::{Store, check_key, check_value};
+use super::version::Version;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use crate::index::{KeyHash, SHARDS, ShardGuard};
-use crate::log::{Placed, Purpose};
+use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::planted::{Bug, is};
 use alloc::sync::Arc;
@@ -26,7 +27,8 @@ pub(super) struct BatchOp<'a> {
 
 /// Writes and removals that become one commit, across namespaces; from [`Db::batch`](super::Db::batch).
 ///
-/// It borrows what it is given, reads nothing and so meets no conflict. Of several writes of one key the last one counts.
+/// It borrows what it is given, reads nothing and so meets no conflict. Of several writes of one key the last one counts. After a crash all
+/// of it is there or none; whoever reads while it is written may see a part, other than in a [`Db::transaction`](super::Db::transaction).
 ///
 /// ```
 /// # fn main() -> pipkin::Result<()> {
@@ -42,11 +44,13 @@ pub(super) struct BatchOp<'a> {
 pub struct Batch<'a> {
     store: &'a Store,
     ops: Vec<BatchOp<'a>>,
+    /// Why it cannot be committed.
+    refused: Option<Error>,
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(store: &'a Store) -> Self {
-        Self { store, ops: Vec::new() }
+        Self { store, ops: Vec::new(), refused: None }
     }
 
     /// Stores a value.
@@ -65,18 +69,28 @@ impl<'a> Batch<'a> {
         self.push(&store.default, key.as_ref(), None)
     }
 
-    /// [`Self::insert`] in a namespace.
+    /// [`Self::insert`] in a namespace. One of another store has the commit refused.
     pub fn insert_in<K, V>(self, namespace: &'a Namespace, key: &'a K, value: &'a V) -> Self
     where
         K: AsRef<[u8]> + ?Sized,
         V: AsRef<[u8]> + ?Sized,
     {
-        self.push(&namespace.name, key.as_ref(), Some(value.as_ref()))
+        self.push_in(namespace, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// [`Self::remove`] in a namespace.
+    /// [`Self::remove`] in a namespace. One of another store has the commit refused.
     pub fn remove_in<K: AsRef<[u8]> + ?Sized>(self, namespace: &'a Namespace, key: &'a K) -> Self {
-        self.push(&namespace.name, key.as_ref(), None)
+        self.push_in(namespace, key.as_ref(), None)
+    }
+
+    fn push_in(mut self, namespace: &'a Namespace, key: &'a [u8], value: Option<&'a [u8]>) -> Self {
+        match namespace.name_in(self.store) {
+            Ok(name) => self.push(name, key, value),
+            Err(error) => {
+                self.refused = Some(error);
+                self
+            }
+        }
     }
 
     fn push(mut self, name: &'a Arc<Name>, key: &'a [u8], value: Option<&'a [u8]>) -> Self {
@@ -88,18 +102,48 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`Db::insert`](super::Db::insert); nothing was written then, unless the store is poisoned.
+    /// As for [`Db::insert`](super::Db::insert), and [`Error::InvalidArgument`] for a namespace of another store; nothing was written
+    /// then, unless the store is poisoned.
     pub fn commit(self) -> Result<()> {
-        self.store.commit(&self.ops, &[]).map(drop)
+        match self.refused {
+            Some(error) => Err(error),
+            None => self.store.commit(&self.ops, &[]).map(drop),
+        }
     }
 }
 
-/// What a transaction has read and must find again: the hash of a value, or none.
+/// Values up to so many bytes are kept by the transaction that has read them.
+const KEPT_MAX: usize = 64 * 1024;
+
+/// The record that a transaction has found.
+#[derive(Debug)]
+pub(super) struct Read {
+    version: Version,
+    /// Its value: compaction gives the record another version, and that is no conflict.
+    value: Option<Vec<u8>>,
+}
+
+impl Read {
+    pub(super) fn of(value: &[u8], version: Version) -> Self {
+        Self { version, value: (value.len() <= KEPT_MAX).then(|| value.to_vec()) }
+    }
+
+    /// True if `frame` is this record, or has its value.
+    fn is(&self, frame: &Frame<'_>) -> Result<bool> {
+        if Version::of(frame) == self.version {
+            return Ok(true);
+        }
+        frame.check()?;
+        Ok(self.value.as_deref().is_some_and(|value| value == frame.value()))
+    }
+}
+
+/// What a transaction has read and must find again: a record, or none.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
     pub(super) name: &'a Arc<Name>,
     pub(super) key: &'a [u8],
-    pub(super) value: Option<u64>,
+    pub(super) read: Option<&'a Read>,
 }
 
 /// The shards of a commit, locked in order, so that two commits never wait for each other.
@@ -109,8 +153,8 @@ impl<'a> Shards<'a> {
     fn get(&mut self, hash: KeyHash) -> Result<&mut ShardGuard<'a>> {
         let shard = hash.shard();
         let place = if self.0.len() == SHARDS { Ok(shard) } else { self.0.binary_search_by_key(&shard, |(number, _)| *number) };
-        let Some((_, guard)) = place.ok().and_then(|place| self.0.get_mut(place)) else { return Err(Error::Conflict) };
-        Ok(guard)
+        let guard = place.ok().and_then(|place| self.0.get_mut(place));
+        guard.map(|(_, guard)| guard).ok_or(Error::Bug("a commit has not locked the shard of one of its keys"))
     }
 }
 
@@ -171,8 +215,8 @@ impl Store {
     }
 
     fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>], purpose: Purpose) -> Result<usize> {
-        let (mut shards, targets) = self.lock_targets(ops, seen)?;
-        self.check_seen(&mut shards, seen)?;
+        let (mut shards, targets, read) = self.lock_targets(ops, seen)?;
+        self.check_seen(&mut shards, seen, &read)?;
         let old = self.find_old(&mut shards, &targets)?;
         // A removal that finds nothing leaves nothing behind.
         let is_needed = |(target, old): (&Target<'_>, &Old)| target.op.value.is_some() || !matches!(old, Old::None);
@@ -202,7 +246,8 @@ impl Store {
                 Old::InStore(old) => Some(old),
                 Old::InCommit(index) => placed.get(index - skipped.partition_point(|&skipped| skipped < index)).copied(),
             };
-            let shard = shards.get(target.key.hash)?;
+            // `find_old` has seen that it is there: nothing can fail any more.
+            let Ok(shard) = shards.get(target.key.hash) else { continue };
             match target.op.value {
                 Some(_) => self.engine.publish_tallied(shard, target.key, old, new, &mut tally),
                 None => {
@@ -228,10 +273,8 @@ impl Store {
             places.iter().flatten().for_each(|&offset| self.engine.log.prefetch(offset));
             for (target, place) in group.iter().zip(places) {
                 // With the shards held, what is not there now will not be there later.
-                let found = match place {
-                    Some(_) => self.engine.find_locked(shards.get(target.key.hash)?, target.key)?,
-                    None => None,
-                };
+                let shard = shards.get(target.key.hash)?;
+                let found = if place.is_some() { self.engine.find_locked(shard, target.key)? } else { None };
                 old.push(found.map_or(Old::None, Old::InStore));
             }
         }
@@ -263,18 +306,23 @@ impl Store {
     }
 
     /// Locks every shard that the commit touches, under the numbers that the namespaces have at that moment.
-    fn lock_targets<'a>(&self, ops: &'a [BatchOp<'a>], seen: &[Seen<'_>]) -> Result<(Shards<'_>, Vec<Target<'a>>)> {
+    fn lock_targets<'a>(
+        &self,
+        ops: &'a [BatchOp<'a>],
+        seen: &[Seen<'a>],
+    ) -> Result<(Shards<'_>, Vec<Target<'a>>, Vec<FullKey<'a>>)> {
         loop {
             let target = |op: &'a BatchOp<'a>| -> Result<Target<'a>> {
                 let number = op.name.number().ok_or(Error::NamespaceDropped)?;
                 Ok(Target { key: self.engine.full_key(number, op.key), op })
             };
             let targets: Vec<Target<'a>> = ops.iter().map(target).collect::<Result<_>>()?;
-            let read = seen.iter().filter_map(|seen| Some(self.engine.full_key(seen.name.number()?, seen.key).hash));
+            let key = |seen: &Seen<'a>| Ok(self.engine.full_key(seen.name.number().ok_or(Error::NamespaceDropped)?, seen.key));
+            let read: Vec<FullKey<'a>> = seen.iter().map(key).collect::<Result<_>>()?;
             // A bit for each shard.
             let all = targets.len() + seen.len() >= ALL_SHARDS_FROM;
             let mut wanted = [if all { u64::MAX } else { 0 }; SHARDS / 64];
-            for shard in targets.iter().map(|target| target.key.hash).chain(read).map(KeyHash::shard) {
+            for shard in targets.iter().map(|target| &target.key).chain(&read).map(|key| key.hash).map(KeyHash::shard) {
                 if let Some(word) = wanted.get_mut(shard / 64) {
                     *word |= 1 << (shard % 64);
                 }
@@ -287,28 +335,25 @@ impl Store {
                     word &= word - 1;
                 }
             }
-            if targets.iter().all(|target| target.op.name.number() == Some(target.key.namespace)) {
-                return Ok((shards, targets));
+            let names = targets.iter().map(|target| target.op.name).chain(seen.iter().map(|seen| seen.name));
+            let numbers = targets.iter().map(|target| &target.key).chain(&read).map(|key| key.namespace);
+            if names.zip(numbers).all(|(name, number)| name.number() == Some(number)) {
+                return Ok((shards, targets, read));
             }
         }
     }
 
-    fn check_seen(&self, shards: &mut Shards<'_>, seen: &[Seen<'_>]) -> Result<()> {
-        for seen in seen {
-            let Some(number) = seen.name.number() else {
-                return Err(Error::NamespaceDropped);
+    fn check_seen(&self, shards: &mut Shards<'_>, seen: &[Seen<'_>], keys: &[FullKey<'_>]) -> Result<()> {
+        for (seen, key) in seen.iter().zip(keys) {
+            let frame = self.engine.frame_locked(shards.get(key.hash)?, *key)?;
+            let is_same = match (&frame, seen.read) {
+                (Some(frame), Some(read)) => read.is(frame)?,
+                (frame, read) => frame.is_none() && read.is_none(),
             };
-            let key = self.engine.full_key(number, seen.key);
-            let frame = self.engine.frame_locked(shards.get(key.hash)?, key)?;
-            if frame.map(|frame| value_hash(frame.value())) != seen.value {
+            if !is_same {
                 return Err(Error::Conflict);
             }
         }
         Ok(())
     }
-}
-
-/// What a transaction remembers of a value that it has read.
-pub(super) fn value_hash(value: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64_with_seed(value, 0)
 }

@@ -10,6 +10,7 @@ use super::transaction::Transaction;
 use super::value::Value;
 use crate::compact::{CompactProgress, CompactReport};
 use crate::error::Result;
+use crate::nested::Held;
 use crate::recover::OpenReport;
 use crate::storage::Durability;
 use alloc::string::String;
@@ -136,7 +137,8 @@ impl Db {
         self.store.contains_key(&self.store.default, key.as_ref())
     }
 
-    /// Stores many records as one commit: after a crash all of them are there or none.
+    /// Stores many records as one commit: after a crash all of them are there or none. Whoever reads meanwhile, other than in a
+    /// [`Db::transaction`], may find some of them and not yet the others.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -170,7 +172,8 @@ impl Db {
         Batch::new(&self.store)
     }
 
-    /// The values of many keys, in the order of the keys. Each is one that its key had at some moment of the call, not all at the same.
+    /// The values of many keys, in the order of the keys. Each is one that its key had at some moment of the call, not all at the same: of a
+    /// commit that is being written, some may be there and others not. Read in a [`Db::transaction`] what must fit together.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -231,9 +234,9 @@ impl Db {
 
     /// Replaces the value of a key by what `new` makes of it (`None` removes the key). No other writer comes in between.
     ///
-    /// `new` must make no call on this store, not even one that reads: writes, [`Db::len`], [`Db::is_empty`], [`Db::iter`],
-    /// [`Db::stats`] and others wait for what this call holds, and so for ever. Read what it needs before, or use
-    /// [`Db::transaction`].
+    /// `new` must make no call on this store, not even one that reads: writes, [`Db::len`], [`Db::iter`], [`Db::stats`] and others would
+    /// wait for what this call holds, and answer [`Error::Nested`](crate::Error::Nested) (without the feature `std` they wait for ever). Read
+    /// what it needs before, or use [`Db::transaction`].
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -276,7 +279,7 @@ impl Db {
     }
 
     /// All records of the default namespace, in no order. A record that is there all the while comes exactly once; one that is
-    /// written or removed meanwhile may come or not. While the iterator lives, compaction cannot reuse any segment. It cannot be sent to
+    /// written or removed meanwhile may come or not, and so may a part of a commit. While the iterator lives, compaction cannot reuse any segment. It cannot be sent to
     /// another thread.
     pub fn iter(&self) -> Iter<'_> {
         self.store.iter(&self.store.default)
@@ -322,16 +325,17 @@ impl Db {
     /// Runs `body` and writes what it wrote as one commit, across namespaces; nothing if it returns an error. Reads inside see the
     /// writes. Transactions run one at a time; the writes of others are not held up.
     ///
-    /// So what `body` reads comes from different moments: two values need not have been there together. At the end, each key that was read
-    /// must have the value that it had at first, by a hash of 64 bits; a value that was changed and changed back passes. Keys are read one
-    /// by one: there is no walk and no range inside, and what `body` reads otherwise than through its [`Transaction`] is not checked.
-    ///
-    /// `body` must begin no other transaction of this store: that would wait for this one to end, and so for ever.
+    /// So what `body` reads comes from different moments, and two values need not have been there together; when the call returns without
+    /// [`Error::Conflict`](crate::Error::Conflict), they were. At the end, each key that was read
+    /// must have the value that it had at first; a value that was changed and changed back passes, unless it is longer than 64 KiB: those
+    /// conflict also when compaction has moved them. Keys are read one by one: there is no walk and no range inside, and what `body` reads
+    /// otherwise than through its [`Transaction`] is not checked.
     ///
     /// # Errors
     ///
-    /// What `body` returns, and [`Error::Conflict`](crate::Error::Conflict) when another writer changed what it had read: run it
-    /// again.
+    /// What `body` returns; [`Error::Conflict`](crate::Error::Conflict) when another writer changed what it had read: run it again;
+    /// [`Error::Nested`](crate::Error::Nested) inside of another transaction of this store, which it would wait for (without the feature
+    /// `std` it waits for ever).
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -407,18 +411,25 @@ impl Db {
 
     /// [`Db::compact`], with word of how far it has come.
     ///
-    /// `progress` is called while this call has the turn to maintain the store. In there, what needs the turn waits for ever:
-    /// [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its like, [`Db::close`] of another handle, and, when the medium is full,
-    /// whatever frees space first: removals, [`Db::update`], [`Db::compare_and_swap`], [`Db::clear`], [`Db::drop_namespace`].
-    pub fn compact_with(&self, progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
-        self.store.compact(progress)
+    /// `progress` is called while this call has the turn to maintain the store. In there, what needs the turn answers
+    /// [`Error::Nested`](crate::Error::Nested): [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its like, [`Db::close`] of another
+    /// handle, and, when the medium is full, whatever frees space first: removals, [`Db::update`], [`Db::compare_and_swap`],
+    /// [`Db::clear`], [`Db::drop_namespace`].
+    pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+        self.store.may_wait_for_the_turn()?;
+        let report = self.store.compact(|so_far| {
+            let _inside = self.store.engine.inside(Held::Turn);
+            progress(so_far);
+        });
+        self.store.half_way(report)
     }
 
     /// Compacts the one segment where it pays most; `None` when there is none of which a part worth the work is dead: a sixty-fourth, as
     /// for [`Db::compact`]. What was written last is left for later, and what is free stays in the file until [`Db::compact`], or closing,
     /// cuts it.
     pub fn compact_step(&self) -> Result<Option<CompactReport>> {
-        self.store.compact_step()
+        self.store.may_wait_for_the_turn()?;
+        self.store.half_way(self.store.compact_step())
     }
 
     /// Figures about the store.
@@ -485,6 +496,7 @@ impl Db {
     /// The file stays locked until the last clone, [`Namespace`] and iterator is dropped: before that, opening it again, in this process
     /// too, answers [`Error::Locked`](crate::Error::Locked).
     pub fn close(self) -> Result<()> {
-        self.store.close()
+        self.store.may_wait_for_the_turn()?;
+        self.store.half_way(self.store.close())
     }
 }

@@ -4,6 +4,7 @@
 use super::store::{FlushPolicy, Store};
 use crate::checkpoint;
 use crate::error::{Error, Result};
+use crate::nested::Held;
 use crate::sync::Ordering;
 
 /// Bytes of log between two checkpoints at least, for each segment: 16 times what it takes in the list. The lists are dead weight of the
@@ -15,7 +16,7 @@ impl Store {
     pub(super) fn after_write(&self) -> Result<()> {
         let end = self.engine.log.end();
         if self.policy.flush == FlushPolicy::WriteThrough {
-            self.engine.log.sync_to(end)?;
+            self.half_way(self.engine.log.sync_to(end).map(drop))?;
         }
         let low = self.engine.log.space_low.load(Ordering::Relaxed);
         if !low && end < self.checkpoint_due.load(Ordering::Relaxed) && end < self.compaction_due.load(Ordering::Relaxed) {
@@ -108,10 +109,16 @@ impl Store {
             // After a failed write nothing may be tried again, whatever it was that failed it.
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
                 self.reclaim()?;
-                write()
+                self.half_way(write())
             }
-            result => result,
+            result => self.half_way(result),
         }
+    }
+
+    /// "No space left" says that nothing was written. A store that is closed to writes cannot say that.
+    #[inline]
+    pub(super) fn half_way<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| if self.engine.log.is_poisoned() { error.half_way() } else { error })
     }
 
     #[cold]
@@ -129,6 +136,7 @@ impl Store {
 
     #[cold]
     fn make_space_now(&self) -> Result<()> {
+        self.may_wait_for_the_turn()?;
         let _maintenance = self.maintenance.lock();
         self.free_a_segment()
     }
@@ -145,9 +153,15 @@ impl Store {
         }
     }
 
+    /// Refuses to wait for the turn to maintain the store inside of a closure for which whoever has the turn may wait.
+    pub(super) fn may_wait_for_the_turn(&self) -> Result<()> {
+        self.engine.refuse_inside(&[Held::Shard, Held::Turn])
+    }
+
     pub(super) fn checkpoint(&self) -> Result<()> {
+        self.may_wait_for_the_turn()?;
         let _maintenance = self.maintenance.lock();
         self.writable()?;
-        self.write_checkpoint()
+        self.half_way(self.write_checkpoint())
     }
 }

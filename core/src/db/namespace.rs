@@ -13,6 +13,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+const FOREIGN: &str =
+    "this namespace is a handle of another store; get one with `namespace(name)` from the store that this commit is for";
+
 /// A key space of its own: the same keys in two namespaces have nothing to do with each other. Cheap to clone; may be used from
 /// many threads.
 #[derive(Clone)]
@@ -32,6 +35,11 @@ impl Namespace {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name.name
+    }
+
+    /// What `store` knows it by. The number of a namespace of another store is the number of something else here.
+    pub(super) fn name_in(&self, store: &Store) -> Result<&Arc<Name>> {
+        if core::ptr::eq::<Store>(&**self.store, store) { Ok(&self.name) } else { Err(Error::InvalidArgument(FOREIGN)) }
     }
 
     /// See [`Db::insert`](super::Db::insert).
@@ -200,7 +208,7 @@ impl Store {
         let engine = &self.engine;
         let (key, value) = (name.as_bytes(), number.to_le_bytes());
         let full_key = engine.full_key(NAMESPACE_OF_NAMES, key);
-        let shard = shards.get_mut(full_key.hash.shard()).ok_or(Error::Conflict)?;
+        let shard = shards.get_mut(full_key.hash.shard()).ok_or(Error::Bug("not all shards are locked"))?;
         let old = engine.find_locked(shard, full_key)?;
         let spec = FrameSpec { kind, continues: false, namespace: NAMESPACE_OF_NAMES, key, value: &value };
         let purpose = if old.is_some() || name == DEFAULT { Purpose::MakeSpace } else { Purpose::Store };

@@ -43,7 +43,7 @@ macro_rules! pages {
             /// `Cursor::default()`.
             ///
             /// The order is an accident, but always the same one. A record that is there during the whole walk comes exactly once; one that is
-            /// written or removed meanwhile may come or not. After `false` some more records may come: those whose hashes hardly differ
+            /// written or removed meanwhile may come or not, and so may a part of a commit. After `false` some more records may come: those whose hashes hardly differ
             /// travel together, most often none.
             ///
             /// ```

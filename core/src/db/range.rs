@@ -29,7 +29,7 @@ enum Order {
 
 /// Records in the order of their keys, from either end. See [`Db::range`](super::Db::range).
 ///
-/// Records that are written or removed meanwhile may come or not.
+/// Records that are written or removed meanwhile may come or not, and so may a part of a commit.
 pub struct Range<'a> {
     store: &'a Store,
     name: Arc<Name>,

@@ -3,6 +3,7 @@
 use super::store::Store;
 use crate::error::Result;
 use crate::log::Segment;
+use crate::nested::Held;
 use crate::sorted::Map;
 use alloc::vec::Vec;
 
@@ -66,6 +67,7 @@ pub enum SegmentUse {
 
 impl Store {
     pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
+        self.engine.refuse_inside(&[Held::Shard])?;
         self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
         let size = log.geometry.segment_size();
@@ -97,6 +99,7 @@ impl Store {
 
     pub(super) fn stats(&self) -> Result<Stats> {
         let engine = &self.engine;
+        engine.refuse_inside(&[Held::Shard])?;
         engine.build_all(&|| false)?;
         let namespaces = self.list_namespaces().len() as u64;
         let records = engine.index.len_all().saturating_sub(engine.count(crate::frame::NAMESPACE_OF_NAMES)?);

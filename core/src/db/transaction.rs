@@ -1,10 +1,11 @@
 //! Transactions: writes are gathered, reads see them, and the end is one commit or nothing.
 
-use super::batch::{BatchOp, Seen, value_hash};
+use super::batch::{BatchOp, Read, Seen};
 use super::namespace::Namespace;
 use super::store::{Store, check_key, check_value};
 use crate::error::Result;
 use crate::names::Name;
+use crate::nested::Held;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -17,19 +18,23 @@ type Place = (Vec<u8>, String);
 pub struct Transaction<'a> {
     store: &'a Store,
     writes: BTreeMap<Place, (Arc<Name>, Option<Vec<u8>>)>,
-    /// The hash of each value that was read, or none.
-    reads: BTreeMap<Place, (Arc<Name>, Option<u64>)>,
+    /// What each key had when it was read first.
+    reads: BTreeMap<Place, (Arc<Name>, Option<Read>)>,
 }
 
 impl Store {
     pub(super) fn transaction<T>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
         let _one_at_a_time = self.transactions.lock();
         let mut transaction = Transaction { store: self, writes: BTreeMap::new(), reads: BTreeMap::new() };
-        let answer = body(&mut transaction)?;
+        let answer = {
+            let _inside = self.engine.inside(Held::Transaction);
+            body(&mut transaction)?
+        };
         let Transaction { writes, reads, .. } = &transaction;
         let ops: Vec<BatchOp<'_>> =
             writes.iter().map(|((key, _), (name, value))| BatchOp { name, key, value: value.as_deref() }).collect();
-        let seen: Vec<Seen<'_>> = reads.iter().map(|((key, _), (name, value))| Seen { name, key, value: *value }).collect();
+        let seen: Vec<Seen<'_>> = reads.iter().map(|((key, _), (name, read))| Seen { name, key, read: read.as_ref() }).collect();
         self.commit(&ops, &seen)?;
         Ok(answer)
     }
@@ -60,8 +65,12 @@ impl Transaction<'_> {
     }
 
     /// [`Self::get`] in a namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a namespace of another store, here and below.
     pub fn get_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.read(&namespace.name, key.as_ref())
+        self.read(namespace.name_in(self.store)?, key.as_ref())
     }
 
     /// [`Self::contains_key`] in a namespace.
@@ -71,12 +80,12 @@ impl Transaction<'_> {
 
     /// [`Self::insert`] in a namespace.
     pub fn insert_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write(&namespace.name, key.as_ref(), Some(value.as_ref()))
+        self.write(namespace.name_in(self.store)?, key.as_ref(), Some(value.as_ref()))
     }
 
     /// [`Self::remove`] in a namespace.
     pub fn remove_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.take(&namespace.name, key.as_ref())
+        self.take(namespace.name_in(self.store)?, key.as_ref())
     }
 
     fn read(&mut self, name: &Arc<Name>, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -84,10 +93,10 @@ impl Transaction<'_> {
         if let Some((_, value)) = self.writes.get(&place) {
             return Ok(value.clone());
         }
-        let value = self.store.get(name, key)?;
-        let seen = value.as_deref().map(value_hash);
-        self.reads.entry(place).or_insert((name.clone(), seen));
-        Ok(value)
+        let found = self.store.get_versioned(name, key)?;
+        let read = || found.as_ref().map(|(value, version)| Read::of(value, *version));
+        self.reads.entry(place).or_insert_with(|| (name.clone(), read()));
+        Ok(found.map(|(value, _)| value))
     }
 
     fn write(&mut self, name: &Arc<Name>, key: &[u8], value: Option<&[u8]>) -> Result<()> {

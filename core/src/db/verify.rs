@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 impl Store {
     pub(super) fn verify(&self) -> Result<VerifyReport> {
+        self.may_wait_for_the_turn()?;
         let log = &self.engine.log;
         // No superblock, snapshot or segment changes its place meanwhile; records may still be appended behind what is looked at.
         let _maintenance = self.maintenance.lock();

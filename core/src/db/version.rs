@@ -81,7 +81,7 @@ versions!(Db, store.default);
 versions!(Namespace, name);
 
 impl Store {
-    fn get_versioned(&self, name: &Name, key: &[u8]) -> Result<Option<(Vec<u8>, Version)>> {
+    pub(super) fn get_versioned(&self, name: &Name, key: &[u8]) -> Result<Option<(Vec<u8>, Version)>> {
         let pin = self.engine.pin();
         let frame = self.frame(&pin, name, key)?;
         Ok(frame.map(|frame| (frame.value().to_vec(), Version::of(&frame))))

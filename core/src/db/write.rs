@@ -8,6 +8,7 @@ use crate::frame::{FrameSpec, Kind};
 use crate::index::ShardGuard;
 use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
+use crate::nested::Held;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
@@ -72,7 +73,10 @@ impl Store {
 
     pub(super) fn update(&self, name: &Name, key: &[u8], new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
         let mut new = Some(new);
-        self.change(name, key, &mut |old| Change::To(new.take().and_then(|new| new(old.map(Frame::value)))))
+        self.change(name, key, &mut |old| {
+            let _inside = self.engine.inside(Held::Shard);
+            Change::To(new.take().and_then(|new| new(old.map(Frame::value))))
+        })
     }
 
     /// Reads a key, decides, and writes it, with no other writer of the key in between.
@@ -81,6 +85,10 @@ impl Store {
         self.writable()?;
         // `decide` runs once, and no space can be made while the key is held.
         self.make_space()?;
+        self.half_way(self.change_locked(name, key, decide))
+    }
+
+    fn change_locked(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
         let mut locked = self.lock_key(name, key)?;
         let frame = self.engine.frame_locked(&locked.shard, locked.key)?;
         if let Some(frame) = &frame {

@@ -9,7 +9,6 @@ macro_rules! impl_conversions {
             use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
             use pipkin::{Error, StorageErrorKind};
             use $admin as admin;
-            use $crate::ToString;
             use $types as types;
 
             fn length(given: usize, limit: usize) -> types::Length {
@@ -41,7 +40,7 @@ macro_rules! impl_conversions {
 
             impl From<Error> for types::Error {
                 fn from(error: Error) -> Self {
-                    Self { reason: (&error).into(), message: error.to_string() }
+                    Self { reason: (&error).into(), message: $crate::format!("{error:#}") }
                 }
             }
 

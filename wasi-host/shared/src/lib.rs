@@ -11,7 +11,7 @@ mod packed;
 mod walk;
 
 #[doc(hidden)]
-pub use alloc::string::ToString;
+pub use alloc::format;
 pub use answer::Answer;
 pub use bucket::{counted, keys};
 pub use packed::{Packing, PackingValues, records, strings};

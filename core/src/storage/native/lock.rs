@@ -22,7 +22,7 @@ pub(super) fn acquire(file: &File, path: &Path, shared: bool) -> Result<()> {
         match platform::try_lock(file, shared) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(error) => return Err(storage_error("lock", &error).into()),
+            Err(error) => return Err(storage_error("lock", path, &error).into()),
         }
         if let Some(wait_ms) = wait_ms {
             std::thread::sleep(Duration::from_millis(wait_ms));
@@ -40,7 +40,7 @@ pub fn lock_holder(path: &Path) -> Result<Option<u32>> {
     match File::open(path) {
         Ok(file) => Ok(holder(&file, path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NotFound { path: path.display().to_string() }),
-        Err(error) => Err(open_error(&error)),
+        Err(error) => Err(open_error(path, &error)),
     }
 }
 

@@ -98,9 +98,9 @@ impl NativeStorage {
             if !platform::is_file_at(&file, path) {
                 continue;
             }
-            let len = file.metadata().map_err(|error| open_error(&error))?.len();
+            let len = file.metadata().map_err(|error| open_error(path, &error))?.len();
             if len == 0 && !options.read_only {
-                platform::sync_parent(path).map_err(|error| storage_error("sync folder", &error))?;
+                platform::sync_parent(path).map_err(|error| storage_error("sync folder", path, &error))?;
             }
             let in_place = platform::writes_in_place(&file);
             return Ok(Self {
@@ -117,7 +117,9 @@ impl NativeStorage {
                 cold: AtomicU32::new(COLD_FOR),
             });
         }
-        Err(StorageError::new(StorageErrorKind::Other, "open", "the path names another file each time").into())
+        Err(StorageError::new(StorageErrorKind::Other, "open", "the path names another file each time")
+            .with_path(words(path))
+            .into())
     }
 
     /// The path that was opened.
@@ -194,7 +196,7 @@ impl Storage for NativeStorage {
         let mut file_len = self.file_len.lock();
         let old = self.known_len();
         if len >= old {
-            return self.grow(&mut file_len, len).map_err(|error| storage_error("set length", &error));
+            return self.grow(&mut file_len, len).map_err(|error| storage_error("set length", &self.path, &error));
         }
         // First the number, so that nobody gets a view of what is about to go.
         self.len.store(len, Ordering::Release);
@@ -204,7 +206,7 @@ impl Storage for NativeStorage {
             Err(error) if platform::is_refused_by_map(&error) => {}
             Err(error) => {
                 self.len.store(old, Ordering::Release);
-                return Err(storage_error("set length", &error));
+                return Err(storage_error("set length", &self.path, &error));
             }
         }
         Ok(())
@@ -218,7 +220,7 @@ impl Storage for NativeStorage {
         match platform::read_exact_at(&self.file, offset, out) {
             // Only another program can have shortened the file under the lock.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(StorageError::out_of_range(offset, out.len(), len)),
-            result => result.map_err(|error| storage_error("read", &error)),
+            result => result.map_err(|error| storage_error("read", &self.path, &error)),
         }
     }
 
@@ -234,12 +236,12 @@ impl Storage for NativeStorage {
         } else {
             self.write_and_grow(offset, parts, end)
         };
-        result.map_err(|error| storage_error("write", &error))
+        result.map_err(|error| storage_error("write", &self.path, &error))
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {
         self.check_writable("sync")?;
-        platform::sync(&self.file).map_err(|error| storage_error("sync", &error))
+        platform::sync(&self.file).map_err(|error| storage_error("sync", &self.path, &error))
     }
 
     unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
@@ -298,12 +300,13 @@ impl Storage for NativeStorage {
         }
         let end = offset.checked_add(len).filter(|end| *end <= HOST_LEN_MAX).ok_or_else(|| too_long("reserve"))?;
         let mut file_len = self.file_len.lock();
-        let reserved = platform::reserve(&self.file, offset, len).map_err(|error| storage_error("reserve", &error))?;
+        let reserved =
+            platform::reserve(&self.file, offset, len).map_err(|error| storage_error("reserve", &self.path, &error))?;
         self.can_store.store(reserved && self.in_place, Ordering::Relaxed);
         if end > self.known_len() {
             // Setting blocks aside has made the file longer already; what it made reads as zeros.
             let grown = if reserved { self.clear_stale(*file_len, end) } else { self.grow(&mut file_len, end) };
-            grown.map_err(|error| storage_error("reserve", &error))?;
+            grown.map_err(|error| storage_error("reserve", &self.path, &error))?;
         }
         if reserved {
             *file_len = end.max(*file_len);
@@ -318,7 +321,7 @@ impl Storage for NativeStorage {
         if len == 0 {
             return Ok(());
         }
-        platform::discard(&self.file, offset, len).map_err(|error| storage_error("discard", &error))
+        platform::discard(&self.file, offset, len).map_err(|error| storage_error("discard", &self.path, &error))
     }
 
     fn claim(&self) -> Result<(), StorageError> {
@@ -382,7 +385,9 @@ fn open_file(path: &Path, options: NativeOptions) -> Result<File> {
             result => return result.map_err(|error| explain_open(path, options, &error)),
         }
     }
-    Err(StorageError::new(StorageErrorKind::Other, "open", "the path names a file and none in turn; is it a broken link?").into())
+    Err(StorageError::new(StorageErrorKind::Other, "open", "the path names a file and none in turn; is it a broken link?")
+        .with_path(words(path))
+        .into())
 }
 
 /// Refuses what is not a file before it is opened: opening a pipe would wait for its other end.
@@ -404,19 +409,23 @@ fn explain_open(path: &Path, options: NativeOptions, error: &io::Error) -> Error
     match error.kind() {
         io::ErrorKind::NotFound if !parent.exists() => {
             let detail = format!("there is no folder {}; create it first", parent.display());
-            StorageError::new(StorageErrorKind::Other, "open", detail).into()
+            StorageError::new(StorageErrorKind::Other, "open", detail).with_path(words(path)).into()
         }
         io::ErrorKind::PermissionDenied if !options.read_only && File::open(path).is_ok() => Error::ReadOnly,
-        _ => open_error(error),
+        _ => open_error(path, error),
     }
 }
 
-fn open_error(error: &io::Error) -> Error {
-    storage_error("open", error).into()
+fn open_error(path: &Path, error: &io::Error) -> Error {
+    storage_error("open", path, error).into()
+}
+
+fn words(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// The host's error in the words of the contract.
-fn storage_error(operation: &'static str, error: &io::Error) -> StorageError {
+fn storage_error(operation: &'static str, path: &Path, error: &io::Error) -> StorageError {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => StorageErrorKind::NoSpace,
         io::ErrorKind::ReadOnlyFilesystem => StorageErrorKind::ReadOnly,
@@ -424,7 +433,11 @@ fn storage_error(operation: &'static str, error: &io::Error) -> StorageError {
         io::ErrorKind::UnexpectedEof => StorageErrorKind::OutOfRange,
         _ => StorageErrorKind::Other,
     };
-    StorageError::new(kind, operation, error.to_string())
+    let cause = match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    };
+    StorageError::new(kind, operation, error.to_string()).with_path(words(path)).with_cause(cause)
 }
 
 fn too_long(operation: &'static str) -> StorageError {

@@ -39,7 +39,7 @@ pub fn data_path(app_name: &str, database_name: &str, data_root: Option<&Path>) 
 pub fn publish(finished: &Path, path: &Path) -> Result<()> {
     let failed = |error: &io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => Error::InvalidArgument("the file exists already; choose a new name"),
-        _ => storage_error("rename", error).into(),
+        _ => storage_error("rename", path, error).into(),
     };
     // A second name for the file is refused where there is a file, which a plain rename would replace.
     match fs::hard_link(finished, path) {
@@ -49,7 +49,7 @@ pub fn publish(finished: &Path, path: &Path) -> Result<()> {
         Err(_) if fs::symlink_metadata(path).is_ok() => return Err(failed(&io::ErrorKind::AlreadyExists.into())),
         Err(_) => fs::rename(finished, path).map_err(|error| failed(&error))?,
     }
-    platform::sync_parent(path).map_err(|error| storage_error("sync folder", &error).into())
+    platform::sync_parent(path).map_err(|error| storage_error("sync folder", path, &error).into())
 }
 
 impl NativeStorage {
@@ -131,9 +131,9 @@ fn create_folder(folder: &Path) -> Result<()> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(|error| storage_error("create folder", &error))?;
+    builder.create(folder).map_err(|error| storage_error("create folder", folder, &error))?;
     for created in missing {
-        platform::sync_parent(created).map_err(|error| storage_error("sync folder", &error))?;
+        platform::sync_parent(created).map_err(|error| storage_error("sync folder", created, &error))?;
     }
     Ok(())
 }
