@@ -1,9 +1,13 @@
 //! What can go wrong, in words that tell a person what to do next.
 
+use crate::cursor::Cursor;
 use crate::storage::{StorageError, StorageErrorKind};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
+
+/// Of a longer key only the front is printed.
+const KEY_SHOWN_MAX: usize = 100;
 
 /// The result of every call that can fail.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -69,6 +73,10 @@ pub enum Error {
         offset: u64,
         /// What is damaged there.
         what: &'static str,
+        /// The key of the record, where a range has met it: the ordered index knows its keys.
+        key: Option<Arc<[u8]>>,
+        /// Where a walk in [pages](crate::Db::page) goes on behind it; `None` when that was the end, and from all other calls.
+        next: Option<Cursor>,
     },
     /// Another writer changed what this transaction had read. Nothing was written.
     Conflict,
@@ -105,7 +113,7 @@ impl Error {
     }
 
     pub(crate) fn corrupt(offset: u64, what: &'static str) -> Self {
-        Self::Corrupt { offset, what }
+        Self::Corrupt { offset, what, key: None, next: None }
     }
 }
 
@@ -159,11 +167,16 @@ impl fmt::Display for Error {
                 write!(f, "a namespace needs a name of 1 to {} bytes, this one has {len}", crate::limits::NAMESPACE_NAME_LEN_MAX)
             }
             Self::NamespaceDropped => write!(f, "this namespace was dropped; get a new handle with `namespace(name)`"),
-            Self::Corrupt { offset, what } => write!(
-                f,
-                "damage at byte {offset} of the file: {what}. Run `pipkin verify` to list all damage and `pipkin salvage` to copy \
-                 everything else into a new store"
-            ),
+            Self::Corrupt { offset, what, key, .. } => {
+                write!(f, "damage at byte {offset} of the file: {what}")?;
+                if let Some(key) = key {
+                    let (shown, rest) = key.split_at(key.len().min(KEY_SHOWN_MAX));
+                    write!(f, ", in the record of the key \"{}{}\"", shown.escape_ascii(), if rest.is_empty() { "" } else { "..." })?;
+                }
+                f.write_str(
+                    ". Run `pipkin verify` to list all damage and `pipkin salvage` to copy everything else into a new store",
+                )
+            }
             Self::Conflict => {
                 write!(f, "another writer changed what this transaction had read; nothing was written, run it again")
             }

@@ -32,6 +32,7 @@ extern crate std;
 
 mod checkpoint;
 mod compact;
+mod cursor;
 mod db;
 mod engine;
 mod error;
@@ -64,10 +65,11 @@ mod sync;
 mod verify;
 
 pub use compact::{CompactProgress, CompactReport};
+pub use cursor::Cursor;
 #[cfg(feature = "ordered")]
 pub use db::Range;
 pub use db::{
-    BackupReport, Batch, Builder, Cursor, Db, FlushPolicy, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version,
+    BackupReport, Batch, Builder, Db, FlushPolicy, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version,
 };
 pub use error::{Error, Result};
 pub use recover::{OpenReport, SnapshotState};

@@ -1,7 +1,8 @@
 //! Walks in pages, versions of records, and commits over namespaces.
-#![allow(clippy::unwrap_used, missing_docs, reason = "a failed step is a failed test")]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a failed step is a failed test")]
 
-use pipkin::{Cursor, Db, Version};
+use pipkin::storage::MemoryStorage;
+use pipkin::{Cursor, Db, Error, Storage, Version};
 use std::collections::BTreeMap;
 
 /// Walks a store in pages of `size` records, hands the store to `between` after each, and counts how often each key came.
@@ -182,4 +183,40 @@ fn versions_survive_a_reopening() {
     let (_, seen) = db.get_versioned("key").unwrap().unwrap();
     db.close().unwrap();
     assert!(open().compare_version_and_swap("key", Some(seen), Some(b"b")).unwrap());
+}
+
+/// A page that met a damaged record failed, and so did the next one from the same place: nothing behind it could be reached.
+#[test]
+fn a_walk_in_pages_goes_on_behind_damage() {
+    let storage = MemoryStorage::new();
+    let db = Db::builder().segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap();
+    let value = |n: u32| format!("the value of {n}.");
+    db.insert_many((0..3_000_u32).map(|n| (n.to_le_bytes(), value(n)))).unwrap();
+    let damaged = [3, 4, 5, 1_000, 2_999];
+    let bytes = storage.to_vec();
+    for n in damaged {
+        let value = value(n);
+        let place = bytes.windows(value.len()).position(|bytes| bytes == value.as_bytes()).unwrap();
+        storage.write_at(place as u64, &[b"T"]).unwrap();
+    }
+    for size in [1, 7, 500, 10_000] {
+        let (mut seen, mut errors) = (BTreeMap::new(), 0);
+        let mut cursor = Some(Cursor::default());
+        while let Some(from) = cursor {
+            let mut count = 0;
+            let page = db.page(from, |key, _| {
+                *seen.entry(u32::from_le_bytes(key.try_into().unwrap())).or_insert(0) += 1;
+                count += 1;
+                count < size
+            });
+            cursor = page.unwrap_or_else(|error| {
+                errors += 1;
+                let Error::Corrupt { next, .. } = error else { panic!("{error:?}") };
+                assert!(next.is_none_or(|next| next > from), "it goes back");
+                next
+            });
+        }
+        assert!(errors <= damaged.len() && errors > 0, "pages of {size}: {errors} errors");
+        assert!((0..3_000).all(|n| seen.get(&n).copied().unwrap_or(0) == i32::from(!damaged.contains(&n))), "pages of {size}");
+    }
 }

@@ -1,8 +1,9 @@
 //! Ranges from either end are what a map in memory says.
 #![cfg(feature = "ordered")]
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use pipkin::Db;
+use pipkin::storage::MemoryStorage;
+use pipkin::{Db, Error, Storage};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -86,4 +87,64 @@ fn the_newest_of_a_prefix_is_one_step_away() {
     users.insert_many([("a1", "1"), ("a2", "2"), ("b", "3")]).unwrap();
     let newest = users.range_prefix("a").unwrap().next_back().transpose().unwrap();
     assert_eq!(newest, Some((b"a2".to_vec(), b"2".to_vec())));
+}
+
+/// A store of `count` records, and the storage that it is in.
+fn stored(count: u8) -> (Db, MemoryStorage) {
+    let storage = MemoryStorage::new();
+    let db = Db::builder().ordered(true).open_storage(Box::new(storage.clone())).unwrap();
+    db.insert_many((0..count).map(|n| ([n], [&[n; 4][..], b"value of it"].concat()))).unwrap();
+    (db, storage)
+}
+
+/// Changes a byte in the value of record `n` in the file.
+fn damage(storage: &MemoryStorage, n: u8) {
+    let value = [&[n; 4][..], b"value of it"].concat();
+    let bytes = storage.to_vec();
+    let place = bytes.windows(value.len()).position(|bytes| bytes == value).unwrap();
+    storage.write_at(place as u64 + 6, &[b"#"]).unwrap();
+}
+
+/// A range ended at the first record that was damaged, from either end, and nobody could tell which one that was: what stood behind it
+/// could not be reached.
+#[test]
+fn a_range_goes_on_behind_damage_and_names_its_key() {
+    let (db, storage) = stored(100);
+    let damaged = [0, 7, 8, 60, 99];
+    damaged.iter().for_each(|&n| damage(&storage, n));
+    let named = |result: Result<(Vec<u8>, Vec<u8>), Error>| match result {
+        Ok((key, _)) => (key[0], false),
+        Err(error) => {
+            assert!(error.to_string().contains("in the record of the key"), "{error}");
+            let Error::Corrupt { key: Some(key), .. } = error else { panic!("{error:?}") };
+            (key[0], true)
+        }
+    };
+    let expected: Vec<(u8, bool)> = (0..100).map(|n| (n, damaged.contains(&n))).collect();
+    assert_eq!(db.range::<&[u8]>(..).unwrap().map(named).collect::<Vec<_>>(), expected);
+    let back: Vec<_> = db.range::<&[u8]>(..).unwrap().rev().map(named).collect();
+    assert!(back.iter().rev().eq(&expected), "{back:?}");
+    // From both ends at once.
+    for steps in [1_usize, 3, 50] {
+        let (mut front, mut back) = (Vec::new(), Vec::new());
+        let mut range = db.range::<&[u8]>(..).unwrap();
+        while front.len() + back.len() < expected.len() {
+            front.extend(range.by_ref().take(steps).map(named));
+            back.extend(range.by_ref().rev().take(steps).map(named));
+        }
+        assert!(range.next().is_none() && range.next_back().is_none());
+        back.reverse();
+        assert_eq!([front, back].concat(), expected, "{steps} steps");
+    }
+    // With a closure: whoever has the key goes on behind it, or in front of it.
+    let (mut seen, mut start) = (Vec::new(), Bound::Unbounded);
+    while let Err(error) = db.range_with((start.clone(), Bound::Unbounded), |key, _| {
+        seen.push((key[0], false));
+        true
+    }) {
+        let Error::Corrupt { key: Some(key), .. } = error else { panic!("{error:?}") };
+        seen.push((key[0], true));
+        start = Bound::Excluded(key.to_vec());
+    }
+    assert_eq!(seen, expected);
 }

@@ -32,7 +32,6 @@ pub use builder::Builder;
 pub use handle::Db;
 pub use iter::{Iter, Keys};
 pub use namespace::Namespace;
-pub use page::Cursor;
 #[cfg(feature = "ordered")]
 pub use range::Range;
 pub use stats::{SegmentUse, Stats};

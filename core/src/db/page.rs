@@ -6,34 +6,15 @@
 use super::handle::Db;
 use super::namespace::Namespace;
 use super::store::Store;
+use crate::cursor::Cursor;
 use crate::engine::GROUP;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{SHARDS, Slot};
 use crate::names::Name;
 use alloc::vec::Vec;
 
 /// About so many slots are taken at a time: a short page of a large store must not go through a whole shard.
 const BATCH: u64 = 128;
-
-/// Where a walk in pages goes on. Good for as long as the store exists, also after it has been opened again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cursor {
-    shard: usize,
-    tag: u64,
-}
-
-impl Cursor {
-    /// As a number, for those who have to send it somewhere.
-    pub const fn to_bits(self) -> u64 {
-        (self.shard as u64) << 32 | self.tag
-    }
-
-    /// From the number that [`Self::to_bits`] gave. Any other number is the place of some record, or behind all of them.
-    pub const fn from_bits(bits: u64) -> Self {
-        let shard = bits >> 32;
-        Self { shard: if shard < SHARDS as u64 { shard as usize } else { SHARDS }, tag: bits & 0xffff_ffff }
-    }
-}
 
 /// What a handle offers in pages; `$name` finds its namespace.
 macro_rules! pages {
@@ -65,7 +46,8 @@ macro_rules! pages {
             ///
             /// # Errors
             ///
-            /// [`Error::Corrupt`](crate::Error::Corrupt) and errors of the storage.
+            /// Errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `next` says where to go on behind the damage:
+            /// what stands in front of it has been handed out.
             pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
                 self.store.page(&self.$($name).+, from, &mut each)
             }
@@ -76,37 +58,63 @@ macro_rules! pages {
 pages!(Db, store.default);
 pages!(Namespace, name);
 
+fn place(shard: usize, tag: u64) -> Cursor {
+    // There are few shards, and a tag has no more than 22 bits.
+    Cursor { shard: shard as u32, tag: tag as u32 }
+}
+
+/// Says in an error of damage where the walk goes on.
+fn going_on(mut error: Error, behind: Cursor) -> Error {
+    if let Error::Corrupt { next, .. } = &mut error {
+        *next = ((behind.shard as usize) < SHARDS).then_some(behind);
+    }
+    error
+}
+
 impl Store {
     fn page(&self, name: &Name, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
         let Some(number) = name.number() else { return Ok(None) };
-        let Cursor { mut shard, mut tag } = from;
+        let (mut shard, mut tag) = (from.shard as usize, u64::from(from.tag));
         while shard < SHARDS {
             // Before the slots are read: they stay good for as long.
             let _pin = self.engine.pin();
-            let (slots, rest) = self.batch(shard, number, tag)?;
+            // Behind a shard that cannot be read there is the next one.
+            let (slots, rest) = self.batch(shard, number, tag).map_err(|error| going_on(error, place(shard + 1, 0)))?;
             let mut full_at = None;
+            let mut damage: Option<Error> = None;
             for group in slots.chunks(GROUP) {
                 let offsets: Vec<u64> = group.iter().map(|slot| slot.offset()).collect();
                 self.engine.log.will_read(&offsets);
                 offsets.iter().for_each(|&offset| self.engine.log.prefetch(offset));
                 for slot in group {
                     if full_at.is_some_and(|last| last < slot.tag()) {
-                        return Ok(Some(Cursor { shard, tag: slot.tag() }));
+                        let next = place(shard, slot.tag());
+                        return damage.map_or(Ok(Some(next)), |error| Err(going_on(error, next)));
                     }
-                    let frame = self.engine.log.frame_if(slot.offset(), |other, _| other == number)?;
-                    let Some(frame) = frame else { continue };
-                    self.engine.log.check(&frame)?;
-                    if !each(frame.key(), frame.value()) {
-                        full_at = Some(slot.tag());
+                    let frame = self.engine.log.frame_if(slot.offset(), |other, _| other == number);
+                    match frame.and_then(|frame| frame.map(|frame| self.engine.log.check(&frame).map(|()| frame)).transpose()) {
+                        Ok(Some(frame)) if each(frame.key(), frame.value()) => {}
+                        Ok(None) => {}
+                        Ok(Some(_)) => full_at = Some(slot.tag()),
+                        // Records of the same tag come in the same page.
+                        Err(error @ Error::Corrupt { .. }) => {
+                            full_at = Some(slot.tag());
+                            damage.get_or_insert(error);
+                        }
+                        Err(error) => return Err(error),
                     }
                 }
+            }
+            if let Some(error) = damage {
+                let (shard, tag) = rest.map_or((shard + 1, 0), |tag| (shard, tag));
+                return Err(going_on(error, place(shard, tag)));
             }
             (shard, tag) = rest.map_or((shard + 1, 0), |tag| (shard, tag));
             if full_at.is_some() {
                 break;
             }
         }
-        Ok((shard < SHARDS).then_some(Cursor { shard, tag }))
+        Ok((shard < SHARDS).then(|| place(shard, tag)))
     }
 
     /// The slots of a shard from `tag` on, in order, and the tag at which the next batch begins. Slots of one tag stay together.

@@ -29,6 +29,8 @@ enum Order {
 
 /// Records in the order of their keys, from either end. See [`Db::range`](super::Db::range).
 ///
+/// A record that is damaged comes as [`Error::Corrupt`] with its key, and the range goes on behind it.
+///
 /// Records that are written or removed meanwhile may come or not, and so may a part of a commit.
 pub struct Range<'a> {
     store: &'a Store,
@@ -37,20 +39,26 @@ pub struct Range<'a> {
     bounds: Bounds,
     front: Fetched,
     back: Fetched,
-    error: Option<Error>,
     done: bool,
 }
 
 /// Records that were fetched at one end of a range, in the order in which they are handed out there.
 struct Fetched {
     records: vec::IntoIter<(Vec<u8>, Vec<u8>)>,
+    /// What stands behind them and could not be fetched.
+    error: Option<Error>,
     /// How many to fetch next.
     group: usize,
 }
 
 impl Fetched {
+    /// The last one that is left, for the other end.
+    fn rest(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        self.error.take().map(Err).or_else(|| self.records.next_back().map(Ok))
+    }
+
     fn nothing() -> Self {
-        Self { records: Vec::new().into_iter(), group: GROUP_FIRST }
+        Self { records: Vec::new().into_iter(), error: None, group: GROUP_FIRST }
     }
 }
 
@@ -127,12 +135,17 @@ macro_rules! ordered_reads {
 
             /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it says `false`;
             /// without a copy where the host can map the file. See [`Self::range`].
+            ///
+            /// # Errors
+            ///
+            /// As for [`Self::range`], errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `key` says behind which
+            /// key to go on.
             pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
                 let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
                 self.store.range_with(&self.$($name).+, bounds, Order::Rising, each)
             }
 
-            /// As [`Self::range_with`], the last key first.
+            /// As [`Self::range_with`], the last key first: behind damage it goes on in front of the key.
             pub fn range_rev_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
                 let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
                 self.store.range_with(&self.$($name).+, bounds, Order::Falling, each)
@@ -168,7 +181,7 @@ impl Store {
     pub(super) fn range(&self, name: &Arc<Name>, bounds: Bounds) -> Result<Range<'_>> {
         self.engine.ordered()?;
         let (front, back) = (Fetched::nothing(), Fetched::nothing());
-        Ok(Range { store: self, name: name.clone(), bounds, front, back, error: None, done: false })
+        Ok(Range { store: self, name: name.clone(), bounds, front, back, done: false })
     }
 
     /// Hands the records inside the bounds to `each`, in the order of their keys, until it says `false`.
@@ -215,10 +228,13 @@ impl Store {
                 if let Some(&ahead) = offsets.get(at + AHEAD) {
                     log.prefetch(ahead);
                 }
-                let frame = log.frame(offset)?;
-                if log.verify_on_read {
-                    frame.check()?;
-                }
+                let frame = log
+                    .frame(offset)
+                    .and_then(|frame| if log.verify_on_read { frame.check().map(|()| frame) } else { Ok(frame) });
+                let frame = match frame {
+                    Ok(frame) => frame,
+                    Err(error) => return Err(self.named(error, number, offset)),
+                };
                 if !each(frame.key(), frame.value()) {
                     return Ok(());
                 }
@@ -234,6 +250,24 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Says in an error of damage whose record it is. Seldom asked, so the index is searched for who points there.
+    #[cold]
+    fn named(&self, mut error: Error, number: u32, damaged: u64) -> Error {
+        if let Error::Corrupt { key, .. } = &mut error
+            && let Ok(ordered) = self.engine.ordered()
+        {
+            ordered.walk(number, Bound::Unbounded, |other, offset| {
+                if offset == damaged {
+                    *key = Some(other.into());
+                }
+                offset != damaged
+            });
+        }
+        error
+    }
+}
+
 impl Range<'_> {
     /// Fetches the next few records at the end that comes first in this order.
     fn fetch(&mut self, order: Order) {
@@ -244,16 +278,21 @@ impl Range<'_> {
             fetched.push((key.to_vec(), value.to_vec()));
             fetched.len() < group
         });
-        self.error = result.err();
-        self.done = self.error.is_some() || fetched.len() < group;
-        if let Some((key, _)) = fetched.last() {
+        let error = result.err();
+        // Behind a damaged record the range goes on, if it is known which one that is.
+        let damaged = match &error {
+            Some(Error::Corrupt { key, .. }) => key.as_deref(),
+            _ => None,
+        };
+        self.done = damaged.is_none() && (error.is_some() || fetched.len() < group);
+        if let Some(key) = damaged.or_else(|| fetched.last().map(|(key, _)| key.as_slice())) {
             let rest = match order {
                 Order::Rising => &mut self.bounds.0,
                 Order::Falling => &mut self.bounds.1,
             };
-            *rest = Bound::Excluded(key.clone());
+            *rest = Bound::Excluded(key.to_vec());
         }
-        *self.side(order) = Fetched { records: fetched.into_iter(), group: (group * 2).min(GROUP_MAX) };
+        *self.side(order) = Fetched { records: fetched.into_iter(), error, group: (group * 2).min(GROUP_MAX) };
     }
 
     const fn side(&mut self, order: Order) -> &mut Fetched {
@@ -269,7 +308,7 @@ impl Range<'_> {
             if let Some(record) = self.side(order).records.next() {
                 return Some(Ok(record));
             }
-            if let Some(error) = self.error.take() {
+            if let Some(error) = self.side(order).error.take() {
                 return Some(Err(error));
             }
             if self.done {
@@ -285,12 +324,12 @@ impl Iterator for Range<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         // At last what the other end has fetched.
-        self.step(Order::Rising).or_else(|| self.back.records.next_back().map(Ok))
+        self.step(Order::Rising).or_else(|| self.back.rest())
     }
 }
 
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Order::Falling).or_else(|| self.front.records.next_back().map(Ok))
+        self.step(Order::Falling).or_else(|| self.front.rest())
     }
 }

@@ -71,7 +71,7 @@ pub fn salvage(source: &dyn Storage, target: &Db, progress: &mut dyn FnMut(u64, 
     }
     progress(total, total);
     if report.damage.is_empty()
-        && let Err(Error::Corrupt { offset, what }) = Chain::follow(source, &pair)
+        && let Err(Error::Corrupt { offset, what, .. }) = Chain::follow(source, &pair)
     {
         // Whole segments that are missing leave nothing to scan.
         report.damage.push(Damage { offset, len: 1, key: None, what });

@@ -148,7 +148,7 @@ fn check_snapshot(
     let decode = |part| crate::snapshot::load_shard(storage, part, place.snapshot_salt).map(drop);
     match loaded.and_then(|loaded| loaded.shards.into_iter().try_for_each(|(_, part)| decode(part))) {
         Ok(()) => {}
-        Err(Error::Corrupt { offset, what }) => damage(report, offset, 1, what),
+        Err(Error::Corrupt { offset, what, .. }) => damage(report, offset, 1, what),
         Err(error) => return Err(error),
     }
     report.bytes_checked += place.snapshot_len;

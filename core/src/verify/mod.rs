@@ -60,7 +60,7 @@ pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
             }
             Ok(report)
         }
-        Err(Error::Corrupt { offset, what }) => {
+        Err(Error::Corrupt { offset, what, .. }) => {
             #[cfg(feature = "salvage")]
             let mut report = Survey::take(storage, &pair)?.report(storage)?;
             #[cfg(not(feature = "salvage"))]

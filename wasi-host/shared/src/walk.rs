@@ -11,6 +11,8 @@ pub struct Walk {
     records: Namespace,
     prefix: Vec<u8>,
     next: Option<Cursor>,
+    /// What stands behind the last page.
+    damage: Option<Error>,
 }
 
 impl Walk {
@@ -20,7 +22,7 @@ impl Walk {
         // No key begins with more than a key can have, and nobody has to keep that.
         let next = (prefix.len() <= KEY_LEN_MAX).then(Cursor::default);
         let prefix = if next.is_some() { prefix } else { Vec::new() };
-        Self { records, prefix, next }
+        Self { records, prefix, next, damage: None }
     }
 
     /// Bytes that this keeps for whoever asked.
@@ -33,7 +35,7 @@ impl Walk {
     ///
     /// # Errors
     ///
-    /// Those of the engine, and of `begin`. The next page is the same one again.
+    /// Those of the engine, and of `begin`. The next page is the same one again; of damage, the one behind it.
     pub fn page<E: From<Error>>(
         &mut self,
         max_entries: u32,
@@ -43,18 +45,36 @@ impl Walk {
     ) -> Result<(), E> {
         let (entries_max, bytes_max) = (max_entries.max(1) as usize, (max_bytes.max(1) as usize).min(BYTES_MAX));
         let (mut entries, mut bytes) = (0, 0_usize);
+        if let Some(error) = self.damage.take() {
+            return Err(error.into());
+        }
         while let Some(from) = self.next
             && entries == 0
         {
             begin()?;
-            self.next = self.records.page(from, |key, value| {
+            let page = self.records.page(from, |key, value| {
                 if key.starts_with(&self.prefix) {
                     entries += 1;
                     bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
                     take(key, value);
                 }
                 entries < entries_max && bytes < bytes_max
-            })?;
+            });
+            self.next = match page {
+                Ok(next) => next,
+                Err(error) => match &error {
+                    Error::Corrupt { next, .. } if entries > 0 => {
+                        let next = *next;
+                        self.damage = Some(error);
+                        next
+                    }
+                    Error::Corrupt { next, .. } => {
+                        self.next = *next;
+                        return Err(error.into());
+                    }
+                    _ => return Err(error.into()),
+                },
+            };
         }
         Ok(())
     }

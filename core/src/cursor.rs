@@ -1,0 +1,20 @@
+//! The place of a walk in pages.
+
+/// Where a walk in pages goes on. Good for as long as the store exists, also after it has been opened again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cursor {
+    pub(crate) shard: u32,
+    pub(crate) tag: u32,
+}
+
+impl Cursor {
+    /// As a number, for those who have to send it somewhere.
+    pub const fn to_bits(self) -> u64 {
+        (self.shard as u64) << 32 | self.tag as u64
+    }
+
+    /// From the number that [`Self::to_bits`] gave. Any other number is the place of some record, or behind all of them.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self { shard: (bits >> 32) as u32, tag: bits as u32 }
+    }
+}
