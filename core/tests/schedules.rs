@@ -1,7 +1,7 @@
 //! The store under a scheduler that tries orders of its threads' steps: every load, store and lock is a place to switch. It covers
 //! appending, publishing, group commit, checkpoints, compaction and the reuse of segments under readers.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p pipkin --no-default-features --features std,testing --test schedules`
+//! `RUSTFLAGS="--cfg shuttle" cargo test --release -p pipkin --no-default-features --features std,testing,ordered --test schedules`
 #![cfg(shuttle)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests fail by panicking")]
 

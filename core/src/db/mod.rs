@@ -18,6 +18,8 @@ mod page;
 #[cfg(feature = "ordered")]
 mod range;
 mod read;
+#[cfg(all(test, shuttle, feature = "ordered"))]
+mod schedules;
 mod stats;
 mod store;
 mod transaction;

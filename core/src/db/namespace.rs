@@ -222,16 +222,21 @@ impl Store {
 
     /// Takes the records of a dead number out of the index; nobody can reach them any more.
     fn bury_number(&self, number: u32) -> Result<()> {
-        #[cfg(feature = "ordered")]
-        if let Some(ordered) = self.engine.ordered.get() {
-            ordered.drop_namespace(number);
-        }
+        let forget_order = || {
+            #[cfg(feature = "ordered")]
+            if let Some(ordered) = self.engine.ordered.get() {
+                ordered.drop_namespace(number);
+            }
+        };
+        forget_order();
         for shard in 0..SHARDS {
             let mut guard = self.engine.lock_shard(shard)?;
             if guard.count(number) > 0 {
                 self.engine.bury(&mut guard, &|other| other == number)?;
             }
         }
+        // A compaction that copied a record which was not buried yet has put its key there again.
+        forget_order();
         Ok(())
     }
 }

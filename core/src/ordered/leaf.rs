@@ -3,6 +3,7 @@
 
 use super::block::Block;
 use crate::sync::{Mutex, MutexGuard, Ordering};
+use alloc::sync::Arc;
 use crossbeam_epoch::{Atomic, Guard, Owned};
 
 /// A block that is replaced as a whole.
@@ -10,7 +11,8 @@ use crossbeam_epoch::{Atomic, Guard, Owned};
 pub(super) struct Leaf {
     /// Never null: set by `new` and by `replace` alone.
     block: Atomic<Block>,
-    writers: Mutex<()>,
+    /// Shared with whoever makes the leaf, and holds it before anybody can find it.
+    writers: Arc<Mutex<()>>,
 }
 
 /// A leaf whose other writers wait.
@@ -21,7 +23,12 @@ pub(super) struct Writer<'a> {
 
 impl Leaf {
     pub(super) fn new(block: Block) -> Self {
-        Self { block: Atomic::new(block), writers: Mutex::new(()) }
+        Self::locked_by(block, Arc::default())
+    }
+
+    /// A leaf whose writers wait for whoever holds `writers`.
+    pub(super) fn locked_by(block: Block, writers: Arc<Mutex<()>>) -> Self {
+        Self { block: Atomic::new(block), writers }
     }
 
     pub(super) fn block<'g>(&self, guard: &'g Guard) -> &'g Block {

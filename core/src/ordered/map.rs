@@ -6,7 +6,8 @@
 use super::Key;
 use super::block::Block;
 use super::leaf::{Leaf, Writer};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use alloc::sync::Arc;
 use core::ops::Bound;
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_skiplist::SkipList;
@@ -35,7 +36,7 @@ impl Map {
     pub(super) fn new() -> Self {
         let leaves = SkipList::new(epoch::default_collector().clone());
         let map = Self { leaves, begun: AtomicU64::new(0), done: AtomicU64::new(0) };
-        map.add(Key::new(&[]), Block::default(), &epoch::pin());
+        map.add(Key::new(&[]), Leaf::new(Block::default()), &epoch::pin());
         map
     }
 
@@ -55,7 +56,7 @@ impl Map {
             let (front, back) = rest.split_at(count.count().clamp(1, rest.len()));
             let block = Block::of(front.iter().copied());
             match (last, front.first()) {
-                (Some(last), Some((first, _))) => map.add(separator(last, first), block, &guard),
+                (Some(last), Some((first, _))) => map.add(separator(last, first), Leaf::new(block), &guard),
                 _ => map.change(&[], &guard, |writer, _| writer.replace(block, &guard)),
             }
             last = front.last().map(|(key, _)| *key);
@@ -64,8 +65,15 @@ impl Map {
         map
     }
 
-    fn add(&self, from: Key, block: Block, guard: &Guard) {
-        self.leaves.insert(from, Leaf::new(block), guard).release(guard);
+    /// A place to switch for a scheduler that tries orders of steps: it knows none of the steps of the skip list.
+    fn step(&self) {
+        if cfg!(shuttle) {
+            self.begun.load(Ordering::Relaxed);
+        }
+    }
+
+    fn add(&self, from: Key, leaf: Leaf, guard: &Guard) {
+        self.leaves.insert(from, leaf, guard).release(guard);
     }
 
     /// Hands the leaf in which `key` belongs to `change`, with its other writers kept out.
@@ -99,10 +107,16 @@ impl Map {
             let rises = at + 1 == grown.len() && entry.next().is_none();
             let (left, right) = grown.cut(if rises { at } else { grown.len() / 2 });
             self.begun.fetch_add(1, Ordering::Release);
-            // First the new leaf: keys that stand in both are read there (see `walk`).
-            self.add(separator(left.key(left.len() - 1), right.key(0)), right, guard);
+            // First the new leaf: keys that stand in both are read there (see `walk`). Its writers wait until they stand there only: who
+            // emptied it before would have it taken away, and the keys would be read here again.
+            let writers = Arc::new(Mutex::new(()));
+            let held = writers.lock();
+            let from = separator(left.key(left.len() - 1), right.key(0));
+            self.add(from, Leaf::locked_by(right, writers.clone()), guard);
+            self.step();
             writer.replace(left, guard);
             self.done.fetch_add(1, Ordering::Release);
+            drop(held);
         });
     }
 
@@ -116,7 +130,9 @@ impl Map {
             writer.replace(rest, guard);
             if is_over {
                 self.begun.fetch_add(1, Ordering::Release);
+                self.step();
                 entry.remove();
+                self.step();
                 self.done.fetch_add(1, Ordering::Release);
             }
         });
@@ -133,6 +149,7 @@ impl Map {
         let mut next = self.leaves.upper_bound(Bound::Included(&Key::new(first)), &guard);
         while let Some(entry) = next {
             let block = entry.value().block(&guard);
+            self.step();
             // The block first, its neighbour afterwards: while a leaf is cut, the neighbour has the newest of what lies behind the cut, and
             // the block counts up to there. Most walks meet no cut, and need not look.
             let neighbour = if self.begun.load(Ordering::Acquire) == done { None } else { entry.next() };
@@ -163,6 +180,7 @@ impl Map {
         };
         while let Some(entry) = next {
             let block = entry.value().block(&guard);
+            self.step();
             // The block first, its neighbour afterwards: when the leaf was cut before the block was read, the neighbour has what lies behind
             // the cut, and goes first.
             let neighbour = entry.next();

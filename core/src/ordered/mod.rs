@@ -59,6 +59,12 @@ impl Ordered {
         self.maps.write().remove(&namespace);
     }
 
+    /// True when keys of the namespace are kept, or may be.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn knows(&self, namespace: u32) -> bool {
+        self.map(namespace).is_some()
+    }
+
     /// Hands the offsets of the records from `from` on to `each`, in the order of the keys, until it says `false`.
     pub(crate) fn walk(&self, namespace: u32, from: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) {
         if let Some(map) = self.map(namespace) {
@@ -73,6 +79,9 @@ impl Ordered {
         }
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod schedules;
 
 #[cfg(test)]
 mod tests {

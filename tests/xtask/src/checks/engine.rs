@@ -42,11 +42,11 @@ fn demo(_: &Tools) -> Outcome {
 
 /// In a folder of its own: the flag would make cargo build everything else anew.
 fn schedules(_: &Tools) -> Outcome {
-    let step = Step::new("cargo test --release -p pipkin --no-default-features --features std,testing")
+    let step = Step::new("cargo test --release -p pipkin --no-default-features --features std,testing,ordered")
         .env("RUSTFLAGS", "--cfg shuttle")
         .env("CARGO_TARGET_DIR", root().join("target/shuttle").display().to_string())
         .limit_minutes(15);
-    run_tests(step.clone().arg("--lib"), &["index::schedules::"])?;
+    run_tests(step.clone().arg("--lib"), &["index::schedules::", "ordered::schedules::", "db::schedules::"])?;
     run_tests(step.args(["--test", "schedules"]), &[])
 }
 

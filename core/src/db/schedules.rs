@@ -1,0 +1,25 @@
+//! Handles under a scheduler that tries orders of its threads' steps; see `core/tests/schedules.rs`.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use super::Db;
+
+/// A compaction that copied a record of a namespace which was just being dropped made a map of keys for it again, which nobody took away.
+#[test]
+fn nothing_is_left_in_memory_of_a_namespace_that_was_dropped_during_a_compaction() {
+    let body = || {
+        let db = Db::builder().segment_size(4096).ordered(true).background(false).entropy([7; 16]).in_memory().unwrap();
+        let users = db.namespace("users").unwrap();
+        for version in 0..4_u8 {
+            users.insert([version % 2], [version; 900]).unwrap();
+            db.insert([version], [version; 900]).unwrap();
+        }
+        let number = users.name.number().unwrap();
+        let keeper = db.clone();
+        let compacting = shuttle::thread::spawn(move || keeper.compact().map(drop));
+        assert!(db.drop_namespace("users").unwrap());
+        compacting.join().unwrap().unwrap();
+        assert!(!db.store.engine.ordered().unwrap().knows(number));
+    };
+    shuttle::check_random(body, 1000);
+    shuttle::check_pct(body, 1000, 3);
+}
