@@ -2,9 +2,9 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests fail by panicking")]
 
-use pipkin::Db;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::{Db, Error};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -128,5 +128,23 @@ fn steps_free_what_compaction_does_whatever_is_compacted_unasked() {
         assert!(left * 8 < dead, "{left} of {dead} dead bytes left after {steps} steps, segments of {segment_size}");
         assert!(db.verify().unwrap().is_ok());
         assert_eq!(db.len().unwrap(), 15_000);
+    }
+}
+
+/// With a share of 0 a compaction that nobody had asked for made more that was dead, by its own book-keeping, than it freed: the insert that
+/// found it due never returned.
+#[test]
+fn a_share_of_dead_bytes_at_which_compaction_never_ends_is_refused() {
+    let builder = |share: f64| Db::builder().segment_size(64 * 1024).replay_debt_max(4096).auto_compact_dead_share(share);
+    for share in [0.0, 0.01, 0.0999, -1.0, f64::NAN, f64::NEG_INFINITY] {
+        let refused = builder(share).in_memory();
+        assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{share}");
+    }
+    for share in [0.1, 0.5, 1.0, 2.0, f64::INFINITY] {
+        let db = builder(share).in_memory().unwrap();
+        for n in 0..10_000_u32 {
+            db.insert((n % 5_000).to_le_bytes(), [7; 100]).unwrap();
+        }
+        assert_eq!(db.len().unwrap(), 5_000, "{share}");
     }
 }

@@ -10,6 +10,9 @@ use alloc::boxed::Box;
 #[cfg(feature = "native")]
 use std::path::{Path, PathBuf};
 
+/// What is dead of a segment, at least, for compaction to take it unasked.
+const DEAD_SHARE_MIN: f64 = 0.1;
+
 /// Options for opening a store; from [`Db::builder`].
 ///
 /// ```
@@ -128,7 +131,9 @@ impl Builder {
         self
     }
 
-    /// Share of dead bytes, from 0 to 1, from which on a segment is compacted unasked; more than 1 for never. Default: 0.5.
+    /// Share of dead bytes, from 0.1 to 1, from which on a segment is compacted unasked; more than 1 for never. Below 0.1 compaction might
+    /// never come to an end: the lists of segments that checkpoints write beside it are dead soon, and may be a sixteenth of what it
+    /// writes. Default: 0.5.
     pub fn auto_compact_dead_share(mut self, share: f64) -> Self {
         self.compact_dead_share = share;
         self
@@ -190,8 +195,8 @@ impl Builder {
         if !(SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&self.segment_size) || !self.segment_size.is_power_of_two() {
             return Err(Error::InvalidArgument("the segment size must be a power of two from 4 KiB to 256 MiB"));
         }
-        if self.compact_dead_share.is_nan() || self.compact_dead_share < 0.0 {
-            return Err(Error::InvalidArgument("the share of dead bytes must be a number from 0 on"));
+        if self.compact_dead_share.is_nan() || self.compact_dead_share < DEAD_SHARE_MIN {
+            return Err(Error::InvalidArgument("the share of dead bytes must be a number from 0.1 on; more than 1 is for never"));
         }
         Ok(())
     }
