@@ -92,3 +92,30 @@ fn a_transaction_that_only_reads_needs_no_right_to_write() {
     let db = Db::builder().path(&path).read_only(true).flush_policy(FlushPolicy::WriteThrough).open().unwrap();
     assert_eq!(db.transaction(|tx| tx.get("a")).unwrap(), Some(b"1".to_vec()));
 }
+
+/// A path beside the name of an application named two places, and the name was passed over without a word.
+#[test]
+fn a_store_with_two_places_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.pipkin");
+    for builder in [Db::builder().app_name("app"), Db::builder().database_name("main"), Db::builder().data_root(folder.path())] {
+        let refused = builder.path(&path).open();
+        assert!(matches!(&refused, Err(Error::InvalidArgument(words)) if words.contains("one place")), "{refused:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+/// Whoever may look into the folder could read a new store, and every copy of a private one.
+#[cfg(unix)]
+#[test]
+fn a_new_store_and_a_backup_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("store.pipkin"), folder.path().join("copy.pipkin"));
+    let db = Db::open(&path).unwrap();
+    db.insert("key", "value").unwrap();
+    db.backup_to(&copy).unwrap();
+    for path in [path, copy] {
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+    }
+}

@@ -46,12 +46,12 @@ Exit codes:
        file that would be created is there already
   3    damage: stored bytes have changed; `verify` lists them, `salvage`
        copies everything else
-  4    locked: the store is open in another process
-  5    no space left for new data; nothing acknowledged is lost
+  4    locked: the store is open elsewhere
+  5    no space left for the store, or for a file that is written
   6    no store: nothing is there, it is a directory, a pipe, a device or
        another kind of file, or it was written by a newer version
   7    the file system failed or refused: permission, a read-only medium, an
-       input or output that cannot be used
+       input that cannot be read, a standard output that is full
   8    input that cannot be imported, or a key that cannot be a file name
   130  interrupted by Ctrl-C; the store is good
 A closed pipe (`pipkin scan app.pipkin | head`) is no failure.";
@@ -64,8 +64,7 @@ A closed pipe (`pipkin scan app.pipkin | head`) is no failure.";
     long_about = LONG_ABOUT,
     after_long_help = AFTER_HELP,
     after_help = "Exit codes, the JSON form and examples: pipkin --help",
-    max_term_width = 120,
-    disable_help_subcommand = true
+    max_term_width = 120
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -156,9 +155,12 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
             let message = text.trim().trim_start_matches("error: ");
             return crate::exit::finish(Err(Failure::usage(message)), true);
         }
-        // Help goes to stdout; a closed pipe there is nobody's concern.
-        let _ = error.print();
-        if asked_for { Exit::Done.into() } else { Exit::Usage.into() }
+        match error.print() {
+            // Help goes to stdout; a closed pipe there is nobody's concern.
+            Err(failed) if asked_for => crate::exit::finish(Err(Failure::stdout(&failed)), false),
+            _ if asked_for => Exit::Done.into(),
+            _ => Exit::Usage.into(),
+        }
     })
 }
 

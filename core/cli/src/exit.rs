@@ -80,7 +80,8 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, CLOSED_PIPE, "");
         }
-        Self::io("write to", Path::new("standard output"), error)
+        // No space there is none in the store: the code of that would send whoever reads it to the wrong place.
+        Self { exit: Exit::Io, kind: "io", ..Self::io("write to", Path::new("standard output"), error) }
     }
 
     /// A failure of the engine on the store at `path`.

@@ -6,6 +6,7 @@ use crate::interrupt;
 use pipkin::Error;
 use pipkin::storage::native::publish;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A file in the making. It has a name of its own beside the final one until [`NewFile::finish`]; a drop before that removes it.
@@ -13,13 +14,15 @@ pub(crate) struct NewFile {
     part: PathBuf,
     target: PathBuf,
     replace: bool,
+    /// The store that it is a copy of.
+    source: PathBuf,
     finished: bool,
 }
 
 impl NewFile {
-    /// Claims `target`. With `replace` an existing file, or the one that a link leads to, is replaced in the end; else whatever exists is
+    /// Claims `target` for a copy of `source`, whose rights it will have. With `replace` an existing file, or the one that a link leads to, is replaced in the end; else whatever exists is
     /// refused now.
-    pub(crate) fn new(target: &Path, replace: bool) -> Outcome<Self> {
+    pub(crate) fn new(target: &Path, source: &Path, replace: bool) -> Outcome<Self> {
         let target = match fs::symlink_metadata(target) {
             Err(_) => target.to_path_buf(),
             Ok(found) if replace => replaceable(target, &found)?,
@@ -34,7 +37,7 @@ impl NewFile {
         // Claims the name now: a folder that is missing or not ours is told before the work, not after.
         let claimed = interrupt::make_unfinished(&part, |part| fs::File::create_new(part));
         drop(claimed.map_err(|error| Failure::io("create", &target, &error))?);
-        let new_file = Self { part, target, replace, finished: false };
+        let new_file = Self { part, target, replace, source: source.to_path_buf(), finished: false };
         fs::remove_file(&new_file.part).map_err(|error| Failure::io("write in the folder of", &new_file.target, &error))?;
         Ok(new_file)
     }
@@ -51,6 +54,8 @@ impl NewFile {
 
     /// Gives the file its final name. The caller has synced its bytes.
     pub(crate) fn finish(mut self) -> Outcome<()> {
+        let rights = copy_rights(&self.source, &self.part);
+        rights.map_err(|error| Failure::io("set the rights of", &self.target, &error))?;
         if self.replace {
             fs::rename(&self.part, &self.target).map_err(|error| Failure::io("create", &self.target, &error))?;
             sync_folder(&self.target);
@@ -65,6 +70,29 @@ impl NewFile {
         interrupt::set_finished();
         Ok(())
     }
+}
+
+/// Creates a file that nobody but this user may look into while it is written.
+pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// What is made of a store is as private as the store.
+#[cfg(unix)]
+pub(crate) fn copy_rights(source: &Path, target: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    // Nothing but reading and writing: and the owner of a copy may do both, whatever has been taken from the store.
+    let mode = fs::metadata(source)?.permissions().mode() & 0o666 | 0o600;
+    fs::set_permissions(target, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn copy_rights(_source: &Path, _target: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 impl Drop for NewFile {

@@ -44,11 +44,18 @@ impl Store {
         Self::existing(changing(path).open(), path, namespace)
     }
 
+    /// For removals. A record that is damaged can be removed, too: nothing of it is asked for but its key.
+    pub(crate) fn remove_from(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        Self::existing(changing(path).verify_on_read(false).open(), path, namespace)
+    }
+
     /// For a backup, of all namespaces. The store must exist.
     pub(crate) fn back_up(path: &Path) -> Outcome<Self> {
         // Writable, for the cut that the copy ends with is a mark in the log of the source. What nobody can write needs none.
+        // Nor does one that others have open: while they read it nobody writes, and while somebody writes it cannot be read either.
         let opened = match changing(path).open() {
             Err(Error::ReadOnly) => reading(path).open(),
+            Err(locked @ Error::Locked { .. }) => reading(path).open().map_err(|_| locked),
             opened => opened,
         };
         Self::existing(opened, path, &NamespaceArg::default())

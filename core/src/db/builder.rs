@@ -222,7 +222,7 @@ impl Builder {
 
 #[cfg(feature = "native")]
 impl Builder {
-    /// The file.
+    /// The file. It takes no part of [`Self::app_name`] and its like: whoever gives both has named two places, and is refused.
     pub fn path(mut self, path: impl AsRef<Path>) -> Self {
         self.place.path = Some(path.as_ref().into());
         self
@@ -257,15 +257,21 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor an app name was given.
+    /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor an app name was given, or both.
     pub fn open(mut self) -> Result<Db> {
         use crate::storage::native::{NativeOptions, NativeStorage, data_path};
         self.check()?;
-        let path = match (&self.place.path, &self.place.app_name) {
+        let Place { path, app_name, database_name, data_root } = &self.place;
+        let path = match (path, app_name) {
+            (Some(_), _) if app_name.is_some() || database_name.is_some() || data_root.is_some() => {
+                return Err(Error::InvalidArgument(
+                    "a store has one place: give the builder a `path`, or an `app_name` with its `database_name` and `data_root`",
+                ));
+            }
             (Some(path), _) => path.clone(),
             (None, Some(app)) => {
-                let database = self.place.database_name.as_deref().unwrap_or("data");
-                data_path(app, database, self.place.data_root.as_deref())?
+                let database = database_name.as_deref().unwrap_or("data");
+                data_path(app, database, data_root.as_deref())?
             }
             (None, None) => {
                 return Err(Error::InvalidArgument("a store needs a place: give the builder a `path` or an `app_name`"));

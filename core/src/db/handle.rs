@@ -460,7 +460,7 @@ impl Db {
 
     /// Copies the store, as it is at this moment, to a new file; the file appears whole or not at all.
     ///
-    /// Until then it stands beside its place as `PATH.PROCESS-NUMBER.part`; a process that is killed on the way leaves that behind, to be
+    /// On Unix it is this user's alone (mode 0600). Until then it stands beside its place as `PATH.PROCESS-NUMBER.part`; a process that is killed on the way leaves that behind, to be
     /// deleted by hand. Of several backups to one path at once, one becomes the file and the others fail.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ struct Report {
 pub(crate) fn run(global: Global, args: &BackupArgs) -> Outcome {
     let store = Store::back_up(&args.source)?;
     let stats = store.db().stats().map_err(|error| store.failure(&error))?;
-    let new_file = NewFile::new(&args.target, false)?;
+    let new_file = NewFile::new(&args.target, &args.source, false)?;
     let copied = {
         let total = stats.live_bytes.saturating_add(stats.dead_bytes);
         let progress = Progress::start(global.progress, Unit::Bytes, "backup", Some(total));

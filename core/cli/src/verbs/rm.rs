@@ -6,6 +6,7 @@ use crate::output;
 use crate::store::{Store, on_space};
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -15,6 +16,9 @@ Examples:
   pipkin rm app.pipkin --hex 00ff2a 00ff2b
 
 Exits with 1 if one of the keys was not there; the others are removed all the same.";
+
+/// Keys that are removed as one commit, at most.
+const COMMIT_KEYS: usize = 4096;
 
 /// Arguments of `rm`.
 #[derive(Debug, Args)]
@@ -40,16 +44,23 @@ struct Report {
 pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
     let form = args.form.form();
     let keys = args.keys.iter().map(|key| form.parse_argument(key)).collect::<Outcome<Vec<_>>>()?;
-    let store = Store::change(&args.store, &args.namespace)?;
+    let store = Store::remove_from(&args.store, &args.namespace)?;
     let mut report = Report { removed: 0, missing: 0 };
     let mut first_missing = None;
-    for key in &keys {
-        if on_space!(store.space(), records => records.remove(key)).map_err(|error| store.failure(&error))? {
-            report.removed = report.removed.saturating_add(1);
-        } else {
-            report.missing = report.missing.saturating_add(1);
-            first_missing = first_missing.or(Some(key));
+    for keys in keys.chunks(COMMIT_KEYS) {
+        let mut there = BTreeSet::new();
+        for key in keys {
+            // Nobody else can remove it meanwhile: the store is locked.
+            let is_there =
+                on_space!(store.space(), records => records.contains_key(key)).map_err(|error| store.failure(&error))?;
+            if is_there && there.insert(key) {
+                report.removed = report.removed.saturating_add(1);
+            } else {
+                report.missing = report.missing.saturating_add(1);
+                first_missing = first_missing.or(Some(key));
+            }
         }
+        remove(&store, &there).map_err(|error| store.failure(&error))?;
     }
     store.flush_and_close()?;
     output::report(global.json, &report, "")?;
@@ -57,6 +68,16 @@ pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
         (None, _) => Ok(Exit::Done),
         (Some(key), 1) => Err(missing(format!("the key {} is not in the store", form.plain(key)))),
         (Some(key), more) => Err(missing(format!("{more} of the keys are not in the store, the first is {}", form.plain(key)))),
+    }
+}
+
+/// Removes keys as one commit; one by one where there is no room for that: each makes some for the next.
+fn remove(store: &Store, keys: &BTreeSet<&Vec<u8>>) -> pipkin::Result<()> {
+    match on_space!(store.space(), records => records.remove_many(keys)) {
+        Err(pipkin::Error::NoSpace) => {
+            keys.iter().try_for_each(|key| on_space!(store.space(), records => records.remove(key)).map(drop))
+        }
+        removed => removed.map(drop),
     }
 }
 

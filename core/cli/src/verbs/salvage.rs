@@ -41,7 +41,7 @@ struct Report<'a> {
 
 pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
     let source = open_damaged(&args.source)?;
-    let new_file = NewFile::new(&args.target, false)?;
+    let new_file = NewFile::new(&args.target, &args.source, false)?;
     let salvaged = {
         let progress = Progress::start(global.progress, Unit::Bytes, "salvage", Some(0));
         let mut show = |done: u64, total: u64| {

@@ -14,6 +14,9 @@ Examples:
   pipkin stats app.pipkin
   pipkin stats app.pipkin --json | jq .dead_bytes";
 
+/// Dead bytes from which on it is worth a hint.
+const WORTH_COMPACTING: u64 = 1 << 20;
+
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -90,7 +93,10 @@ fn plain(report: &Report) -> String {
 fn dead_share(report: &Report) -> String {
     let all = report.live_bytes.saturating_add(report.dead_bytes);
     match report.dead_bytes.saturating_mul(100).checked_div(all) {
-        Some(percent) if percent > 0 => format!(", {percent} % of the data; `pipkin compact` gives most of it back"),
+        Some(percent) if percent > 0 && report.dead_bytes >= WORTH_COMPACTING => {
+            format!(", {percent} % of the data; `pipkin compact` gives most of it back")
+        }
+        Some(percent) if percent > 0 => format!(", {percent} % of the data"),
         _ => String::new(),
     }
 }

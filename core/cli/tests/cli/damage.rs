@@ -111,3 +111,19 @@ fn a_store_that_does_not_open_any_more_is_verified_and_salvaged_all_the_same() {
     assert_eq!(folder.ok(&["get", "mended.pipkin", "key-2999"]), b"value of record 2999.");
     folder.run(&["get", "mended.pipkin", "key-0500"]).exits(1);
 }
+
+/// Whoever knows that a record is damaged, and has it from elsewhere or does not need it, can take it away.
+#[test]
+fn a_damaged_record_can_be_removed() {
+    let folder = Folder::new();
+    // Enough for a snapshot of the index at the end: what stands in front of it is not replayed.
+    let lines: String = (0..2_000).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"{n} {}\"}}\n", "v".repeat(500))).collect();
+    folder.run_with_stdin(&["import", STORE, "-", "--format", "ndjson"], lines.as_bytes()).success();
+    let mut bytes = folder.read(STORE);
+    let place = bytes.windows(10).position(|window| window == b"k777777 vv").unwrap();
+    bytes[place + 100] ^= 0x10; // in the value
+    folder.write(STORE, bytes);
+    folder.run(&["get", STORE, "k777"]).exits(3);
+    folder.ok(&["rm", STORE, "k777"]);
+    folder.run(&["get", STORE, "k777"]).exits(1);
+}

@@ -145,3 +145,19 @@ fn namespaces_keep_records_apart() {
     assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"two words\t1\n", "reading makes no namespace");
     assert_eq!(folder.ok(&["get", STORE, "key"]), b"default");
 }
+
+/// Each key was a commit of its own. A key that is given twice is there once.
+#[test]
+fn rm_of_many_keys_removes_them_together_and_counts_them_one_by_one() {
+    let folder = Folder::new();
+    let lines: String = (0..10_000).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
+    folder.run_with_stdin(&["import", STORE, "-", "--format", "ndjson"], lines.as_bytes()).success();
+    let mut args = vec!["rm".to_owned(), STORE.to_owned(), "--json".to_owned(), "missing".to_owned()];
+    args.extend((0..9_000).map(|n| format!("k{n}")));
+    args.push("k5".to_owned());
+    let run = folder.run(&args).exits(1);
+    assert!(run.err.contains("2 of the keys are not in the store, the first is missing"), "{}", run.err);
+    let report: serde_json::Value = serde_json::from_slice(&run.out).unwrap();
+    assert_eq!((&report["removed"], &report["missing"]), (&9_000.into(), &2.into()));
+    assert_eq!(folder.json(&["stats", STORE])["records"], 1_000);
+}

@@ -158,15 +158,18 @@ fn a_closed_pipe_ends_quietly() {
     }
 }
 
+/// A full disk behind stdout ended with the exit code of a full store, and help that could not be written with 0.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_behind_stdout_is_told() {
+fn a_full_disk_behind_stdout_is_told_as_such() {
     let folder = Folder::new();
     folder.ok(&["put", STORE, "key", "value"]);
-    for args in [&["get", STORE, "key"][..], &["scan", STORE], &["export", STORE, "-"], &["stats", STORE]] {
+    let verbs =
+        [&["get", STORE, "key"][..], &["scan", STORE], &["export", STORE, "-"], &["stats", STORE], &["stats", STORE, "--json"]];
+    for args in verbs.into_iter().chain([&["--help"][..], &["--version"], &["help", "put"], &["completions", "bash"]]) {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = folder.command(args).stdout(full).output().unwrap();
-        assert_eq!(output.status.code(), Some(5), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(7), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

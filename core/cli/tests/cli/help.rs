@@ -55,3 +55,11 @@ fn completions_exist_for_every_shell() {
     }
     folder.run(&["completions", "tcsh"]).exits(2);
 }
+
+/// `pipkin help` was an unknown verb.
+#[test]
+fn help_is_a_verb_too() {
+    let folder = Folder::new();
+    assert_eq!(folder.run(&["help"]).success().out, folder.run(&["--help"]).success().out);
+    assert_eq!(folder.run(&["help", "put"]).success().out, folder.run(&["put", "--help"]).success().out);
+}

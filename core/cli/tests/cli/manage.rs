@@ -119,3 +119,60 @@ fn the_digest_depends_on_the_records_alone() {
     folder.ok(&["rm", "one.pipkin", "a", "b"]);
     assert_eq!(folder.digest("one.pipkin"), digest_of(&Records::new()));
 }
+
+/// Whoever could look into the folder could read the copy of a store that was private.
+#[cfg(unix)]
+#[test]
+fn what_is_made_of_a_store_is_as_private_as_the_store() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let mode = |name: &str| std::fs::metadata(folder.path(name)).unwrap().permissions().mode() & 0o777;
+    folder.ok(&["put", STORE, "dir/key", "value"]);
+    assert_eq!(mode(STORE), 0o600);
+    for (rights, name) in [(0o600, "private"), (0o640, "of the group"), (0o400, "read-only")] {
+        let names = ["b", "s", "ndjson", "csv", "tree"].map(|kind| format!("{name}.{kind}"));
+        let [backup, salvaged, ndjson, csv, tree] = &names;
+        std::fs::set_permissions(folder.path(STORE), std::fs::Permissions::from_mode(rights)).unwrap();
+        folder.ok(&["backup", STORE, backup]);
+        folder.ok(&["salvage", STORE, salvaged]);
+        folder.ok(&["export", STORE, ndjson, "--format", "ndjson"]);
+        folder.ok(&["export", STORE, csv]);
+        folder.ok(&["export", STORE, tree, "--format", "dir"]);
+        for file in [backup, salvaged, ndjson, csv, &format!("{tree}/dir/key")] {
+            assert_eq!(mode(file), rights | 0o200, "{file}");
+        }
+        let for_others = if rights == 0o640 { 0o050 } else { 0 };
+        for tree in [tree, &format!("{tree}/dir")] {
+            assert_eq!(mode(tree), 0o700 | for_others, "{tree}");
+        }
+    }
+}
+
+/// A backup asked for the store as a writer does, and whoever only read it was in its way.
+#[test]
+fn a_backup_can_be_made_beside_those_who_only_read() {
+    let folder = Folder::new();
+    folder.fill(STORE);
+    let reader = pipkin::Db::builder().path(folder.path(STORE)).read_only(true).open().unwrap();
+    folder.ok(&["backup", STORE, "copy.pipkin"]);
+    drop(reader);
+    assert_eq!(folder.digest("copy.pipkin"), folder.digest(STORE));
+    let writer = pipkin::Db::open(folder.path(STORE)).unwrap();
+    let run = folder.run(&["backup", STORE, "other.pipkin", "--json"]).exits(4);
+    assert_eq!(run.error()["holder_pid"], std::process::id());
+    drop(writer);
+}
+
+/// Every store with a dead byte was said to be worth compacting, however small.
+#[test]
+fn the_hint_to_compact_is_for_stores_where_it_gives_something_back() {
+    let folder = Folder::new();
+    let hint = || folder.run(&["stats", STORE]).success().text().contains("pipkin compact");
+    folder.ok(&["put", STORE, "key", &"v".repeat(1000)]);
+    folder.ok(&["rm", STORE, "key"]);
+    assert!(!hint());
+    for _ in 0..2 {
+        folder.run_with_stdin(&["put", STORE, "key", "-"], &[7; 2_000_000]).success();
+    }
+    assert!(hint());
+}

@@ -42,7 +42,7 @@ const COLD_FOR: u32 = 32;
 pub struct NativeOptions {
     /// Refuse every change, and share the file with other readers. Default: `false`.
     pub read_only: bool,
-    /// Create the file if there is none; without effect for `read_only`. Default: `true`.
+    /// Create the file if there is none, for this user alone (Unix: mode 0600); without effect for `read_only`. Default: `true`.
     pub create: bool,
     /// Map the file, so that [`view`](Storage::view) works. A damaged medium or another program that shortens the file then ends the
     /// process with a bus error where a read would have failed: switch it off for media that cannot be trusted. Default: `true`.
@@ -379,7 +379,7 @@ fn open_file(path: &Path, options: NativeOptions) -> Result<File> {
         if options.read_only || !options.create {
             return Err(Error::NotFound { path: path.display().to_string() });
         }
-        match open.clone().create_new(true).open(path) {
+        match platform::private(open.clone().create_new(true)).open(path) {
             // Another process was faster: open its file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             result => return result.map_err(|error| explain_open(path, options, &error)),

@@ -4,7 +4,7 @@ use super::{NativeOptions, NativeStorage, explain_open, platform, storage_error}
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU32, Ordering};
 use std::env;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ impl NativeStorage {
             let mut name = path.as_os_str().to_owned();
             name.push(format!(".{}-{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
             let unfinished = PathBuf::from(name);
-            match File::create_new(&unfinished) {
+            match platform::private(OpenOptions::new().write(true).create_new(true)).open(&unfinished) {
                 // A process of the same number left it behind, or has it: in another container, say. It is not ours to remove.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(explain_open(&unfinished, options, &error)),

@@ -11,6 +11,11 @@ const COPY_LEN_MAX: usize = 1024;
 /// Slices per call: what every kernel takes (`IOV_MAX` of Linux and macOS).
 const SLICES_MAX: usize = 1024;
 
+/// A file that is created is its user's alone: what stands in a store is nobody else's business until its owner says so.
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)
+}
+
 /// A write passes by nothing here.
 pub(super) const fn write_through(_options: &mut OpenOptions) {}
 

@@ -16,6 +16,11 @@ use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 const COPY_LEN_MAX: usize = 64 * 1024;
 
 /// Writes go to the device at once.
+/// A file that is created has the rights that its folder gives.
+pub(super) const fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
 pub(super) fn write_through(options: &mut OpenOptions) {
     options.custom_flags(FILE_FLAG_WRITE_THROUGH);
 }

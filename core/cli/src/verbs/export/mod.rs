@@ -74,7 +74,7 @@ pub(crate) fn run(global: Global, args: &ExportArgs) -> Outcome {
     let selection = args.select.selection(args.form)?;
     let store = Store::read(&args.store, &args.namespace)?;
     refuse_the_store_itself(&args.store, &args.target)?;
-    let mut sink = Sink::create(&args.target, format, args.form.form(), args.force)?;
+    let mut sink = Sink::create(&args.store, &args.target, format, args.form.form(), args.force)?;
     let mut report = Report::default();
     {
         let progress = Progress::start(global.progress, Unit::Records, "export", selection.total(&store));

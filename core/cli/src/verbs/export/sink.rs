@@ -2,7 +2,7 @@
 
 use crate::bytes::{Form, RecordJson};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::new_file::NewFile;
+use crate::new_file::{NewFile, copy_rights, create_private};
 use crate::output::{self, json_line};
 use crate::verbs::import::dir::path_of;
 use crate::verbs::import::source::{Format, default_delimiter};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Sink {
     Stdout(Table<BufWriter<io::StdoutLock<'static>>>),
     File { table: Table<BufWriter<File>>, new_file: NewFile },
-    Tree(PathBuf),
+    Tree { root: PathBuf, store: PathBuf },
 }
 
 /// Why a record was not exported.
@@ -26,18 +26,18 @@ pub(crate) enum Refused {
 }
 
 impl Sink {
-    pub(crate) fn create(target: &Path, format: Format, form: Form, force: bool) -> Outcome<Self> {
+    pub(crate) fn create(store: &Path, target: &Path, format: Format, form: Form, force: bool) -> Outcome<Self> {
         let delimiter = default_delimiter(target);
         match format {
-            Format::Dir => create_folder(target),
+            Format::Dir => create_folder(store, target),
             _ if target.as_os_str() == "-" => {
                 let table = Table::new(output::stdout(), format, form, delimiter).map_err(|error| Failure::stdout(&error))?;
                 Ok(Self::Stdout(table))
             }
             _ => {
-                let new_file = NewFile::new(target, force)?;
+                let new_file = NewFile::new(target, store, force)?;
                 let failure = |error: io::Error| Failure::io("write", target, &error);
-                let file = BufWriter::with_capacity(256 * 1024, new_file.make(|part| File::create_new(part)).map_err(failure)?);
+                let file = BufWriter::with_capacity(256 * 1024, new_file.make(create_private).map_err(failure)?);
                 let table = Table::new(file, format, form, delimiter).map_err(failure)?;
                 Ok(Self::File { table, new_file })
             }
@@ -50,7 +50,7 @@ impl Sink {
             Self::File { table, new_file } => {
                 table.write(key, value).map_err(|error| Refused::Failed(Failure::io("write", new_file.target(), &error)))
             }
-            Self::Tree(root) => write_file(root, key, value),
+            Self::Tree { root, store } => write_file(store, root, key, value),
         }
     }
 
@@ -64,7 +64,7 @@ impl Sink {
                 synced.map_err(|error| Failure::io("write", new_file.target(), &error))?;
                 new_file.finish()
             }
-            Self::Tree(_) => Ok(()),
+            Self::Tree { .. } => Ok(()),
         }
     }
 }
@@ -123,26 +123,42 @@ fn io_error(error: csv::Error) -> io::Error {
 }
 
 /// A directory to fill: a new one, or one that holds nothing.
-fn create_folder(target: &Path) -> Outcome<Sink> {
-    fs::create_dir_all(target).map_err(|error| Failure::io("create", target, &error))?;
+fn create_folder(store: &Path, target: &Path) -> Outcome<Sink> {
+    create_folders(store, target).map_err(|error| Failure::io("create", target, &error))?;
     let mut entries = fs::read_dir(target).map_err(|error| Failure::io("list", target, &error))?;
     if entries.next().is_some() {
         let what = format!("{} is not empty and was left as it is; choose a new directory", target.display());
         return Err(Failure::new(Exit::Usage, "exists", what));
     }
-    Ok(Sink::Tree(target.to_path_buf()))
+    Ok(Sink::Tree { root: target.to_path_buf(), store: store.to_path_buf() })
 }
 
-fn write_file(root: &Path, key: &[u8], value: &[u8]) -> Result<(), Refused> {
+/// Folders that let in whom the store lets in.
+fn create_folders(store: &Path, folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        let mode = fs::metadata(store)?.permissions().mode() & 0o666 | 0o600;
+        // Whoever may read a folder may go through it.
+        builder.mode(mode | (mode & 0o444) >> 2);
+    }
+    #[cfg(not(unix))]
+    let _ = store;
+    builder.create(folder)
+}
+
+fn write_file(store: &Path, root: &Path, key: &[u8], value: &[u8]) -> Result<(), Refused> {
     let Some(relative) = path_of(key) else {
         return Err(Refused::Key(format!("the key {:?} cannot be the name of a file", Form::Text.plain(key))));
     };
     let path = root.join(relative);
     let create = || {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            create_folders(store, folder)?;
         }
-        File::create_new(&path)
+        create_private(&path)
     };
     let mut file = create().map_err(|error| match error.kind() {
         // `a` and `a/b`, or `A` and `a` where the file system does not tell them apart, or a name longer than it takes.
@@ -154,5 +170,6 @@ fn write_file(root: &Path, key: &[u8], value: &[u8]) -> Result<(), Refused> {
         }
         _ => Refused::Failed(Failure::io("create", &path, &error)),
     })?;
-    file.write_all(value).map_err(|error| Refused::Failed(Failure::io("write", &path, &error)))
+    let written = file.write_all(value).and_then(|()| copy_rights(store, &path));
+    written.map_err(|error| Refused::Failed(Failure::io("write", &path, &error)))
 }
