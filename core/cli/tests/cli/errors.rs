@@ -213,3 +213,20 @@ fn a_value_that_never_comes_locks_nobody_out() {
     assert!(slow.wait().unwrap().success());
     assert_eq!(folder.ok(&["get", STORE, "slow"]), b"first half, second half");
 }
+
+/// A file system without space for the note of who holds the store (Btrfs writes it to another place each time) refused the opening, and with
+/// it every removal. Here a limit on the length of files takes its place.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_store_can_be_opened_where_there_is_no_space_for_the_note_of_its_holder() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "key", "value"]);
+    let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" rm test.pipkin missing";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_pipkin")])
+        .current_dir(folder.path(""))
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && words.contains("is not in the store"), "{words}");
+}

@@ -329,8 +329,13 @@ impl Storage for NativeStorage {
         if self.read_only || !fits {
             return Ok(());
         }
-        self.write_at(super::HOLDER_OFFSET, &[&lock::note(std::process::id())])?;
-        self.claimed.store(true, Ordering::Release);
+        match self.write_at(super::HOLDER_OFFSET, &[&lock::note(std::process::id())]) {
+            Ok(()) => self.claimed.store(true, Ordering::Release),
+            // A file system that copies what is written again needs space for that. The note is for others to read: without it the store
+            // is locked as well, and whoever removes records from a full medium must get in.
+            Err(error) if error.kind == StorageErrorKind::NoSpace => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
