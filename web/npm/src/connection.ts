@@ -20,6 +20,8 @@ interface Opening {
 
 /** Microtasks until they have called, as functions of their own may stand between. */
 const HEARERS = 4;
+/** The worker of a page that is being left has so long for what was sent last: a hundred times what a write takes. */
+const LEAVE_MS = 20;
 const NO_KEY = new Uint8Array();
 const UNKNOWN = "the write may be there or not; read the key again to know";
 
@@ -32,8 +34,11 @@ export class Connection {
   readonly #life: PageLife;
   /** None while the page is frozen. */
   #worker: Worker | undefined;
-  #underWay: Message | undefined;
+  /** In the order of their answers: one, or several when the page is being left. */
+  #underWay: Message[] = [];
   #scheduled = false;
+  /** The page may be gone before an answer comes: messages do not wait for one. */
+  #isLeaving = false;
   #ended: PipkinError | undefined;
   #opening: Opening | undefined;
   #closing: Promise<void> | undefined;
@@ -41,6 +46,7 @@ export class Connection {
   private constructor(readonly name: string, private readonly options: EngineOptions) {
     this.#life = new PageLife({
       seen: (on) => this.#tell({ kind: "visible", on }),
+      leave: () => this.#leave(),
       suspend: () => this.#suspend(),
       resume: () => this.#resume(),
     });
@@ -133,7 +139,7 @@ export class Connection {
 
   /** When everything called so far has been answered. */
   async #settled(): Promise<void> {
-    if (this.#outbox.isEmpty && !this.#underWay) return;
+    if (this.#outbox.isEmpty && this.#underWay.length === 0) return;
     // An operation without effect, behind all others.
     await this.operate(undefined, (request) => request.has(NO_KEY), (answer) => answer.written());
   }
@@ -146,9 +152,13 @@ export class Connection {
   };
 
   #schedule(): void {
-    if (this.#scheduled || this.#underWay) return;
+    if (this.#scheduled || this.#isWaiting) return;
     this.#scheduled = true;
     void this.#sendAfter(1);
+  }
+
+  get #isWaiting(): boolean {
+    return this.#underWay.length > 0 && !this.#isLeaving;
   }
 
   /** Sends what has gathered, together with what those call next who have just heard of an answer. */
@@ -166,9 +176,12 @@ export class Connection {
 
   #send(): void {
     this.#scheduled = false;
-    if (this.#underWay || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
-    this.#underWay = this.#outbox.take();
-    if (this.#underWay) this.#post(this.#underWay);
+    if (this.#isWaiting || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
+    const message = this.#outbox.take();
+    if (!message) return;
+    this.#underWay.push(message);
+    this.#post(message);
+    if (this.#isLeaving) this.#giveTime();
   }
 
   /** What only reads is kept, so that it can be sent again. */
@@ -205,7 +218,7 @@ export class Connection {
 
   #hear(message: ToPage): void {
     if (message === null || message instanceof Uint8Array) {
-      this.#answered()?.answer(message);
+      this.#underWay.shift()?.answer(message);
       this.#goOn();
       return;
     }
@@ -222,7 +235,7 @@ export class Connection {
         this.#end(unpack(message.error));
         break;
       case "refused":
-        this.#answered()?.fail(this.#note(unpack(message.error)));
+        this.#underWay.shift()?.fail(this.#note(unpack(message.error)));
         this.#goOn();
         break;
       case "answer": {
@@ -249,32 +262,46 @@ export class Connection {
     }
   }
 
-  #answered(): Message | undefined {
-    const message = this.#underWay;
-    this.#underWay = undefined;
-    return message;
-  }
-
   #note<T>(thrown: T): T {
     if (thrown instanceof PipkinError && thrown.code === "quota") this.#events.tell("quota", { error: thrown });
     return thrown;
   }
 
+  /** What has gathered leaves at once, and so does what is called from now on. */
+  #leave(): void {
+    this.#isLeaving = true;
+    if (this.#outbox.isEmpty) this.#giveTime();
+    else this.#send();
+  }
+
   /**
-   * The page is about to be frozen: other tabs shall not wait for it. The worker ends as if it were killed, which loses nothing that
-   * was acknowledged, for nobody knows whether it will still have time to end by itself.
+   * Browsers end a worker with its page: Firefox without a look at what has been sent to it. So the page waits a moment; nothing can tell it,
+   * while it blocks, that the worker is done.
+   */
+  #giveTime(): void {
+    if (!this.#underWay.some(({ writes }) => writes)) return;
+    for (const until = performance.now() + LEAVE_MS; performance.now() < until; );
+  }
+
+  /**
+   * The page is about to be frozen: other tabs shall not wait for it. Writes that were called before still leave, and the worker carries them
+   * out before it ends. It loses nothing that was acknowledged.
    */
   #suspend(): void {
     if (this.options.memory || !this.#worker) return;
+    this.#isLeaving = true;
+    if (this.#outbox.writes) this.#send();
+    this.#worker.onmessage = null;
+    this.#tell({ kind: "leave" });
     this.#worker.terminate();
     this.#worker = undefined;
     this.role = "follower";
     const frozen = new PipkinError("failed", "the page was frozen before the answer came; call again");
     const unknown = new PipkinError("outcome-unknown", `the page was frozen before the answer came; ${UNKNOWN}`);
-    if (this.#underWay?.writes) {
-      this.#underWay.fail(frozen, unknown);
-      this.#underWay = undefined;
-    }
+    this.#underWay = this.#underWay.filter((message) => {
+      if (message.writes) message.fail(frozen, unknown);
+      return !message.writes;
+    });
     this.#calls.failSent(frozen, unknown);
     // It was being closed.
     if (this.#ended) this.#end(this.#ended);
@@ -282,13 +309,14 @@ export class Connection {
 
   /** The page goes on: opens the store again. What has gathered waits for that. */
   #resume(): void {
+    this.#isLeaving = false;
     if (this.#worker || this.#ended) return;
     const resolve = (): void => {
       if (this.#events.has("change")) this.#listen();
       this.#events.tell("leaderchange", { role: this.role });
       this.#calls.sendHeld(this.#sendCall);
-      if (this.#underWay) this.#post(this.#underWay);
-      else void this.#sendAfter(1);
+      for (const message of this.#underWay) this.#post(message);
+      void this.#sendAfter(1);
     };
     this.#opening ??= { resolve, reject: () => undefined, blocked: () => this.#events.tell("blocked", undefined) };
     this.#start();
@@ -304,8 +332,8 @@ export class Connection {
     this.#opening = undefined;
     this.#ended = error;
     const unknown = new PipkinError("outcome-unknown", `the worker ended before it answered: ${error.message}; ${UNKNOWN}`);
-    this.#underWay?.fail(error, unknown);
-    this.#underWay = undefined;
+    for (const message of this.#underWay) message.fail(error, unknown);
+    this.#underWay = [];
     this.#outbox.take()?.fail(error);
     this.#calls.fail(error, unknown);
     if (wasOpen) this.#events.tell("error", { error });

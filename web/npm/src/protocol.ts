@@ -43,6 +43,8 @@ export type Told =
   /** A piece of a copy that comes in; an empty one ends it. Goes to a file, not to the store. */
   | { readonly kind: "copy"; readonly number: number; readonly file: string; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: "listen"; readonly on: boolean }
+  /** The page is being stopped: nothing comes after this, and nobody waits for an answer. */
+  | { readonly kind: "leave" }
   | { readonly kind: "close"; readonly number: number };
 
 export type ToPage =

@@ -43,6 +43,13 @@ scope.onmessage = ({ data }) => {
     case "copy":
       void answer(data.number, () => writeCopy(data.file, data.bytes));
       break;
+    case "leave":
+      try {
+        tab?.close();
+      } finally {
+        scope.close();
+      }
+      break;
     case "close":
       void answer(data.number, () => tab?.close()).then(() => scope.close());
       break;
