@@ -9,7 +9,8 @@ import { PageLife } from "./page.js";
 import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { startWorker } from "./start.js";
-import { type EngineOptions, type Role, checkDurability } from "./types.js";
+import { Updates } from "./updates.js";
+import { type Bytes, type EngineOptions, type Role, checkDurability } from "./types.js";
 
 /** What hears of a store that is being opened. */
 interface Opening {
@@ -31,6 +32,7 @@ export class Connection {
   readonly #events = new Emitter();
   readonly #calls = new Calls();
   readonly #outbox = new Outbox();
+  readonly updates = new Updates(this);
   readonly #life: PageLife;
   /** None while the page is frozen. */
   #worker: Worker | undefined;
@@ -250,7 +252,7 @@ export class Connection {
         this.#events.tell("leaderchange", { role: message.role });
         break;
       case "change":
-        this.#events.tell("change", { keys: message.keys, local: message.local });
+        this.#events.tell("change", { keys: message.keys as readonly Bytes[] | undefined, local: message.local });
         break;
       case "blocked":
         if (this.#opening) this.#opening.blocked?.();

@@ -14,10 +14,10 @@ import { type OpenOptions, engineOptions } from "./types.js";
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { Store } from "./store.js";
 export { View } from "./view.js";
-export type { Batch } from "./codec.js";
+export type { Batch, Batched } from "./codec.js";
 export type { Events } from "./events.js";
 export type {
-  CallOptions, Change, CompactReport, CopyOptions, Durability, IterateOptions, Key, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions,
+  Bytes, CallOptions, Change, CompactReport, CopyOptions, Durability, IterateOptions, Key, Live, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions,
 } from "./types.js";
 
 /**
@@ -45,6 +45,13 @@ export async function destroy(name: string): Promise<void> {
       throw toError(thrown);
     }
   });
+}
+
+/** The names of the stores of this origin. */
+export async function list(): Promise<string[]> {
+  const names: string[] = [];
+  for await (const file of (await folder()).keys()) if (file.endsWith(storeFile(""))) names.push(file.slice(0, -storeFile("").length));
+  return names.sort();
 }
 
 /** Whether stores can be opened here, and if not, why. */
