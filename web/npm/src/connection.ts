@@ -4,13 +4,14 @@ import type { AnswerReader } from "./answer.js";
 import { Calls } from "./calls.js";
 import { PipkinError, unpack } from "./errors.js";
 import { Emitter, type Events } from "./events.js";
+import { tabLock } from "./names.js";
 import { Message, Outbox } from "./outbox.js";
 import { PageLife } from "./page.js";
 import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
-import { startWorker } from "./start.js";
+import { type Working, startWorker } from "./start.js";
 import { Updates } from "./updates.js";
-import { type Bytes, type EngineOptions, type Role, checkDurability } from "./types.js";
+import { type Bytes, type EngineOptions, type OpenOptions, type Role, checkDurability } from "./types.js";
 
 /** What hears of a store that is being opened. */
 interface Opening {
@@ -23,6 +24,9 @@ interface Opening {
 const HEARERS = 4;
 /** The worker of a page that is being left has so long for what was sent last: a hundred times what a write takes. */
 const LEAVE_MS = 20;
+const NOT_LOADED = "its script could not be loaded; it lies beside that of the package unless `worker` says where, and a Content-Security-Policy has to allow it: `worker-src \'self\'`, with the entry `inline` `worker-src blob:`";
+/** A file that is not closed by then never will be. */
+const CLOSE_MS = 30_000;
 const NO_KEY = new Uint8Array();
 const UNKNOWN = "the write may be there or not; read the key again to know";
 
@@ -35,9 +39,11 @@ export class Connection {
   readonly updates = new Updates(this);
   readonly #life: PageLife;
   /** None while the page is frozen. */
-  #worker: Worker | undefined;
+  #worker: Working | undefined;
   /** In the order of their answers: one, or several when the page is being left. */
   #underWay: Message[] = [];
+  /** Ends the wait for the end of the worker. */
+  #watching: AbortController | undefined;
   #scheduled = false;
   /** The page may be gone before an answer comes: messages do not wait for one. */
   #isLeaving = false;
@@ -45,7 +51,7 @@ export class Connection {
   #opening: Opening | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(readonly name: string, private readonly options: EngineOptions) {
+  private constructor(readonly name: string, private readonly options: EngineOptions, private readonly script: OpenOptions["worker"]) {
     this.#life = new PageLife({
       seen: (on) => this.#tell({ kind: "visible", on }),
       leave: () => this.#leave(),
@@ -54,9 +60,11 @@ export class Connection {
     });
   }
 
-  static async open(name: string, options: EngineOptions, blocked?: () => void, signal?: AbortSignal): Promise<Connection> {
+  static async open(
+    name: string, options: EngineOptions, script?: OpenOptions["worker"], blocked?: () => void, signal?: AbortSignal,
+  ): Promise<Connection> {
     signal?.throwIfAborted();
-    const connection = new Connection(name, options);
+    const connection = new Connection(name, options, script);
     const giveUp = (): void => connection.#end(new PipkinError("closed", "opening was given up"), signal?.reason);
     signal?.addEventListener("abort", giveUp);
     try {
@@ -101,7 +109,7 @@ export class Connection {
   }
 
   /** Hands a piece of a copy to the worker. */
-  async copy(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  async copy(file: string, bytes: Bytes): Promise<void> {
     if (this.#ended) throw this.#ended;
     return this.#calls.make((number) => ({ kind: "copy", number, file, bytes }), this.#sendCall, false);
   }
@@ -130,13 +138,19 @@ export class Connection {
     await settled.catch(() => undefined);
     await this.#calls.settled();
     this.#life.end();
+    this.#watching?.abort();
     // It may have failed meanwhile, and then there is nobody left to close it.
     if (this.#ended !== closed || !this.#worker) return;
-    await this.#calls.make<void>((number) => ({ kind: "close", number }), this.#sendCall, false).catch((thrown: unknown) => {
+    const late = setTimeout(() => this.#end(new PipkinError("failed", "the browser did not close the file of the store in time; it was given up")), CLOSE_MS);
+    try {
+      await this.#calls.make<void>((number) => ({ kind: "close", number }), this.#sendCall, false);
+    } catch (thrown) {
       // Without a worker it is closed, too.
       if (this.#worker) throw thrown;
-    });
-    this.#worker?.terminate();
+    } finally {
+      clearTimeout(late);
+      this.#worker?.terminate();
+    }
   }
 
   /** When everything called so far has been answered. */
@@ -201,13 +215,14 @@ export class Connection {
   }
 
   #start(): void {
-    const worker = startWorker();
+    const worker = startWorker({ worker: this.script, memory: this.options.memory });
     this.#worker = worker;
     worker.onmessage = ({ data }: MessageEvent<ToPage>) => this.#hear(data);
     worker.onerror = (event) => {
       event.preventDefault?.();
       const code = this.#opening ? "unavailable" : "failed";
-      this.#end(new PipkinError(code, `the worker of the store has failed: ${event.message || "its script could not be loaded"}; open the store again`));
+      const why = event.message ? `${event.message}; open the store again` : NOT_LOADED;
+      this.#end(new PipkinError(code, `the worker of the store has failed: ${why}`));
     };
     // What was open and is not there any more must not come back empty.
     const options = this.tab === "" ? this.options : { ...this.options, create: false };
@@ -215,6 +230,26 @@ export class Connection {
       this.#tell({ kind: "open", name: this.name, options, visible: this.#life.isSeen });
     } catch (thrown) {
       this.#end(new PipkinError("usage", `the options cannot be sent to a worker: ${String(thrown)}`));
+    }
+  }
+
+  /** The worker holds a lock as long as it lives. Nothing else tells a page that its worker has ended, as when there is no memory left for it. */
+  async #watch(): Promise<void> {
+    if (this.options.memory) return;
+    this.#watching?.abort();
+    const watching = new AbortController();
+    this.#watching = watching;
+    const { signal } = watching;
+    const name = tabLock(this.name, this.tab);
+    try {
+      // After the data of the site was cleared, Chromium keeps the locks of a page apart from those of its new workers.
+      const { held = [] } = await navigator.locks.query();
+      if (!held.some((lock) => lock.name === name)) return;
+      await navigator.locks.request(name, { signal, mode: "shared" }, () => {
+        if (!signal.aborted) this.#end(new PipkinError("failed", "the worker of the store has ended; open the store again"));
+      });
+    } catch {
+      // Nobody watches any more.
     }
   }
 
@@ -228,6 +263,7 @@ export class Connection {
       case "opened": {
         this.role = message.role;
         this.tab = message.tab;
+        void this.#watch();
         const opening = this.#opening;
         this.#opening = undefined;
         opening?.resolve();
@@ -291,6 +327,7 @@ export class Connection {
    */
   #suspend(): void {
     if (this.options.memory || !this.#worker) return;
+    this.#watching?.abort();
     this.#isLeaving = true;
     if (this.#outbox.writes) this.#send();
     this.#worker.onmessage = null;
@@ -328,6 +365,7 @@ export class Connection {
   #end(error: PipkinError, reason: unknown = error): void {
     const wasOpen = this.tab !== "" && !this.#ended;
     this.#life.end();
+    this.#watching?.abort();
     this.#worker?.terminate();
     this.#worker = undefined;
     this.#opening?.reject(reason);

@@ -28,7 +28,7 @@ export type {
  */
 export async function open(name: string, options: OpenOptions = {}): Promise<Store> {
   checkName(name);
-  const connection = await Connection.open(name, engineOptions(options, wasm()), options.blocked, options.signal);
+  const connection = await Connection.open(name, engineOptions(options, wasm()), options.worker, options.blocked, options.signal);
   return new Store(connection, options.durability ?? "relaxed", options.memory ? "memory" : "opfs");
 }
 
@@ -36,6 +36,7 @@ export async function open(name: string, options: OpenOptions = {}): Promise<Sto
 export async function destroy(name: string): Promise<void> {
   checkName(name);
   const directory = await folder();
+  if (!navigator.locks) throw new PipkinError("unavailable", "this browser has no Web Locks");
   await withLock(name, async (lock) => {
     if (!lock) throw new PipkinError("locked", `"${name}" is open; close it in every tab first`);
     try {

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // An open store, as a page holds it.
 
 import { BYTES, TEXT, jsonCodec, structuredCodec } from "./codec.js";

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // pipkin for code that runs in a dedicated worker already: the same records, without promises.
 
 import "./dispose.js";
@@ -5,7 +6,8 @@ import { BYTES, TEXT, jsonCodec, structuredCodec } from "./codec.js";
 import { type WasmStore, openEngine } from "./engine.js";
 import { PipkinError, toError } from "./errors.js";
 import { withLock } from "./lock.js";
-import { checkName } from "./names.js";
+import { checkName, syncLock } from "./names.js";
+import { hint } from "./place.js";
 import { SyncView } from "./sync-view.js";
 import { type Bytes, type CompactReport, type Durability, type Key, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
 
@@ -21,13 +23,19 @@ export async function open(name: string, options: SyncOpenOptions = {}): Promise
   checkName(name);
   const engine = engineOptions(options);
   if (engine.memory) return new SyncStore(await openEngine(name, engine), options.durability ?? "relaxed", () => undefined);
+  const here = hint();
+  if (here) throw new PipkinError("unavailable", here);
   return new Promise((resolve, reject) => {
     const work = async (lock: Lock | null): Promise<void> => {
       if (!lock) throw new PipkinError("locked", `"${name}" is open in another tab or worker; close it there`);
       const wasm = await openEngine(name, engine);
+      // Tells others who it is that answers nobody.
+      let close = (): void => undefined;
+      void navigator.locks.request(syncLock(name), () => new Promise<void>((end) => (close = end)));
       await new Promise<void>((release) => {
         resolve(new SyncStore(wasm, options.durability ?? "relaxed", release));
       });
+      close();
     };
     withLock(name, work).catch((thrown: unknown) => reject(toError(thrown)));
   });

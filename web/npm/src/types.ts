@@ -71,13 +71,15 @@ export interface OpenOptions extends CallOptions {
   readonly memory?: boolean | undefined;
   /** Where the WebAssembly module is, if a bundler has moved it, or the module itself. */
   readonly wasm?: string | URL | ArrayBuffer | WebAssembly.Module | undefined;
+  /** Where the script of the worker is, `pipkin/worker.js`, if a bundler or a policy has moved it, or what starts it. */
+  readonly worker?: string | URL | (() => Worker) | undefined;
   /** Hears that opening waits for another tab, which has the store open and does not answer. */
   readonly blocked?: (() => void) | undefined;
 }
 
 /** Options of the entry `pipkin/sync`: a write that blocks cannot be given up, and opening waits for no other tab. */
 export type SyncWriteOptions = Omit<WriteOptions, keyof CallOptions>;
-export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked">;
+export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked" | "worker">;
 
 /** The part of the options that the engine needs, complete. */
 export interface EngineOptions {

@@ -58,7 +58,7 @@ test("what the README shows are programs, and what it names is there", () => {
     const compilerOptions = { strict: true, noEmit: true, target: "es2022", module: "esnext", moduleResolution: "bundler", types: [], lib: ["es2023", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"], paths };
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["readme.ts"] }));
     writeFileSync(join(folder, "readme.ts"), lines.join("\n"));
-    execFileSync(join(here, "node_modules/.bin/tsc"), ["--project", folder], { encoding: "utf8" });
+    execFileSync(process.execPath, [join(here, "node_modules/typescript/bin/tsc"), "--project", folder], { encoding: "utf8" });
   } catch (error) {
     assert.fail(`${error.stdout ?? error}`);
   } finally {
