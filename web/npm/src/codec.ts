@@ -110,8 +110,8 @@ export function filled<In>(fill: (batch: Batch<In>) => void, view: Target<In>): 
   const of = <Other>({ store, full, encode }: Target<Other>): Batch<Other> => ({
     set: (key, value) => put(full(key), () => encode(value)),
     delete: (key) => put(full(key)),
-    in: (other) => {
-      const there = other[target] as typeof other[typeof target] | undefined;
+    in: <More>(other: Batched<More>) => {
+      const there = (other as Batched<More> | undefined)?.[target];
       if (there?.store !== store) throw new PipkinError("usage", "a batch writes to views of its own store");
       return of(there);
     },

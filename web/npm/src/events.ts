@@ -1,6 +1,6 @@
 // What a store tells besides answers.
 
-import { PipkinError } from "./errors.js";
+import { PipkinError, report } from "./errors.js";
 import type { Change, Role } from "./types.js";
 
 export interface Events {
@@ -43,7 +43,7 @@ export class Emitter {
       try {
         (listener as Listener<E>)(told);
       } catch (thrown) {
-        reportError(thrown);
+        report(thrown);
       }
     }
   }

@@ -18,7 +18,8 @@ export function tabOfCopy(name: string, file: string): string | undefined {
 
 /** The folder of all stores of this origin. */
 export async function folder(): Promise<FileSystemDirectoryHandle> {
-  const here = hint();
+  // Every browser has one, in every kind of thread.
+  const here = typeof globalThis.isSecureContext === "boolean" ? undefined : hint();
   if (here) throw new PipkinError("unavailable", here);
   if (!globalThis.isSecureContext) {
     throw new PipkinError("unavailable", "a browser gives files only to secure pages: serve this one over https or from localhost");

@@ -46,6 +46,8 @@ export class Leader {
   #held: (() => void)[] | undefined;
   /** Nothing was written that is not flushed. */
   #isFlushed = true;
+  #isGone = false;
+  #isEnded = false;
   #isPoisoned = false;
   /** The file could not be opened again. */
   #isLost = false;
@@ -141,7 +143,9 @@ export class Leader {
     this.#requests.close();
     this.#common.close();
     for (const channel of this.#tabs.values()) channel.close();
-    this.store.close();
+    this.#isEnded = true;
+    // Chromium never answers who closes such a file.
+    if (!this.#isGone) this.store.close();
   }
 
   #hear(message: ToLeader): void {
@@ -212,8 +216,13 @@ export class Leader {
     if (await this.isGone()) this.owner.failed(new PipkinError("failed", GONE));
   }
 
+  /** Whether the file was removed while it was open. */
   async isGone(): Promise<boolean> {
-    return !this.options.memory && !this.#held && (await isGone(storeFile(this.name)));
+    if (this.options.memory || this.#held) return false;
+    const gone = await isGone(storeFile(this.name));
+    // While it waited, the file may have been closed, and another put in its place.
+    this.#isGone = gone && !this.#held && !this.#isEnded;
+    return this.#isGone;
   }
 
   /** What other tabs ask from now on is left to the next leader, to whom they send it again. */

@@ -1,6 +1,7 @@
 // The value of one key as it changes.
 
 import type { Connection } from "./connection.js";
+import { report } from "./errors.js";
 import type { Live } from "./types.js";
 
 export class LiveValue<T> implements Live<T> {
@@ -44,7 +45,7 @@ export class LiveValue<T> implements Live<T> {
       (bytes) => number === this.#reads && this.#take(bytes),
       // What cannot be read stays as it was; the store itself says that it has failed.
       () => undefined,
-    );
+    ).catch(report);
   }
 
   #take(bytes: Uint8Array | undefined): void {

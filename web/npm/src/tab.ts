@@ -91,12 +91,11 @@ export class Tab {
     this.#considerHandingOver();
   }
 
-  /** The same when the page waits for it: it hears of a file that has gone. Chromium never answers who closes such a file. */
+  /** The same when the page waits for it: it hears of a file that has gone. */
   async closeAsked(): Promise<void> {
-    if (!(await this.#leader?.isGone())) return this.close();
-    this.#leader = undefined;
+    const isGone = await this.#leader?.isGone();
     this.close();
-    throw new PipkinError("failed", GONE);
+    if (isGone) throw new PipkinError("failed", GONE);
   }
 
   /** Closes the store, or takes leave of the tab that has it open. */
