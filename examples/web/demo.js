@@ -1,6 +1,5 @@
 // The page around the store: everything on it is one call of the package and what came of it.
 
-import { destroy, open, support } from "./pipkin/index.js";
 import { compare } from "./benchmark.js";
 
 const $ = (id) => document.getElementById(id);
@@ -8,21 +7,17 @@ const MINE = "page/";
 const FILLED = "filled/";
 const FILLED_RECORDS = 20_000;
 
+const { destroy, open, support } = await begun(import("./pipkin/index.js"), () => "The package could not be loaded: build it, and serve what it makes beside this page as `pipkin/`.");
 const { supported, reason } = await support();
-if (!supported) {
-  tellProblem(`This browser cannot hold a store: ${reason}.`);
-  throw new Error(reason);
-}
+if (!supported) await begun(Promise.reject(new Error(reason)), () => `This browser cannot hold a store: ${reason}.`);
+const blocked = () => tell("waiting for another tab, which has the store open and does not answer");
 // Small segments, so that there is something to see.
-const db = await open("demo", { segmentSize: 256 * 1024 }).catch((error) => {
-  tellProblem(error.message);
-  throw error;
-});
+const db = await begun(open("demo", { segmentSize: 256 * 1024, blocked }));
 const records = db.text(MINE);
 
 showRole(db.role);
-await showRecords();
-await showFile();
+await begun(Promise.all([showRecords(), showFile()]));
+db.on("error", ({ error }) => tellProblem(error.message));
 document.documentElement.dataset.ready = "true";
 
 db.on("leaderchange", ({ role }) => showRole(role));
@@ -70,7 +65,7 @@ onClick("persist", async () => {
 });
 onClick("export", async () => {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await new Response(db.export()).blob());
+  link.href = URL.createObjectURL(await db.exportBlob());
   link.download = "demo.pipkin";
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
@@ -112,6 +107,17 @@ function onClick(id, work) {
     $(id).removeAttribute("aria-disabled");
     await showFile();
   });
+}
+
+/** Waits for a part of the beginning. Without it there is no store on this page, which it says. */
+async function begun(part, what = (error) => error.message) {
+  try {
+    return await part;
+  } catch (error) {
+    tellProblem(what(error));
+    $("role").textContent = "not open";
+    throw error;
+  }
 }
 
 /** Says what went wrong, if something did. */

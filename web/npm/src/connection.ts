@@ -4,12 +4,14 @@ import type { AnswerReader } from "./answer.js";
 import { Calls } from "./calls.js";
 import { PipkinError, unpack } from "./errors.js";
 import { Emitter, type Events } from "./events.js";
+import { tabLock } from "./names.js";
 import { Message, Outbox } from "./outbox.js";
 import { PageLife } from "./page.js";
 import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
-import { startWorker } from "./start.js";
-import { type EngineOptions, type Role, checkDurability } from "./types.js";
+import { type Working, startWorker } from "./start.js";
+import { Updates } from "./updates.js";
+import { type Bytes, type EngineOptions, type OpenOptions, type Role, checkDurability } from "./types.js";
 
 /** What hears of a store that is being opened. */
 interface Opening {
@@ -20,6 +22,11 @@ interface Opening {
 
 /** Microtasks until they have called, as functions of their own may stand between. */
 const HEARERS = 4;
+/** The worker of a page that is being left has so long for what was sent last: a hundred times what a write takes. */
+const LEAVE_MS = 20;
+const NOT_LOADED = "its script could not be loaded; it lies beside that of the package unless `worker` says where, and a Content-Security-Policy has to allow it: `worker-src \'self\'`, with the entry `inline` `worker-src blob:`";
+/** A file that is not closed by then never will be. */
+const CLOSE_MS = 30_000;
 const NO_KEY = new Uint8Array();
 const UNKNOWN = "the write may be there or not; read the key again to know";
 
@@ -29,26 +36,35 @@ export class Connection {
   readonly #events = new Emitter();
   readonly #calls = new Calls();
   readonly #outbox = new Outbox();
+  readonly updates = new Updates(this);
   readonly #life: PageLife;
   /** None while the page is frozen. */
-  #worker: Worker | undefined;
-  #underWay: Message | undefined;
+  #worker: Working | undefined;
+  /** In the order of their answers: one, or several when the page is being left. */
+  #underWay: Message[] = [];
+  /** Ends the wait for the end of the worker. */
+  #watching: AbortController | undefined;
   #scheduled = false;
+  /** The page may be gone before an answer comes: messages do not wait for one. */
+  #isLeaving = false;
   #ended: PipkinError | undefined;
   #opening: Opening | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(readonly name: string, private readonly options: EngineOptions) {
+  private constructor(readonly name: string, private readonly options: EngineOptions, private readonly script: OpenOptions["worker"]) {
     this.#life = new PageLife({
       seen: (on) => this.#tell({ kind: "visible", on }),
+      leave: () => this.#leave(),
       suspend: () => this.#suspend(),
       resume: () => this.#resume(),
     });
   }
 
-  static async open(name: string, options: EngineOptions, blocked?: () => void, signal?: AbortSignal): Promise<Connection> {
+  static async open(
+    name: string, options: EngineOptions, script?: OpenOptions["worker"], blocked?: () => void, signal?: AbortSignal,
+  ): Promise<Connection> {
     signal?.throwIfAborted();
-    const connection = new Connection(name, options);
+    const connection = new Connection(name, options, script);
     const giveUp = (): void => connection.#end(new PipkinError("closed", "opening was given up"), signal?.reason);
     signal?.addEventListener("abort", giveUp);
     try {
@@ -93,7 +109,7 @@ export class Connection {
   }
 
   /** Hands a piece of a copy to the worker. */
-  async copy(file: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  async copy(file: string, bytes: Bytes): Promise<void> {
     if (this.#ended) throw this.#ended;
     return this.#calls.make((number) => ({ kind: "copy", number, file, bytes }), this.#sendCall, false);
   }
@@ -122,18 +138,24 @@ export class Connection {
     await settled.catch(() => undefined);
     await this.#calls.settled();
     this.#life.end();
+    this.#watching?.abort();
     // It may have failed meanwhile, and then there is nobody left to close it.
     if (this.#ended !== closed || !this.#worker) return;
-    await this.#calls.make<void>((number) => ({ kind: "close", number }), this.#sendCall, false).catch((thrown: unknown) => {
+    const late = setTimeout(() => this.#end(new PipkinError("failed", "the browser did not close the file of the store in time; it was given up")), CLOSE_MS);
+    try {
+      await this.#calls.make<void>((number) => ({ kind: "close", number }), this.#sendCall, false);
+    } catch (thrown) {
       // Without a worker it is closed, too.
       if (this.#worker) throw thrown;
-    });
-    this.#worker?.terminate();
+    } finally {
+      clearTimeout(late);
+      this.#worker?.terminate();
+    }
   }
 
   /** When everything called so far has been answered. */
   async #settled(): Promise<void> {
-    if (this.#outbox.isEmpty && !this.#underWay) return;
+    if (this.#outbox.isEmpty && this.#underWay.length === 0) return;
     // An operation without effect, behind all others.
     await this.operate(undefined, (request) => request.has(NO_KEY), (answer) => answer.written());
   }
@@ -146,9 +168,13 @@ export class Connection {
   };
 
   #schedule(): void {
-    if (this.#scheduled || this.#underWay) return;
+    if (this.#scheduled || this.#isWaiting) return;
     this.#scheduled = true;
     void this.#sendAfter(1);
+  }
+
+  get #isWaiting(): boolean {
+    return this.#underWay.length > 0 && !this.#isLeaving;
   }
 
   /** Sends what has gathered, together with what those call next who have just heard of an answer. */
@@ -166,9 +192,12 @@ export class Connection {
 
   #send(): void {
     this.#scheduled = false;
-    if (this.#underWay || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
-    this.#underWay = this.#outbox.take();
-    if (this.#underWay) this.#post(this.#underWay);
+    if (this.#isWaiting || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
+    const message = this.#outbox.take();
+    if (!message) return;
+    this.#underWay.push(message);
+    this.#post(message);
+    if (this.#isLeaving) this.#giveTime();
   }
 
   /** What only reads is kept, so that it can be sent again. */
@@ -186,13 +215,14 @@ export class Connection {
   }
 
   #start(): void {
-    const worker = startWorker();
+    const worker = startWorker({ worker: this.script, memory: this.options.memory });
     this.#worker = worker;
     worker.onmessage = ({ data }: MessageEvent<ToPage>) => this.#hear(data);
     worker.onerror = (event) => {
       event.preventDefault?.();
       const code = this.#opening ? "unavailable" : "failed";
-      this.#end(new PipkinError(code, `the worker of the store has failed: ${event.message || "its script could not be loaded"}; open the store again`));
+      const why = event.message ? `${event.message}; open the store again` : NOT_LOADED;
+      this.#end(new PipkinError(code, `the worker of the store has failed: ${why}`));
     };
     // What was open and is not there any more must not come back empty.
     const options = this.tab === "" ? this.options : { ...this.options, create: false };
@@ -203,9 +233,29 @@ export class Connection {
     }
   }
 
+  /** The worker holds a lock as long as it lives. Nothing else tells a page that its worker has ended, as when there is no memory left for it. */
+  async #watch(): Promise<void> {
+    if (this.options.memory) return;
+    this.#watching?.abort();
+    const watching = new AbortController();
+    this.#watching = watching;
+    const { signal } = watching;
+    const name = tabLock(this.name, this.tab);
+    try {
+      // After the data of the site was cleared, Chromium keeps the locks of a page apart from those of its new workers.
+      const { held = [] } = await navigator.locks.query();
+      if (!held.some((lock) => lock.name === name)) return;
+      await navigator.locks.request(name, { signal, mode: "shared" }, () => {
+        if (!signal.aborted) this.#end(new PipkinError("failed", "the worker of the store has ended; open the store again"));
+      });
+    } catch {
+      // Nobody watches any more.
+    }
+  }
+
   #hear(message: ToPage): void {
     if (message === null || message instanceof Uint8Array) {
-      this.#answered()?.answer(message);
+      this.#underWay.shift()?.answer(message);
       this.#goOn();
       return;
     }
@@ -213,6 +263,7 @@ export class Connection {
       case "opened": {
         this.role = message.role;
         this.tab = message.tab;
+        void this.#watch();
         const opening = this.#opening;
         this.#opening = undefined;
         opening?.resolve();
@@ -222,7 +273,7 @@ export class Connection {
         this.#end(unpack(message.error));
         break;
       case "refused":
-        this.#answered()?.fail(this.#note(unpack(message.error)));
+        this.#underWay.shift()?.fail(this.#note(unpack(message.error)));
         this.#goOn();
         break;
       case "answer": {
@@ -237,7 +288,7 @@ export class Connection {
         this.#events.tell("leaderchange", { role: message.role });
         break;
       case "change":
-        this.#events.tell("change", { keys: message.keys, local: message.local });
+        this.#events.tell("change", { keys: message.keys as readonly Bytes[] | undefined, local: message.local });
         break;
       case "blocked":
         if (this.#opening) this.#opening.blocked?.();
@@ -249,32 +300,47 @@ export class Connection {
     }
   }
 
-  #answered(): Message | undefined {
-    const message = this.#underWay;
-    this.#underWay = undefined;
-    return message;
-  }
-
   #note<T>(thrown: T): T {
     if (thrown instanceof PipkinError && thrown.code === "quota") this.#events.tell("quota", { error: thrown });
     return thrown;
   }
 
+  /** What has gathered leaves at once, and so does what is called from now on. */
+  #leave(): void {
+    this.#isLeaving = true;
+    if (this.#outbox.isEmpty) this.#giveTime();
+    else this.#send();
+  }
+
   /**
-   * The page is about to be frozen: other tabs shall not wait for it. The worker ends as if it were killed, which loses nothing that
-   * was acknowledged, for nobody knows whether it will still have time to end by itself.
+   * Browsers end a worker with its page: Firefox without a look at what has been sent to it. So the page waits a moment; nothing can tell it,
+   * while it blocks, that the worker is done.
+   */
+  #giveTime(): void {
+    if (!this.#underWay.some(({ writes }) => writes)) return;
+    for (const until = performance.now() + LEAVE_MS; performance.now() < until; );
+  }
+
+  /**
+   * The page is about to be frozen: other tabs shall not wait for it. Writes that were called before still leave, and the worker carries them
+   * out before it ends. It loses nothing that was acknowledged.
    */
   #suspend(): void {
     if (this.options.memory || !this.#worker) return;
+    this.#watching?.abort();
+    this.#isLeaving = true;
+    if (this.#outbox.writes) this.#send();
+    this.#worker.onmessage = null;
+    this.#tell({ kind: "leave" });
     this.#worker.terminate();
     this.#worker = undefined;
     this.role = "follower";
     const frozen = new PipkinError("failed", "the page was frozen before the answer came; call again");
     const unknown = new PipkinError("outcome-unknown", `the page was frozen before the answer came; ${UNKNOWN}`);
-    if (this.#underWay?.writes) {
-      this.#underWay.fail(frozen, unknown);
-      this.#underWay = undefined;
-    }
+    this.#underWay = this.#underWay.filter((message) => {
+      if (message.writes) message.fail(frozen, unknown);
+      return !message.writes;
+    });
     this.#calls.failSent(frozen, unknown);
     // It was being closed.
     if (this.#ended) this.#end(this.#ended);
@@ -282,13 +348,14 @@ export class Connection {
 
   /** The page goes on: opens the store again. What has gathered waits for that. */
   #resume(): void {
+    this.#isLeaving = false;
     if (this.#worker || this.#ended) return;
     const resolve = (): void => {
       if (this.#events.has("change")) this.#listen();
       this.#events.tell("leaderchange", { role: this.role });
       this.#calls.sendHeld(this.#sendCall);
-      if (this.#underWay) this.#post(this.#underWay);
-      else void this.#sendAfter(1);
+      for (const message of this.#underWay) this.#post(message);
+      void this.#sendAfter(1);
     };
     this.#opening ??= { resolve, reject: () => undefined, blocked: () => this.#events.tell("blocked", undefined) };
     this.#start();
@@ -298,14 +365,15 @@ export class Connection {
   #end(error: PipkinError, reason: unknown = error): void {
     const wasOpen = this.tab !== "" && !this.#ended;
     this.#life.end();
+    this.#watching?.abort();
     this.#worker?.terminate();
     this.#worker = undefined;
     this.#opening?.reject(reason);
     this.#opening = undefined;
     this.#ended = error;
     const unknown = new PipkinError("outcome-unknown", `the worker ended before it answered: ${error.message}; ${UNKNOWN}`);
-    this.#underWay?.fail(error, unknown);
-    this.#underWay = undefined;
+    for (const message of this.#underWay) message.fail(error, unknown);
+    this.#underWay = [];
     this.#outbox.take()?.fail(error);
     this.#calls.fail(error, unknown);
     if (wasOpen) this.#events.tell("error", { error });

@@ -19,7 +19,8 @@ async function load(wasm: EngineOptions["wasm"]): Promise<void> {
     await loading;
   } catch (thrown) {
     loading = undefined;
-    throw new PipkinError("unavailable", `the WebAssembly module could not be loaded: ${String(thrown)}`, { cause: thrown });
+    const policy = /content.security/i.test(String(thrown)) ? "; the policy of the page, and of the script of the worker, has to allow it: `script-src 'wasm-unsafe-eval'`" : "";
+    throw new PipkinError("unavailable", `the WebAssembly module could not be loaded: ${String(thrown)}${policy}`, { cause: thrown });
   }
 }
 

@@ -83,3 +83,11 @@ function codeOfName(name: string): ErrorCode {
       return "failed";
   }
 }
+
+/** Reports what a function of the caller has thrown, as an error that nobody caught. Node has no other way. */
+export function report(thrown: unknown): void {
+  if (typeof reportError === "function") return reportError(thrown);
+  queueMicrotask(() => {
+    throw thrown;
+  });
+}

@@ -1,6 +1,6 @@
 // What a store tells besides answers.
 
-import type { PipkinError } from "./errors.js";
+import { PipkinError, report } from "./errors.js";
 import type { Change, Role } from "./types.js";
 
 export interface Events {
@@ -16,6 +16,8 @@ export interface Events {
   readonly error: { readonly error: PipkinError };
 }
 
+const EVENTS: Readonly<Record<keyof Events, true>> = { change: true, leaderchange: true, blocked: true, quota: true, error: true };
+
 type Listener<E extends keyof Events> = (event: Events[E]) => void;
 
 export class Emitter {
@@ -27,6 +29,8 @@ export class Emitter {
 
   /** The function that comes back takes the listener out again. */
   add<E extends keyof Events>(event: E, listener: Listener<E>): () => void {
+    if (!Object.hasOwn(EVENTS, event)) throw new PipkinError("usage", `there is no event "${String(event)}"; there are ${Object.keys(EVENTS).join(", ")}`);
+    if (typeof listener !== "function") throw new PipkinError("usage", "a listener is a function");
     const own: Listener<E> = (told) => listener(told);
     const listeners = this.#listeners.get(event) ?? new Set();
     this.#listeners.set(event, listeners.add(own as Listener<never>));
@@ -39,7 +43,7 @@ export class Emitter {
       try {
         (listener as Listener<E>)(told);
       } catch (thrown) {
-        reportError(thrown);
+        report(thrown);
       }
     }
   }

@@ -1,6 +1,7 @@
 // The files of the stores: one folder of the origin, one file a store, and files that only exist while a store is copied.
 
 import { PipkinError, toError } from "./errors.js";
+import { hint } from "./place.js";
 
 const FOLDER = "pipkin";
 
@@ -17,6 +18,9 @@ export function tabOfCopy(name: string, file: string): string | undefined {
 
 /** The folder of all stores of this origin. */
 export async function folder(): Promise<FileSystemDirectoryHandle> {
+  // Every browser has one, in every kind of thread.
+  const here = typeof globalThis.isSecureContext === "boolean" ? undefined : hint();
+  if (here) throw new PipkinError("unavailable", here);
   if (!globalThis.isSecureContext) {
     throw new PipkinError("unavailable", "a browser gives files only to secure pages: serve this one over https or from localhost");
   }
@@ -35,11 +39,22 @@ export async function folder(): Promise<FileSystemDirectoryHandle> {
   }
 }
 
+/** Whether the file of a store has gone, as it does when a person clears the data of the site. Does not make the folder again. */
+export async function isGone(file: string): Promise<boolean> {
+  try {
+    const root = await navigator.storage.getDirectory();
+    await (await root.getDirectoryHandle(FOLDER)).getFileHandle(file);
+    return false;
+  } catch (thrown) {
+    return (thrown as Error).name === "NotFoundError";
+  }
+}
+
 /** Says whether synchronous file handles, of which only dedicated workers have any, are there. */
 export function checkSyncHandles(): void {
   const prototype = (globalThis as { FileSystemFileHandle?: { prototype: object } }).FileSystemFileHandle?.prototype;
   if (!prototype || !("createSyncAccessHandle" in prototype)) {
-    throw new PipkinError("unavailable", "this browser, or this kind of thread, has no synchronous file handles; it takes a dedicated worker of Chrome 108, Firefox 111 or Safari 16.4");
+    throw new PipkinError("unavailable", hint() ?? "this browser, or this kind of thread, has no synchronous file handles; it takes a dedicated worker of Chrome 108, Firefox 111 or Safari 16.4");
   }
 }
 

@@ -14,10 +14,10 @@ import { type OpenOptions, engineOptions } from "./types.js";
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { Store } from "./store.js";
 export { View } from "./view.js";
-export type { Batch } from "./codec.js";
+export type { Batch, Batched } from "./codec.js";
 export type { Events } from "./events.js";
 export type {
-  CallOptions, Change, CompactReport, CopyOptions, Durability, IterateOptions, Key, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions,
+  Bytes, CallOptions, Change, CompactReport, CopyOptions, Durability, IterateOptions, Key, Live, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions,
 } from "./types.js";
 
 /**
@@ -28,7 +28,7 @@ export type {
  */
 export async function open(name: string, options: OpenOptions = {}): Promise<Store> {
   checkName(name);
-  const connection = await Connection.open(name, engineOptions(options, wasm()), options.blocked, options.signal);
+  const connection = await Connection.open(name, engineOptions(options, wasm()), options.worker, options.blocked, options.signal);
   return new Store(connection, options.durability ?? "relaxed", options.memory ? "memory" : "opfs");
 }
 
@@ -36,6 +36,7 @@ export async function open(name: string, options: OpenOptions = {}): Promise<Sto
 export async function destroy(name: string): Promise<void> {
   checkName(name);
   const directory = await folder();
+  if (!navigator.locks) throw new PipkinError("unavailable", "this browser has no Web Locks");
   await withLock(name, async (lock) => {
     if (!lock) throw new PipkinError("locked", `"${name}" is open; close it in every tab first`);
     try {
@@ -45,6 +46,13 @@ export async function destroy(name: string): Promise<void> {
       throw toError(thrown);
     }
   });
+}
+
+/** The names of the stores of this origin. */
+export async function list(): Promise<string[]> {
+  const names: string[] = [];
+  for await (const file of (await folder()).keys()) if (file.endsWith(storeFile(""))) names.push(file.slice(0, -storeFile("").length));
+  return names.sort();
 }
 
 /** Whether stores can be opened here, and if not, why. */

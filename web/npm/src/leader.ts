@@ -2,17 +2,19 @@
 
 import { WasmStore, openEngine, verifyCopy } from "./engine.js";
 import { PipkinError, pack } from "./errors.js";
-import { folder, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
-import { PROTOCOL, commonChannel, fromHex, leaderChannel, randomHex, tabChannel, tabLock } from "./names.js";
+import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
+import { PROTOCOL, commonChannel, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, Request, ToLeader, ToTabs } from "./protocol.js";
 import type { EngineOptions, Stats } from "./types.js";
 import { isDurable, isWrite, writtenKeys } from "./request.js";
 
-/** A relaxed write is handed to the system so long after it at the latest. */
+/** A relaxed write is handed to the system so long after it at the latest, and the file of a store that is written to is looked for so often. */
 const FLUSH_AFTER_MS = 250;
 /** So many keys of a change are named. */
 const NAMED_KEYS = 256;
 const NOBODY = new Uint8Array();
+/** What is said of a store whose file has gone. */
+export const GONE = "the data of this site was cleared while the store was open: what was in it is gone; open the store again to begin a new one";
 
 /** Whose worker this is. */
 export interface Owner {
@@ -42,6 +44,10 @@ export class Leader {
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
   /** What waits while a file is looked at and put in place, that nothing is written in between. */
   #held: (() => void)[] | undefined;
+  /** Nothing was written that is not flushed. */
+  #isFlushed = true;
+  #isGone = false;
+  #isEnded = false;
   #isPoisoned = false;
   /** The file could not be opened again. */
   #isLost = false;
@@ -53,8 +59,8 @@ export class Leader {
     private store: WasmStore,
     private readonly owner: Owner,
   ) {
-    this.#common = new BroadcastChannel(commonChannel(name));
-    this.#requests = new BroadcastChannel(leaderChannel(name, this.epoch));
+    this.#common = openChannel(commonChannel(name));
+    this.#requests = openChannel(leaderChannel(name, this.epoch));
     this.#requests.onmessage = ({ data }: MessageEvent<ToLeader>) => this.#hear(data);
   }
 
@@ -137,7 +143,9 @@ export class Leader {
     this.#requests.close();
     this.#common.close();
     for (const channel of this.#tabs.values()) channel.close();
-    this.store.close();
+    this.#isEnded = true;
+    // Chromium never answers who closes such a file.
+    if (!this.#isGone) this.store.close();
   }
 
   #hear(message: ToLeader): void {
@@ -185,18 +193,36 @@ export class Leader {
       const { keys, all } = writtenKeys(request, NAMED_KEYS);
       if (keys.length > 0) this.#tellChange(all ? keys : undefined, tab);
     }
-    if (!isDurable(request)) this.#flushTimer ??= setTimeout(() => this.#flushUnasked(), FLUSH_AFTER_MS);
+    this.#isFlushed &&= isDurable(request);
+    this.#flushTimer ??= setTimeout(() => this.#flushUnasked(), FLUSH_AFTER_MS);
   }
 
   #flushUnasked(): void {
     this.#flushTimer = this.#held && setTimeout(() => this.#flushUnasked(), FLUSH_AFTER_MS);
     if (this.#held) return;
+    void this.#lookForFile();
+    if (this.#isFlushed) return;
+    this.#isFlushed = true;
     try {
       this.store.flush();
     } catch (thrown) {
       this.owner.trouble(thrown);
       this.#look();
     }
+  }
+
+  /** Browsers go on taking writes to a file that has been removed with the data of the site. */
+  async #lookForFile(): Promise<void> {
+    if (await this.isGone()) this.owner.failed(new PipkinError("failed", GONE));
+  }
+
+  /** Whether the file was removed while it was open. */
+  async isGone(): Promise<boolean> {
+    if (this.options.memory || this.#held) return false;
+    const gone = await isGone(storeFile(this.name));
+    // While it waited, the file may have been closed, and another put in its place.
+    this.#isGone = gone && !this.#held && !this.#isEnded;
+    return this.#isGone;
   }
 
   /** What other tabs ask from now on is left to the next leader, to whom they send it again. */

@@ -20,6 +20,9 @@ export function checkName(name: string): void {
 /** The lock of whoever has the file open. */
 export const leaderLock = (name: string): string => `pipkin/${name}`;
 
+/** Held besides by whoever has the file open for one worker alone. */
+export const syncLock = (name: string): string => `pipkin/${name}/sync`;
+
 /** The lock that a tab holds as long as it lives. */
 export const tabLock = (name: string, tab: string): string => `pipkin/${name}/tab/${tab}`;
 
@@ -42,4 +45,11 @@ export function toHex(bytes: Uint8Array): string {
 
 export function fromHex(hex: string): Uint8Array {
   return Uint8Array.from(hex.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+}
+
+/** In Node an open channel would keep the process from ending. */
+export function openChannel(name: string): BroadcastChannel {
+  const channel = new BroadcastChannel(name) as BroadcastChannel & { unref?: () => void };
+  channel.unref?.();
+  return channel;
 }

@@ -45,9 +45,16 @@ export class Message {
 export class Outbox {
   #request = new RequestWriter();
   #waiting: Waiting[] = [];
+  /** Where the next operation begins. */
+  #end = this.#request.length;
 
   get isEmpty(): boolean {
     return this.#waiting.length === 0;
+  }
+
+  /** Whether a write has gathered. */
+  get writes(): boolean {
+    return this.#waiting.some(({ effect, state }) => effect && state === "gathered");
   }
 
   /** Adds an operation. Throws, and adds nothing, if an argument makes no sense. */
@@ -58,13 +65,11 @@ export class Outbox {
     fail: (reason: unknown) => void,
     signal: AbortSignal | undefined,
   ): void {
-    const at = this.#request.length;
-    try {
-      put(this.#request);
-    } catch (thrown) {
-      this.#request.cut([[at, this.#request.length]]);
-      throw thrown;
-    }
+    const at = this.#end;
+    // A part of an operation has no place there. It was refused; or Firefox, which cuts a script short when a page is closed, has gone on with the next.
+    if (this.#request.length > at) this.#request.cut([[at, this.#request.length]]);
+    put(this.#request);
+    this.#end = this.#request.length;
     const waiting: Waiting = { at, effect, read, fail, state: "gathered" };
     this.#waiting.push(waiting);
     if (signal) giveUpOn(signal, waiting);
@@ -74,6 +79,7 @@ export class Outbox {
   take(): Message | undefined {
     let waiting = this.#waiting;
     this.#waiting = [];
+    if (this.#request.length > this.#end) this.#request.cut([[this.#end, this.#request.length]]);
     if (waiting.some(({ state }) => state === "withdrawn")) {
       const ends = [...waiting.slice(1).map(({ at }) => at), this.#request.length];
       this.#request.cut(waiting.flatMap(({ at, state }, i) => (state === "withdrawn" ? [[at, ends[i] ?? at] as const] : [])));
@@ -84,6 +90,7 @@ export class Outbox {
       if (one.effect) this.#request.setWrites(one.effect);
     }
     const bytes = this.#request.take();
+    this.#end = this.#request.length;
     return waiting.length > 0 ? new Message(bytes, waiting) : undefined;
   }
 }

@@ -1,7 +1,7 @@
 // What a page and its worker, and the workers of several tabs, say to each other.
 
 import type { PackedError } from "./errors.js";
-import type { EngineOptions, Role } from "./types.js";
+import type { Bytes, EngineOptions, Role } from "./types.js";
 
 /** A call that is no packed operation. */
 export type Call =
@@ -15,7 +15,7 @@ export type Call =
  * Packed operations. One `get` and nothing else, the most common of all, is a string: its key with a character for each byte. Nothing but a
  * number travels cheaper.
  */
-export type Packed = Uint8Array<ArrayBuffer> | string;
+export type Packed = Bytes | string;
 
 /** One request of a tab to the leader: packed operations, or a call. */
 export type Request =
@@ -23,7 +23,7 @@ export type Request =
   | { readonly number: number; readonly call: Call };
 
 /** Answers of packed operations; to one `get` alone its value, or null when there is none. */
-export type Answered = Uint8Array<ArrayBuffer> | null;
+export type Answered = Bytes | null;
 
 /** What became of a request. */
 export type Answer =
@@ -41,8 +41,10 @@ export type Told =
   /** Whether a person sees the page. */
   | { readonly kind: "visible"; readonly on: boolean }
   /** A piece of a copy that comes in; an empty one ends it. Goes to a file, not to the store. */
-  | { readonly kind: "copy"; readonly number: number; readonly file: string; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly kind: "copy"; readonly number: number; readonly file: string; readonly bytes: Bytes }
   | { readonly kind: "listen"; readonly on: boolean }
+  /** The page is being stopped: nothing comes after this, and nobody waits for an answer. */
+  | { readonly kind: "leave" }
   | { readonly kind: "close"; readonly number: number };
 
 export type ToPage =

@@ -3,7 +3,7 @@
 import { PipkinError } from "./errors.js";
 import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
-import type { Durability } from "./types.js";
+import type { Bytes, Durability } from "./types.js";
 import type { Bound } from "./walk.js";
 
 const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range }
@@ -125,7 +125,7 @@ export class RequestWriter {
   }
 
   /** The same, always as bytes. */
-  takeBytes(): Uint8Array<ArrayBuffer> {
+  takeBytes(): Bytes {
     this.#bytes[0] = this.#flags;
     const kept = this.#bytes.length <= SCRATCH_MAX;
     const taken = kept ? this.#bytes.slice(0, this.#length) : this.#bytes.subarray(0, this.#length);

@@ -1,15 +1,19 @@
 // Stands for `start.ts` in the entry `inline`: worker and module are strings of the script itself, so nothing has to be found.
 
-import { module, worker } from "pipkin:assets";
+import { module, worker as script } from "pipkin:assets";
 import { PipkinError } from "./errors.js";
+import { hint } from "./place.js";
+import type { Working } from "./start.js";
+import type { OpenOptions } from "./types.js";
 
 let url: string | undefined;
 let bytes: ArrayBuffer | undefined;
 
-export function startWorker(): Worker {
-  if (typeof Worker !== "function") throw new PipkinError("unavailable", "there are no workers here");
-  url ??= URL.createObjectURL(new Blob([worker], { type: "text/javascript" }));
-  return new Worker(url, { type: "module", name: "pipkin" });
+export function startWorker({ worker }: Pick<OpenOptions, "worker" | "memory"> = {}): Working {
+  if (typeof worker === "function") return worker();
+  if (typeof Worker !== "function") throw new PipkinError("unavailable", hint() ?? "there are no workers here");
+  url ??= URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  return new Worker(worker ?? url, { type: "module", name: "pipkin" });
 }
 
 /** The worker compiles it: pages may not compile that much at once. */

@@ -1,11 +1,19 @@
-// Where the worker and the module come from: two files beside this one. The entry `inline` has its own.
+// Where the worker and the module come from: two files beside this one. The entries `inline` and `node` have their own.
 
 import { PipkinError, toError } from "./errors.js";
-import type { EngineOptions } from "./types.js";
+import { hint } from "./place.js";
+import type { EngineOptions, OpenOptions } from "./types.js";
 
-export function startWorker(): Worker {
-  if (typeof Worker !== "function") throw new PipkinError("unavailable", "there are no workers here; in a worker use the entry `pipkin/sync`");
+/** What is used of a worker. */
+export type Working = Pick<Worker, "postMessage" | "terminate" | "onmessage" | "onerror">;
+
+/** Starts the worker from where the caller says, or from beside this script. */
+export function startWorker(options: Pick<OpenOptions, "worker" | "memory"> = {}): Working {
+  const { worker } = options;
+  if (typeof worker === "function") return worker();
+  if (typeof Worker !== "function") throw new PipkinError("unavailable", hint() ?? "there are no workers here; in a worker use the entry `pipkin/sync`");
   try {
+    if (worker !== undefined) return new Worker(worker, { type: "module", name: "pipkin" });
     return new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "pipkin" });
   } catch (thrown) {
     throw toError(thrown);

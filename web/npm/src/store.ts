@@ -1,18 +1,19 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // An open store, as a page holds it.
 
-import { BYTES, TEXT, jsonCodec } from "./codec.js";
+import { BYTES, TEXT, jsonCodec, structuredCodec } from "./codec.js";
 import type { Connection } from "./connection.js";
 import { PipkinError } from "./errors.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { randomHex } from "./names.js";
-import { type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type Report, type Role, type Segment, type Stats, type Value, valueBytes } from "./types.js";
+import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type Report, type Role, type Segment, type Stats, type Value, valueBytes } from "./types.js";
 import { View } from "./view.js";
 
 /** A copy comes in in pieces of at most this size. */
 const PIECE = 1024 * 1024;
 
-export class Store extends View<Uint8Array, Value, Uint8Array> {
+export class Store extends View<Bytes, Value, Bytes> {
   constructor(
     connection: Connection,
     durability: Durability,
@@ -41,8 +42,13 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
     return this.as(jsonCodec<T>(), prefix);
   }
 
+  /** The records of a prefix with all values that `structuredClone` takes: maps, sets, dates, bytes, blobs and files, and what refers to itself. */
+  structured<T = any>(prefix: Key = ""): View<string, T, T> {
+    return this.as(structuredCodec<T>(), prefix);
+  }
+
   /** Hears of an event until the function that comes back is called. */
-  on<E extends keyof Events>(event: E, listener: (told: Events[E]) => void): () => void {
+  override on<E extends keyof Events>(event: E, listener: (told: Events[E]) => void): () => void {
     return this.connection.on(event, listener);
   }
 
@@ -71,13 +77,13 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
   }
 
   /** The store as it is at this moment: a file that pipkin opens on every other host. Takes its size again while it is read. */
-  export(options: CopyOptions = {}): ReadableStream<Uint8Array> {
+  export(options: CopyOptions = {}): ReadableStream<Bytes> {
     const name = this.#copyName();
     const { signal, progress } = options;
-    let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    let reader: ReadableStreamDefaultReader<Bytes> | undefined;
     let [done, total] = [0, 0];
     const end = async (): Promise<void> => removeFile(await folder(), name);
-    return new ReadableStream<Uint8Array>({
+    return new ReadableStream<Bytes>({
       pull: async (controller) => {
         try {
           signal?.throwIfAborted();
@@ -107,6 +113,14 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
         await end();
       },
     });
+  }
+
+  /** The same as a blob, which is in memory: for a download, or an upload. Rejects with what goes wrong, which `Response` hides. */
+  async exportBlob(options: CopyOptions = {}): Promise<Blob> {
+    const pieces: Bytes[] = [];
+    const reader = this.export(options).getReader();
+    for (let next = await reader.read(); !next.done; next = await reader.read()) pieces.push(next.value);
+    return new Blob(pieces as Uint8Array<ArrayBuffer>[], { type: "application/octet-stream" });
   }
 
   /**
@@ -151,6 +165,16 @@ export class Store extends View<Uint8Array, Value, Uint8Array> {
       await folder().then((directory) => removeFile(directory, name)).catch(() => undefined);
       throw thrown;
     }
+  }
+
+  /** Whether the browser has agreed to keep the storage of this origin. */
+  persisted(): Promise<boolean> {
+    return navigator.storage.persisted();
+  }
+
+  /** How many bytes this origin takes, and how many it may. */
+  estimate(): Promise<StorageEstimate> {
+    return navigator.storage.estimate();
   }
 
   /** Asks the browser not to delete the storage of this origin when it runs out of space; true if it agrees. */

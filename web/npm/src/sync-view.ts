@@ -1,7 +1,7 @@
 // Records as code in a worker sees them: what `view.ts` is to a page, without promises.
 
-import { AnswerReader } from "./answer.js";
-import { type Batch, type Codec, filled, keeper } from "./codec.js";
+import { AnswerReader, type Record } from "./answer.js";
+import { type Batch, type Codec, KEYS, RECORDS, type Target, filled, keeper, listed, target } from "./codec.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
 import { RequestWriter, type Write } from "./request.js";
@@ -21,7 +21,12 @@ export class SyncView<K, In, Out> {
     private readonly codec: Codec<K, In, Out>,
     private readonly start: Uint8Array,
     private readonly durability: Durability,
-  ) {}
+  ) {
+    this[target] = { store: wasm, full: (key) => this.#full(key), encode: codec.encode };
+  }
+
+  /** @internal */
+  readonly [target]: Target<In>;
 
   get(key: Key): Out | undefined {
     const value = this.attempt(() => this.wasm.get(this.#full(key)));
@@ -49,21 +54,41 @@ export class SyncView<K, In, Out> {
     return this.#write(options, () => this.wasm.delete(this.#full(key)));
   }
 
-  getMany(keys: Iterable<Key>): (Out | undefined)[] {
+  getMany(keys: Iterable<Key> & object): (Out | undefined)[] {
     const kept = keeper(keys);
-    const all = Array.from(keys, (key) => kept(this.#full(key)));
+    const all = Array.from(listed(keys, KEYS), (key) => kept(this.#full(key)));
     return this.#run((request) => request.getMany(all)).values(this.codec.decode);
   }
 
   /** Stores many records as one commit. */
   setMany(records: Iterable<readonly [Key, In]>, options?: SyncWriteOptions): void {
     const kept = keeper(records);
-    this.#commit(Array.from(records, ([key, value]) => [kept(this.#full(key)), kept(this.codec.encode(value))]), options);
+    this.#commit(Array.from(listed(records, RECORDS), ([key, value]) => [kept(this.#full(key)), kept(this.codec.encode(value))]), options);
   }
 
-  /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */
+  /** Removes many keys as one commit. */
+  deleteMany(keys: Iterable<Key> & object, options?: SyncWriteOptions): void {
+    const kept = keeper(keys);
+    this.#commit(Array.from(listed(keys, KEYS), (key) => [kept(this.#full(key)), undefined]), options);
+  }
+
+  /** Removes the records of this view as one commit. */
+  clear(options?: SyncWriteOptions): void {
+    this.#commit(Array.from(this.#records(false, undefined), ([key]) => [key.slice(), undefined]), options);
+  }
+
+  /** How many records there are, or how many in a range. Walks over their keys. */
+  count(options?: IterateOptions): number {
+    let count = 0;
+    for (const _ of this.#records(false, options)) count++;
+    return count;
+  }
+
+  /** Stores and removes as one commit what `fill` asks for; nothing if it throws. With `batch.in(view)` it takes records of other views, too. */
   batch(fill: (batch: Batch<In>) => void, options?: SyncWriteOptions): void {
-    this.#commit(filled(fill, (key) => this.#full(key), this.codec.encode), options);
+    const writes = filled(fill, this[target]);
+    // In a worker everything is read at once.
+    if (!(writes instanceof Promise)) this.#commit(writes, options);
   }
 
   /** Replaces the value of a key by what `next` makes of it; `undefined` removes the key. */
@@ -75,12 +100,12 @@ export class SyncView<K, In, Out> {
 
   /** All keys, or those of a range, a page at a time. */
   *keys(options?: IterateOptions): IterableIterator<K> {
-    for (const [key] of this.#records(false, options)) yield key;
+    for (const [key] of this.#records(false, options)) yield this.codec.key(key.subarray(this.start.length));
   }
 
   /** All records, or those of a range, a page at a time. */
   *entries(options?: IterateOptions): IterableIterator<[K, Out]> {
-    for (const [key, value] of this.#records(true, options)) yield [key, this.codec.decode(value)];
+    for (const [key, value] of this.#records(true, options)) yield [this.codec.key(key.subarray(this.start.length)), this.codec.decode(value)];
   }
 
   [Symbol.iterator](): IterableIterator<[K, Out]> {
@@ -104,13 +129,13 @@ export class SyncView<K, In, Out> {
     }
   }
 
-  *#records(values: boolean, options: IterateOptions | undefined): IterableIterator<readonly [K, Uint8Array]> {
+  *#records(values: boolean, options: IterateOptions | undefined): IterableIterator<Record> {
     const walk = new Walk(this.start, values, options);
     while (!walk.isDone) {
       const records = walk.take(this.#run((request) => walk.put(request)));
-      for (const [key, value] of records) {
+      for (const record of records) {
         options?.signal?.throwIfAborted();
-        yield [this.codec.key(key.subarray(this.start.length)), value];
+        yield record;
       }
     }
   }

@@ -1,19 +1,21 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // pipkin for code that runs in a dedicated worker already: the same records, without promises.
 
 import "./dispose.js";
-import { BYTES, TEXT, jsonCodec } from "./codec.js";
+import { BYTES, TEXT, jsonCodec, structuredCodec } from "./codec.js";
 import { type WasmStore, openEngine } from "./engine.js";
 import { PipkinError, toError } from "./errors.js";
 import { withLock } from "./lock.js";
-import { checkName } from "./names.js";
+import { checkName, syncLock } from "./names.js";
+import { hint } from "./place.js";
 import { SyncView } from "./sync-view.js";
-import { type CompactReport, type Durability, type Key, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
+import { type Bytes, type CompactReport, type Durability, type Key, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { SyncView } from "./sync-view.js";
-export type { Batch } from "./codec.js";
+export type { Batch, Batched } from "./codec.js";
 export type {
-  CompactReport, Durability, IterateOptions, Key, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
+  Bytes, CompactReport, Durability, IterateOptions, Key, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
 } from "./types.js";
 
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */
@@ -21,20 +23,26 @@ export async function open(name: string, options: SyncOpenOptions = {}): Promise
   checkName(name);
   const engine = engineOptions(options);
   if (engine.memory) return new SyncStore(await openEngine(name, engine), options.durability ?? "relaxed", () => undefined);
+  const here = hint();
+  if (here) throw new PipkinError("unavailable", here);
   return new Promise((resolve, reject) => {
     const work = async (lock: Lock | null): Promise<void> => {
       if (!lock) throw new PipkinError("locked", `"${name}" is open in another tab or worker; close it there`);
       const wasm = await openEngine(name, engine);
+      // Tells others who it is that answers nobody.
+      let close = (): void => undefined;
+      void navigator.locks.request(syncLock(name), () => new Promise<void>((end) => (close = end)));
       await new Promise<void>((release) => {
         resolve(new SyncStore(wasm, options.durability ?? "relaxed", release));
       });
+      close();
     };
     withLock(name, work).catch((thrown: unknown) => reject(toError(thrown)));
   });
 }
 
 /** An open store. Every call blocks this worker until it is done. */
-export class SyncStore extends SyncView<Uint8Array, Value, Uint8Array> {
+export class SyncStore extends SyncView<Bytes, Value, Bytes> {
   readonly #release: () => void;
 
   /** Use {@link open}. */
@@ -51,6 +59,11 @@ export class SyncStore extends SyncView<Uint8Array, Value, Uint8Array> {
   /** The records of a prefix with JSON as values. What they are is for the caller to say, as of `JSON.parse`. */
   json<T = any>(prefix: Key = ""): SyncView<string, T, T> {
     return this.as(jsonCodec<T>(), prefix);
+  }
+
+  /** The records of a prefix with all values that `structuredClone` takes: maps, sets, dates, bytes, blobs and files, and what refers to itself. */
+  structured<T = any>(prefix: Key = ""): SyncView<string, T, T> {
+    return this.as(structuredCodec<T>(), prefix);
   }
 
   flush(): void {

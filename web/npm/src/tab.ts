@@ -1,8 +1,8 @@
 // The worker of one tab. It wants to lead, waits for the lock as long as another tab has it, and asks that one meanwhile.
 
 import { PipkinError, pack } from "./errors.js";
-import { Leader } from "./leader.js";
-import { PROTOCOL, commonChannel, leaderChannel, leaderLock, randomHex, tabChannel, tabLock } from "./names.js";
+import { GONE, Leader } from "./leader.js";
+import { PROTOCOL, commonChannel, leaderChannel, leaderLock, openChannel, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import { transferred } from "./request.js";
 import type { EngineOptions, Role } from "./types.js";
@@ -51,8 +51,8 @@ export class Tab {
     private visible: boolean,
     private readonly tellPage: (message: ToPage, transfer?: Transferable[]) => void,
   ) {
-    this.#common = new BroadcastChannel(commonChannel(name));
-    this.#answers = new BroadcastChannel(tabChannel(name, this.id));
+    this.#common = openChannel(commonChannel(name));
+    this.#answers = openChannel(tabChannel(name, this.id));
   }
 
   /** Opens the store here, or finds who has it open. */
@@ -89,6 +89,13 @@ export class Tab {
     this.visible = on;
     this.#tellLeader({ kind: "visible", tab: this.id, on });
     this.#considerHandingOver();
+  }
+
+  /** The same when the page waits for it: it hears of a file that has gone. */
+  async closeAsked(): Promise<void> {
+    const isGone = await this.#leader?.isGone();
+    this.close();
+    if (isGone) throw new PipkinError("failed", GONE);
   }
 
   /** Closes the store, or takes leave of the tab that has it open. */
@@ -295,6 +302,7 @@ export class Tab {
   #askAgain(): void {
     if (this.#leader) return;
     if (this.#opened && this.#pending.size === 0) return this.#heard();
+    if (!this.#opened) void this.#askForSync();
     const silence = performance.now() - this.#heardAt;
     if (!this.#opened && silence > PATIENCE_MS) {
       this.#fail(new PipkinError("locked", `another tab has "${this.name}" open and does not answer: close or reload it`));
@@ -305,6 +313,13 @@ export class Tab {
       this.tellPage({ kind: "blocked" });
     }
     this.#ask();
+  }
+
+  /** A worker that has the file open for itself answers nobody, and nobody can say when it closes. */
+  async #askForSync(): Promise<void> {
+    const { held = [] } = await navigator.locks.query();
+    if (this.#opened || this.#leader || !held.some(({ name }) => name === syncLock(this.name))) return;
+    this.#fail(new PipkinError("locked", `a worker has "${this.name}" open for itself, by \`pipkin/sync\`: close it there`));
   }
 
   #fail(thrown: unknown): void {

@@ -5,6 +5,9 @@ import { PipkinError } from "./errors.js";
 /** A key: bytes, or text that is taken as UTF-8. At most 64 KiB. */
 export type Key = string | Uint8Array;
 
+/** Bytes that belong to the caller: `Uint8Array<ArrayBuffer>` where TypeScript knows the difference, from 5.7 on. */
+export type Bytes = ReturnType<Uint8Array["slice"]>;
+
 /** A value: bytes, or text that is taken as UTF-8. */
 export type Value = string | Uint8Array | ArrayBuffer;
 
@@ -20,11 +23,11 @@ export interface CallOptions {
    * Gives a call up. One that has not left the page is withdrawn, and one that only reads is no longer waited for: both reject with
    * the reason of the signal, and nothing was done. A write that has left cannot be called back: it rejects as `outcome-unknown`.
    */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface WriteOptions extends CallOptions {
-  readonly durability?: Durability;
+  readonly durability?: Durability | undefined;
 }
 
 /** Which records, and in what order. */
@@ -33,46 +36,50 @@ export interface IterateOptions extends CallOptions {
    * In the order of the keys, byte by byte; implied by a bound. The first time, the store reads all its keys and keeps them in the
    * memory of the worker from then on. Default: false.
    */
-  readonly ordered?: boolean;
+  readonly ordered?: boolean | undefined;
   /** The last key first; implies `ordered`. Default: false. */
-  readonly reverse?: boolean;
+  readonly reverse?: boolean | undefined;
   /** From this key on, or behind it. */
-  readonly gte?: Key;
-  readonly gt?: Key;
+  readonly gte?: Key | undefined;
+  readonly gt?: Key | undefined;
   /** Up to this key, or in front of it. */
-  readonly lte?: Key;
-  readonly lt?: Key;
+  readonly lte?: Key | undefined;
+  readonly lt?: Key | undefined;
+  /** So many records at most. */
+  readonly limit?: number | undefined;
 }
 
 /** A copy of the file on its way in or out. */
 export interface CopyOptions extends CallOptions {
   /** Hears how many bytes have gone through, and of how many if that is known. */
-  readonly progress?: (done: number, total: number | undefined) => void;
+  readonly progress?: ((done: number, total: number | undefined) => void) | undefined;
 }
 
 export interface OpenOptions extends CallOptions {
   /** Of all writes that do not say otherwise. Default: `"relaxed"`. */
-  readonly durability?: Durability;
+  readonly durability?: Durability | undefined;
   /** Whether a store that is not there is made. Default: true. */
-  readonly create?: boolean;
+  readonly create?: boolean | undefined;
   /** Memory for blocks of the file, in bytes. Default: 16 MiB. */
-  readonly cacheBytes?: number;
+  readonly cacheBytes?: number | undefined;
   /**
    * Bytes of a segment of a new store: a power of two from 4 KiB to 256 MiB; an existing store keeps its own. The file grows by
    * whole segments, at first by two. Default: 1 MiB.
    */
-  readonly segmentSize?: number;
+  readonly segmentSize?: number | undefined;
   /** A store that lives in memory and ends with the tab; never chosen unasked. Default: false. */
-  readonly memory?: boolean;
+  readonly memory?: boolean | undefined;
   /** Where the WebAssembly module is, if a bundler has moved it, or the module itself. */
-  readonly wasm?: string | URL | ArrayBuffer | WebAssembly.Module;
+  readonly wasm?: string | URL | ArrayBuffer | WebAssembly.Module | undefined;
+  /** Where the script of the worker is, `pipkin/worker.js`, if a bundler or a policy has moved it, or what starts it. */
+  readonly worker?: string | URL | (() => Worker) | undefined;
   /** Hears that opening waits for another tab, which has the store open and does not answer. */
-  readonly blocked?: () => void;
+  readonly blocked?: (() => void) | undefined;
 }
 
 /** Options of the entry `pipkin/sync`: a write that blocks cannot be given up, and opening waits for no other tab. */
 export type SyncWriteOptions = Omit<WriteOptions, keyof CallOptions>;
-export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked">;
+export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked" | "worker">;
 
 /** The part of the options that the engine needs, complete. */
 export interface EngineOptions {
@@ -141,12 +148,20 @@ export interface CompactReport {
   readonly bytesFreed: number;
 }
 
-/** Records that were written, in this tab or in another. */
-export interface Change {
+/** Records that were written, in this tab or in another; of a view only its own, by their names there. */
+export interface Change<K = Bytes> {
   /** Their keys; none when there were too many to name: read again what matters to you. */
-  readonly keys: readonly Uint8Array[] | undefined;
+  readonly keys: readonly K[] | undefined;
   /** Whether this tab wrote them. */
   readonly local: boolean;
+}
+
+/** The value of a key as it changes, for whoever shows it: what `useSyncExternalStore` of React takes. */
+export interface Live<T> {
+  /** Has `changed` called whenever there is another value, until the function that comes back is called. */
+  readonly subscribe: (changed: () => void) => () => void;
+  /** The value that was last read, the same object as long as it does not change; `undefined` before that, and when there is none. */
+  readonly getSnapshot: () => T | undefined;
 }
 
 /** Who has the file open: this tab, or another one that this one asks. */

@@ -1,10 +1,13 @@
 // Records as a caller wants to see them: all of them or those of a prefix, as bytes, text or JSON.
 
-import { type Batch, type Codec, filled, keeper } from "./codec.js";
+import type { Record } from "./answer.js";
+import { Unread } from "./clone.js";
+import { type Batch, type Codec, KEYS, RECORDS, type Target, filled, keeper, listed, target } from "./codec.js";
 import type { Connection } from "./connection.js";
 import { PipkinError } from "./errors.js";
+import { LiveValue } from "./live.js";
 import type { Effect, Write } from "./request.js";
-import { type CallOptions, type Durability, type IterateOptions, type Key, type WriteOptions, keyBytes } from "./types.js";
+import { type CallOptions, type Change, type Durability, type IterateOptions, type Key, type Live, type WriteOptions, keyBytes } from "./types.js";
 import { Walk, joined } from "./walk.js";
 
 /** The records whose keys begin with a prefix, which the view takes away and puts in front again. */
@@ -14,7 +17,12 @@ export class View<K, In, Out> {
     private readonly codec: Codec<K, In, Out>,
     private readonly start: Uint8Array,
     private readonly durability: Durability,
-  ) {}
+  ) {
+    this[target] = { store: connection, full: (key) => this.#full(key), encode: codec.encode };
+  }
+
+  /** @internal */
+  readonly [target]: Target<In>;
 
   /** The value of a key. */
   get(key: Key, options?: CallOptions): Promise<Out | undefined> {
@@ -38,6 +46,7 @@ export class View<K, In, Out> {
 
   /** Stores a value. */
   set(key: Key, value: In, options?: WriteOptions): Promise<void> {
+    if (this.codec.mayWait) return this.batch((batch) => batch.set(key, value), options);
     const write = (): Write => [this.#full(key), this.codec.encode(value)];
     return this.connection.operate(this.#effect(options), (request) => request.write(write()), (answer) => void answer.written(), options?.signal);
   }
@@ -48,48 +57,80 @@ export class View<K, In, Out> {
   }
 
   /** The values of many keys, in the order of the keys. */
-  async getMany(keys: Iterable<Key>, options?: CallOptions): Promise<(Out | undefined)[]> {
+  async getMany(keys: Iterable<Key> & object, options?: CallOptions): Promise<(Out | undefined)[]> {
     const kept = keeper(keys);
-    const put = Array.from(keys, (key) => kept(this.#full(key)));
+    const put = Array.from(listed(keys, KEYS), (key) => kept(this.#full(key)));
     return await this.connection.operate(undefined, (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
   }
 
   /** Stores many records as one commit: after a crash all of them are there or none. */
   async setMany(records: Iterable<readonly [Key, In]>, options?: WriteOptions): Promise<void> {
     const kept = keeper(records);
-    await this.#commit(Array.from(records, ([key, value]) => [kept(this.#full(key)), kept(this.codec.encode(value))]), options);
+    const list = listed(records, RECORDS);
+    if (this.codec.mayWait) return this.batch((batch) => { for (const [key, value] of list) batch.set(key, value); }, options);
+    await this.#commit(Array.from(list, ([key, value]) => [kept(this.#full(key)), kept(this.codec.encode(value))]), options);
   }
 
-  /** Stores and removes as one commit what `fill` asks for; nothing if it throws. */
+  /** Removes many keys as one commit. */
+  async deleteMany(keys: Iterable<Key> & object, options?: WriteOptions): Promise<void> {
+    const kept = keeper(keys);
+    await this.#commit(Array.from(listed(keys, KEYS), (key) => [kept(this.#full(key)), undefined]), options);
+  }
+
+  /** Removes the records that are in this view now, as one commit. */
+  async clear(options?: WriteOptions): Promise<void> {
+    const keys: Uint8Array[] = [];
+    for await (const key of this.#fullKeys({ signal: options?.signal })) keys.push(key.slice());
+    await this.#commit(keys.map((key) => [key, undefined]), options);
+  }
+
+  /** How many records there are, or how many in a range. Walks over their keys. */
+  async count(options?: IterateOptions): Promise<number> {
+    let count = 0;
+    for await (const _ of this.#fullKeys(options)) count++;
+    return count;
+  }
+
+  /** Stores and removes as one commit what `fill` asks for; nothing if it throws. With `batch.in(view)` it takes records of other views, too. */
   async batch(fill: (batch: Batch<In>) => void, options?: WriteOptions): Promise<void> {
-    await this.#commit(filled(fill, (key) => this.#full(key), this.codec.encode), options);
+    const writes = filled(fill, this[target]);
+    await this.#commit(writes instanceof Promise ? await writes : writes, options);
   }
 
   /**
    * Replaces the value of a key by what `next` makes of it; `undefined` removes the key. No other writer, in no tab, comes in
-   * between: `next` runs again when one did.
+   * between: `next` runs again when one of another tab, or a write that is no update, did.
    */
   async update(key: Key, next: (old: Out | undefined) => In | undefined, options?: WriteOptions): Promise<void> {
-    // The caller may fill the buffer again while this waits.
-    const full = this.#full(key).slice();
-    const signal = options?.signal;
-    for (;;) {
-      const old = await this.connection.operate(undefined, (request) => request.get(full), (answer) => answer.value()?.slice(), signal);
+    const made = (old: Uint8Array | undefined): Uint8Array | undefined | Promise<Uint8Array> => {
       const value = next(this.#value(old));
-      const bytes = value === undefined ? undefined : this.codec.encode(value);
-      const swap = this.connection.operate(this.#effect(options), (request) => request.swap(full, old, bytes), (answer) => answer.written(), signal);
-      if (await swap) return;
-    }
+      return value === undefined ? undefined : this.#encoded(value);
+    };
+    // The caller may fill the buffer again while this waits.
+    return this.connection.updates.add(this.#full(key).slice(), made, this.#effect(options), options?.signal);
   }
 
   /** All keys, or those of a range. A key that is there all the while comes exactly once; fetched a page at a time. */
   async *keys(options?: IterateOptions): AsyncIterableIterator<K> {
-    for await (const [key] of this.#records(false, options)) yield key;
+    for await (const key of this.#fullKeys(options)) yield this.codec.key(key.subarray(this.start.length));
   }
 
   /** All records, or those of a range; see {@link keys}. */
   async *entries(options?: IterateOptions): AsyncIterableIterator<[K, Out]> {
-    for await (const [key, value] of this.#records(true, options)) yield [key, this.codec.decode(value)];
+    for await (const [key, value] of this.#records(true, options)) yield [this.codec.key(key.subarray(this.start.length)), this.codec.decode(value)];
+  }
+
+  /** Hears of changes of these records, until the function that comes back is called. */
+  on(event: "change", listener: (change: Change<K>) => void): () => void {
+    return this.connection.on(event, ({ keys, local }) => {
+      const own = keys?.filter((key) => this.start.every((byte, i) => key[i] === byte)).map((key) => this.codec.key(key.slice(this.start.length)));
+      if (own?.length !== 0) listener({ keys: own, local });
+    });
+  }
+
+  /** The value of a key as it changes: `useSyncExternalStore(subscribe, getSnapshot)` shows it in React. Make it once for a key, as by `useMemo`. */
+  live(key: Key): Live<Out> {
+    return new LiveValue(this.connection, this.#full(key).slice(), this.codec.decode);
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<[K, Out]> {
@@ -105,14 +146,28 @@ export class View<K, In, Out> {
     return new View(this.connection, codec, this.#full(prefix).slice(), this.durability);
   }
 
-  async *#records(values: boolean, options: IterateOptions | undefined): AsyncIterableIterator<readonly [K, Uint8Array]> {
+  async *#fullKeys(options: IterateOptions | undefined): AsyncIterableIterator<Uint8Array> {
+    for await (const [key] of this.#records(false, options)) yield key;
+  }
+
+  async *#records(values: boolean, options: IterateOptions | undefined): AsyncIterableIterator<Record> {
     const walk = new Walk(this.start, values, options);
     while (!walk.isDone) {
       const records = await this.connection.operate(undefined, (request) => walk.put(request), (answer) => walk.take(answer), options?.signal);
-      for (const [key, value] of records) {
+      for (const record of records) {
         options?.signal?.throwIfAborted();
-        yield [this.codec.key(key.subarray(this.start.length)), value];
+        yield record;
       }
+    }
+  }
+
+  /** The bytes of a value; a promise when some of them have to be read first. */
+  #encoded(value: In): Uint8Array | Promise<Uint8Array> {
+    try {
+      return this.codec.encode(value);
+    } catch (thrown) {
+      if (!(thrown instanceof Unread)) throw thrown;
+      return thrown.read.then(() => this.#encoded(value));
     }
   }
 

@@ -11,7 +11,9 @@ export type Bound = { readonly kind: 0 } | { readonly kind: 1 | 2; readonly key:
 const NONE: Bound = { kind: 0 };
 
 export class Walk {
-  #isDone = false;
+  #isDone: boolean;
+  /** So many records more are wanted. */
+  #left: number;
   /** Where the next page begins when there is no order. */
   #from = 0;
   /** Between these the next pages lie when there is one. */
@@ -20,7 +22,10 @@ export class Walk {
   readonly #reverse: boolean;
 
   constructor(private readonly prefix: Uint8Array, private readonly values: boolean, options: IterateOptions | undefined) {
-    const { gte, gt, lte, lt, ordered, reverse = false } = options ?? {};
+    const { gte, gt, lte, lt, ordered, reverse = false, limit = Infinity } = options ?? {};
+    if (!(limit >= 0) || (limit !== Infinity && !Number.isInteger(limit))) throw new PipkinError("usage", "`limit` is a whole number of records");
+    this.#left = limit;
+    this.#isDone = limit < 1;
     if ((gte !== undefined && gt !== undefined) || (lte !== undefined && lt !== undefined)) {
       throw new PipkinError("usage", "a range has one beginning and one end: give `gte` or `gt`, and `lte` or `lt`");
     }
@@ -48,14 +53,15 @@ export class Walk {
   take(answer: AnswerReader): readonly Record[] {
     const { next, records } = answer.page(this.values);
     const last = records.at(-1);
-    this.#isDone = next < 0;
+    this.#left -= records.length;
+    this.#isDone = next < 0 || this.#left < 1;
     this.#from = next;
     if (this.#start && last) {
       const rest: Bound = { kind: 2, key: last[0].slice() };
       if (this.#reverse) this.#end = rest;
       else this.#start = rest;
     }
-    return records;
+    return this.#left < 0 ? records.slice(0, this.#left) : records;
   }
 }
 

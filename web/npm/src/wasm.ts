@@ -3,6 +3,7 @@
 
 import { PipkinError, codeOf } from "./errors.js";
 import * as host from "./host.js";
+import type { Bytes } from "./types.js";
 
 type Numbers = (...numbers: number[]) => number;
 
@@ -39,7 +40,7 @@ const SENT_MAX = 1024;
 const decoder = new TextDecoder();
 let engine: Exports;
 /** Values on their way into a message, by their lengths. */
-const sent: Uint8Array<ArrayBuffer>[] = [];
+const sent: Bytes[] = [];
 /** All of the memory. It moves when it grows. */
 let memory = NO_BYTES;
 
@@ -103,12 +104,12 @@ function checked(result: number): number {
 }
 
 /** The answer of so many bytes that a call has left. */
-function taken(result: number): Uint8Array<ArrayBuffer> {
+function taken(result: number): Bytes {
   const at = engine.answer() >>> 0;
   if (memory.length === 0) memory = new Uint8Array(engine.memory.buffer);
   const bytes = memory.slice(at, at + checked(result));
   if (bytes.length > KEPT_MAX) engine.room(0);
-  return bytes as Uint8Array<ArrayBuffer>;
+  return bytes as Bytes;
 }
 
 const json = (result: number): unknown => JSON.parse(decoder.decode(taken(result)));
@@ -144,16 +145,16 @@ export class WasmStore {
   }
 
   /** Carries a message out and answers it. One that may come twice has a `client`, of 16 bytes, and its `number` there. */
-  run(request: Uint8Array, client: Uint8Array, number: number): Uint8Array<ArrayBuffer> {
+  run(request: Uint8Array, client: Uint8Array, number: number): Bytes {
     return taken(engine.store_run(this.number, putBoth(request, client), client.length, number));
   }
 
-  get(key: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
+  get(key: Uint8Array): Bytes | undefined {
     return this.#taken(engine.store_get(this.number, put(key)));
   }
 
   /** The same for a key with a character for each byte. The next call may overwrite the answer: it is to be sent at once. */
-  getLone(key: string): Uint8Array<ArrayBuffer> | undefined {
+  getLone(key: string): Bytes | undefined {
     const { length } = key;
     const at = madeRoom(length);
     for (let i = 0; i < length; i++) memory[at + i] = key.charCodeAt(i);
@@ -165,7 +166,7 @@ export class WasmStore {
     return bytes;
   }
 
-  #taken(found: number): Uint8Array<ArrayBuffer> | undefined {
+  #taken(found: number): Bytes | undefined {
     return found === NONE ? undefined : taken(found);
   }
 

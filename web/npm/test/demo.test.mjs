@@ -1,11 +1,17 @@
 // The demonstration page does what its buttons say, in two tabs, without an error on the page.
 
 import assert from "node:assert/strict";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { serve } from "../serve.mjs";
 import { setup } from "./support/setup.mjs";
 
 const { site, browser } = await setup();
 const errors = [];
+const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 async function demo() {
   const page = await browser.context.newPage();
@@ -128,4 +134,50 @@ test("the demonstration works by keyboard alone", async () => {
   await Promise.all([page.waitForEvent("filechooser"), press("Enter")]);
   await page.close();
   await other.close();
+});
+
+// The page said "opening…" for ever.
+test("the demonstration says why its store cannot be opened, and that the package is missing", async () => {
+  const cases = { "pipkin_bg.wasm": /WebAssembly module could not be loaded/, "worker.js": /script of the worker could not be loaded/, "index.js": /package could not be loaded/ };
+  for (const [file, expected] of Object.entries(cases)) {
+    const without = mkdtempSync(join(tmpdir(), "pipkin-without-"));
+    cpSync(folder("../dist"), without, { recursive: true, filter: (path) => !path.endsWith(`/dist/${file}`) });
+    const lacking = await serve([["/pipkin/", without], ["/", folder("../../../examples/web")]]);
+    try {
+      const page = await browser.context.newPage();
+      await page.goto(lacking.url);
+      await page.waitForFunction(() => document.getElementById("role").textContent === "not open");
+      assert.match(await page.textContent("#problem"), expected);
+      assert.ok(await page.isVisible("#problem"));
+      await page.close();
+    } finally {
+      await lacking.close();
+      rmSync(without, { recursive: true });
+    }
+  }
+});
+
+test("at the width of a small phone the demonstration fits, and no word is broken", async () => {
+  const page = await demo();
+  await page.setViewportSize({ width: 360, height: 700 });
+  await page.fill("[name=key]", "key");
+  await page.press("[name=value]", "Enter");
+  await page.waitForFunction(() => document.getElementById("records").textContent.includes("key"));
+  await click(page, "bench");
+  const broken = await page.evaluate(() => {
+    const words = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      if (node.parentElement.closest("pre, .hidden")) continue;
+      for (const { index, 0: word } of node.data.matchAll(/[^\s-]+/g)) {
+        const range = document.createRange();
+        range.setStart(node, index);
+        range.setEnd(node, index + word.length);
+        if (new Set(Array.from(range.getClientRects(), ({ top }) => Math.round(top))).size > 1) words.push(word);
+      }
+    }
+    return [words, document.documentElement.scrollWidth];
+  });
+  assert.deepEqual(broken, [[], 360]);
+  await page.close();
 });

@@ -167,9 +167,9 @@ test("opening goes on when the page does, and closing ends with it", async () =>
   await page.evaluate(async () => {
     window.again = await pipkin.open("begun");
     atFreeze = () => undefined;
-    document.addEventListener("freeze", () => (window.fates = [fate(again.set("a", "1")), fate(again.stats()), fate(again.close())]));
   });
   await page.freeze();
+  await page.evaluate(() => (window.fates = [fate(again.set("a", "1")), fate(again.stats()), fate(again.close())]) && null);
   await page.thaw();
   assert.deepEqual(await page.evaluate(() => Promise.all(fates)), ["closed", "closed", null]);
   await page.close();

@@ -25,11 +25,11 @@ function cells(heading) {
 const exactly = (type, names) => `({ ${names.map((name) => `"${name}": 1`).join(", ")} }) satisfies Record<${type}, 1>;`;
 
 const PROGRAM = `
-  import { type CopyOptions, type ErrorCode, type Events, type Store, destroy, open, support } from "pipkin";
+  import { type CopyOptions, type ErrorCode, type Events, type Store, destroy, list, open, support } from "pipkin";
   import { open as openInline } from "pipkin/inline";
   import { type SyncStore, open as openSync } from "pipkin/sync";
   declare const name: string, key: string, value: string, p: string, url: URL, buffer: Uint8Array, options: {}, ordered: boolean, reverse: boolean;
-  declare const gte: undefined, gt: string, lte: string, lt: undefined, replace: boolean, progress: NonNullable<CopyOptions["progress"]>;
+  declare const gte: undefined, gt: string, lte: string, lt: undefined, limit: number, replace: boolean, progress: NonNullable<CopyOptions["progress"]>;
   declare const stream: ReadableStream<Uint8Array>, source: Blob, blocked: () => void;
   declare const event: "change", listener: () => void;`;
 
@@ -43,7 +43,7 @@ test("what the README shows are programs, and what it names is there", () => {
     ...blocks.map((block) => `async () => {${block.replace(/^import .*$/gm, "")}};`),
     "async () => { await using db = await open('app'); using here = await openSync('app'); return [db, here, await openInline('app')]; };",
     "(db: Store) => {",
-    ...methods.map((code) => (/^(open|destroy|support)\(/.test(code) ? `${code};` : `db.${code};`)),
+    ...methods.map((code) => (/^(open|destroy|list|support)\(/.test(code) ? `${code};` : `db.${code};`)),
     ...calls.map((code) => `${code};`),
     "};",
     `(db: SyncStore) => { ${inline(ofWorkers).filter((code) => code.startsWith("db.")).join("; ")}; };`,
@@ -58,7 +58,7 @@ test("what the README shows are programs, and what it names is there", () => {
     const compilerOptions = { strict: true, noEmit: true, target: "es2022", module: "esnext", moduleResolution: "bundler", types: [], lib: ["es2023", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"], paths };
     writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["readme.ts"] }));
     writeFileSync(join(folder, "readme.ts"), lines.join("\n"));
-    execFileSync(join(here, "node_modules/.bin/tsc"), ["--project", folder], { encoding: "utf8" });
+    execFileSync(process.execPath, [join(here, "node_modules/typescript/bin/tsc"), "--project", folder], { encoding: "utf8" });
   } catch (error) {
     assert.fail(`${error.stdout ?? error}`);
   } finally {

@@ -1,0 +1,46 @@
+// In Node a store in memory works, for the tests of apps, and everything else says what to do.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const here = join(dirname(fileURLToPath(import.meta.url)), "..");
+
+/** What a program prints that imports the package by its name, as the exports of the package say. */
+function run(program) {
+  return JSON.parse(execFileSync(process.execPath, ["--input-type=module", "--eval", program], { cwd: here, encoding: "utf8", timeout: 60_000 }));
+}
+
+// There was no way to test an app without a browser.
+test("a store in memory does in Node what it does on a page, and lets the process end", () => {
+  const seen = run(`
+    import { open } from "pipkin";
+    const [db, other] = [await open("app", { memory: true }), await open("app", { memory: true })];
+    const users = db.json("users/");
+    const heard = [];
+    users.on("change", ({ keys }) => heard.push(...keys));
+    await users.set("ada", { born: 1815 });
+    await users.update("ada", (old) => ({ ...old, name: "Ada" }));
+    await db.structured().set("map", new Map([["a", new Blob(["x"])]]));
+    const keys = [];
+    for await (const key of db.text().keys({ ordered: true })) keys.push(key);
+    const seen = [db.mode, db.role, await users.get("ada"), await (await db.structured().get("map")).get("a").text(), keys, heard, await other.count(), (await db.stats()).records];
+    await other.close();
+    console.log(JSON.stringify([...seen, await other.get("a").catch(({ code }) => code)]));
+    // The first one is left open.`);
+  assert.deepEqual(seen, ["memory", "leader", { born: 1815, name: "Ada" }, "x", ["map", "users/ada"], ["ada", "ada"], 0, 2, "closed"]);
+});
+
+test("without a browser's storage Node is told what to do instead", () => {
+  const seen = run(`
+    import { destroy, list, open, support } from "pipkin";
+    const { open: openSync } = await import("pipkin/sync");
+    const said = ({ code, message }) => code + ": " + message;
+    const fates = [];
+    for (const call of [() => open("app"), () => destroy("app"), () => list(), () => openSync("app")]) fates.push(await Promise.resolve().then(call).then(() => "done", said));
+    console.log(JSON.stringify([...fates, (await support()).reason]));`);
+  assert.equal(seen.length, 5);
+  for (const said of seen) assert.match(said, /Node has no browser's storage: in tests open a store in memory/);
+});

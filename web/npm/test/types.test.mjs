@@ -1,0 +1,73 @@
+// The types of the package in apps: under the strictest settings, with the libraries of ES2022, and with old and new TypeScript.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const here = join(dirname(fileURLToPath(import.meta.url)), "..");
+/** The oldest that is promised, and the newest. */
+const COMPILERS = { "5.4": "typescript-5.4/bin/tsc", newest: "typescript/bin/tsc" };
+
+/** Options are handed on as they came, also those that nobody has given. */
+const APP = `
+  import { type CallOptions, type OpenOptions, type WriteOptions, PipkinError, open } from "pipkin";
+  import { open as openSync } from "pipkin/sync";
+  declare const signal: AbortSignal | undefined, durability: "strict" | undefined, create: boolean | undefined;
+  export const given: OpenOptions = { signal, durability, create, wasm: undefined, worker: undefined };
+  export const write: WriteOptions = { signal, durability };
+  export const call: CallOptions = { signal };
+  export async function app(): Promise<void> {
+    const db = await open("app", given);
+    const value = await db.get("a", { signal });
+    if (value) {
+      new Blob([value]);
+      await crypto.subtle.digest("SHA-256", value);
+      await fetch("/", { method: "PUT", body: value });
+    }
+    const users = db.json<{ born: number }>("users/");
+    await users.setMany(new Map([["ada", { born: 1815 }]]), write);
+    users.on("change", ({ keys }) => keys?.map((key) => key.length));
+    const born: number | undefined = users.live("ada").getSnapshot()?.born;
+    await db.batch((batch) => batch.in(users).set("ada", { born: born ?? 0 }));
+    for await (const [key, { born }] of users.entries({ gte: undefined, limit: 1 })) key.at(born);
+    const blob: Blob = await db.exportBlob({ signal, progress: undefined });
+    await db.import(blob, { replace: true, progress: (done: number) => void done });
+    await db.export().pipeTo(new WritableStream<Uint8Array>());
+    const here = await openSync("app", { durability });
+    here.getMany(["a"]).map((value) => value && new Blob([value]));
+    if (new PipkinError("usage", "") instanceof Error) await db.close();
+    // @ts-expect-error: one string is no list of keys
+    await db.getMany("c1");
+    // @ts-expect-error: an object is no list of records
+    await db.setMany({ a: "1" });
+    // @ts-expect-error: a list that is async is none
+    await db.setMany((async function* () { yield ["a", "1"] as const; })());
+    // @ts-expect-error: there is no such event
+    db.on("chnage", () => undefined);
+    // @ts-expect-error: records of a view are what it was made for
+    await db.batch((batch) => batch.in(users).set("ada", { name: "Ada" }));
+  }`;
+
+for (const [name, compiler] of Object.entries(COMPILERS)) {
+  test(`an app compiles with TypeScript ${name}, and what would be lost does not`, () => {
+    const folder = mkdtempSync(join(tmpdir(), "pipkin-types-"));
+    try {
+      const types = (entry) => [join(here, `dist/types/${entry}.d.ts`)];
+      const compilerOptions = {
+        strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: false, noEmit: true, target: "es2022", module: "esnext", moduleResolution: "bundler",
+        types: [], lib: ["es2022", "dom", "dom.iterable", "dom.asynciterable"], paths: { pipkin: types("index"), "pipkin/sync": types("sync") },
+      };
+      writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["app.ts"] }));
+      writeFileSync(join(folder, "app.ts"), APP);
+      execFileSync(process.execPath, [join(here, "node_modules", compiler), "--project", folder], { encoding: "utf8" });
+    } catch (error) {
+      assert.fail(`${error.stdout ?? error}`);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+}
