@@ -53,12 +53,9 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
             return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
         }
     };
-    if !options.read_only {
-        if pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
-            // A creation that a crash cut short behind its first superblock.
-            storage.set_len(DATA_START)?;
-        }
-        storage.claim()?;
+    if !options.read_only && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
+        // A creation that a crash cut short behind its first superblock.
+        storage.set_len(DATA_START)?;
     }
     let chain = Chain::follow(&*storage, &pair)?;
     let lost_snapshot = drop_lost_snapshot(&*storage, &mut pair)?;
@@ -93,6 +90,9 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         engine.order()?;
     }
     // Nothing has been written so far: whatever refuses to open stays as it was.
+    if !engine.log.read_only {
+        engine.log.storage.claim()?;
+    }
     if pair.other_damaged && !engine.log.read_only {
         // Two good ones again. What the lost one said is not known, so the log does not count as closed.
         engine.log.flip(&|superblock| Superblock {
