@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use crate::index::{SHARDS, ShardGuard, ShardImage};
 use crate::log::{
-    CheckpointPlace, Cut, Purpose, Roster, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt,
+    CheckpointPlace, Cut, Figures, LIST_ENTRY_LEN_MAX, Purpose, Roster, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt,
 };
 use crate::names::Names;
 use crate::planted::{Bug, is};
@@ -25,6 +25,10 @@ struct SnapshotRun {
     extents: u32,
     fresh: bool,
     salt: u64,
+    /// Number of its header.
+    number: u64,
+    /// Log position at which the next segment was going to begin.
+    base: u64,
 }
 
 /// The namespaces at the moment of the cut.
@@ -84,9 +88,12 @@ fn cut_log(engine: &Engine, names: &RwLock<Names>) -> Result<(Cut, Listed)> {
     Ok((append_list(engine, &mut tail, names.next)?, Listed { next: names.next, names: listed }))
 }
 
+/// Bytes that an entry of the list of segments takes in all but extraordinary stores.
+pub(crate) const LIST_ENTRY_LEN: u64 = 32;
+
 /// Bytes that the list of so many segments takes at most, when one more is opened for it.
 pub(crate) const fn list_len(segments: usize) -> u64 {
-    64 + (segments as u64 + 1) * 32
+    64 + (segments as u64 + 1) * LIST_ENTRY_LEN_MAX
 }
 
 /// Appends the list of live segments. All writers wait meanwhile.
@@ -99,7 +106,13 @@ pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32)
         last.end = room.position;
     }
     let listed = segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
-    let value = Roster { segments, next_namespace }.encode();
+    let figures = segments.iter().map(|segment| Figures {
+        live: log.ledger.live(segment.extent),
+        tombstones: log.ledger.tombstones(segment.extent),
+        ..Figures::default()
+    });
+    let figures = figures.collect();
+    let value = Roster { segments, figures, next_namespace, ..Roster::default() }.encode(log.geometry);
     let mut placed = Vec::new();
     log.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;
     match placed.first() {
@@ -116,12 +129,13 @@ fn reserve_snapshot(engine: &Engine, names: &RwLock<Names>) -> Result<SnapshotRu
     let names = names.read();
     let mut tail = log.tail.lock();
     let need = estimate(records, &names, tail.segments.len(), log.storage.len()?);
-    let extents = need.div_ceil(log.geometry.segment_size()) as u32;
-    let run = log.take(&mut tail, extents, Purpose::Store)?;
-    // Any salt that no log segment has: their orders are far below.
+    let run = log.take(&mut tail, need, Purpose::Store)?;
     let generation = log.superblocks.lock().current.generation;
-    let salt = salt(log.store_id, generation, u64::MAX - u64::from(run.extent), log.entropy);
-    Ok(SnapshotRun { extent: run.extent, extents, fresh: run.fresh, salt })
+    // Whatever becomes of this attempt, the next one gets another number, and so another salt.
+    let number = tail.next_header;
+    log.took_header(&mut tail);
+    let salt = salt(log.store_id, generation, number, log.entropy);
+    Ok(SnapshotRun { extent: run.extent, extents: run.extents, fresh: run.fresh, salt, number, base: tail.next_base })
 }
 
 fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<u64> {
@@ -129,13 +143,17 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
     let start = log.geometry.start(run.extent);
     let limit = log.geometry.start(run.extent + run.extents);
     let header = SegmentHeader {
-        kind: SegmentKind::Snapshot,
-        order: 0,
         salt: run.salt,
-        previous_order: 0,
-        previous_end: 0,
-        synced: 0,
+        kind: SegmentKind::Snapshot,
+        base: run.base,
         extents: run.extents,
+        carried_over: 0,
+        previous_base: 0,
+        previous_salt: 0,
+        previous_end: 0,
+        synced: log.sync_state.synced(),
+        session: log.session(),
+        number: run.number,
         fresh: run.fresh,
     };
     log.storage.write_at(start, &[&header.encode(log.store_id, start)])?;
@@ -157,7 +175,7 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
         let _writers = engine.lock_all()?;
         let tail = log.tail.lock();
         let of = |segment: &Segment| SegmentUse {
-            order: segment.order,
+            base: segment.base,
             live: log.ledger.live_at_dump(segment.extent),
             tombstones: log.ledger.tombstones(segment.extent),
         };
@@ -171,7 +189,7 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
 fn publish(engine: &Engine, cut: Cut, run: Option<SnapshotRun>, snapshot_len: u64) -> Result<()> {
     let log = &engine.log;
     let place = CheckpointPlace {
-        order: cut.segment.order,
+        base: cut.segment.base,
         salt: cut.segment.salt,
         offset: cut.offset,
         snapshot_offset: run.map_or(0, |run| log.geometry.start(run.extent)),
@@ -185,14 +203,17 @@ fn publish(engine: &Engine, cut: Cut, run: Option<SnapshotRun>, snapshot_len: u6
     }
     log.set_checkpoint(cut.segment.lsn(log.geometry, cut.offset));
     let mut tail = log.tail.lock();
-    let size = log.geometry.segment_size();
+    let extents_of = |offset: u64, len: u64| {
+        let end = offset + SEGMENT_HEADER_LEN as u64 + len;
+        log.geometry.extent_of(end - 1) + 1 - log.geometry.extent_of(offset)
+    };
     tail.space.listed = cut.listed;
     if let Some(run) = run {
-        let used = (SEGMENT_HEADER_LEN as u64 + snapshot_len).div_ceil(size) as u32;
+        let used = extents_of(log.geometry.start(run.extent), snapshot_len);
         tail.space.release(run.extent + used, run.extents - used, true);
     }
     if let Some(before) = before.filter(|before| before.snapshot_offset != 0) {
-        let extents = (SEGMENT_HEADER_LEN as u64 + before.snapshot_len).div_ceil(size) as u32;
+        let extents = extents_of(before.snapshot_offset, before.snapshot_len);
         let extent = log.geometry.extent_of(before.snapshot_offset);
         let backed = tail.snapshot_is_own || log.set_found_aside(extent, extents);
         tail.space.release(extent, extents, backed);

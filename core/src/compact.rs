@@ -53,9 +53,9 @@ pub struct CompactProgress {
 
 /// Segments that compaction may take: those in front of the newest checkpoint, for a reopen needs what comes behind it.
 pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
-    let replay_from = engine.log.superblocks.lock().current.checkpoint.map_or(0, |place| place.order);
+    let replay_from = engine.log.superblocks.lock().current.checkpoint.map_or(0, |place| place.base);
     let tail = engine.log.tail.lock();
-    tail.segments.values().filter(|segment| segment.order < replay_from).copied().collect()
+    tail.segments.values().filter(|segment| segment.base < replay_from).copied().collect()
 }
 
 /// The bytes that a segment keeps from others, unless it is the active one: what a crash has left behind its last record serves nobody.
@@ -135,7 +135,7 @@ impl<'a> Emptying<'a> {
 
     /// True when `segment` has been emptied and waits to be retired.
     pub(crate) fn holds(&self, segment: &Segment) -> bool {
-        self.emptied.iter().any(|emptied| emptied.order == segment.order)
+        self.emptied.iter().any(|emptied| emptied.base == segment.base)
     }
 
     pub(crate) const fn is_none(&self) -> bool {
@@ -153,7 +153,7 @@ impl<'a> Emptying<'a> {
     /// Nothing older is left that this has not emptied. What it has emptied is retired before `segment` is.
     fn is_oldest(&self, segment: &Segment) -> bool {
         let tail = self.engine.log.tail.lock();
-        tail.segments.values().find(|first| !self.holds(first)).is_none_or(|first| first.order == segment.order)
+        tail.segments.values().find(|first| !self.holds(first)).is_none_or(|first| first.base == segment.base)
     }
 
     /// Copies what lives in `segment` forward. The caller sees to it that there is one compaction at a time; `pace` hears how many bytes
@@ -176,7 +176,7 @@ impl<'a> Emptying<'a> {
         loop {
             let step = walk.step()?;
             if let Step::Frame { offset, header } = step
-                && (header.kind == Kind::Put || header.kind == Kind::Tombstone && !oldest)
+                && (header.kind == Kind::Put || header.kind.is_carried() || header.kind == Kind::Tombstone && !oldest)
             {
                 group.push((offset, header));
             }
@@ -228,6 +228,7 @@ fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[(u64, Header)], report: &
     for (hash, frame) in &frames {
         match frame.header.kind {
             Kind::Put => copy_put(engine, frame, *hash, report)?,
+            kind if kind.is_carried() => carry(engine, frame, report)?,
             _ => copy_tombstone(engine, frame, *hash, report)?,
         }
     }
@@ -246,12 +247,24 @@ fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut Comp
         return Ok(());
     }
     let current = if lives { None } else { engine.find_locked(&shard, full_key)? };
-    let spec = FrameSpec { kind: Kind::Put, continues: false, namespace, key, value: frame.value() };
+    let spec = FrameSpec { kind: Kind::Put, continues: false, meta: frame.meta().copied(), key, value: frame.value() };
     let new = engine.log.append_one(&spec, Purpose::MakeSpace)?;
     let old = Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
     engine.publish_put(&mut shard, full_key, if lives { Some(old) } else { current }, new);
     report.records_copied += 1;
     report.bytes_copied += new.len;
+    Ok(())
+}
+
+/// Appends a record again that no index of this build points at: it is kept as long as its segment's records are.
+fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Result<()> {
+    let log = &engine.log;
+    let spec = FrameSpec { kind: frame.header.kind, continues: false, meta: frame.meta().copied(), key: frame.key(), value: frame.value() };
+    let placed = log.append_one(&spec, Purpose::MakeSpace)?;
+    log.ledger.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
+    log.ledger.change_live(log.geometry.extent_of(frame.offset), -(frame.header.frame_len() as i64), false);
+    report.records_copied += 1;
+    report.bytes_copied += placed.len;
     Ok(())
 }
 
@@ -266,7 +279,7 @@ fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mu
     if engine.find_locked(&shard, FullKey { namespace, key, hash })?.is_some() {
         return Ok(());
     }
-    let spec = FrameSpec { kind: Kind::Tombstone, continues: false, namespace, key, value: frame.value() };
+    let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: frame.meta().copied(), key, value: frame.value() };
     let placed = engine.log.append_one(&spec, Purpose::MakeSpace)?;
     engine.log.ledger.add_tombstone(engine.log.geometry.extent_of(placed.offset), placed.len);
     report.records_copied += 1;

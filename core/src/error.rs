@@ -78,6 +78,15 @@ pub enum Error {
         /// Where a walk in [pages](crate::Db::page) goes on behind it; `None` when that was the end, and from all other calls.
         next: Option<Cursor>,
     },
+    /// The record is sound, and has a property that this version of pipkin carries along but cannot act on. It is kept as it is.
+    Unsupported {
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// The property.
+        what: &'static str,
+    },
+    /// The numbers that a store gives out have come to their end: its file was made by hand, for no store gets there by writing.
+    LogExhausted,
     /// Another writer changed what this transaction had read. Nothing was written.
     Conflict,
     /// An earlier write or sync failed; writes are refused until the store is opened again. Reads go on.
@@ -177,6 +186,13 @@ impl fmt::Display for Error {
                     ". Run `pipkin verify` to list all damage and `pipkin salvage` to copy everything else into a new store",
                 )
             }
+            Self::Unsupported { offset, what } => {
+                write!(f, "the record at byte {offset} of the file has {what}, which this build cannot read; open the store with a newer pipkin")
+            }
+            Self::LogExhausted => f.write_str(
+                "the store's log positions or generations are used up; nothing was written. Copy its records into a new store with \
+                 `pipkin export` and `pipkin import`",
+            ),
             Self::Conflict => {
                 write!(f, "another writer changed what this transaction had read; nothing was written, run it again")
             }

@@ -21,8 +21,12 @@ pub const FILE_LEN_MAX: u64 = 1 << OFFSET_BITS;
 /// Largest log position, in bytes that were ever written: four exbibytes. A file that names a larger one is damaged. No sum of two
 /// overflows.
 pub(crate) const LOG_POSITION_MAX: u64 = 1 << 62;
-/// Largest place of a segment in log order: what the smallest segments need to get there.
-pub(crate) const ORDER_MAX: u64 = LOG_POSITION_MAX / SEGMENT_SIZE_MIN as u64;
+/// Log position at which the first segment of a store begins.
+pub(crate) const LOG_POSITION_FIRST: u64 = DATA_START;
+/// Room below the largest log position and the largest generation that only reading uses: what is written stays readable.
+pub(crate) const LOG_POSITION_SPARE: u64 = 1 << 48;
+/// Largest first extent of a file.
+pub(crate) const EXTENT_FIRST_MAX: u32 = 16 * 1024;
 /// Largest number of a namespace: the two above it have other meanings.
 pub(crate) const NAMESPACE_NUMBER_MAX: u32 = u32::MAX - 2;
 /// Log bytes behind the newest checkpoint after which a new one is due. It bounds the work of a reopen after a crash.

@@ -14,7 +14,7 @@ const FOR_EVER: Duration = Duration::from_secs(120);
 
 /// A store most of whose segments are nearly dead, with a thread that may compact them.
 fn mostly_dead(rate: Option<u64>) -> Db {
-    let builder = Db::builder().segment_size(4096).entropy([7; 16]).background(true).replay_debt_max(16 * 1024);
+    let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(true).replay_debt_max(16 * 1024);
     let builder = if let Some(rate) = rate { builder.auto_compact_rate(rate) } else { builder };
     let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
     for round in 0..8_u32 {
@@ -64,7 +64,7 @@ fn compaction_that_nobody_asked_for_gives_way_to_whoever_waits() {
 #[test]
 fn a_compaction_that_was_asked_for_empties_several_segments_for_each_sync_and_grows_the_file_by_few() {
     let storage = FaultStorage::new(MemoryStorage::new());
-    let builder = Db::builder().segment_size(4096).entropy([7; 16]).auto_compact_dead_share(1.0);
+    let builder = Db::builder().segment_size(4096).entropy([7; 32]).auto_compact_dead_share(1.0);
     let db = builder.open_storage(Box::new(storage.clone())).unwrap();
     let key = |number: u32| number.to_be_bytes();
     for number in 0..4_000_u32 {
@@ -109,7 +109,7 @@ fn segments_without_anything_to_copy_do_not_wait_for_each_other_without_end() {
 #[test]
 fn steps_free_what_compaction_does_whatever_is_compacted_unasked() {
     for (share, segment_size) in [(0.5, 4096), (2.0, 4096), (2.0, 64 * 1024)] {
-        let builder = Db::builder().segment_size(segment_size).entropy([7; 16]).auto_compact_dead_share(share);
+        let builder = Db::builder().segment_size(segment_size).entropy([7; 32]).auto_compact_dead_share(share);
         let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
         for number in 0..20_000_u32 {
             db.insert(number.to_be_bytes(), [1; 100]).unwrap();

@@ -6,7 +6,7 @@ use pipkin::{Db, Error, SegmentUse, SnapshotState};
 use std::collections::BTreeMap;
 
 fn small(storage: &MemoryStorage) -> Db {
-    Db::builder().segment_size(4096).entropy([7; 16]).open_storage(Box::new(storage.clone())).unwrap()
+    Db::builder().segment_size(4096).entropy([7; 32]).open_storage(Box::new(storage.clone())).unwrap()
 }
 
 fn contents(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {

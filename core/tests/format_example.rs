@@ -6,7 +6,7 @@ use pipkin::storage::MemoryStorage;
 
 fn example() -> MemoryStorage {
     let storage = MemoryStorage::default();
-    let open = || Db::builder().segment_size(4096).entropy(*b"FORMAT.md sample").open_storage(Box::new(storage.clone())).unwrap();
+    let open = || Db::builder().segment_size(4096).entropy(*b"FORMAT.md sampleand seed of hash").open_storage(Box::new(storage.clone())).unwrap();
     let db = open();
     db.insert("color", "green").unwrap();
     db.flush().unwrap();

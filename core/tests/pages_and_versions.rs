@@ -81,7 +81,7 @@ fn writes_removals_and_compaction_between_pages_hide_nothing() {
 #[test]
 fn a_cursor_outlives_the_handle() {
     let storage = pipkin::storage::MemoryStorage::new();
-    let open = || Db::builder().entropy([3; 16]).open_storage(Box::new(storage.clone())).unwrap();
+    let open = || Db::builder().entropy([3; 32]).open_storage(Box::new(storage.clone())).unwrap();
     let db = open();
     db.insert_many((0..1000_u32).map(|n| (n.to_le_bytes(), []))).unwrap();
     let mut keys = Vec::new();
@@ -177,7 +177,7 @@ fn versions_do_not_come_back_with_reused_space() {
 #[test]
 fn versions_survive_a_reopening() {
     let storage = pipkin::storage::MemoryStorage::new();
-    let open = || Db::builder().entropy([4; 16]).open_storage(Box::new(storage.clone())).unwrap();
+    let open = || Db::builder().entropy([4; 32]).open_storage(Box::new(storage.clone())).unwrap();
     let db = open();
     db.insert("key", "a").unwrap();
     let (_, seen) = db.get_versioned("key").unwrap().unwrap();

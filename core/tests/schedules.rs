@@ -24,7 +24,7 @@ fn check(body: impl Fn() + Send + Sync + Clone + 'static) {
 }
 
 fn open(storage: impl Storage + 'static) -> Db {
-    Db::builder().segment_size(4096).background(false).entropy([7; 16]).open_storage(Box::new(storage)).unwrap()
+    Db::builder().segment_size(4096).background(false).entropy([7; 32]).open_storage(Box::new(storage)).unwrap()
 }
 
 /// A value that says what it is, long enough that a few of them fill a segment.

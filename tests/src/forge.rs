@@ -7,11 +7,16 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const SECTOR: usize = 512;
 const SLOTS: [usize; 2] = [0, 4096];
-const HEADER_COPY: usize = 64;
+/// Bytes of a copy of a segment header, and where the second one begins.
+const HEADER_COPY: usize = 192;
+const SECOND_COPY: usize = 512;
+/// Bytes in front of the first frame of a segment, and at its end.
+const HEADER: usize = SECOND_COPY + HEADER_COPY;
+const TRAILER: usize = 31;
 /// 64-bit words of a superblock that mean something.
-const SUPERBLOCK_WORDS: usize = 14;
+const SUPERBLOCK_WORDS: usize = 28;
 /// 64-bit words of a segment header.
-const HEADER_WORDS: usize = 7;
+const HEADER_WORDS: usize = 10;
 
 fn bind(salt: u64, offset: u64) -> u32 {
     let mut x = salt ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -40,11 +45,21 @@ fn sign_superblock(bytes: &mut [u8], slot: usize) {
 }
 
 fn store_id(bytes: &[u8]) -> [u8; 16] {
-    bytes.get(16..32).and_then(|id| id.first_chunk().copied()).unwrap_or_default()
+    bytes.get(32..48).and_then(|id| id.first_chunk().copied()).unwrap_or_default()
 }
 
-fn segment_size(bytes: &[u8]) -> usize {
-    (word(bytes, 40) as usize).clamp(4096, 1 << 28)
+/// Offsets of the extents: each is twice as long as the one before, up to the full length.
+fn extents(bytes: &[u8]) -> Vec<usize> {
+    let sizes = word(bytes, 64);
+    let full = (sizes as u32 as usize).clamp(4096, 1 << 28);
+    let mut size = ((sizes >> 32) as usize).clamp(4096, full);
+    let (mut at, mut all) = (DATA_START as usize, Vec::new());
+    while at < bytes.len() {
+        all.push(at);
+        at += size;
+        size = (size * 2).min(full);
+    }
+    all
 }
 
 fn sign_header_copy(bytes: &mut [u8], at: usize, id: [u8; 16]) {
@@ -54,20 +69,25 @@ fn sign_header_copy(bytes: &mut [u8], at: usize, id: [u8; 16]) {
     }
 }
 
-/// Offsets of the segment headers.
-fn headers(bytes: &[u8]) -> Vec<usize> {
-    let all = (DATA_START as usize..bytes.len()).step_by(segment_size(bytes));
-    all.filter(|&at| bytes.get(at..at + 4) == Some(b"PSEG")).collect()
+/// Offsets of the segment headers, and of the ends of their segments.
+fn headers(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let extents = extents(bytes);
+    let has_one = |&(_, &at): &(usize, &usize)| bytes.get(at + 16..at + 20) == Some(b"PSEG");
+    let end = |index: usize, at: usize| extents.get(index + (word(bytes, at + 24) as u32 as usize)).copied().unwrap_or(bytes.len());
+    extents.iter().enumerate().filter(has_one).map(|(index, &at)| (at, end(index, at).max(at))).collect()
 }
 
-/// The frames of a segment: offset and length, as far as their headers make sense.
-fn frames(bytes: &[u8], header: usize) -> Vec<(usize, usize)> {
-    let end = (header + segment_size(bytes)).min(bytes.len());
-    let mut at = header + 2 * HEADER_COPY;
+/// The frames of a segment: offset and length, as far as their headers make sense; the one in the trailer, too.
+fn frames(bytes: &[u8], (header, end): (usize, usize)) -> Vec<(usize, usize)> {
+    let trailer = end.saturating_sub(TRAILER);
+    let mut at = header + HEADER;
     let mut out = Vec::new();
-    while let Some(len) = bytes.get(at..end).and_then(frame_len).filter(|len| at + len <= end) {
+    while let Some(len) = bytes.get(at..trailer).and_then(frame_len).filter(|len| at + len <= trailer) {
         out.push((at, len));
         at += len;
+    }
+    if trailer > at && bytes.get(trailer..end).and_then(frame_len) == Some(TRAILER) {
+        out.push((trailer, TRAILER));
     }
     out
 }
@@ -90,9 +110,31 @@ pub fn frame_len(bytes: &[u8]) -> Option<usize> {
     };
     let (key, value) = (number()?, number()?);
     if head & 0x40 != 0 {
-        number()?;
+        let flags = *bytes.get(5)?;
+        if flags & 0x01 != 0 {
+            number()?;
+        }
+        at += fields_len(bytes.get(at..)?, flags)?;
     }
-    (head & 0x1f != 0).then_some(at + key + value)
+    (head & 0x0f != 0).then_some(at + key + value)
+}
+
+/// The length of the optional fields that `bytes` begin with.
+fn fields_len(bytes: &[u8], flags: u8) -> Option<usize> {
+    let mut at = if flags & 0x02 != 0 { 6 } else { 0 };
+    let varint = |at: usize| Some(bytes.get(at..)?.iter().position(|&byte| byte & 0x80 == 0)? + 1);
+    if flags & 0x04 != 0 {
+        at += 1;
+        at += varint(at)?;
+        at += varint(at)?;
+    }
+    if flags & 0x08 != 0 {
+        at += varint(at)?;
+    }
+    if flags & 0x80 != 0 {
+        at += 2 + usize::from(*bytes.get(at + 1)?);
+    }
+    Some(at)
 }
 
 fn sign_frame(bytes: &mut [u8], at: usize, len: usize, salt: u64) {
@@ -101,10 +143,39 @@ fn sign_frame(bytes: &mut [u8], at: usize, len: usize, salt: u64) {
     }
 }
 
+/// Where in the frame of an event its number stands, which the checksum does not cover.
+fn event_number(frame: &[u8]) -> Option<usize> {
+    if frame.get(4)? & 0x0f != 7 {
+        return None;
+    }
+    let mut at = 5 + usize::from(frame.get(4)? & 0x40 != 0);
+    let mut value_len = 0;
+    for _ in 0..2 {
+        value_len = 0;
+        for shift in 0..5 {
+            let byte = *frame.get(at)?;
+            at += 1;
+            value_len |= usize::from(byte & 0x7f) << (7 * shift);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+    }
+    (value_len >= 8).then(|| frame.len().checked_sub(value_len)).flatten()
+}
+
 /// Gives a frame the checksum that fits it at `offset` of a segment with `salt`.
 pub fn sign(frame: &mut [u8], salt: u64, offset: u64) {
+    let number = event_number(frame).and_then(|at| Some((at, word(frame.get(at..at + 8)?, 0))));
     if let Some((sum, covered)) = frame.split_first_chunk_mut::<4>() {
-        *sum = (crc32c::crc32c(covered) ^ bind(salt, offset)).to_le_bytes();
+        let sum_of_all = match number {
+            Some((at, number)) => {
+                let zeroed = crc32c::crc32c_append(crc32c::crc32c(&covered[..at - 4]), &[0; 8]);
+                crc32c::crc32c_append(zeroed, &covered[at + 4..]) ^ bind(number, 1)
+            }
+            None => crc32c::crc32c(covered),
+        };
+        *sum = (sum_of_all ^ bind(salt, offset)).to_le_bytes();
     }
 }
 
@@ -121,11 +192,11 @@ pub fn sign_all(store: &[u8]) -> (Vec<u8>, usize) {
     SLOTS.iter().for_each(|&slot| sign_superblock(&mut again, slot));
     let mut signed = 0;
     for header in headers(store) {
-        sign_header_copy(&mut again, header, id);
-        sign_header_copy(&mut again, header + HEADER_COPY, id);
-        let is_log = word(store, header) >> 32 == 1;
+        sign_header_copy(&mut again, header.0, id);
+        sign_header_copy(&mut again, header.0 + SECOND_COPY, id);
+        let is_log = store.get(header.0 + 20) == Some(&1);
         for (at, len) in if is_log { frames(store, header) } else { Vec::new() } {
-            sign_frame(&mut again, at, len, word(store, header + 16));
+            sign_frame(&mut again, at, len, word(store, header.0));
             signed += 1;
         }
     }
@@ -167,10 +238,10 @@ pub fn forge(bytes: &mut [u8], rng: &mut impl Choices) {
             if all.is_empty() {
                 return;
             }
-            let header = choose(rng, &all);
+            let (header, _) = choose(rng, &all);
             let field = 8 * index(rng, HEADER_WORDS);
             let value = evil(rng, word(bytes, header + field), len);
-            for copy in [header, header + HEADER_COPY] {
+            for copy in [header, header + SECOND_COPY] {
                 put_word(bytes, copy + field, value);
                 sign_header_copy(bytes, copy, id);
             }
@@ -186,7 +257,7 @@ fn forge_frame(bytes: &mut [u8], rng: &mut impl Choices) {
         return;
     }
     let header = choose(rng, &all);
-    let salt = word(bytes, header + 16);
+    let salt = word(bytes, header.0);
     let frames = frames(bytes, header);
     if frames.is_empty() {
         return;
@@ -208,7 +279,7 @@ fn forge_frame(bytes: &mut [u8], rng: &mut impl Choices) {
 /// Makes a store look as if a newer pipkin had written it.
 pub fn set_version(bytes: &mut [u8], version: u64) {
     for slot in SLOTS {
-        put_word(bytes, slot + 8, version);
+        put_word(bytes, slot + 8, version << 32 | version);
         sign_superblock(bytes, slot);
     }
 }

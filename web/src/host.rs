@@ -65,9 +65,9 @@ pub async fn origin_directory() -> Result<FileSystemDirectoryHandle, Error> {
     Ok(directory.unchecked_into())
 }
 
-/// 128 random bits of the browser's cryptographic generator, for [`entropy`](pipkin::Builder::entropy).
-pub fn entropy() -> Result<[u8; 16], Error> {
-    let mut random = [0; 16];
+/// 256 random bits of the browser's cryptographic generator, for [`entropy`](pipkin::Builder::entropy).
+pub fn entropy() -> Result<[u8; 32], Error> {
+    let mut random = [0; 32];
     let filled = CRYPTO.with(|crypto| crypto.get_random_values_with_u8_array(&mut random).map(drop));
     filled.map_err(|thrown| open_error("", &thrown))?;
     Ok(random)

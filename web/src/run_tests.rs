@@ -18,7 +18,7 @@ const TAB: [u8; 16] = [7; 16];
 const OTHER: [u8; 16] = [8; 16];
 
 fn memory() -> Db {
-    Db::builder().entropy([3; 16]).in_memory().unwrap()
+    Db::builder().entropy([3; 32]).in_memory().unwrap()
 }
 
 fn run(db: &Db, request: &Request<'_>) -> Vec<Answer> {
@@ -42,7 +42,7 @@ fn outcomes(answers: &[Answer]) -> Vec<Result<u8, Code>> {
 #[wasm_bindgen_test]
 fn at_a_full_quota_what_stores_fails_and_what_removes_goes_through() {
     let storage = Arc::new(FaultStorage::new(MemoryStorage::new()));
-    let db = Db::builder().entropy([4; 16]).segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap();
+    let db = Db::builder().entropy([4; 32]).segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap();
     db.insert("old", "1").unwrap();
     storage.set_capacity(Some(256 * 1024));
     let large = vec![0; 300 * 1024];
@@ -83,7 +83,7 @@ fn a_request_that_comes_twice_is_carried_out_once() {
 #[wasm_bindgen_test]
 fn what_was_carried_out_is_known_after_a_reopen_and_forgotten_when_the_tab_has_gone() {
     let storage = MemoryStorage::new();
-    let open = || Db::builder().entropy([5; 16]).open_storage(Box::new(storage.clone())).unwrap();
+    let open = || Db::builder().entropy([5; 32]).open_storage(Box::new(storage.clone())).unwrap();
     let message = request(Some((TAB, 9)), &[Op::Delete(b"a")]);
     let db = open();
     db.insert("a", "1").unwrap();
@@ -198,7 +198,7 @@ fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
 #[wasm_bindgen_test]
 fn after_a_write_that_failed_a_range_shows_what_is_there() {
     let storage = Arc::new(FaultStorage::new(MemoryStorage::new()));
-    let (db, order) = (Db::builder().entropy([6; 16]).open_storage(Box::new(storage.clone())).unwrap(), Order::default());
+    let (db, order) = (Db::builder().entropy([6; 32]).open_storage(Box::new(storage.clone())).unwrap(), Order::default());
     let write = |key: &'static [u8]| outcomes(&run::run(&db, &order, &request(None, &[Op::Write((key, Some(b"1")))])));
     let keys = || {
         range(&db, &order, (true, false), (Bound::Unbounded, Bound::Unbounded))

@@ -79,7 +79,7 @@ pub(crate) fn give(answer: impl Into<Vec<u8>>) -> f64 {
 }
 
 /// The random bits that stand in the room.
-pub(crate) fn random() -> [u8; 16] {
+pub(crate) fn random() -> [u8; 32] {
     SHARED.0.borrow().input.first_chunk().copied().unwrap_or_default()
 }
 

@@ -77,7 +77,7 @@ async fn the_tape_leaves_the_same_store_as_everywhere() {
 
     // The same bytes on another host.
     let memory = MemoryStorage::from_vec(bytes_of("tape").await);
-    let copy = Db::builder().entropy([1; 16]).open_storage(Box::new(memory)).unwrap();
+    let copy = Db::builder().entropy([1; 32]).open_storage(Box::new(memory)).unwrap();
     assert_eq!(Tape::FULL.finish(&copy), Ok(Tape::FULL.expected()));
 }
 
@@ -85,7 +85,7 @@ async fn the_tape_leaves_the_same_store_as_everywhere() {
 async fn a_store_written_elsewhere_opens_here() {
     let memory = MemoryStorage::new();
     for half in [Tape::begin, Tape::resume] {
-        half(Tape::FULL, &Db::builder().entropy([2; 16]).open_storage(Box::new(memory.clone())).unwrap()).unwrap();
+        half(Tape::FULL, &Db::builder().entropy([2; 32]).open_storage(Box::new(memory.clone())).unwrap()).unwrap();
     }
     create("elsewhere").await.write_at(0, &[&memory.to_vec()]).unwrap();
     assert_eq!(Tape::FULL.finish(&open("elsewhere", Access::Existing).await.unwrap()), Ok(Tape::FULL.expected()));

@@ -81,7 +81,7 @@ impl Store {
             last.end = cut.end;
         }
         let place = CheckpointPlace {
-            order: cut.segment.order,
+            base: cut.segment.base,
             salt: cut.segment.salt,
             offset: cut.offset,
             snapshot_offset: 0,
@@ -115,6 +115,8 @@ impl Store {
                 Step::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
             }
         }
+        // The trailer of a full segment names the one behind it.
+        let end = if end == segment.limit(log.geometry) { segment.behind(log.geometry) } else { end };
         let mut window = Window::new(&*log.storage, end);
         let mut position = log.geometry.start(segment.extent);
         while position < end {

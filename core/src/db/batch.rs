@@ -5,7 +5,7 @@ use super::store::{Store, check_key, check_value};
 use super::version::Version;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
-use crate::frame::{FrameSpec, Kind};
+use crate::frame::{FrameSpec, Kind, Meta};
 use crate::index::{KeyHash, SHARDS, ShardGuard};
 use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
@@ -134,6 +134,7 @@ impl Read {
             return Ok(true);
         }
         frame.check()?;
+        frame.is_readable()?;
         Ok(self.value.as_deref().is_some_and(|value| value == frame.value()))
     }
 }
@@ -228,7 +229,7 @@ impl Store {
             frames.push(FrameSpec {
                 kind: if target.op.value.is_some() { Kind::Put } else { Kind::Tombstone },
                 continues: frames.len() + 1 < count && !is(Bug::TransactionSplit),
-                namespace: target.key.namespace,
+                meta: Meta::plain(target.key.namespace),
                 key: target.op.key,
                 value: target.op.value.unwrap_or_default(),
             });

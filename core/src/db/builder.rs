@@ -38,7 +38,7 @@ pub struct Builder {
     compact_rate: Option<u64>,
     #[cfg(feature = "std")]
     background: Option<bool>,
-    entropy: Option<[u8; 16]>,
+    entropy: Option<[u8; 32]>,
     #[cfg(feature = "native")]
     place: Place,
     #[cfg(feature = "native")]
@@ -155,9 +155,9 @@ impl Builder {
         self
     }
 
-    /// Random bytes for a new store and this session: needed where the standard library has none (a browser), useful for tests that
+    /// Random bytes for a new store (its id, and the seed of its hashes) and for this session: needed where the standard library has none (a browser), useful for tests that
     /// repeat. Never give two stores the same.
-    pub fn entropy(mut self, entropy: [u8; 16]) -> Self {
+    pub fn entropy(mut self, entropy: [u8; 32]) -> Self {
         self.entropy = Some(entropy);
         self
     }
@@ -290,13 +290,15 @@ impl Builder {
 }
 
 #[cfg(feature = "std")]
-fn default_entropy() -> [u8; 16] {
+fn default_entropy() -> [u8; 32] {
     use std::hash::{BuildHasher, RandomState};
     let word = || RandomState::new().hash_one(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok());
-    (u128::from(word()) | u128::from(word()) << 64).to_le_bytes()
+    let mut bytes = [0; 32];
+    bytes.as_chunks_mut().0.iter_mut().for_each(|place| *place = word().to_le_bytes());
+    bytes
 }
 
 #[cfg(not(feature = "std"))]
-const fn default_entropy() -> [u8; 16] {
-    [0; 16]
+const fn default_entropy() -> [u8; 32] {
+    [0; 32]
 }

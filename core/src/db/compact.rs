@@ -150,7 +150,7 @@ impl Store {
     fn live_segments(&self) -> Vec<Segment> {
         let tail = self.engine.log.tail.lock();
         let position =
-            |segment: &Segment| tail.active.filter(|active| active.segment.order == segment.order).map(|active| active.position);
+            |segment: &Segment| tail.active.filter(|active| active.segment.base == segment.base).map(|active| active.position);
         tail.segments.values().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment }).collect()
     }
 
@@ -200,10 +200,10 @@ impl Store {
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
         log.reclaim(&self.engine.pins);
-        let active = log.tail.lock().active.map(|active| active.segment.order);
+        let active = log.tail.lock().active.map(|active| active.segment.base);
         let is_worth_it = |segment: &Segment, oldest: bool| {
             // The rest of the active segment is still for others; when it has been sealed, it ends at its limit.
-            let taken = if active == Some(segment.order) {
+            let taken = if active == Some(segment.base) {
                 segment.end - segment.first_frame(log.geometry)
             } else {
                 compact::taken_bytes(&self.engine, segment)
@@ -228,7 +228,7 @@ impl Store {
         self.write_checkpoint()?;
         let mut segments = compact::candidates(&self.engine);
         let front = compact::front_of_tombstones(&self.engine, &segments, PARTS_ASKED);
-        let front = segments.iter().take(front).map(|segment| segment.order).next_back();
+        let front = segments.iter().take(front).map(|segment| segment.base).next_back();
         let total = segments.len() as u64;
         let mut report = CompactReport::default();
         let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
@@ -239,7 +239,7 @@ impl Store {
             let before = report.segments_retired;
             for segment in segments {
                 progress(CompactProgress { segments_done: done, segments_total: total });
-                let is_in_front = front.is_some_and(|last| segment.order <= last);
+                let is_in_front = front.is_some_and(|last| segment.base <= last);
                 if !is_in_front && !is_worth_it(&segment, oldest) {
                     oldest = false;
                     done += 1;

@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::nested::Held;
 use crate::sync::Ordering;
 
-/// Bytes of log between two checkpoints at least, for each segment: 16 times what it takes in the list. The lists are dead weight of the
+/// Bytes of log between two checkpoints at least, for each segment: 16 times what it mostly takes in the list. The lists are dead weight of the
 /// log. Closer together they would make each other due, and compaction that goes after them would make the store grow without end.
-const APART_PER_SEGMENT: u64 = 16 * 32;
+const APART_PER_SEGMENT: u64 = 16 * checkpoint::LIST_ENTRY_LEN;
 
 impl Store {
     /// Makes a write durable, where the policy says so, and sees to what it has made due. A failure of that is no failure of the write.
@@ -81,7 +81,7 @@ impl Store {
     /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
     fn free_a_segment(&self) -> Result<()> {
         let log = &self.engine.log;
-        let is_low = || log.tail.lock().space.backed_count() == 0;
+        let is_low = || !log.tail.lock().space.has_reserve();
         log.reclaim(&self.engine.pins);
         // The medium may have room, and then nobody has to move anything.
         if !log.secure_free(1)? {

@@ -4,7 +4,7 @@ use super::iter::{Iter, Keys};
 use super::store::Store;
 use super::value::Value;
 use crate::error::{Error, Result};
-use crate::frame::{FrameSpec, Kind, NAMESPACE_OF_NAMES};
+use crate::frame::{FrameSpec, Kind, Meta, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
 use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::Purpose;
@@ -210,7 +210,7 @@ impl Store {
         let full_key = engine.full_key(NAMESPACE_OF_NAMES, key);
         let shard = shards.get_mut(full_key.hash.shard()).ok_or(Error::Bug("not all shards are locked"))?;
         let old = engine.find_locked(shard, full_key)?;
-        let spec = FrameSpec { kind, continues: false, namespace: NAMESPACE_OF_NAMES, key, value: &value };
+        let spec = FrameSpec { kind, continues: false, meta: Meta::plain(NAMESPACE_OF_NAMES), key, value: &value };
         let purpose = if old.is_some() || name == DEFAULT { Purpose::MakeSpace } else { Purpose::Store };
         let new = engine.log.append_one(&spec, purpose)?;
         match kind {

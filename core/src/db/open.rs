@@ -6,9 +6,9 @@ use crate::checkpoint;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
-use crate::limits::DATA_START;
+use crate::limits::{DATA_START, LOG_POSITION_FIRST};
 use crate::log::{
-    Active, CheckpointPlace, Front, Geometry, Log, LogOptions, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind,
+    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, Geometry, Log, LogOptions, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind,
     Superblock, SuperblockPair, SuperblockSlot, Tail, read_superblocks,
 };
 use crate::names::{DEFAULT, Names};
@@ -33,7 +33,7 @@ pub(super) struct OpenOptions {
     pub(super) segment_size: u32,
     #[cfg(feature = "ordered")]
     pub(super) ordered: bool,
-    pub(super) entropy: [u8; 16],
+    pub(super) entropy: [u8; 32],
     pub(super) policy: Policy,
 }
 
@@ -53,6 +53,9 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
             return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
         }
     };
+    if !options.read_only && pair.current.write_version > FORMAT_VERSION {
+        return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
+    }
     if !options.read_only && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
         // A creation that a crash cut short behind its first superblock.
         storage.set_len(DATA_START)?;
@@ -69,7 +72,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy, 0),
     };
     let log = Log::new(storage, pair, log_options);
-    let seed = seed_of(&pair.current.store_id);
+    let seed = seed_of(&pair.current.seed);
     let engine = Engine {
         index: Index::default(),
         pins: Pins::default(),
@@ -109,13 +112,13 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
 fn drop_lost_snapshot(storage: &dyn Storage, pair: &mut SuperblockPair) -> Result<bool> {
     let current = &mut pair.current;
     let Some(place) = current.checkpoint.filter(|place| place.snapshot_offset != 0) else { return Ok(false) };
-    let geometry = Geometry::new(current.segment_size);
+    let geometry = current.geometry();
     let extent = geometry.extent_of(place.snapshot_offset);
     let end = place.snapshot_offset.saturating_add(SEGMENT_HEADER_LEN as u64).saturating_add(place.snapshot_len);
     if place.snapshot_offset == geometry.start(extent) && end <= storage.len()? {
         let header = SegmentHeader::read(storage, current.store_id, place.snapshot_offset)?;
         let fits = |header: SegmentHeader| {
-            let room = u64::from(header.extents) * geometry.segment_size();
+            let room = geometry.len_of(extent, header.extents);
             header.kind == SegmentKind::Snapshot && header.salt == place.snapshot_salt && end - place.snapshot_offset <= room
         };
         if header.is_some_and(fits) {
@@ -128,14 +131,26 @@ fn drop_lost_snapshot(storage: &dyn Storage, pair: &mut SuperblockPair) -> Resul
 
 /// Writes the superblocks of a new store, one after the other, so that a crash leaves a blank file or a store.
 fn create(storage: &dyn Storage, options: &OpenOptions) -> Result<SuperblockPair> {
+    let (id, seed) = options.entropy.split_at(16);
     let mut current = Superblock {
-        store_id: options.entropy,
+        write_version: FORMAT_VERSION,
+        optional_features: 0,
+        store_id: id.try_into().unwrap_or_default(),
         generation: 1,
+        session: 0,
         segment_size: options.segment_size,
+        first_extent: Geometry::first_of(options.segment_size),
         checkpoint: None,
         clean_end: None,
         synced: 0,
         torn_end: false,
+        floor: 0,
+        clock: 0,
+        active: ActivePlace::default(),
+        headers: 0,
+        key_page: 0,
+        sealed_from: 0,
+        seed: seed.try_into().unwrap_or_default(),
     };
     storage.set_len(DATA_START)?;
     for slot in [SuperblockSlot::A, SuperblockSlot::B] {
@@ -156,13 +171,14 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     let tail: &mut Tail = &mut tail;
     let live = chain.live_segments();
     for segment in &live {
-        tail.segments.insert(segment.order, *segment);
+        tail.segments.insert(segment.base, *segment);
     }
-    tail.next_order = chain.next_order;
-    tail.first_own_order = chain.next_order;
+    tail.next_base = chain.next_base;
+    tail.next_header = chain.next_header;
+    tail.first_own_base = chain.next_base;
     tail.torn_headers.clone_from(&chain.torn_headers);
     if let Some(last) = live.last() {
-        tail.previous = (last.order, last.end);
+        tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
         if chain.clean && !pair.current.torn_end {
             tail.active = Some(Active { segment: *last, position: last.end, fresh: false });
         }
@@ -170,12 +186,11 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
 
     let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
     let snapshot = pair.current.checkpoint.filter(|place| place.snapshot_offset != 0).map(|place| {
-        let extents = (SEGMENT_HEADER_LEN as u64 + place.snapshot_len).div_ceil(geometry.segment_size()) as u32;
-        let first = geometry.extent_of(place.snapshot_offset);
-        first..first + extents
+        let end = place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len;
+        geometry.extent_of(place.snapshot_offset)..geometry.extent_of(end - 1) + 1
     });
     let used = Set::collect(live.iter().flat_map(places).chain(snapshot.into_iter().flatten()).map(u64::from));
-    let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(segment.order));
+    let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
     // Where the tail has used the place again already, it stays.
     let retired: Vec<u32> = retired.flat_map(places).filter(|&extent| !used.contains(extent.into())).collect();
     for &extent in &retired {
@@ -183,8 +198,8 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     }
     let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
     // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
-    let whole = (len.saturating_sub(DATA_START) / geometry.segment_size()) as u32;
-    tail.space.listed = chain.base.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
+    let whole = geometry.whole_extents_in(len);
+    tail.space.listed = chain.listed.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
     tail.space.total = used.last().map_or(whole, |last| whole.max(last as u32 + 1));
     for extent in (0..tail.space.total).filter(|&extent| !used.contains(extent.into())) {
         tail.space.release(extent, 1, false);
@@ -192,8 +207,8 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
 
     log.appended.store(chain.end, Ordering::Release);
     log.sync_state.start_at(if chain.clean { chain.end } else { chain.proven.min(chain.end) });
-    let checkpoint = pair.current.checkpoint.and(chain.base.segments.last());
-    log.set_checkpoint(checkpoint.map_or(geometry.segment_size().min(chain.end), |last| last.lsn(geometry, last.end)));
+    let checkpoint = pair.current.checkpoint.and(chain.listed.segments.last());
+    log.set_checkpoint(checkpoint.map_or(LOG_POSITION_FIRST.min(chain.end), |last| last.lsn(geometry, last.end)));
     Ok(())
 }
 
@@ -272,8 +287,9 @@ impl Store {
         log.sync_now()?;
         log.reclaim(&self.engine.pins);
         let end = log.end();
-        let torn_end = log.tail.lock().active.is_none();
-        log.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, ..superblock })?;
+        let active = log.tail.lock().active_place();
+        let torn_end = active == ActivePlace::default();
+        log.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, active, ..superblock })?;
         // While the shards are held: a writer that waits for one must not write behind the end that was just named.
         log.close_to_writes();
         // The file is whole without this; giving space back is a courtesy to the host.

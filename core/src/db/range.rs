@@ -230,7 +230,8 @@ impl Store {
                 }
                 let frame = log
                     .frame(offset)
-                    .and_then(|frame| if log.verify_on_read { frame.check().map(|()| frame) } else { Ok(frame) });
+                    .and_then(|frame| if log.verify_on_read { frame.check().map(|()| frame) } else { Ok(frame) })
+                    .and_then(|frame| frame.is_readable().map(|()| frame));
                 let frame = match frame {
                     Ok(frame) => frame,
                     Err(error) => return Err(self.named(error, number, offset)),

@@ -42,6 +42,7 @@ impl Store {
         if self.verifies() {
             self.engine.log.check(&frame)?;
         }
+        frame.is_readable()?;
         Ok(Some(frame))
     }
 

@@ -7,7 +7,7 @@ use super::Db;
 #[test]
 fn nothing_is_left_in_memory_of_a_namespace_that_was_dropped_during_a_compaction() {
     let body = || {
-        let db = Db::builder().segment_size(4096).ordered(true).background(false).entropy([7; 16]).in_memory().unwrap();
+        let db = Db::builder().segment_size(4096).ordered(true).background(false).entropy([7; 32]).in_memory().unwrap();
         let users = db.namespace("users").unwrap();
         for version in 0..4_u8 {
             users.insert([version % 2], [version; 900]).unwrap();

@@ -70,22 +70,21 @@ impl Store {
         self.engine.refuse_inside(&[Held::Shard])?;
         self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
-        let size = log.geometry.segment_size();
         let tail = log.tail.lock();
         let by_extent = Map::collect(tail.segments.values().map(|segment| (segment.extent.into(), *segment)));
         let position = |segment: &Segment| {
-            let active = tail.active.filter(|active| active.segment.order == segment.order);
+            let active = tail.active.filter(|active| active.segment.base == segment.base);
             active.map_or(segment.end, |active| active.position)
         };
         let mut uses = Vec::new();
         let mut extent = 0;
         while extent < tail.space.total {
-            let offset = log.geometry.start(extent);
+            let (offset, size) = (log.geometry.start(extent), log.geometry.size_of(extent));
             let segment = by_extent.get(extent.into());
             uses.push(match segment {
                 Some(segment) => SegmentUse::Log {
                     offset,
-                    len: u64::from(segment.extents) * size,
+                    len: segment.len(log.geometry),
                     used: position(segment) - segment.first_frame(log.geometry),
                     live: log.ledger.live(extent),
                 },
@@ -106,10 +105,10 @@ impl Store {
         let index_bytes = engine.index.bytes();
         let log = &engine.log;
         let tail = log.tail.lock();
-        let active = tail.active.map(|active| (active.segment.order, active.position));
+        let active = tail.active.map(|active| (active.segment.base, active.position));
         let (mut used, mut live) = (0, 0);
         for segment in tail.segments.values() {
-            let end = active.filter(|(order, _)| *order == segment.order).map_or(segment.end, |(_, position)| position);
+            let end = active.filter(|(base, _)| *base == segment.base).map_or(segment.end, |(_, position)| position);
             used += end - segment.first_frame(log.geometry);
             live += log.ledger.live(segment.extent);
         }

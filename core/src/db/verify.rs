@@ -18,7 +18,7 @@ impl Store {
             (segments, tail.active)
         };
         let position =
-            |segment: &Segment| active.filter(|active| active.segment.order == segment.order).map(|active| active.position);
+            |segment: &Segment| active.filter(|active| active.segment.base == segment.base).map(|active| active.position);
         let ends = segments.iter().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment });
         let mut report = VerifyReport::default();
         // The first write of a session writes a superblock: not while they are looked at.

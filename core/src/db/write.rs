@@ -4,7 +4,7 @@
 use super::store::{Store, check_key, check_value};
 use crate::engine::FullKey;
 use crate::error::{Error, Result};
-use crate::frame::{FrameSpec, Kind};
+use crate::frame::{FrameSpec, Kind, Meta};
 use crate::index::ShardGuard;
 use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
@@ -93,6 +93,7 @@ impl Store {
         let frame = self.engine.frame_locked(&locked.shard, locked.key)?;
         if let Some(frame) = &frame {
             frame.check()?;
+            frame.is_readable()?;
         }
         let old = frame.as_ref().map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 });
         match (decide(frame.as_ref()), old) {
@@ -109,7 +110,7 @@ impl Store {
 
     fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], old: Option<Placed>) -> Result<()> {
         let FullKey { namespace, key, .. } = locked.key;
-        let spec = FrameSpec { kind: Kind::Put, continues: false, namespace, key, value };
+        let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(namespace), key, value };
         let new = match self.engine.log.append_one(&spec, Purpose::Store) {
             Err(error) if is(Bug::IndexBeforeAppend) => {
                 if let Some(old) = old {
@@ -125,7 +126,7 @@ impl Store {
 
     fn bury_key(&self, locked: &mut LockedKey<'_, '_>, old: Placed) -> Result<()> {
         let FullKey { namespace, key, .. } = locked.key;
-        let spec = FrameSpec { kind: Kind::Tombstone, continues: false, namespace, key, value: &[] };
+        let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::plain(namespace), key, value: &[] };
         let placed = self.engine.log.append_one(&spec, Purpose::MakeSpace)?;
         self.engine.publish_remove(&mut locked.shard, locked.key, Some(old), placed);
         Ok(())

@@ -1,8 +1,10 @@
 //! From bytes to a frame. Every byte is hostile: nothing is indexed unchecked, and every length is held against its limit.
 
+use super::encode::bind_number;
+use super::meta::{self, FLAG_NAMESPACE};
 use super::{
-    CRC_LEN, FLAG_NAMESPACE, FLAGS_KNOWN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_EXTENDED, HEAD_KIND, HEAD_VERSION, Kind, bind,
-    crc32c, varint,
+    CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEAD_KIND, HEAD_VERSION, Kind,
+    MARK_VALUE_LEN, Meta, bind, crc32c, varint,
 };
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 
@@ -34,6 +36,12 @@ pub(crate) struct Header {
     pub(crate) kind: Kind,
     /// More frames of the same commit follow.
     pub(crate) continues: bool,
+    /// Compaction has written this copy.
+    pub(crate) copied: bool,
+    /// The flags, without that of the namespace.
+    pub(crate) flags: u8,
+    /// Bytes of the optional fields, which end the header.
+    pub(super) fields_len: u8,
     pub(crate) namespace: u32,
     pub(crate) header_len: usize,
     pub(crate) key_len: usize,
@@ -56,10 +64,13 @@ impl Header {
             (_, 1..0x80) => (usize::from(low & 0x7f) | usize::from(high) << 7, FRAME_LEN_MIN + 1),
             _ => return None,
         };
-        let is_small = head & !HEAD_CONTINUES == Kind::Put.code() && key_len < 0x80;
+        let is_small = head & !(HEAD_CONTINUES | HEAD_COPIED) == Kind::Put.code() && key_len < 0x80;
         is_small.then_some(Self {
             kind: Kind::Put,
             continues: head & HEAD_CONTINUES != 0,
+            copied: head & HEAD_COPIED != 0,
+            flags: 0,
+            fields_len: 0,
             namespace: 0,
             header_len,
             key_len: usize::from(key_len),
@@ -80,7 +91,7 @@ impl Header {
         }
         let kind = Kind::from_code(head & HEAD_KIND).ok_or(DecodeError::Invalid("a record of an unknown kind"))?;
         let flags = if head & HEAD_EXTENDED == 0 { 0 } else { next()? };
-        if flags & !FLAGS_KNOWN != 0 || (flags == 0 && head & HEAD_EXTENDED != 0) {
+        if flags == 0 && head & HEAD_EXTENDED != 0 {
             return Err(DecodeError::Invalid("a record with unknown flags"));
         }
         let mut number = || {
@@ -102,10 +113,38 @@ impl Header {
         if key_len > KEY_LEN_MAX || value_len > VALUE_LEN_MAX {
             return Err(DecodeError::Invalid("a record over the limits of key or value"));
         }
-        if kind.is_control() && (head & HEAD_CONTINUES != 0 || flags != 0) {
+        let fields_len = meta::fields_len(flags, bytes.get(at..).unwrap_or_default()).map_err(DecodeError::Invalid)?;
+        let fields_len = fields_len.ok_or(DecodeError::Truncated)?;
+        let (continues, copied) = (head & HEAD_CONTINUES != 0, head & HEAD_COPIED != 0);
+        if kind.is_control() && (continues || copied || flags != 0) {
             return Err(DecodeError::Invalid("a control record with flags of a data record"));
         }
-        Ok(Self { kind, continues: head & HEAD_CONTINUES != 0, namespace, header_len: at, key_len, value_len })
+        let flags = flags & !FLAG_NAMESPACE;
+        if !meta::fit(flags, kind) {
+            return Err(DecodeError::Invalid("a record with flags of another kind"));
+        }
+        let is_short = match kind {
+            Kind::Mark => value_len != MARK_VALUE_LEN,
+            Kind::Event | Kind::Stub => value_len < EVENT_NUMBER_LEN,
+            _ => false,
+        };
+        if is_short {
+            return Err(DecodeError::Invalid("a record that is too short for its kind"));
+        }
+        let header_len = at + fields_len;
+        Ok(Self { kind, continues, copied, flags, fields_len: fields_len as u8, namespace, header_len, key_len, value_len })
+    }
+
+    /// What the record carries beside key and value; `frame` begins with the bytes of the header.
+    pub(crate) fn meta<'a>(&self, frame: &'a [u8]) -> Meta<'a> {
+        let fields = frame.get(self.header_len - usize::from(self.fields_len)..self.header_len).unwrap_or_default();
+        Meta { namespace: self.namespace, copied: self.copied, flags: self.flags, fields }
+    }
+
+    /// Why this build cannot hand out the value; `None` when it can.
+    #[inline]
+    pub(crate) const fn unsupported(&self) -> Option<&'static str> {
+        if self.flags == 0 { None } else { meta::unsupported(self.flags) }
     }
 
     /// Bytes of the whole frame.
@@ -129,13 +168,48 @@ impl Header {
 pub(crate) fn check(header: &Header, frame: &[u8], salt: u64, offset: u64) -> Result<(), DecodeError> {
     let stored = frame.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
     let body = frame.get(CRC_LEN..header.frame_len()).ok_or(DecodeError::Truncated)?;
-    let covered = if crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) && header.key_len > 0 {
-        let mut sum = super::Checksum::new();
-        sum.update(frame.get(CRC_LEN..header.header_len).unwrap_or_default());
-        sum.update(header.value(frame).unwrap_or_default());
-        sum.finish()
-    } else {
-        crc32c(body)
-    };
+    let by_parts = crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) && header.key_len > 0 || header.kind == Kind::Event;
+    let covered = if by_parts { sum_by_parts(header, frame) } else { crc32c(body) };
     if u32::from_le_bytes(*stored) == covered ^ bind(salt, offset) { Ok(()) } else { Err(DecodeError::Checksum) }
+}
+
+#[cold]
+fn sum_by_parts(header: &Header, frame: &[u8]) -> u32 {
+    let mut sum = Checksum::new();
+    sum.update(frame.get(CRC_LEN..header.header_len).unwrap_or_default());
+    if !crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) {
+        sum.update(header.key(frame).unwrap_or_default());
+    }
+    let value = header.value(frame).unwrap_or_default();
+    match value.split_first_chunk::<EVENT_NUMBER_LEN>().filter(|_| header.kind == Kind::Event) {
+        Some((number, rest)) => {
+            sum.update(&[0; EVENT_NUMBER_LEN]);
+            sum.update(rest);
+            sum.finish() ^ bind_number(Some(u64::from_le_bytes(*number)))
+        }
+        None => {
+            sum.update(value);
+            sum.finish()
+        }
+    }
+}
+
+/// As [`check`], for a frame whose bytes come in pieces: `front` has its header, its key and the first bytes of its value, and `sum` is
+/// that of everything behind `front`, appended to `of_front`.
+pub(crate) fn check_sum(header: &Header, front: &[u8], salt: u64, offset: u64, rest: impl FnOnce(Checksum) -> Checksum) -> Result<(), DecodeError> {
+    let stored = front.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
+    let mut sum = Checksum::new();
+    let number = header.header_len + header.key_len;
+    let number = (header.kind == Kind::Event).then(|| front.get(number..)?.first_chunk::<EVENT_NUMBER_LEN>()).flatten();
+    match number {
+        Some(_) => {
+            let (covered, value) = front.split_at_checked(header.header_len + header.key_len).ok_or(DecodeError::Truncated)?;
+            sum.update(covered.get(CRC_LEN..).unwrap_or_default());
+            sum.update(&[0; EVENT_NUMBER_LEN]);
+            sum.update(value.get(EVENT_NUMBER_LEN..).unwrap_or_default());
+        }
+        None => sum.update(front.get(CRC_LEN..).unwrap_or_default()),
+    }
+    let sum = rest(sum).finish() ^ bind_number(number.map(|number| u64::from_le_bytes(*number)));
+    if u32::from_le_bytes(*stored) == sum ^ bind(salt, offset) { Ok(()) } else { Err(DecodeError::Checksum) }
 }

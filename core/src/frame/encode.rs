@@ -1,7 +1,8 @@
 //! From a record to the bytes of its frame.
 
 use super::{
-    CRC_LEN, Checksum, FLAG_NAMESPACE, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, bind, crc32c, varint,
+    CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, Meta, bind,
+    crc32c, varint,
 };
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ pub(crate) struct FrameSpec<'a> {
     pub(crate) kind: Kind,
     /// More frames of the same commit follow.
     pub(crate) continues: bool,
-    pub(crate) namespace: u32,
+    pub(crate) meta: Meta<'a>,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
 }
@@ -23,20 +24,29 @@ pub(crate) struct FrameSpec<'a> {
 impl<'a> FrameSpec<'a> {
     /// A frame of the store's own book-keeping.
     pub(crate) const fn control(kind: Kind, value: &'a [u8]) -> Self {
-        Self { kind, continues: false, namespace: 0, key: &[], value }
+        Self { kind, continues: false, meta: Meta::plain(0), key: &[], value }
     }
 
     /// Bytes of the whole frame.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        let namespace = if self.namespace == 0 { 0 } else { 1 + varint::len(self.namespace) };
         CRC_LEN
             + 1
-            + namespace
+            + self.meta_len()
             + varint::len(self.key.len() as u32)
             + varint::len(self.value.len() as u32)
             + self.key.len()
             + self.value.len()
+    }
+
+    /// Bytes of flags, namespace and optional fields.
+    #[inline]
+    fn meta_len(&self) -> usize {
+        if self.meta.all_flags() == 0 {
+            return 0;
+        }
+        let namespace = if self.meta.namespace == 0 { 0 } else { varint::len(self.meta.namespace) };
+        1 + namespace + self.meta.fields.len()
     }
 
     /// The header with its checksum, for a frame at `offset` of a segment with `salt`.
@@ -54,11 +64,31 @@ impl<'a> FrameSpec<'a> {
         if !is(Bug::ChecksumSkipsKey) {
             checksum.update(self.key);
         }
-        checksum.update(self.value);
+        let number = self.event_number();
+        if number.is_some() {
+            checksum.update(&[0; EVENT_NUMBER_LEN]);
+            checksum.update(self.value.get(EVENT_NUMBER_LEN..).unwrap_or_default());
+        } else {
+            checksum.update(self.value);
+        }
         if let Some(place) = out.bytes.first_chunk_mut::<CRC_LEN>() {
-            *place = checksum.finish().to_le_bytes();
+            *place = (checksum.finish() ^ bind_number(number)).to_le_bytes();
         }
         out
+    }
+
+    /// Of an event: its number, which the checksum is bound to instead of covering its bytes. It is given under the tail's lock, where
+    /// nothing long should be hashed.
+    fn event_number(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Event => self.value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)),
+            _ => None,
+        }
+    }
+
+    fn head(&self) -> u8 {
+        let copied = if self.meta.copied { HEAD_COPIED } else { 0 };
+        self.kind.code() | copied | if self.continues { HEAD_CONTINUES } else { 0 }
     }
 
     /// The same for the whole of a small frame, which is put together in `room`; `None` for others. The checksum
@@ -87,10 +117,10 @@ impl<'a> FrameSpec<'a> {
     #[inline]
     pub(super) fn small_header(&self) -> Option<HeaderBytes> {
         let (key, value) = (self.key.len(), self.value.len());
-        if self.namespace != 0 || key >= 0x80 || value >= 0x4000 {
+        if self.meta.all_flags() != 0 || self.kind == Kind::Event || key >= 0x80 || value >= 0x4000 {
             return None;
         }
-        let head = self.kind.code() | if self.continues { HEAD_CONTINUES } else { 0 };
+        let head = self.head();
         let is_long = value >= 0x80;
         let low = value as u8 | if is_long { 0x80 } else { 0 };
         let mut bytes = [0; HEADER_LEN_MAX];
@@ -100,18 +130,19 @@ impl<'a> FrameSpec<'a> {
 
     pub(super) fn any_header(&self) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
-        let continues = if self.continues { HEAD_CONTINUES } else { 0 };
-        if self.namespace == 0 {
-            out.push(self.kind.code() | continues);
+        let flags = self.meta.all_flags();
+        if flags == 0 {
+            out.push(self.head());
         } else {
-            out.push(self.kind.code() | continues | HEAD_EXTENDED);
-            out.push(FLAG_NAMESPACE);
+            out.push(self.head() | HEAD_EXTENDED);
+            out.push(flags);
         }
         varint::encode(self.key.len() as u32, |byte| out.push(byte));
         varint::encode(self.value.len() as u32, |byte| out.push(byte));
-        if self.namespace != 0 {
-            varint::encode(self.namespace, |byte| out.push(byte));
+        if self.meta.namespace != 0 {
+            varint::encode(self.meta.namespace, |byte| out.push(byte));
         }
+        self.meta.fields.iter().for_each(|&byte| out.push(byte));
         out
     }
 
@@ -119,13 +150,14 @@ impl<'a> FrameSpec<'a> {
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>, salt: u64, offset: u64) {
         let start = out.len();
         out.reserve(HEADER_LEN_MAX + self.key.len() + self.value.len());
-        let header = if is(Bug::ChecksumSkipsKey) { self.unbound_header() } else { self.plain_header() };
+        let by_parts = is(Bug::ChecksumSkipsKey) || self.kind == Kind::Event;
+        let header = if by_parts { self.unbound_header() } else { self.plain_header() };
         out.extend_from_slice(header.as_slice());
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
         // One piece takes half the time of three.
         if let Some((place, covered)) = out.get_mut(start..).and_then(<[u8]>::split_first_chunk_mut::<CRC_LEN>) {
-            let sum = if is(Bug::ChecksumSkipsKey) { u32::from_le_bytes(*place) } else { crc32c(covered) };
+            let sum = if by_parts { u32::from_le_bytes(*place) } else { crc32c(covered) };
             *place = (sum ^ bind(salt, offset)).to_le_bytes();
         }
     }
@@ -152,6 +184,14 @@ impl HeaderBytes {
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         self.bytes.get_mut(..self.len).unwrap_or_default()
+    }
+}
+
+/// What the number of an event adds to its checksum.
+pub(super) const fn bind_number(number: Option<u64>) -> u32 {
+    match number {
+        Some(number) => bind(number, 1),
+        None => 0,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The codec as a test outside of the crate can reach it.
 
-use super::{DecodeError, FrameSpec, Header, check};
+use super::event::Event;
+use super::meta::Optional;
+use super::{DecodeError, FrameSpec, Header, Kind, Meta, check};
 use alloc::vec::Vec;
 
 /// Decodes the frame at the front of `bytes`, which stands at `offset` of a segment with `salt`, and encodes what it says.
@@ -19,8 +21,23 @@ fn decode_and_encode(bytes: &[u8], salt: u64, offset: u64) -> Result<Vec<u8>, De
     check(&header, bytes, salt, offset)?;
     let key = header.key(bytes).ok_or(DecodeError::Truncated)?;
     let value = header.value(bytes).ok_or(DecodeError::Truncated)?;
-    let Header { kind, continues, namespace, .. } = header;
     let mut out = Vec::new();
-    FrameSpec { kind, continues, namespace, key, value }.encode_into(&mut out, salt, offset);
+    let spec = FrameSpec { kind: header.kind, continues: header.continues, meta: header.meta(bytes), key, value };
+    spec.encode_into(&mut out, salt, offset);
     Ok(out)
+}
+
+/// A frame of any kind and with any optional fields, unbound: the caller gives it the checksum of its place. For stores that tests make of
+/// capabilities that are not built yet.
+pub fn build(code: u8, namespace: u32, optional: &Optional, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    let (flags, fields) = optional.encode();
+    let meta = Meta { namespace, copied: false, flags, fields: &fields };
+    let mut out = Vec::new();
+    FrameSpec { kind: Kind::from_code(code)?, continues: false, meta, key, value }.encode_into(&mut out, 0, 0);
+    Some(out)
+}
+
+/// Decodes and encodes the value of an event.
+pub fn reencode_event(value: &[u8]) -> Option<Vec<u8>> {
+    Event::decode(value).map(|event| event.encode())
 }

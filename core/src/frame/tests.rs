@@ -17,7 +17,7 @@ fn a_frame_reads_back_as_it_was_written() {
         for namespace in [0, 1, 127, 128, NAMESPACE_OF_NAMES] {
             for continues in [false, true] {
                 let (key, value) = (vec![7; key_len], vec![9; value_len]);
-                let spec = FrameSpec { kind: Kind::Put, continues, namespace, key: &key, value: &value };
+                let spec = FrameSpec { kind: Kind::Put, continues, meta: Meta::plain(namespace), key: &key, value: &value };
                 let bytes = frame(&spec, 11, 4096);
                 let header = Header::decode(&bytes).unwrap();
                 assert_eq!(header.frame_len(), bytes.len());
@@ -32,13 +32,13 @@ fn a_frame_reads_back_as_it_was_written() {
 
 #[test]
 fn a_small_plain_record_costs_eight_bytes() {
-    let spec = FrameSpec { kind: Kind::Put, continues: false, namespace: 0, key: &[1; 24], value: &[2; 150] };
+    let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(0), key: &[1; 24], value: &[2; 150] };
     assert_eq!(spec.len(), 24 + 150 + 8);
 }
 
 #[test]
 fn a_moved_or_stale_frame_fails_its_check() {
-    let spec = FrameSpec { kind: Kind::Put, continues: false, namespace: 0, key: b"k", value: b"v" };
+    let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(0), key: b"k", value: b"v" };
     let bytes = frame(&spec, 5, 4096);
     let header = Header::decode(&bytes).unwrap();
     assert_eq!(check(&header, &bytes, 5, 4097), Err(DecodeError::Checksum));
@@ -47,7 +47,7 @@ fn a_moved_or_stale_frame_fails_its_check() {
 
 #[test]
 fn every_flipped_bit_and_every_cut_is_seen() {
-    let spec = FrameSpec { kind: Kind::Put, continues: true, namespace: 3, key: b"key", value: b"a value" };
+    let spec = FrameSpec { kind: Kind::Put, continues: true, meta: Meta::plain(3), key: b"key", value: b"a value" };
     let good = frame(&spec, 5, 4096);
     let passes = |bytes: &[u8]| Header::decode(bytes).is_ok_and(|header| check(&header, bytes, 5, 4096).is_ok());
     assert!(passes(&good));
@@ -110,7 +110,7 @@ fn short_ways_for_small_frames_come_to_the_same() {
         for key_len in [0, 1, 0x7f, 0x80, 300] {
             for value_len in [0, 1, 0x7f, 0x80, 0x81, 150, 0x3fff, 0x4000] {
                 for (kind, continues) in [(Kind::Put, false), (Kind::Put, true), (Kind::Tombstone, false), (Kind::Mark, false)] {
-                    let spec = FrameSpec { kind, continues, namespace, key: &bytes[..key_len], value: &bytes[..value_len] };
+                    let spec = FrameSpec { kind, continues, meta: Meta::plain(namespace), key: &bytes[..key_len], value: &bytes[..value_len] };
                     let header = spec.any_header();
                     if let Some(short) = spec.small_header() {
                         assert_eq!(short.as_slice(), header.as_slice());

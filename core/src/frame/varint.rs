@@ -1,4 +1,4 @@
-//! LEB128 for unsigned 32-bit numbers, in the shortest form only, so that every number has one encoding.
+//! LEB128 for unsigned numbers of 32 bits and of 63, in the shortest form only, so that every number has one encoding.
 
 /// Bytes that `value` takes.
 pub(super) const fn len(value: u32) -> usize {
@@ -29,6 +29,27 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(u32, usize)> {
             return None;
         }
         value |= part << (7 * i);
+        if byte & 0x80 == 0 {
+            return (i == 0 || byte != 0).then_some((value, i + 1));
+        }
+    }
+    None
+}
+
+/// As [`encode`], for numbers below 2^63.
+pub(crate) fn encode_u64(mut value: u64, mut push: impl FnMut(u8)) {
+    while value >= 0x80 {
+        push((value as u8 & 0x7f) | 0x80);
+        value >>= 7;
+    }
+    push(value as u8);
+}
+
+/// As [`decode`], for numbers below 2^63: at most 9 bytes.
+pub(crate) fn decode_u64(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for (i, &byte) in bytes.iter().take(9).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * i);
         if byte & 0x80 == 0 {
             return (i == 0 || byte != 0).then_some((value, i + 1));
         }

@@ -22,8 +22,8 @@ use shard::Shard;
 pub(crate) const SHARDS: usize = 256;
 
 /// The seed of a store's hashes.
-pub(crate) fn seed_of(store_id: &[u8; 16]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64_with_seed(store_id, 1)
+pub(crate) fn seed_of(seed: &[u8; 16]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(seed, 1)
 }
 
 /// The hash of a key in a namespace.

@@ -1,9 +1,10 @@
 //! Appending commits: the space is secured first, so that running out of it happens before the first byte is written.
 
 use super::space::Run;
-use super::{Active, Log, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt};
+use super::{Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, TRAILER_LEN, Tail, salt};
 use crate::error::{Error, Result};
-use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, pad_spec};
+use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, MARK_VALUE_LEN, Mark, Next, pad_spec};
+use crate::limits::{LOG_POSITION_MAX, LOG_POSITION_SPARE};
 use crate::planted::{Bug, is};
 use crate::sync::Ordering;
 use alloc::vec::Vec;
@@ -65,12 +66,12 @@ impl Log {
         self.announce(tail)?;
         let kept = kept_room(tail, purpose);
         let mut runs = self.plan(tail, frames, purpose, kept)?.into_iter();
-        let (active, next_order) = (tail.active, tail.next_order);
+        let (active, next_base) = (tail.active, tail.next_base);
         let result = self.write_planned(tail, frames, &mut runs, kept, placed);
         tail.scratch.clear();
         if result.is_err() {
             // The log ends where it ended before.
-            tail.segments.retain(|order| order < next_order);
+            tail.segments.retain(|base| base < next_base);
             tail.active = active;
         }
         match result {
@@ -88,14 +89,17 @@ impl Log {
             return Ok(());
         }
         if let Some(active) = &tail.active {
-            self.reserve(active.position, active.segment.limit(self.geometry))?;
+            self.reserve(active.position, active.segment.behind(self.geometry))?;
         }
         self.mend_headers(tail)?;
         let synced = self.sync_state.synced();
+        let active = tail.active_place();
         self.flip(&|superblock| Superblock {
             clean_end: None,
             torn_end: false,
             synced: superblock.synced.max(synced),
+            session: superblock.generation + 1,
+            active,
             ..superblock
         })?;
         // That sync has covered what recovery found, too: the next segment header says so.
@@ -124,7 +128,7 @@ impl Log {
     /// The planted bug of that name.
     fn continue_torn_segment(&self, tail: &mut Tail) {
         if let Some(segment) = tail.segments.values().next_back()
-            && self.reserve(segment.end, segment.limit(self.geometry)).is_ok()
+            && self.reserve(segment.end, segment.behind(self.geometry)).is_ok()
         {
             tail.active = Some(Active { segment: *segment, position: segment.end, fresh: false });
         }
@@ -135,7 +139,11 @@ impl Log {
         let mut pair = self.superblocks.lock();
         // A slot that could not be read may have held a higher generation: leave it far behind.
         let step = if pair.other_damaged { 1024 } else { 1 };
-        let current = Superblock { generation: pair.current.generation + step, ..change(pair.current) };
+        if pair.current.generation > LOG_POSITION_MAX - LOG_POSITION_SPARE {
+            return Err(Error::LogExhausted);
+        }
+        let headers = self.headers.load(Ordering::Relaxed);
+        let current = Superblock { generation: pair.current.generation + step, headers, ..change(pair.current) };
         let slot = if is(Bug::SuperblockInPlace) { pair.slot } else { pair.slot.other() };
         let written = current.write(&*self.storage, slot).and_then(|()| Ok(self.storage.sync()?));
         if let Err(error) = written {
@@ -143,6 +151,7 @@ impl Log {
         }
         pair.current = current;
         self.generation.store(current.generation, Ordering::Relaxed);
+        self.session.store(current.session, Ordering::Relaxed);
         pair.slot = slot;
         pair.other_damaged = false;
         Ok(())
@@ -158,9 +167,9 @@ impl Log {
         tail.mark_due = None;
         let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
         if room < len(tail) {
-            let need = SEGMENT_HEADER_LEN as u64 + len(tail);
-            let run = self.take(tail, need.div_ceil(self.geometry.segment_size()) as u32, Purpose::BookKeeping)?;
-            self.begin_segment(tail, run).map_err(|error| self.poison(error))?;
+            let need = SEGMENT_HEADER_LEN as u64 + len(tail) + TRAILER_LEN;
+            let run = self.take(tail, need, Purpose::BookKeeping)?;
+            self.begin_segment(tail, run, 0).map_err(|error| self.poison(error))?;
             self.note_end(tail);
         }
         tail.active.ok_or(Error::NoSpace)
@@ -181,14 +190,15 @@ impl Log {
         placed: &mut Vec<Placed>,
     ) -> Result<()> {
         self.put_mark(tail, frames.first())?;
-        for frame in frames {
+        for (index, frame) in frames.iter().enumerate() {
             let len = frame.len() as u64;
             let active = match tail.active {
                 Some(active) if len + kept <= active.segment.limit(self.geometry) - active.position => active,
                 _ => {
                     kept = 0;
                     let run = runs.next().ok_or(Error::NoSpace)?;
-                    self.begin_segment(tail, run)?
+                    let carried_over = if index == 0 { 0 } else { self.front_of(frames.get(index..).unwrap_or_default(), &run) };
+                    self.begin_segment(tail, run, carried_over)?
                 }
             };
             self.put(tail, active, frame)?;
@@ -215,7 +225,7 @@ impl Log {
             return Ok(());
         };
         let claimed = if is(Bug::SyncMarkTooHigh) { synced + self.geometry.segment_size() } else { synced };
-        self.put(tail, active, &FrameSpec::control(Kind::Mark, &claimed.to_le_bytes()))
+        self.put(tail, active, &FrameSpec::control(Kind::Mark, &Mark { synced: claimed, clock: 0 }.encode()))
     }
 
     /// Puts one frame behind the last one: into the gathered bytes, or straight to the storage when it is long.
@@ -245,37 +255,62 @@ impl Log {
         Ok(())
     }
 
-    /// Closes the active segment and begins the next one on `run`.
-    fn begin_segment(&self, tail: &mut Tail, run: Run) -> Result<Active> {
+    /// Bytes of the rest of a commit that will stand in front of everything else in a segment on `run`.
+    fn front_of(&self, rest: &[FrameSpec<'_>], run: &Run) -> u32 {
+        let mut room = self.geometry.len_of(run.extent, run.extents) - SEGMENT_HEADER_LEN as u64 - TRAILER_LEN;
+        let mut bytes = 0;
+        for len in rest.iter().map(|frame| frame.len() as u64) {
+            if len > room {
+                break;
+            }
+            room -= len;
+            bytes += len;
+        }
+        bytes as u32
+    }
+
+    /// Closes the active segment and begins the next one on `run`, at the front of which `carried_over` bytes of an earlier commit will stand.
+    fn begin_segment(&self, tail: &mut Tail, run: Run, carried_over: u32) -> Result<Active> {
         self.seal(tail)?;
         let start = self.geometry.start(run.extent);
         let (store_id, generation) = (self.store_id, self.generation.load(Ordering::Relaxed));
+        let number = tail.next_header;
         let salt = if is(Bug::SaltNotRenewed) {
             salt(store_id, 0, u64::from(run.extent), 0)
         } else {
-            salt(store_id, generation, tail.next_order, self.entropy)
+            salt(store_id, generation, number, self.entropy)
         };
         let segment = Segment {
-            order: tail.next_order,
+            base: tail.next_base,
             extent: run.extent,
             extents: run.extents,
             end: start + SEGMENT_HEADER_LEN as u64,
             salt,
         };
         let header = SegmentHeader {
-            kind: SegmentKind::Log,
-            order: segment.order,
             salt,
-            previous_order: tail.previous.0,
-            previous_end: tail.previous.1,
-            synced: self.sync_state.synced(),
+            kind: SegmentKind::Log,
+            base: segment.base,
             extents: run.extents,
+            carried_over,
+            previous_base: tail.previous.base,
+            previous_salt: tail.previous.salt,
+            previous_end: tail.previous.end,
+            synced: self.sync_state.synced(),
+            session: self.session.load(Ordering::Relaxed),
+            number,
             fresh: run.fresh,
         };
+        self.took_header(tail);
+        if let Some(at) = tail.previous.trailer.take() {
+            let next = Next { extent: run.extent, extents: run.extents, base: segment.base, salt }.encode();
+            let frame = FrameSpec::control(Kind::Next, &next).header(tail.previous.salt, at);
+            self.storage.write_at(at, &[frame.as_slice(), &next])?;
+        }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
         self.ledger.enter(run.extent, run.extents, salt);
-        tail.next_order += u64::from(run.extents);
-        tail.segments.insert(segment.order, segment);
+        tail.next_base = segment.next_base(self.geometry);
+        tail.segments.insert(segment.base, segment);
         let active = Active { segment, position: segment.end, fresh: run.fresh };
         tail.active = Some(active);
         tail.mark_due = None;
@@ -295,10 +330,11 @@ impl Log {
         } else if room > 0 && !active.fresh {
             self.storage.write_at(active.position, &[[0; FRAME_LEN_MIN].get(..room).unwrap_or(&[0; FRAME_LEN_MIN])])?;
         }
-        if let Some(segment) = tail.segments.get_mut(active.segment.order) {
+        if let Some(segment) = tail.segments.get_mut(active.segment.base) {
             segment.end = limit;
         }
-        tail.previous = (active.segment.order, limit);
+        let Segment { base, salt, .. } = active.segment;
+        tail.previous = Previous { base, end: limit, salt, trailer: Some(limit) };
         Ok(())
     }
 
@@ -330,8 +366,8 @@ const RETIRE_ROOM: u64 = 256;
 
 /// Bytes of the active segment that are not for this purpose.
 pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {
-    if purpose == Purpose::MakeSpace && tail.space.backed_count() == 0 { RETIRE_ROOM } else { 0 }
+    if purpose == Purpose::MakeSpace && !tail.space.has_reserve() { RETIRE_ROOM } else { 0 }
 }
 
 /// Bytes of a mark frame.
-pub(crate) const MARK_LEN: usize = FRAME_LEN_MIN + 8;
+pub(crate) const MARK_LEN: usize = FRAME_LEN_MIN + MARK_VALUE_LEN;

@@ -1,6 +1,7 @@
 //! The append-only log: one file of superblocks and segments, appended to at one end and read anywhere.
 
 mod append;
+mod geometry;
 mod ledger;
 mod read;
 mod retire;
@@ -17,17 +18,18 @@ mod window;
 mod write_behind;
 
 pub(crate) use append::{Cut, MARK_LEN, Placed, Purpose};
+pub(crate) use geometry::Geometry;
 pub(crate) use ledger::{Ledger, Tally};
 pub(crate) use read::{Frame, ValueBytes};
-pub(crate) use roster::Roster;
-pub(crate) use segment::{SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind};
+pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
+pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
 pub(crate) use space::Space;
-pub(crate) use superblock::{CheckpointPlace, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot, read_superblocks};
+pub(crate) use superblock::{ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot, read_superblocks};
 pub(crate) use walk::{Step, Walk};
 pub(crate) use window::Window;
 
 use crate::error::{Error, Result};
-use crate::limits::DATA_START;
+use crate::limits::LOG_POSITION_FIRST;
 use crate::sorted::Map;
 use crate::storage::Storage;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
@@ -36,45 +38,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use once_cell::race::OnceBox;
 
-/// Where segments lie in the file, and the arithmetic of log positions.
+/// A live segment of the log: a run of neighbouring extents, the log positions of its bytes following each other.
 ///
-/// A log position ("lsn") counts bytes in log order: the order of a segment times the segment size, plus the offset inside it.
-/// It only ever grows, while an offset in the file comes back when a segment is reused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Geometry {
-    shift: u32,
-}
-
-impl Geometry {
-    pub(crate) const fn new(segment_size: u32) -> Self {
-        Self { shift: segment_size.trailing_zeros() }
-    }
-
-    pub(crate) const fn segment_size(self) -> u64 {
-        1 << self.shift
-    }
-
-    /// Offset in the file of the extent `index`.
-    pub(crate) const fn start(self, extent: u32) -> u64 {
-        DATA_START + ((extent as u64) << self.shift)
-    }
-
-    /// The extent that holds the byte at `offset`.
-    pub(crate) const fn extent_of(self, offset: u64) -> u32 {
-        (offset.saturating_sub(DATA_START) >> self.shift) as u32
-    }
-
-    /// How many extents a file of `len` bytes reaches into.
-    pub(crate) const fn extents_in(self, len: u64) -> u32 {
-        (len.saturating_sub(DATA_START).div_ceil(self.segment_size())) as u32
-    }
-}
-
-/// A live segment of the log: a run of neighbouring extents with one place in log order.
+/// A log position ("lsn") counts bytes in log order. It only ever grows, while an offset in the file comes back when an extent is used
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Place in log order. A run of `n` extents takes `n` places.
-    pub(crate) order: u64,
+    /// Log position of its first byte.
+    pub(crate) base: u64,
     pub(crate) extent: u32,
     pub(crate) extents: u32,
     /// Offset in the file behind its last frame; for the active segment the tail knows better.
@@ -88,33 +59,61 @@ impl Segment {
         geometry.start(self.extent) + SEGMENT_HEADER_LEN as u64
     }
 
-    /// Offset behind its last extent.
+    /// Offset behind the place of its last frame: there stands the trailer.
     pub(crate) const fn limit(&self, geometry: Geometry) -> u64 {
-        geometry.start(self.extent) + self.extents as u64 * geometry.segment_size()
+        self.behind(geometry) - TRAILER_LEN
+    }
+
+    /// Offset behind its last extent.
+    pub(crate) const fn behind(&self, geometry: Geometry) -> u64 {
+        geometry.start(self.extent.saturating_add(self.extents))
+    }
+
+    /// Its bytes, header and trailer included.
+    pub(crate) const fn len(&self, geometry: Geometry) -> u64 {
+        geometry.len_of(self.extent, self.extents)
+    }
+
+    /// Log position behind it: where the next segment may begin.
+    pub(crate) const fn next_base(&self, geometry: Geometry) -> u64 {
+        self.base + self.len(geometry)
     }
 
     /// The log position of `offset`, which lies in this segment.
     pub(crate) const fn lsn(&self, geometry: Geometry, offset: u64) -> u64 {
-        self.order * geometry.segment_size() + (offset - geometry.start(self.extent))
+        self.base + (offset - geometry.start(self.extent))
     }
+}
+
+/// What the next segment header says of the one before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Previous {
+    pub(crate) base: u64,
+    /// Where its last frame ends.
+    pub(crate) end: u64,
+    pub(crate) salt: u64,
+    /// Where the frame goes that names the next segment; `None` when that is not known to be unwritten, or there is no such segment.
+    pub(crate) trailer: Option<u64>,
 }
 
 /// The end of the log and everything that changes with it; one writer at a time.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    /// Live segments by order; the last one is active when `active` says so.
+    /// Live segments by base; the last one is active when `active` says so.
     pub(crate) segments: Map<u64, Segment>,
     /// The segment that takes appends.
     pub(crate) active: Option<Active>,
-    /// The order that the next segment gets.
-    pub(crate) next_order: u64,
-    /// Segments from this order on were begun by this session, on space that it set aside. What it found may have holes, or lie in
+    /// The log position at which the next segment begins.
+    pub(crate) next_base: u64,
+    /// The number that the next segment header gets, of the log or of a snapshot.
+    pub(crate) next_header: u64,
+    /// Segments from this base on were begun by this session, on space that it set aside. What it found may have holes, or lie in
     /// part behind the end of the file, where closing cut it.
-    pub(crate) first_own_order: u64,
+    pub(crate) first_own_base: u64,
     /// The same of the snapshot that the newest checkpoint names.
     pub(crate) snapshot_is_own: bool,
-    /// What the next segment header says about its predecessor: its order and where its last frame ends.
-    pub(crate) previous: (u64, u64),
+    /// What the next segment header says about its predecessor.
+    pub(crate) previous: Previous,
     pub(crate) space: Space,
     /// A sync reached this log position and no mark says so yet.
     pub(crate) mark_due: Option<u64>,
@@ -126,6 +125,14 @@ pub(crate) struct Tail {
     pub(crate) retired: Vec<retire::Retired>,
     /// Reused between appends, so that an append allocates nothing.
     pub(crate) scratch: Vec<u8>,
+}
+
+impl Tail {
+    /// What a superblock says of the segment that takes appends.
+    pub(crate) fn active_place(&self) -> ActivePlace {
+        let Some(Active { segment: Segment { base, salt, extent, extents, .. }, .. }) = self.active else { return ActivePlace::default() };
+        ActivePlace { base, salt, extent, extents }
+    }
 }
 
 /// Where the next frame goes.
@@ -155,6 +162,10 @@ pub(crate) struct Log {
     pub(crate) superblocks: Mutex<SuperblockPair>,
     /// The newest generation of the superblocks.
     generation: AtomicU64,
+    /// Generation of the one that announced the session.
+    session: AtomicU64,
+    /// Number of the newest segment header.
+    headers: AtomicU64,
     pub(crate) sync_state: sync::SyncState,
     /// Log position behind the last append.
     pub(crate) appended: AtomicU64,
@@ -173,7 +184,7 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(storage: Box<dyn Storage>, superblocks: SuperblockPair, options: LogOptions) -> Self {
-        let geometry = Geometry::new(superblocks.current.segment_size);
+        let geometry = superblocks.current.geometry();
         Self {
             remembers_checks: storage.is_checked(0, 0).is_some(),
             storage,
@@ -186,11 +197,12 @@ impl Log {
             tail: Mutex::new(Tail {
                 segments: Map::default(),
                 active: None,
-                next_order: 1,
-                first_own_order: 1,
+                next_base: LOG_POSITION_FIRST,
+                next_header: 1,
+                first_own_base: LOG_POSITION_FIRST,
                 snapshot_is_own: false,
-                previous: (0, 0),
-                space: Space::default(),
+                previous: Previous::default(),
+                space: Space::new(geometry),
                 mark_due: None,
                 announced: false,
                 torn_headers: Vec::new(),
@@ -199,6 +211,8 @@ impl Log {
             }),
             superblocks: Mutex::new(superblocks),
             generation: AtomicU64::new(superblocks.current.generation),
+            session: AtomicU64::new(superblocks.current.session),
+            headers: AtomicU64::new(superblocks.current.headers),
             sync_state: sync::SyncState::default(),
             appended: AtomicU64::new(0),
             checkpoint: AtomicU64::new(0),
@@ -240,6 +254,17 @@ impl Log {
         self.closed.store(true, Ordering::Release);
     }
 
+    /// The next header has its number from `tail`.
+    pub(crate) fn took_header(&self, tail: &mut Tail) {
+        self.headers.fetch_max(tail.next_header, Ordering::Relaxed);
+        tail.next_header += 1;
+    }
+
+    /// Generation of the superblock that announced this session.
+    pub(crate) fn session(&self) -> u64 {
+        self.session.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_checkpoint(&self, lsn: u64) {
         self.checkpoint.store(lsn, Ordering::Release);
     }
@@ -264,11 +289,12 @@ pub(crate) struct LogOptions {
 }
 
 /// A salt that no other session, segment or store is likely to have. The generation of the superblock is in it, which grows and
-/// is durable before a session writes its first segment: even without entropy no salt comes twice in one file.
-pub(crate) fn salt(store_id: [u8; 16], generation: u64, order: u64, entropy: u64) -> u64 {
+/// is durable before a session writes its first segment, and the number of the header, which no other header of the session has: even
+/// without entropy no salt comes twice in one file.
+pub(crate) fn salt(store_id: [u8; 16], generation: u64, header: u64, entropy: u64) -> u64 {
     let (low, high) = (u128::from_le_bytes(store_id) as u64, (u128::from_le_bytes(store_id) >> 64) as u64);
     let mut bytes = [0; 40];
-    for (place, field) in bytes.as_chunks_mut().0.iter_mut().zip([low, high, generation, order, entropy]) {
+    for (place, field) in bytes.as_chunks_mut().0.iter_mut().zip([low, high, generation, header, entropy]) {
         *place = field.to_le_bytes();
     }
     xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, 0)

@@ -2,7 +2,7 @@
 
 use super::{Log, Window};
 use crate::error::{Error, Result};
-use crate::frame::{Header, check};
+use crate::frame::{Header, Meta, check};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
 use alloc::vec::Vec;
@@ -44,6 +44,20 @@ impl<'a> Frame<'a> {
 
     pub(crate) fn value(&self) -> &[u8] {
         self.header.value(self.bytes()).unwrap_or_default()
+    }
+
+    /// What the record carries beside key and value.
+    pub(crate) fn meta(&self) -> Meta<'_> {
+        self.header.meta(self.bytes())
+    }
+
+    /// Refuses a record whose value means something else than its bytes, which this build cannot tell.
+    #[inline]
+    pub(crate) fn is_readable(&self) -> Result<()> {
+        match self.header.unsupported() {
+            None => Ok(()),
+            Some(what) => Err(Error::Unsupported { offset: self.offset, what }),
+        }
     }
 
     /// The value alone: a slice of the host's memory, or the copy cut down to it.
@@ -170,7 +184,7 @@ impl Log {
             // SAFETY: as for the front: pinned, and published as a whole.
             None => unsafe { self.storage.view(offset, header.frame_len()) }?,
         };
-        if header.namespace != namespace || header.key(bytes)? != key {
+        if header.namespace != namespace || header.key(bytes)? != key || header.unsupported().is_some() {
             return None;
         }
         if verify && check(&header, bytes, self.salt_at(offset), offset).is_err() {

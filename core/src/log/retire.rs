@@ -24,14 +24,14 @@ impl Log {
     /// Retires a segment whose live records all stand further along the log, synced. Nothing may point into it any more.
     pub(crate) fn retire(&self, pins: &Pins, segment: Segment) -> Result<()> {
         let mut tail = self.tail.lock();
-        let order = segment.order.to_le_bytes();
+        let base = segment.base.to_le_bytes();
         let mut placed: Vec<Placed> = Vec::new();
-        self.append_locked(&mut tail, &[FrameSpec::control(Kind::Retire, &order)], Purpose::BookKeeping, &mut placed)?;
-        tail.segments.remove(segment.order);
+        self.append_locked(&mut tail, &[FrameSpec::control(Kind::Retire, &base)], Purpose::BookKeeping, &mut placed)?;
+        tail.segments.remove(segment.base);
         let entry = Retired {
             extent: segment.extent,
             extents: segment.extents,
-            backed: segment.order >= tail.first_own_order,
+            backed: segment.base >= tail.first_own_base,
             durable_at: self.end(),
             unread_at: pins.ticket(),
         };
@@ -55,7 +55,7 @@ impl Log {
             if durable && unread {
                 let backed = entry.backed || self.set_found_aside(entry.extent, entry.extents);
                 space.release(entry.extent, entry.extents, backed);
-                freed += u64::from(entry.extents) * self.geometry.segment_size();
+                freed += self.geometry.len_of(entry.extent, entry.extents);
                 return false;
             }
             true
@@ -67,7 +67,7 @@ impl Log {
     /// False when there is no space for that now.
     pub(crate) fn set_found_aside(&self, extent: u32, extents: u32) -> bool {
         let start = self.geometry.start(extent);
-        let end = start + u64::from(extents) * self.geometry.segment_size();
+        let end = start + self.geometry.len_of(extent, extents);
         is(Bug::FoundSpaceTrusted) || self.reserve(start, end).is_ok()
     }
 

@@ -2,10 +2,10 @@
 
 use super::append::{MARK_LEN, Purpose};
 use super::space::Run;
-use super::{Log, SEGMENT_HEADER_LEN, Tail};
+use super::{Log, SEGMENT_HEADER_LEN, TRAILER_LEN, Tail};
 use crate::error::{Error, Result};
 use crate::frame::FrameSpec;
-use crate::limits::FILE_LEN_MAX;
+use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX, LOG_POSITION_SPARE};
 use crate::storage::StorageErrorKind;
 use crate::sync::Ordering;
 use alloc::vec::Vec;
@@ -13,7 +13,9 @@ use alloc::vec::Vec;
 impl Log {
     /// Takes the segments that the frames will need beyond the active one, the last `kept` bytes of which they leave alone.
     pub(super) fn plan(&self, tail: &mut Tail, frames: &[FrameSpec<'_>], purpose: Purpose, kept: u64) -> Result<Vec<Run>> {
-        let size = self.geometry.segment_size();
+        if tail.next_base > LOG_POSITION_MAX - LOG_POSITION_SPARE {
+            return Err(Error::LogExhausted);
+        }
         if purpose == Purpose::Store && tail.active.is_some() {
             self.keep_reserve(tail)?;
         }
@@ -26,10 +28,11 @@ impl Log {
         for frame in frames {
             let len = frame.len() as u64;
             if len > room {
-                let extents = (SEGMENT_HEADER_LEN as u64 + len).div_ceil(size);
-                room = extents * size - SEGMENT_HEADER_LEN as u64;
-                match self.take(tail, extents as u32, purpose) {
-                    Ok(run) => runs.push(run),
+                match self.take(tail, SEGMENT_HEADER_LEN as u64 + len + TRAILER_LEN, purpose) {
+                    Ok(run) => {
+                        room = self.geometry.len_of(run.extent, run.extents) - SEGMENT_HEADER_LEN as u64 - TRAILER_LEN;
+                        runs.push(run);
+                    }
                     Err(error) => {
                         for run in runs {
                             tail.space.release(run.extent, run.extents, false);
@@ -43,19 +46,19 @@ impl Log {
         Ok(runs)
     }
 
-    /// Takes a run of free extents, growing the file where needed.
-    pub(crate) fn take(&self, tail: &mut Tail, extents: u32, purpose: Purpose) -> Result<Run> {
-        let run = match tail.space.take(extents) {
+    /// Takes a run of free extents of at least so many bytes, growing the file where needed.
+    pub(crate) fn take(&self, tail: &mut Tail, bytes: u64, purpose: Purpose) -> Result<Run> {
+        let run = match tail.space.take(bytes) {
             Some(run) => run,
             None => {
                 let before = tail.space.total;
-                for _ in tail.space.free_at_end()..extents {
+                while tail.space.free_bytes_at_end() < bytes {
                     if let Err(error) = self.grow(tail) {
                         self.undo_growth(tail, before);
                         return Err(error);
                     }
                 }
-                tail.space.take(extents).ok_or(Error::NoSpace)?
+                tail.space.take(bytes).ok_or(Error::NoSpace)?
             }
         };
         if purpose == Purpose::Store
@@ -66,12 +69,12 @@ impl Log {
         }
         if !run.backed {
             let start = self.geometry.start(run.extent);
-            if let Err(error) = self.reserve(start, start + u64::from(run.extents) * self.geometry.segment_size()) {
+            if let Err(error) = self.reserve(start, start + self.geometry.len_of(run.extent, run.extents)) {
                 tail.space.release(run.extent, run.extents, false);
                 return Err(error);
             }
         }
-        if tail.space.backed_count() == 0 {
+        if !tail.space.has_reserve() {
             self.space_low.store(true, Ordering::Relaxed);
         }
         Ok(run)
@@ -80,7 +83,10 @@ impl Log {
     /// One free segment is for removals and compaction, without which a full store could never get out of being full: new data has
     /// to leave it alone, and, once it is in use, stays out of it.
     pub(super) fn keep_reserve(&self, tail: &mut Tail) -> Result<()> {
-        if tail.space.backed_count() == 0 { self.back_one_more(tail) } else { Ok(()) }
+        while !tail.space.has_reserve() {
+            self.back_one_more(tail)?;
+        }
+        Ok(())
     }
 
     /// Makes sure that records of `bytes` bytes in all can be appended without running out of space.
@@ -102,14 +108,15 @@ impl Log {
     fn room(&self, tail: &Tail) -> u64 {
         let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
         // Records do not fill segments to the last byte: half of each is counted on.
-        room + u64::from(tail.space.backed_count()) * (self.geometry.segment_size() / 2)
+        room + tail.space.backed_bytes() / 2
     }
 
-    /// Grows the file until `extents` are free; false when there is no space for them.
+    /// Grows the file until so many extents as its longest are free; false when there is no space for them.
     pub(crate) fn secure_free(&self, extents: u32) -> Result<bool> {
         let mut tail = self.tail.lock();
         self.announce(&mut tail)?;
-        while tail.space.backed_count() < extents {
+        let wanted = u64::from(extents) * tail.space.longest();
+        while tail.space.backed_bytes() < wanted || !tail.space.has_reserve() {
             match self.back_one_more(&mut tail) {
                 Ok(()) => {}
                 Err(Error::NoSpace) => return Ok(false),
@@ -123,7 +130,7 @@ impl Log {
     fn back_one_more(&self, tail: &mut Tail) -> Result<()> {
         while let Some(extent) = tail.space.first_unbacked() {
             let start = self.geometry.start(extent);
-            match self.reserve(start, start + self.geometry.segment_size()) {
+            match self.reserve(start, start + self.geometry.size_of(extent)) {
                 Ok(()) => {
                     tail.space.set_backed(extent);
                     return Ok(());
@@ -140,7 +147,7 @@ impl Log {
         let start = self.geometry.start(tail.space.total);
         // A crash may have left the file cut in the middle of this extent, with leftovers in the part that exists.
         let fresh = self.storage.len()? <= start;
-        self.reserve(start, start + self.geometry.segment_size())?;
+        self.reserve(start, start + self.geometry.size_of(tail.space.total))?;
         tail.space.grown(fresh);
         Ok(())
     }

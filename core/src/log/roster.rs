@@ -2,85 +2,156 @@
 //! count, and a missing one is noticed.
 
 use super::{Geometry, Segment};
+use crate::frame::{decode_u64, encode_u64};
 use crate::limits::LOG_POSITION_MAX;
 use crate::sorted::Set;
 use alloc::vec::Vec;
 
-const WORDS: usize = 4;
+/// Version of the list's shape: the first byte of its value.
+const VERSION: u64 = 1;
 
-/// Live segments in log order, and the next number for a namespace.
+/// What a list says of a segment beside its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Kept for those who read history; its records do not count.
+    pub(crate) history: bool,
+    /// Bytes of live records.
+    pub(crate) live: u64,
+    /// Bytes of tombstones.
+    pub(crate) tombstones: u64,
+    /// Records in it, dead ones and tombstones included; 0 when nobody has counted.
+    pub(crate) records: u64,
+    /// Earliest and latest expiry of its records, in milliseconds since 1970; 0 without.
+    pub(crate) expiries: (u64, u64),
+}
+
+/// What the log knows of its live segments, in log order, and the next numbers that are given out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roster {
     pub(crate) segments: Vec<Segment>,
+    /// As many as there are segments, in the same order.
+    pub(crate) figures: Vec<Figures>,
     pub(crate) next_namespace: u32,
+    /// Log position from which on history is kept; 0: none is.
+    pub(crate) floor: u64,
+    /// Number that the next event gets.
+    pub(crate) next_event: u64,
 }
 
+/// Bit of an entry's flags: the segment is history.
+const FLAG_HISTORY: u64 = 1;
+/// Most bytes that an entry takes.
+pub(crate) const LIST_ENTRY_LEN_MAX: u64 = 64;
+
 impl Roster {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(8 + self.segments.len() * WORDS * 8);
-        out.extend_from_slice(&(self.segments.len() as u32).to_le_bytes());
-        out.extend_from_slice(&self.next_namespace.to_le_bytes());
-        for segment in &self.segments {
-            let extents = u64::from(segment.extent) | u64::from(segment.extents) << 32;
-            for word in [segment.order, extents, segment.end, segment.salt] {
-                out.extend_from_slice(&word.to_le_bytes());
-            }
+    pub(crate) fn encode(&self, geometry: Geometry) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32 + self.segments.len() * 32);
+        let put = |out: &mut Vec<u8>, number: u64| encode_u64(number, |byte| out.push(byte));
+        let head = [VERSION, self.segments.len() as u64, u64::from(self.next_namespace), self.floor, self.next_event];
+        head.into_iter().for_each(|number| put(&mut out, number));
+        let mut before = 0;
+        let none = Figures::default();
+        for (segment, figures) in self.segments.iter().zip(self.figures.iter().chain(core::iter::repeat(&none))) {
+            let unused = segment.limit(geometry).saturating_sub(segment.end);
+            let flags = if figures.history { FLAG_HISTORY } else { 0 };
+            out.extend_from_slice(&segment.salt.to_le_bytes());
+            let numbers = [segment.base.saturating_sub(before), segment.extent.into(), segment.extents.into(), unused, flags];
+            numbers.into_iter().for_each(|number| put(&mut out, number));
+            let (earliest, latest) = figures.expiries;
+            let numbers = [figures.records, figures.live, figures.tombstones, earliest, latest.saturating_sub(earliest)];
+            numbers.into_iter().for_each(|number| put(&mut out, number));
+            before = segment.base;
         }
         out
     }
 
-    /// `None` when the bytes are no roster of a file with `extents_in_file` extents: orders that do not rise, places outside of
+    /// `None` when the bytes are no list of a file with `extents_in_file` extents: positions that do not rise, places outside of
     /// the file or taken twice.
     pub(crate) fn decode(bytes: &[u8], geometry: Geometry, extents_in_file: u32) -> Option<Self> {
-        let (head, rest) = bytes.split_first_chunk::<8>()?;
-        let head = u64::from_le_bytes(*head);
-        let (count, next_namespace) = (head as u32 as usize, (head >> 32) as u32);
-        let words = rest.as_chunks::<8>().0;
-        if rest.len() != count.checked_mul(WORDS * 8)? {
+        let mut rest = bytes;
+        let mut number = || {
+            let (number, taken) = decode_u64(rest)?;
+            rest = rest.get(taken..)?;
+            Some(number)
+        };
+        let version = number()?;
+        let count = usize::try_from(number()?).ok()?;
+        let next_namespace = u32::try_from(number()?).ok()?;
+        let (floor, next_event) = (number()?, number()?);
+        if version != VERSION || count > bytes.len() {
             return None;
         }
-        let mut segments: Vec<Segment> = Vec::with_capacity(count);
-        for entry in words.as_chunks::<WORDS>().0 {
-            let [order, extents, end, salt] = entry.map(u64::from_le_bytes);
-            let segment = Segment { order, extent: extents as u32, extents: (extents >> 32) as u32, end, salt };
-            let rises = segments.last().map_or(order > 0, |last| order >= last.order.saturating_add(last.extents.into()));
+        let mut list = Self { segments: Vec::with_capacity(count), figures: Vec::with_capacity(count), next_namespace, floor, next_event };
+        for _ in 0..count {
+            let (segment, figures) = decode_entry(&mut rest, geometry, list.segments.last())?;
             let inside = segment.extents > 0 && segment.extent.checked_add(segment.extents)? <= extents_in_file;
-            if segment.order.saturating_mul(geometry.segment_size()) > LOG_POSITION_MAX
-                || !rises
-                || !inside
-                || !(segment.first_frame(geometry)..=segment.limit(geometry)).contains(&end)
-            {
+            if !inside || segment.end < segment.first_frame(geometry) || figures.live.checked_add(figures.tombstones)? > segment.len(geometry) {
                 return None;
             }
-            segments.push(segment);
+            list.segments.push(segment);
+            list.figures.push(figures);
         }
-        let places = Set::collect(segments.iter().map(|segment| u64::from(segment.extent) << 32 | u64::from(segment.extents)));
+        let places =
+            Set::collect(list.segments.iter().map(|segment| u64::from(segment.extent) << 32 | u64::from(segment.extents)));
         let (starts, behind) = (|place: u64| place >> 32, |place: u64| (place >> 32) + u64::from(place as u32));
         let apart = places.iter().zip(places.iter().skip(1)).all(|(left, right)| behind(left) <= starts(right));
-        (apart && places.len() == segments.len()).then_some(Self { segments, next_namespace })
+        (rest.is_empty() && apart && places.len() == list.segments.len()).then_some(list)
     }
+}
+
+fn decode_entry(rest: &mut &[u8], geometry: Geometry, before: Option<&Segment>) -> Option<(Segment, Figures)> {
+    let (salt, mut after) = rest.split_first_chunk::<8>()?;
+    let mut number = || {
+        let (number, taken) = decode_u64(after)?;
+        after = after.get(taken..)?;
+        Some(number)
+    };
+    let base = before.map_or(0, |before| before.base).checked_add(number()?)?;
+    let (extent, extents) = (u32::try_from(number()?).ok()?, u32::try_from(number()?).ok()?);
+    extent.checked_add(extents)?;
+    let (unused, flags) = (number()?, number()?);
+    let (records, live, tombstones, earliest, spread) = (number()?, number()?, number()?, number()?, number()?);
+    let segment = Segment { base, extent, extents, end: 0, salt: u64::from_le_bytes(*salt) };
+    let end = segment.limit(geometry).checked_sub(unused)?;
+    let rises = before.map_or(base > 0, |before| base >= before.next_base(geometry));
+    if base > LOG_POSITION_MAX || flags & !FLAG_HISTORY != 0 || !rises {
+        return None;
+    }
+    *rest = after;
+    let expiries = (earliest, earliest.checked_add(spread)?);
+    Some((Segment { end, ..segment }, Figures { history: flags != 0, live, tombstones, records, expiries }))
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
     use super::*;
 
-    fn segment(order: u64, extent: u32, extents: u32) -> Segment {
-        Segment { order, extent, extents, end: 16_384 + u64::from(extent) * 4096 + 128, salt: order * 3 }
+    fn segment(base: u64, extent: u32, extents: u32) -> Segment {
+        Segment { base, extent, extents, end: 16_384 + u64::from(extent) * 4096 + 800, salt: base * 3 }
     }
 
     #[test]
     fn a_roster_reads_back_and_a_nonsensical_one_is_refused() {
-        let geometry = Geometry::new(4096);
+        let geometry = Geometry::new(4096, 4096);
         let decode = |segments: &[Segment]| {
-            let bytes = Roster { segments: segments.to_vec(), next_namespace: 9 }.encode();
-            Roster::decode(&bytes, geometry, 8)
+            let figures = Figures { history: false, live: 90, tombstones: 7, records: 3, expiries: (5, 9) };
+            let figures = alloc::vec![figures; segments.len()];
+            let list = Roster { segments: segments.to_vec(), figures, next_namespace: 9, floor: 77, next_event: 5 };
+            let bytes = list.encode(geometry);
+            assert!(bytes.len() as u64 <= 64 + segments.len() as u64 * LIST_ENTRY_LEN_MAX);
+            for cut in 0..bytes.len() {
+                assert_eq!(Roster::decode(&bytes[..cut], geometry, 8), None, "cut at {cut}");
+            }
+            let back = Roster::decode(&bytes, geometry, 8);
+            assert!(back.is_none() || back.as_ref() == Some(&list));
+            back
         };
-        let good = [segment(1, 3, 1), segment(2, 0, 2), segment(9, 7, 1)];
+        let good = [segment(16_384, 3, 1), segment(20_480, 0, 2), segment(40_960, 7, 1)];
         assert_eq!(decode(&good).unwrap().segments, good);
-        assert_eq!(decode(&[segment(2, 3, 1), segment(1, 4, 1)]), None, "orders fall");
-        assert_eq!(decode(&[segment(1, 3, 2), segment(3, 4, 1)]), None, "two at one place");
-        assert_eq!(decode(&[segment(1, 8, 1)]), None, "outside of the file");
+        assert_eq!(decode(&[segment(20_480, 3, 1), segment(16_384, 4, 1)]), None, "positions fall");
+        assert_eq!(decode(&[segment(16_384, 0, 2), segment(20_480, 4, 1)]), None, "positions overlap");
+        assert_eq!(decode(&[segment(16_384, 3, 2), segment(40_960, 4, 1)]), None, "two at one place");
+        assert_eq!(decode(&[segment(16_384, 8, 1)]), None, "outside of the file");
     }
 }

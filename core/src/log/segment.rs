@@ -1,131 +1,205 @@
-//! The header of a segment: which place in log order it has, and the salt that its frames are bound to. It stands there twice, so
-//! that one damaged sector does not take the salt of a whole segment with it.
+//! The header of a segment: which place in the log it has, and the salt that its frames are bound to. It stands there twice, in sectors of
+//! their own, so that one damaged sector does not take the salt of a whole segment with it. At the segment's end stands the trailer: the
+//! frame that names the next segment.
 
-use crate::frame::{bind, crc32c};
-use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX, ORDER_MAX};
+use super::{Geometry, Segment, Window};
+use crate::error::Result;
+use crate::frame::{Header, Kind, NEXT_LEN, Next, bind, check, crc32c};
+use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX};
 use crate::storage::{Storage, StorageError};
 
 const MAGIC: [u8; 4] = *b"PSEG";
-const COPY_LEN: usize = 64;
-/// Bytes in front of the first frame: two copies of the header.
-pub(crate) const SEGMENT_HEADER_LEN: usize = 2 * COPY_LEN;
+/// Bytes of one copy.
+const COPY_LEN: usize = 192;
+/// Where the second copy begins: in a sector of its own.
+const SECOND_COPY: usize = 512;
+/// Bytes in front of the first frame: two copies of the header, and zeros between them.
+pub(crate) const SEGMENT_HEADER_LEN: usize = SECOND_COPY + COPY_LEN;
+/// Bytes at the end of a segment that are kept free for the frame that names the next one.
+pub(crate) const TRAILER_LEN: u64 = NEXT_LEN as u64;
+
+/// Bit of the header's flags: the space had never been written.
+const FLAG_FRESH: u8 = 1;
 
 /// What a segment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentKind {
     /// Frames of the log.
     Log,
-    /// An index snapshot.
+    /// Parts of an index snapshot.
     Snapshot,
+    /// Events, written beside the log.
+    Events,
 }
 
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
-    pub(crate) kind: SegmentKind,
-    pub(crate) order: u64,
     pub(crate) salt: u64,
-    /// Order of the segment before this one in the log; 0 for the first.
-    pub(crate) previous_order: u64,
+    pub(crate) kind: SegmentKind,
+    /// Log position of its first byte; of a snapshot: that which the next log segment was going to have.
+    pub(crate) base: u64,
+    pub(crate) extents: u32,
+    /// Bytes of frames at its front that belong to a commit that began in an earlier segment.
+    pub(crate) carried_over: u32,
+    /// Base of the segment before this one in the log; 0 for the first.
+    pub(crate) previous_base: u64,
+    /// Salt of that segment.
+    pub(crate) previous_salt: u64,
     /// Offset in the file at which that segment's frames end: what lies behind it was torn off by a crash.
     pub(crate) previous_end: u64,
     /// The log was synced up to this log position when the segment was begun.
     pub(crate) synced: u64,
-    pub(crate) extents: u32,
+    /// Generation of the superblock that announced the session.
+    pub(crate) session: u64,
+    /// Counts all headers that were ever written to the file: of two at one place the higher one is the younger.
+    pub(crate) number: u64,
     /// The space had never been written: what stands behind the last frame is zero as long as the segment is active.
     pub(crate) fresh: bool,
 }
 
+/// What stands at a place where a segment may begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copies {
+    pub(crate) first: Option<SegmentHeader>,
+    pub(crate) second: Option<SegmentHeader>,
+}
+
+impl Copies {
+    /// The header: of two that differ, as a crash between two lives of the place leaves them, the younger.
+    pub(crate) fn header(&self) -> Option<SegmentHeader> {
+        match (self.first, self.second) {
+            (Some(first), Some(second)) if second.number > first.number => Some(second),
+            (first, second) => first.or(second),
+        }
+    }
+
+    /// Both copies check and say the same.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.first.is_some() && self.first == self.second
+    }
+}
+
 impl SegmentHeader {
-    /// The two copies, for a segment at `offset` of the store with `store_id`.
+    /// Both copies, for a segment at `offset` of the store with `store_id`.
     pub(crate) fn encode(&self, store_id: [u8; 16], offset: u64) -> [u8; SEGMENT_HEADER_LEN] {
         let mut out = [0; SEGMENT_HEADER_LEN];
-        for (index, copy) in out.as_chunks_mut::<COPY_LEN>().0.iter_mut().enumerate() {
+        for at in [0, SECOND_COPY] {
+            let Some(copy) = out.get_mut(at..at + COPY_LEN) else { continue };
             let (body, crc) = copy.split_at_mut(COPY_LEN - 4);
-            let kind: u32 = match self.kind {
+            let kind: u8 = match self.kind {
                 SegmentKind::Log => 1,
                 SegmentKind::Snapshot => 2,
+                SegmentKind::Events => 3,
             };
+            let flags = if self.fresh { FLAG_FRESH } else { 0 };
+            // The salt first: whatever part of a header reaches the medium ends the one that stood there before.
             let fields = [
-                u64::from(u32::from_le_bytes(MAGIC)) | u64::from(kind) << 32,
-                self.order,
                 self.salt,
-                self.previous_order,
+                u64::from(u32::from_le_bytes(MAGIC)) | u64::from(kind) << 32 | u64::from(flags) << 40,
+                self.base,
+                u64::from(self.extents) | u64::from(self.carried_over) << 32,
+                self.previous_base,
+                self.previous_salt,
                 self.previous_end,
                 self.synced,
-                u64::from(self.extents) | u64::from(self.fresh) << 32,
+                self.session,
+                self.number,
             ];
             for (place, field) in body.as_chunks_mut::<8>().0.iter_mut().zip(fields) {
                 *place = field.to_le_bytes();
             }
-            let sum = crc32c(body) ^ Self::binding(store_id, offset, index);
+            let sum = crc32c(body) ^ Self::binding(store_id, offset + at as u64);
             crc.copy_from_slice(&sum.to_le_bytes());
         }
         out
     }
 
-    fn binding(store_id: [u8; 16], offset: u64, copy: usize) -> u32 {
-        bind(xxhash_rust::xxh3::xxh3_64_with_seed(&store_id, 0), offset + (copy * COPY_LEN) as u64)
+    fn binding(store_id: [u8; 16], at: u64) -> u32 {
+        bind(xxhash_rust::xxh3::xxh3_64_with_seed(&store_id, 0), at)
     }
 
-    fn decode_copy(bytes: &[u8; COPY_LEN], binding: u32) -> Option<Self> {
-        let (body, crc) = bytes.split_last_chunk::<4>()?;
+    fn decode_copy(bytes: &[u8], binding: u32) -> Option<Self> {
+        let (body, crc) = bytes.first_chunk::<COPY_LEN>()?.split_last_chunk::<4>()?;
         if u32::from_le_bytes(*crc) != crc32c(body) ^ binding {
             return None;
         }
         let words = body.as_chunks::<8>().0;
         let word = |index: usize| words.get(index).map(|bytes| u64::from_le_bytes(*bytes));
-        let first = word(0)?;
-        let kind = match first >> 32 {
+        let position = |index: usize| word(index).filter(|&position| position <= LOG_POSITION_MAX);
+        let what = word(1)?;
+        let kind = match (what >> 32) as u8 {
             1 => SegmentKind::Log,
             2 => SegmentKind::Snapshot,
+            3 => SegmentKind::Events,
             _ => return None,
         };
-        if first as u32 != u32::from_le_bytes(MAGIC) {
+        let flags = what >> 40;
+        let reserved = words.get(10..)?.iter().flatten().chain(body.get(184..)?);
+        if what as u32 != u32::from_le_bytes(MAGIC) || flags & !u64::from(FLAG_FRESH) != 0 || reserved.clone().any(|&byte| byte != 0) {
             return None;
         }
         Some(Self {
+            salt: word(0)?,
             kind,
-            order: word(1).filter(|&order| order <= ORDER_MAX)?,
-            salt: word(2)?,
-            previous_order: word(3).filter(|&order| order <= ORDER_MAX)?,
-            previous_end: word(4).filter(|&end| end <= FILE_LEN_MAX)?,
-            synced: word(5).filter(|&position| position <= LOG_POSITION_MAX)?,
-            extents: Some(word(6)? as u32).filter(|&extents| extents > 0)?,
-            fresh: match word(6)? >> 32 {
-                0 => false,
-                1 => true,
-                _ => return None,
-            },
+            base: position(2)?,
+            extents: Some(word(3)? as u32).filter(|&extents| extents > 0)?,
+            carried_over: (word(3)? >> 32) as u32,
+            previous_base: position(4)?,
+            previous_salt: word(5)?,
+            previous_end: word(6).filter(|&end| end <= FILE_LEN_MAX)?,
+            synced: position(7)?,
+            session: position(8)?,
+            number: position(9)?,
+            fresh: flags != 0,
         })
     }
 
-    /// Both copies as they stand at `offset`: `(first, second)`, `None` for a copy that does not check.
-    pub(crate) fn decode_both(bytes: &[u8; SEGMENT_HEADER_LEN], store_id: [u8; 16], offset: u64) -> (Option<Self>, Option<Self>) {
-        let copies = bytes.as_chunks::<COPY_LEN>().0;
-        let copy =
-            |index: usize| copies.get(index).and_then(|copy| Self::decode_copy(copy, Self::binding(store_id, offset, index)));
-        (copy(0), copy(1))
+    pub(crate) fn decode_both(bytes: &[u8; SEGMENT_HEADER_LEN], store_id: [u8; 16], offset: u64) -> Copies {
+        let copy = |at: usize| Self::decode_copy(bytes.get(at..)?, Self::binding(store_id, offset + at as u64));
+        Copies { first: copy(0), second: copy(SECOND_COPY) }
     }
 
-    /// True when both copies at `offset` check.
-    pub(crate) fn is_whole(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<bool, StorageError> {
+    /// Both copies as they stand at `offset`.
+    pub(crate) fn read_both(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Copies, StorageError> {
         let mut bytes = [0; SEGMENT_HEADER_LEN];
-        storage.read_at(offset, &mut bytes)?;
-        let (first, second) = Self::decode_both(&bytes, store_id, offset);
-        Ok(first.is_some() && second.is_some())
-    }
-
-    /// The header at `offset`, from whichever copy checks; `None` where no segment begins.
-    pub(crate) fn read(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Option<Self>, StorageError> {
-        let mut bytes = [0; SEGMENT_HEADER_LEN];
-        if offset + SEGMENT_HEADER_LEN as u64 > storage.len()? {
-            return Ok(None);
+        // A file that was cut in a crash may hold a part.
+        let have = storage.len()?.saturating_sub(offset).min(SEGMENT_HEADER_LEN as u64) as usize;
+        if have < COPY_LEN {
+            return Ok(Copies::default());
         }
-        storage.read_at(offset, &mut bytes)?;
-        let (first, second) = Self::decode_both(&bytes, store_id, offset);
-        Ok(first.or(second))
+        storage.read_at(offset, bytes.get_mut(..have).unwrap_or_default())?;
+        Ok(Self::decode_both(&bytes, store_id, offset))
     }
+
+    /// The header at `offset`; `None` where no segment begins.
+    pub(crate) fn read(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Option<Self>, StorageError> {
+        Ok(Self::read_both(storage, store_id, offset)?.header())
+    }
+
+    /// The segment whose header this is, if it stands at `extent`; its end is that of its room.
+    pub(crate) fn segment(&self, geometry: Geometry, extent: u32) -> Segment {
+        let segment = Segment { base: self.base, extent, extents: self.extents, end: 0, salt: self.salt };
+        Segment { end: segment.limit(geometry), ..segment }
+    }
+}
+
+/// Bytes of one copy, and where the second one begins, for those who check both.
+pub(crate) const HEADER_COPIES: [(u64, u64); 2] = [(0, COPY_LEN as u64), (SECOND_COPY as u64, COPY_LEN as u64)];
+
+/// The frame in the trailer of `segment`; `None` where none is that checks.
+pub(crate) fn read_next(storage: &dyn Storage, geometry: Geometry, segment: &Segment) -> Result<Option<Next>> {
+    let at = segment.limit(geometry);
+    if at + TRAILER_LEN > storage.len()? {
+        return Ok(None);
+    }
+    let mut window = Window::new(storage, at + TRAILER_LEN);
+    let bytes = window.bytes(at, NEXT_LEN)?;
+    let Ok(header) = Header::decode(bytes) else { return Ok(None) };
+    if header.kind != Kind::Next || header.frame_len() != NEXT_LEN || check(&header, bytes, segment.salt, at).is_err() {
+        return Ok(None);
+    }
+    Ok(header.value(bytes).and_then(Next::decode))
 }
 
 #[cfg(test)]
@@ -133,28 +207,59 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
     use super::*;
 
-    #[test]
-    fn one_damaged_copy_is_survived_and_a_moved_header_is_refused() {
-        let header = SegmentHeader {
-            kind: SegmentKind::Log,
-            order: 7,
+    fn header() -> SegmentHeader {
+        SegmentHeader {
             salt: 0x1234,
-            previous_order: 6,
+            kind: SegmentKind::Log,
+            base: 7 << 20,
+            extents: 3,
+            carried_over: 9,
+            previous_base: 6 << 20,
+            previous_salt: 0x4321,
             previous_end: 99,
             synced: 55,
-            extents: 3,
+            session: 4,
+            number: 17,
             fresh: true,
-        };
+        }
+    }
+
+    #[test]
+    fn one_damaged_copy_is_survived_and_a_moved_header_is_refused() {
+        let header = header();
         let good = header.encode([1; 16], 16_384);
-        assert_eq!(SegmentHeader::decode_both(&good, [1; 16], 16_384), (Some(header), Some(header)));
-        assert_eq!(SegmentHeader::decode_both(&good, [1; 16], 20_480), (None, None));
-        assert_eq!(SegmentHeader::decode_both(&good, [2; 16], 16_384), (None, None));
-        for bit in 0..good.len() * 8 {
+        let both = SegmentHeader::decode_both(&good, [1; 16], 16_384);
+        assert!(both.is_whole() && both.header() == Some(header));
+        assert_eq!(SegmentHeader::decode_both(&good, [1; 16], 20_480), Copies::default());
+        assert_eq!(SegmentHeader::decode_both(&good, [2; 16], 16_384), Copies::default());
+        for bit in (0..COPY_LEN * 8).chain(SECOND_COPY * 8..good.len() * 8) {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);
-            let (first, second) = SegmentHeader::decode_both(&bad, [1; 16], 16_384);
-            assert_eq!(first.or(second), Some(header));
-            assert!(first.is_none() || second.is_none(), "bit {bit} is not covered");
+            let copies = SegmentHeader::decode_both(&bad, [1; 16], 16_384);
+            assert_eq!(copies.header(), Some(header));
+            assert!(!copies.is_whole(), "bit {bit} is not covered");
+        }
+    }
+
+    /// A power cut between two lives of a place left one copy of each, and the older one was believed.
+    #[test]
+    fn of_two_copies_that_differ_the_younger_counts() {
+        let old = header().encode([1; 16], 16_384);
+        let younger = SegmentHeader { number: 18, base: 8 << 20, ..header() };
+        let new = younger.encode([1; 16], 16_384);
+        for cut in 0..new.len() {
+            let mut front = old;
+            front[..cut].copy_from_slice(&new[..cut]);
+            let mut back = new;
+            back[..cut].copy_from_slice(&old[..cut]);
+            for mixed in [front, back] {
+                let copies = SegmentHeader::decode_both(&mixed, [1; 16], 16_384);
+                let either = copies.header();
+                assert!(either == Some(header()) || either == Some(younger), "cut at {cut}: {copies:?}");
+                if copies.first != copies.second && copies.first.is_some() && copies.second.is_some() {
+                    assert_eq!(either, Some(younger));
+                }
+            }
         }
     }
 }

@@ -7,17 +7,17 @@ use crate::error::Result;
 const CUT_MAX: u64 = 16 * 1024 * 1024;
 
 impl Log {
-    /// Gives the blocks of free extents back to the host, of all but the first `kept` that are backed. The caller sees to it that nobody
+    /// Gives the blocks of free extents back to the host, of all but `kept` bytes that are backed. The caller sees to it that nobody
     /// else is at it.
     ///
     /// One extent at a time: a file system keeps writers of the file waiting meanwhile, and one that tells the device at once took
     /// 6 ms for 4 MiB. In pieces of 256 KiB it took three times as long in all.
-    fn give_back(&self, kept: usize) {
+    fn give_back(&self, kept: u64) {
         loop {
             // Out of the free ones while its blocks go, so that no lock is held that a writer needs.
             let Some(extent) = self.tail.lock().space.take_last_backed(kept) else { return };
             // A hint to the host; what it answers changes nothing.
-            let _ = self.storage.discard(self.geometry.start(extent), self.geometry.segment_size());
+            let _ = self.storage.discard(self.geometry.start(extent), self.geometry.size_of(extent));
             self.tail.lock().space.give_back(extent);
         }
     }
@@ -28,7 +28,12 @@ impl Log {
         loop {
             let mut tail = self.tail.lock();
             let at_end = tail.space.surplus();
-            let surplus = if tail.space.free_count() > at_end { at_end } else { at_end.saturating_sub(1) };
+            let reserve = tail.space.longest();
+            // What stays free elsewhere may be the reserve.
+            let total = tail.space.total;
+            let behind = |count: u32| self.geometry.len_of(total - count, count);
+            let elsewhere = tail.space.free_bytes().saturating_sub(behind(at_end));
+            let surplus = if elsewhere >= reserve { at_end } else { at_end.saturating_sub(1) };
             if surplus == 0 {
                 break;
             }
@@ -36,7 +41,8 @@ impl Log {
             self.storage.set_len(self.geometry.start(tail.space.total - step))?;
             tail.space.shrink(step);
         }
-        self.give_back(1);
+        let kept = self.tail.lock().space.longest();
+        self.give_back(kept);
         Ok(())
     }
 
@@ -49,7 +55,7 @@ impl Log {
         let end = place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len;
         let (first, last) = (self.geometry.extent_of(place.snapshot_offset), self.geometry.extent_of(end - 1));
         let is_last = last + 1 + tail.space.free_at_end() == tail.space.total;
-        is_last && tail.space.has_run_below(last + 1 - first, first)
+        is_last && tail.space.has_run_below(self.geometry.len_of(first, last + 1 - first), first)
     }
 
     /// Cuts the file behind the last byte that counts, and gives the blocks of free segments in front of it back: the store is being
@@ -65,10 +71,11 @@ impl Log {
         let end = self.geometry.start(tail.space.total);
         let place = self.superblocks.lock().current.checkpoint.filter(|place| place.snapshot_offset != 0);
         let snapshot_end = place.map(|place| place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len);
-        let in_last = |&offset: &u64| offset <= end && end - offset < self.geometry.segment_size();
+        let last = self.geometry.size_of(tail.space.total.saturating_sub(1));
+        let in_last = |&offset: &u64| offset <= end && end - offset < last;
         let len = match tail.active {
             // The list of segments names all of its extents: some of the last one stays, even if the log ends in front of it.
-            Some(active) if active.segment.limit(self.geometry) == end => {
+            Some(active) if active.segment.behind(self.geometry) == end => {
                 active.position.max(self.geometry.start(tail.space.total.saturating_sub(1)) + 1)
             }
             _ => snapshot_end.filter(in_last).unwrap_or(end),

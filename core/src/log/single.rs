@@ -51,7 +51,7 @@ impl Log {
     /// The active segment, if the frame can go there and nothing else is due.
     fn ready(&self, tail: &Tail, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Option<Active>> {
         self.writable()?;
-        let has_reserve = purpose != Purpose::Store || tail.space.backed_count() > 0;
+        let has_reserve = purpose != Purpose::Store || tail.space.has_reserve();
         if !tail.announced || tail.mark_due.is_some() || !has_reserve || frame.value.len() >= DIRECT {
             return Ok(None);
         }

@@ -1,5 +1,6 @@
 //! Which extents of the file are free.
 
+use super::Geometry;
 use crate::sorted::Map;
 
 /// A run of neighbouring extents, taken out of the free ones.
@@ -35,9 +36,12 @@ enum Blocks {
 /// The free extents, and how many there are in all.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
+    geometry: Geometry,
     free: Map<u32, Free>,
-    /// How many of `free` are backed.
-    backed: u32,
+    /// Bytes of those that are backed.
+    backed: u64,
+    /// How many of those are of the full size.
+    backed_full: u32,
     /// Extents in the file, free or not.
     pub(crate) total: u32,
     /// The newest checkpoint names places below this one: the file is never cut so far that one of them lies outside.
@@ -45,6 +49,10 @@ pub(crate) struct Space {
 }
 
 impl Space {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        Self { geometry, ..Self::default() }
+    }
+
     pub(crate) fn free_count(&self) -> u32 {
         self.free.len() as u32
     }
@@ -53,20 +61,47 @@ impl Space {
         self.free.contains(extent)
     }
 
-    /// Free extents that can be written without running out of space.
-    pub(crate) fn backed_count(&self) -> u32 {
+    /// Bytes of free extents that can be written without running out of space.
+    pub(crate) fn backed_bytes(&self) -> u64 {
         self.backed
+    }
+
+    /// Bytes of all free extents.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.iter().map(|(index, _)| self.geometry.size_of(index)).sum()
+    }
+
+    /// What is kept back for removals and compaction is there: one extent of the full size, or, as long as the file's extents grow, as
+    /// many bytes as its longest one has.
+    #[inline]
+    pub(crate) fn has_reserve(&self) -> bool {
+        if self.total > self.geometry.shorter() { self.backed_full > 0 } else { self.backed >= self.longest() }
+    }
+
+    /// Bytes of the longest extent of the file.
+    pub(crate) fn longest(&self) -> u64 {
+        self.geometry.size_of(self.total.saturating_sub(1))
+    }
+
+    fn count(&mut self, extent: u32, free: Free, sign: i64) {
+        if free.blocks == Blocks::Backed {
+            self.backed = self.backed.wrapping_add_signed(sign * self.geometry.size_of(extent) as i64);
+            let is_full = extent >= self.geometry.shorter();
+            self.backed_full = self.backed_full.wrapping_add_signed(if is_full { sign as i32 } else { 0 });
+        }
     }
 
     fn put(&mut self, extent: u32, free: Free) {
         self.remove(extent);
-        self.backed += u32::from(free.blocks == Blocks::Backed);
+        self.count(extent, free, 1);
         self.free.insert(extent, free);
     }
 
     fn remove(&mut self, extent: u32) -> bool {
         let removed = self.free.remove(extent);
-        self.backed -= u32::from(removed.is_some_and(|free| free.blocks == Blocks::Backed));
+        if let Some(free) = removed {
+            self.count(extent, free, -1);
+        }
         removed.is_some()
     }
 
@@ -85,10 +120,16 @@ impl Space {
         self.total += 1;
     }
 
-    /// A free extent that is not backed; better one that may have its blocks still.
+    /// A free extent that is not backed; better one that may have its blocks still, and a longer one.
     pub(crate) fn first_unbacked(&self) -> Option<u32> {
-        let first = |blocks: Blocks| self.free.iter().find(|(_, free)| free.blocks == blocks).map(|(index, _)| index);
-        first(Blocks::Unknown).or_else(|| first(Blocks::GivenBack))
+        let full = self.geometry.shorter();
+        let find = |blocks: Blocks, is_full: bool| {
+            let fits = |&(index, free): &(u32, &Free)| free.blocks == blocks && (index >= full) == is_full;
+            self.free.iter().find(fits).map(|(index, _)| index)
+        };
+        let kinds = [(Blocks::Unknown, true), (Blocks::GivenBack, true), (Blocks::Unknown, false), (Blocks::GivenBack, false)];
+        let short_counts = self.total <= full;
+        kinds.into_iter().filter(|&(_, is_full)| is_full || short_counts).find_map(|(blocks, is_full)| find(blocks, is_full))
     }
 
     /// The host could not back a free extent; true when that was not to be expected.
@@ -107,18 +148,22 @@ impl Space {
         }
     }
 
-    /// Takes the last extent out that the host may have blocks for, unless it is among the first `kept` backed ones.
-    pub(crate) fn take_last_backed(&mut self, kept: usize) -> Option<u32> {
+    /// Takes the last extent out that the host may have blocks for, but leaves so many bytes of backed ones from the longest on.
+    pub(crate) fn take_last_backed(&mut self, kept: u64) -> Option<u32> {
+        let full = self.geometry.shorter();
         let mut kept = kept;
-        let mut gives = |&(_, free): &(u32, &Free)| match free.blocks {
-            Blocks::Backed if kept > 0 => {
-                kept -= 1;
-                false
-            }
-            Blocks::Backed | Blocks::Unknown => true,
-            Blocks::GivenBack => false,
+        let mut keep = |index: u32, free: &Free| {
+            let counts = free.blocks == Blocks::Backed && kept > 0 && (index >= full || self.total <= full);
+            kept = kept.saturating_sub(if counts { self.geometry.size_of(index) } else { 0 });
+            counts
         };
-        let extent = self.free.iter().filter(|entry| gives(entry)).map(|(index, _)| index).last()?;
+        let mut last = None;
+        for (index, free) in self.free.iter().filter(|(_, free)| free.blocks != Blocks::GivenBack) {
+            if !keep(index, free) {
+                last = Some(index);
+            }
+        }
+        let extent = last?;
         self.remove(extent);
         Some(extent)
     }
@@ -128,34 +173,46 @@ impl Space {
         self.put(extent, Free { fresh: false, blocks: Blocks::GivenBack });
     }
 
-    /// The first run of `extents` free neighbours, better a backed one.
-    pub(crate) fn take(&mut self, extents: u32) -> Option<Run> {
-        let run = self.find(extents, true).or_else(|| self.find(extents, false))?;
+    /// The first run of free neighbours of at least so many bytes, better a backed one.
+    pub(crate) fn take(&mut self, bytes: u64) -> Option<Run> {
+        let run = self.find(bytes, true).or_else(|| self.find(bytes, false))?;
         for index in run.extent..run.extent + run.extents {
             self.remove(index);
         }
         Some(run)
     }
 
-    fn find(&self, extents: u32, only_backed: bool) -> Option<Run> {
-        let mut run: Option<Run> = None;
-        for (index, &Free { fresh, blocks }) in self.free.iter() {
-            let backed = blocks == Blocks::Backed;
-            if only_backed && !backed {
+    fn find(&self, bytes: u64, only_backed: bool) -> Option<Run> {
+        let len = |run: &Run| self.geometry.len_of(run.extent, run.extents);
+        let mut first = None;
+        for (index, free) in self.free.iter() {
+            if only_backed && free.blocks != Blocks::Backed {
+                first = None;
                 continue;
             }
-            let next = match run {
-                Some(run) if run.extent + run.extents == index => {
-                    Run { extents: run.extents + 1, fresh: run.fresh && fresh, backed: run.backed && backed, ..run }
-                }
-                _ => Run { extent: index, extents: 1, fresh, backed },
+            let start = match first {
+                Some((start, next)) if next == index => start,
+                _ => index,
             };
-            if next.extents == extents {
-                return Some(next);
+            first = Some((start, index + 1));
+            let mut run = Run { extent: start, extents: index + 1 - start, fresh: false, backed: false };
+            if len(&run) < bytes {
+                continue;
             }
-            run = Some(next);
+            // Extents in front that are shorter are not needed.
+            while run.extents > 1 && self.geometry.len_of(run.extent + 1, run.extents - 1) >= bytes {
+                run = Run { extent: run.extent + 1, extents: run.extents - 1, ..run };
+            }
+            let all = |is: fn(&Free) -> bool| (run.extent..run.extent + run.extents).all(|index| self.free.get(index).is_some_and(is));
+            return Some(Run { fresh: all(|free| free.fresh), backed: all(|free| free.blocks == Blocks::Backed), ..run });
         }
         None
+    }
+
+    /// Bytes of the free extents that stand at the end of the file.
+    pub(crate) fn free_bytes_at_end(&self) -> u64 {
+        let free = self.free_at_end();
+        self.geometry.len_of(self.total - free, free)
     }
 
     /// How many free extents stand at the end of the file.
@@ -167,14 +224,13 @@ impl Space {
         self.total - end
     }
 
-    /// True when `extents` free neighbours stand in front of the extent `limit`.
-    pub(crate) fn has_run_below(&self, extents: u32, limit: u32) -> bool {
-        let mut run = 0;
-        let mut next = 0;
+    /// True when free neighbours of so many bytes stand in front of the extent `limit`.
+    pub(crate) fn has_run_below(&self, bytes: u64, limit: u32) -> bool {
+        let (mut run, mut next) = (0, 0);
         for index in self.free.iter().map(|(index, _)| index).take_while(|&index| index < limit) {
-            run = if index == next { run + 1 } else { 1 };
+            run = if index == next { run } else { 0 } + self.geometry.size_of(index);
             next = index + 1;
-            if run == extents {
+            if run >= bytes {
                 return true;
             }
         }
@@ -200,26 +256,51 @@ impl Space {
 mod tests {
     use super::*;
 
+    fn space(total: u32) -> Space {
+        Space { total, ..Space::new(Geometry::new(4096, 4096)) }
+    }
+
     #[test]
     fn runs_are_found_in_the_middle_and_at_the_end() {
-        let mut space = Space { total: 4, ..Space::default() };
+        let mut space = space(4);
         space.release(1, 1, true);
-        assert_eq!(space.take(2), None);
+        assert_eq!(space.take(8192), None);
         space.grown(true);
         space.grown(true);
-        assert_eq!(space.take(2), Some(Run { extent: 4, extents: 2, fresh: true, backed: true }));
-        assert_eq!(space.take(1), Some(Run { extent: 1, extents: 1, fresh: false, backed: true }));
+        assert_eq!(space.take(4097), Some(Run { extent: 4, extents: 2, fresh: true, backed: true }));
+        assert_eq!(space.take(4096), Some(Run { extent: 1, extents: 1, fresh: false, backed: true }));
         assert_eq!(space.take(1), None);
         space.release(4, 2, false);
-        assert_eq!((space.free_count(), space.backed_count(), space.first_unbacked()), (2, 0, Some(4)));
+        assert_eq!((space.free_count(), space.backed_bytes(), space.first_unbacked()), (2, 0, Some(4)));
         space.set_backed(5);
+        assert!(space.has_reserve());
         assert_eq!(space.take(1), Some(Run { extent: 5, extents: 1, fresh: false, backed: true }));
         space.release(5, 1, true);
-        assert_eq!((space.take_last_backed(1), space.free_count(), space.backed_count()), (Some(4), 1, 1));
+        assert_eq!((space.take_last_backed(4096), space.free_count(), space.backed_bytes()), (Some(4), 1, 4096));
         space.give_back(4);
-        assert_eq!((space.take_last_backed(1), space.free_count(), space.backed_count()), (None, 2, 1));
+        assert_eq!((space.take_last_backed(4096), space.free_count(), space.backed_bytes()), (None, 2, 4096));
         assert_eq!((space.free_at_end(), space.total), (2, 6));
         space.shrink(2);
         assert_eq!((space.free_at_end(), space.total), (0, 4));
+    }
+
+    /// Extents of 4, 8, 16, 16, ... KiB.
+    #[test]
+    fn while_extents_grow_bytes_count_and_afterwards_full_ones() {
+        let mut space = Space::new(Geometry::new(16_384, 4096));
+        space.grown(true);
+        assert!(space.has_reserve());
+        space.grown(true);
+        assert_eq!(space.take(5000), Some(Run { extent: 1, extents: 1, fresh: true, backed: true }));
+        assert!(!space.has_reserve(), "4 KiB are less than the longest extent");
+        space.grown(true);
+        assert!(space.has_reserve());
+        assert_eq!(space.take(10_000).map(|run| run.extent), Some(2));
+        space.release(1, 1, true);
+        assert!(!space.has_reserve(), "12 KiB in short ones are no full extent");
+        assert_eq!(space.first_unbacked(), None);
+        space.grown(true);
+        assert!(space.has_reserve());
+        assert_eq!((space.backed_bytes(), space.take_last_backed(16_384)), (28 << 10, Some(1)));
     }
 }

@@ -3,16 +3,17 @@
 //! A new superblock always goes to the other slot; the one with the higher generation that checks is the current one. Everything
 //! that counts lies in the first sector of its slot.
 
+use super::Geometry;
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::limits::{DATA_START, FILE_LEN_MAX, LOG_POSITION_MAX, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 use crate::storage::Storage;
 
 const MAGIC: [u8; 8] = *b"PIPKIN\x1a\n";
-/// The format that this build writes, and the newest that it reads.
+/// The format that this build writes, and the newest that it reads and writes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 /// Features that a reader must know to read the file at all. None exist yet.
-const FEATURES_KNOWN: u32 = 0;
+const FEATURES_KNOWN: u64 = 0;
 const SECTOR: usize = 512;
 /// Distance between the slots.
 pub(crate) const SLOT_LEN: u64 = 4096;
@@ -43,8 +44,8 @@ impl SuperblockSlot {
 /// Where replay begins, and the index as it was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CheckpointPlace {
-    /// Order of the segment that holds the checkpoint frame.
-    pub(crate) order: u64,
+    /// Base of the segment that holds the checkpoint frame.
+    pub(crate) base: u64,
     /// Salt of that segment.
     pub(crate) salt: u64,
     /// Offset of the checkpoint frame in the file.
@@ -57,13 +58,29 @@ pub(crate) struct CheckpointPlace {
     pub(crate) snapshot_salt: u64,
 }
 
+/// The segment that takes appends, as it was when the superblock was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ActivePlace {
+    pub(crate) base: u64,
+    pub(crate) salt: u64,
+    pub(crate) extent: u32,
+    pub(crate) extents: u32,
+}
+
 /// One superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
+    /// The format that a writer must know; a reader must know that of `FORMAT_VERSION`.
+    pub(crate) write_version: u32,
+    /// Features that a reader may know: kept as they are.
+    pub(crate) optional_features: u64,
     pub(crate) store_id: [u8; 16],
     /// Grows with every superblock written.
     pub(crate) generation: u64,
+    /// Generation of the superblock that announced the last session that wrote.
+    pub(crate) session: u64,
     pub(crate) segment_size: u32,
+    pub(crate) first_extent: u32,
     /// `None` in a store that was never checkpointed: replay begins with the first segment.
     pub(crate) checkpoint: Option<CheckpointPlace>,
     /// Log position of the end, if the last writer closed the store and nobody has written since.
@@ -72,33 +89,96 @@ pub(crate) struct Superblock {
     pub(crate) synced: u64,
     /// Behind the end of a closed log stand the leftovers of a crash: it goes on in a fresh segment.
     pub(crate) torn_end: bool,
+    /// Log position from which on history is kept; 0: none is.
+    pub(crate) floor: u64,
+    /// The store's clock, in milliseconds since 1970: no answer was given for a later one. 0 when nothing depends on it.
+    pub(crate) clock: u64,
+    pub(crate) active: ActivePlace,
+    /// Number of the newest segment header.
+    pub(crate) headers: u64,
+    /// Version of the page of keys; 0: none.
+    pub(crate) key_page: u64,
+    /// Log position from which on everything is sealed under the current key; 0 when nothing is.
+    pub(crate) sealed_from: u64,
+    /// Of the hashes of keys.
+    pub(crate) seed: [u8; 16],
+}
+
+/// Where the fields stand.
+mod at {
+    pub(super) const VERSIONS: usize = 8;
+    pub(super) const FEATURES: usize = 16;
+    pub(super) const OPTIONAL_FEATURES: usize = 24;
+    pub(super) const STORE_ID: usize = 32;
+    pub(super) const GENERATION: usize = 48;
+    pub(super) const SESSION: usize = 56;
+    pub(super) const SIZES: usize = 64;
+    pub(super) const CHECKPOINT: usize = 72;
+    pub(super) const CLEAN_END: usize = 120;
+    pub(super) const SYNCED: usize = 128;
+    pub(super) const FLAGS: usize = 136;
+    pub(super) const FLOOR: usize = 144;
+    pub(super) const CLOCK: usize = 152;
+    pub(super) const ACTIVE: usize = 160;
+    pub(super) const HEADERS: usize = 184;
+    pub(super) const KEY_PAGE: usize = 192;
+    pub(super) const SEALED_FROM: usize = 200;
+    pub(super) const SEED: usize = 208;
+}
+
+/// Reads numbers of a superblock.
+struct Fields<'a>(&'a [u8; SECTOR]);
+
+impl Fields<'_> {
+    fn word(&self, at: usize) -> u64 {
+        self.0.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    fn pair(&self, at: usize) -> (u32, u32) {
+        let word = self.word(at);
+        (word as u32, (word >> 32) as u32)
+    }
+
+    fn bytes(&self, at: usize) -> [u8; 16] {
+        self.0.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default()
+    }
 }
 
 impl Superblock {
+    pub(crate) fn geometry(&self) -> Geometry {
+        Geometry::new(self.segment_size, self.first_extent)
+    }
+
     fn encode(&self, slot: SuperblockSlot) -> [u8; SECTOR] {
         let mut out = [0; SECTOR];
-        let id = u128::from_le_bytes(self.store_id);
-        let checkpoint = self.checkpoint.unwrap_or_default();
-        let fields = [
-            u64::from_le_bytes(MAGIC),
-            u64::from(FORMAT_VERSION),
-            id as u64,
-            (id >> 64) as u64,
-            self.generation,
-            u64::from(self.segment_size),
-            checkpoint.order,
-            checkpoint.salt,
-            checkpoint.offset,
-            checkpoint.snapshot_offset,
-            checkpoint.snapshot_len,
-            checkpoint.snapshot_salt,
-            self.clean_end.unwrap_or(u64::MAX),
-            self.synced,
-            u64::from(self.torn_end),
-        ];
-        for (place, field) in out.as_chunks_mut::<8>().0.iter_mut().zip(fields) {
-            *place = field.to_le_bytes();
-        }
+        let mut put = |at: usize, bytes: &[u8]| {
+            if let Some(place) = out.get_mut(at..at + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+        };
+        let pair = |low: u32, high: u32| (u64::from(low) | u64::from(high) << 32).to_le_bytes();
+        put(0, &MAGIC);
+        put(at::VERSIONS, &pair(FORMAT_VERSION, self.write_version));
+        put(at::OPTIONAL_FEATURES, &self.optional_features.to_le_bytes());
+        put(at::STORE_ID, &self.store_id);
+        put(at::GENERATION, &self.generation.to_le_bytes());
+        put(at::SESSION, &self.session.to_le_bytes());
+        put(at::SIZES, &pair(self.segment_size, self.first_extent));
+        let place = self.checkpoint.unwrap_or_default();
+        let words = [place.base, place.salt, place.offset, place.snapshot_offset, place.snapshot_len, place.snapshot_salt];
+        (at::CHECKPOINT..).step_by(8).zip(words).for_each(|(at, word)| put(at, &word.to_le_bytes()));
+        put(at::CLEAN_END, &self.clean_end.unwrap_or(u64::MAX).to_le_bytes());
+        put(at::SYNCED, &self.synced.to_le_bytes());
+        put(at::FLAGS, &u64::from(self.torn_end).to_le_bytes());
+        put(at::FLOOR, &self.floor.to_le_bytes());
+        put(at::CLOCK, &self.clock.to_le_bytes());
+        put(at::ACTIVE, &self.active.base.to_le_bytes());
+        put(at::ACTIVE + 8, &self.active.salt.to_le_bytes());
+        put(at::ACTIVE + 16, &pair(self.active.extent, self.active.extents));
+        put(at::HEADERS, &self.headers.to_le_bytes());
+        put(at::KEY_PAGE, &self.key_page.to_le_bytes());
+        put(at::SEALED_FROM, &self.sealed_from.to_le_bytes());
+        put(at::SEED, &self.seed);
         let (body, crc) = out.split_at_mut(SECTOR - 4);
         let sum = crc32c(body) ^ bind(0, slot.offset());
         crc.copy_from_slice(&sum.to_le_bytes());
@@ -106,55 +186,67 @@ impl Superblock {
     }
 
     fn decode(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Decoded {
-        let words = bytes.as_chunks::<8>().0;
-        let word = |index: usize| words.get(index).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let fields = Fields(bytes);
         let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
             return Decoded::Foreign;
         };
         if bytes.iter().all(|&byte| byte == 0) {
             return Decoded::Blank;
         }
-        if word(0) != u64::from_le_bytes(MAGIC) {
+        if fields.word(0) != u64::from_le_bytes(MAGIC) {
             return Decoded::Foreign;
         }
         if u32::from_le_bytes(*crc) != crc32c(body) ^ bind(0, slot.offset()) {
             return Decoded::Damaged;
         }
-        let version = word(1) as u32;
-        if version > FORMAT_VERSION || (word(1) >> 32) as u32 & !FEATURES_KNOWN != 0 {
+        let (version, write_version) = fields.pair(at::VERSIONS);
+        if version > FORMAT_VERSION || fields.word(at::FEATURES) & !FEATURES_KNOWN != 0 {
             return Decoded::Newer(version.max(FORMAT_VERSION + 1));
         }
-        let segment_size = word(5);
-        let allowed = u64::from(SEGMENT_SIZE_MIN)..=u64::from(SEGMENT_SIZE_MAX);
-        if version == 0 || !allowed.contains(&segment_size) || !segment_size.is_power_of_two() {
+        let (segment_size, first_extent) = fields.pair(at::SIZES);
+        let is_size = |size: u32| size.is_power_of_two() && (SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&size);
+        if version == 0 || write_version == 0 || !is_size(segment_size) || !is_size(first_extent) || first_extent > segment_size {
             return Decoded::Damaged;
         }
+        let word = |index: usize| fields.word(at::CHECKPOINT + 8 * index);
         let checkpoint = CheckpointPlace {
-            order: word(6),
-            salt: word(7),
-            offset: word(8),
-            snapshot_offset: word(9),
-            snapshot_len: word(10),
-            snapshot_salt: word(11),
+            base: word(0),
+            salt: word(1),
+            offset: word(2),
+            snapshot_offset: word(3),
+            snapshot_len: word(4),
+            snapshot_salt: word(5),
+        };
+        let clean_end = Some(fields.word(at::CLEAN_END)).filter(|&end| end != u64::MAX);
+        let (extent, extents) = fields.pair(at::ACTIVE + 16);
+        let superblock = Self {
+            write_version,
+            optional_features: fields.word(at::OPTIONAL_FEATURES),
+            store_id: fields.bytes(at::STORE_ID),
+            generation: fields.word(at::GENERATION),
+            session: fields.word(at::SESSION),
+            segment_size,
+            first_extent,
+            checkpoint: (checkpoint.base != 0).then_some(checkpoint),
+            clean_end,
+            synced: fields.word(at::SYNCED),
+            torn_end: fields.word(at::FLAGS) & 1 != 0,
+            floor: fields.word(at::FLOOR),
+            clock: fields.word(at::CLOCK),
+            active: ActivePlace { base: fields.word(at::ACTIVE), salt: fields.word(at::ACTIVE + 8), extent, extents },
+            headers: fields.word(at::HEADERS),
+            key_page: fields.word(at::KEY_PAGE),
+            sealed_from: fields.word(at::SEALED_FROM),
+            seed: fields.bytes(at::SEED),
         };
         // Numbers that no store reaches: behind this line sums of them do not overflow.
         let places = [checkpoint.offset, checkpoint.snapshot_offset, checkpoint.snapshot_len];
-        let positions = [word(4), word(13), if word(12) == u64::MAX { 0 } else { word(12) }];
-        if checkpoint.order.saturating_mul(segment_size) > LOG_POSITION_MAX
-            || places.iter().any(|&place| place > FILE_LEN_MAX)
-            || positions.iter().any(|&position| position > LOG_POSITION_MAX)
-        {
+        let Superblock { generation, session, synced, floor, headers, sealed_from, .. } = superblock;
+        let positions = [generation, session, synced, floor, headers, sealed_from, checkpoint.base, clean_end.unwrap_or(0)];
+        if places.iter().any(|&place| place > FILE_LEN_MAX) || positions.iter().any(|&position| position > LOG_POSITION_MAX) {
             return Decoded::Damaged;
         }
-        Decoded::Good(Self {
-            store_id: (u128::from(word(2)) | u128::from(word(3)) << 64).to_le_bytes(),
-            generation: word(4),
-            segment_size: segment_size as u32,
-            checkpoint: (checkpoint.order != 0).then_some(checkpoint),
-            clean_end: (word(12) != u64::MAX).then_some(word(12)),
-            synced: word(13),
-            torn_end: word(14) != 0,
-        })
+        Decoded::Good(superblock)
     }
 
     /// Writes it to `slot`; it counts once it is synced.
@@ -244,7 +336,7 @@ fn is_cut_short(storage: &dyn Storage, len: u64, a: Decoded) -> Result<bool> {
     storage.read_at(0, &mut front)?;
     let (first, rest) = front.split_at(front.len().min(SECTOR));
     // A creation only ever leaves the first generations behind: anything more was a store once.
-    let generation = first.as_chunks::<8>().0.get(4).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let generation = first.get(at::GENERATION..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes));
     if generation > 2 {
         return Ok(false);
     }

@@ -2,7 +2,7 @@
 
 use super::Window;
 use crate::error::Result;
-use crate::frame::{CRC_LEN, Checksum, DecodeError, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, bind, check};
+use crate::frame::{Checksum, DecodeError, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, check, check_sum};
 use crate::storage::Storage;
 
 /// Frames up to this size are checked in one piece; longer ones piece by piece, so that a large value needs no large buffer.
@@ -78,16 +78,26 @@ impl<'a> Walk<'a> {
         if len <= PIECE {
             return Ok(check(header, self.window.bytes(offset, len)?, self.salt, offset));
         }
-        let mut checksum = Checksum::new();
-        let stored = self.window.bytes(offset, CRC_LEN)?.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let mut done = CRC_LEN;
-        while done < len {
-            let piece = PIECE.min(len - done);
-            checksum.update(self.window.bytes(offset + done as u64, piece)?);
-            done += piece;
+        // The rest of the frame is read while its front is at hand in a copy: the front holds every header and key.
+        let front = self.window.bytes(offset, PIECE)?.to_vec();
+        let mut failed = None;
+        let mut rest = |mut checksum: Checksum| {
+            let mut done = PIECE;
+            while done < len && failed.is_none() {
+                let piece = PIECE.min(len - done);
+                match self.window.bytes(offset + done as u64, piece) {
+                    Ok(bytes) => checksum.update(bytes),
+                    Err(error) => failed = Some(error),
+                }
+                done += piece;
+            }
+            checksum
+        };
+        let checked = check_sum(header, &front, self.salt, offset, &mut rest);
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(checked),
         }
-        let fits = stored == checksum.finish() ^ bind(self.salt, offset);
-        Ok(if fits { Ok(()) } else { Err(DecodeError::Checksum) })
     }
 
     /// The key of a frame that a step returned.

@@ -15,18 +15,18 @@ impl Log {
             // Hosts without threads have no transfer that goes on beside them.
             return;
         }
-        let end = |segment: &Segment| segment.lsn(self.geometry, segment.limit(self.geometry));
+        let end = |segment: &Segment| segment.next_base(self.geometry);
         let told = self.told_behind.load(Ordering::Relaxed).max(self.sync_state.synced());
         let filled: Vec<Segment> = {
             let tail = self.tail.lock();
-            let active = tail.active.map(|active| active.segment.order);
-            let filled = tail.segments.values().rev().filter(|segment| Some(segment.order) != active);
+            let active = tail.active.map(|active| active.segment.base);
+            let filled = tail.segments.values().rev().filter(|segment| Some(segment.base) != active);
             filled.take_while(|segment| end(segment) > told).copied().collect()
         };
         // The oldest first: whoever syncs meanwhile waits for them in this order.
         for segment in filled.iter().rev() {
             let start = self.geometry.start(segment.extent);
-            self.storage.will_sync(start, segment.limit(self.geometry) - start);
+            self.storage.will_sync(start, segment.len(self.geometry));
             self.told_behind.fetch_max(end(segment), Ordering::Relaxed);
         }
     }

@@ -2,10 +2,10 @@
 
 use super::evidence::Evidence;
 use crate::error::{Error, Result};
-use crate::frame::{DecodeError, Kind};
+use crate::frame::{DecodeError, Kind, Mark};
 use crate::index::{KeyHash, seed_of};
-use crate::limits::{DATA_START, LOG_POSITION_MAX};
-use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk};
+use crate::limits::{DATA_START, LOG_POSITION_FIRST};
+use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk, read_next};
 use crate::planted::{Bug, is};
 use crate::sorted::{Map, Set};
 use crate::storage::Storage;
@@ -17,21 +17,25 @@ pub(crate) struct Op {
     pub(crate) offset: u64,
     pub(crate) namespace: u32,
     pub(crate) hash: KeyHash,
+    /// Of a record that no index of this build points at: its bytes.
+    pub(crate) carried: Option<u64>,
 }
 
 /// The log behind the newest checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     /// The segments that the checkpoint lists, in log order; the last one holds the checkpoint itself.
-    pub(crate) base: Roster,
-    /// Segments of the tail in log order. The first one is the last of `base`, where there is one.
+    pub(crate) listed: Roster,
+    /// Segments of the tail in log order. The first one is the last of `listed`, where there is one.
     pub(crate) tail: Vec<Segment>,
     /// Records of whole commits behind the checkpoint, in log order.
     pub(crate) ops: Vec<Op>,
-    /// Orders of segments that were retired behind the checkpoint.
+    /// Bases of segments that were retired behind the checkpoint.
     pub(crate) retired: Set,
-    /// The order behind every segment that was ever begun.
-    pub(crate) next_order: u64,
+    /// The log position behind every segment that was ever begun.
+    pub(crate) next_base: u64,
+    /// The number behind that of every header that was ever written.
+    pub(crate) next_header: u64,
     /// Log position of the end.
     pub(crate) end: u64,
     /// The log is known to have been synced up to here.
@@ -46,18 +50,61 @@ pub(crate) struct Chain {
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
 }
 
-/// Every segment header in the file, by the extent at which it stands.
-pub(crate) fn find_headers(storage: &dyn Storage, geometry: Geometry, store_id: [u8; 16]) -> Result<Map<u32, SegmentHeader>> {
+/// Every segment header in the file, by the extent at which it stands, but for those inside of the segments that `listed` names: these are
+/// parts of values.
+pub(crate) fn find_headers(storage: &dyn Storage, geometry: Geometry, store_id: [u8; 16], listed: &Roster) -> Result<Map<u32, SegmentHeader>> {
     let mut headers = Map::default();
     for extent in 0..geometry.extents_in(storage.len()?) {
-        let header = SegmentHeader::read(storage, store_id, geometry.start(extent))?;
-        // One that no store reaches is none: sums with its place would overflow.
-        let fits = |header: &SegmentHeader| header.order.saturating_mul(geometry.segment_size()) <= LOG_POSITION_MAX;
-        if let Some(header) = header.filter(fits) {
+        if let Some(header) = SegmentHeader::read(storage, store_id, geometry.start(extent))? {
             headers.insert(extent, header);
         }
     }
+    listed.segments.iter().for_each(|segment| drop_inside(&mut headers, segment));
     Ok(headers)
+}
+
+/// The headers of the tail of a closed store, found by going along it: one look at the end of each segment. `None` when the way does not lead to
+/// the end that the superblock names.
+fn headers_along(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    pair: &SuperblockPair,
+    listed: &Roster,
+) -> Result<Option<Map<u32, SegmentHeader>>> {
+    let superblock = pair.current;
+    let (Some(end), Some(&last)) = (superblock.clean_end, listed.segments.last()) else { return Ok(None) };
+    if pair.other_damaged || superblock.torn_end {
+        return Ok(None);
+    }
+    let mut headers = Map::default();
+    let mut segment = last;
+    loop {
+        let Some(header) = SegmentHeader::read(storage, superblock.store_id, geometry.start(segment.extent))? else { return Ok(None) };
+        let fits = (header.kind, header.base, header.salt, header.extents)
+            == (SegmentKind::Log, segment.base, segment.salt, segment.extents);
+        if !fits || headers.contains(segment.extent) {
+            return Ok(None);
+        }
+        headers.insert(segment.extent, header);
+        let limit = segment.lsn(geometry, segment.limit(geometry));
+        if end < limit {
+            return Ok((end >= segment.base).then_some(headers));
+        }
+        match read_next(storage, geometry, &segment)? {
+            Some(next) => {
+                segment = Segment { base: next.base, extent: next.extent, extents: next.extents, end: 0, salt: next.salt };
+            }
+            None if end == limit => return Ok(Some(headers)),
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// Forgets the headers that stand inside of a live segment: whatever they say, they are parts of its records.
+fn drop_inside(headers: &mut Map<u32, SegmentHeader>, segment: &Segment) {
+    for inside in segment.extent + 1..segment.extent + segment.extents {
+        headers.remove(inside);
+    }
 }
 
 /// The list of live segments at the checkpoint that the superblock points at.
@@ -80,7 +127,7 @@ pub(crate) fn read_roster(storage: &dyn Storage, geometry: Geometry, superblock:
     let roster = Roster::decode(walk.value(offset, &header)?, geometry, geometry.extents_in(len));
     let holds_it = |roster: &Roster| {
         roster.segments.last().is_some_and(|last| {
-            (last.order, last.end, last.salt) == (place.order, place.offset, place.salt)
+            (last.base, last.end, last.salt) == (place.base, place.offset, place.salt)
                 && last.extent <= geometry.extent_of(offset)
         })
     };
@@ -103,14 +150,17 @@ impl Chain {
     /// [`Error::Corrupt`] when something in front of a sync mark does not check.
     pub(crate) fn follow(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
         let superblock = pair.current;
-        let geometry = Geometry::new(superblock.segment_size);
-        let base = read_roster(storage, geometry, &superblock)?;
-        let headers = find_headers(storage, geometry, superblock.store_id)?;
-        let seed = seed_of(&superblock.store_id);
+        let geometry = superblock.geometry();
+        let listed = read_roster(storage, geometry, &superblock)?;
+        let headers = match headers_along(storage, geometry, pair, &listed)? {
+            Some(headers) => headers,
+            None => find_headers(storage, geometry, superblock.store_id, &listed)?,
+        };
+        let seed = seed_of(&superblock.seed);
         let chain = Self::default();
         let mut follower =
             Follower { storage, geometry, seed, headers, superblock, pair, chain, pending: Vec::new(), retired: Vec::new() };
-        follower.run(base)?;
+        follower.run(listed)?;
         Ok(follower.chain)
     }
 }
@@ -118,8 +168,8 @@ impl Chain {
 impl Chain {
     /// All live segments in log order, each with its end.
     pub(crate) fn live_segments(&self) -> Vec<Segment> {
-        let first = self.tail.first().map_or(u64::MAX, |segment| segment.order);
-        let before = self.base.segments.iter().filter(|segment| segment.order < first && !self.retired.contains(segment.order));
+        let first = self.tail.first().map_or(u64::MAX, |segment| segment.base);
+        let before = self.listed.segments.iter().filter(|segment| segment.base < first && !self.retired.contains(segment.base));
         before.chain(&self.tail).copied().collect()
     }
 }
@@ -134,7 +184,7 @@ struct Follower<'a> {
     chain: Chain,
     /// Records of a commit whose end has not come yet.
     pending: Vec<Op>,
-    /// Orders of retired segments, as they are met.
+    /// Bases of retired segments, as they are met.
     retired: Vec<u64>,
 }
 
@@ -147,21 +197,24 @@ struct CommitEnd {
 }
 
 impl Follower<'_> {
-    fn run(&mut self, base: Roster) -> Result<()> {
-        let begun = |header: &SegmentHeader| header.order.saturating_add(header.extents.into());
-        let logs = self.headers.values().filter(|header| header.kind == SegmentKind::Log);
-        self.chain.next_order = logs.map(begun).max().unwrap_or(1).max(1);
+    fn run(&mut self, listed: Roster) -> Result<()> {
+        let logs = self.headers.iter().filter(|(_, header)| header.kind != SegmentKind::Snapshot);
+        let begun = |(extent, header): (u32, &SegmentHeader)| header.segment(self.geometry, extent).next_base(self.geometry);
+        self.chain.next_base = logs.map(begun).max().unwrap_or(0).max(LOG_POSITION_FIRST);
+        let written = self.headers.values().map(|header| header.number).max().unwrap_or(0);
+        self.chain.next_header = written.max(self.superblock.headers) + 1;
         let mut position = 0;
-        if let Some(&last) = base.segments.last() {
-            self.chain.next_order = self.chain.next_order.max(last.order + u64::from(last.extents));
+        if let Some(&last) = listed.segments.last() {
+            self.chain.next_base = self.chain.next_base.max(last.next_base(self.geometry));
             position = last.end;
             let limit = last.limit(self.geometry).min(self.storage.len()?.max(position));
             self.chain.tail.push(Segment { end: limit, ..last });
-        } else if let Some(first) = self.next_after(0) {
+        } else if let Some(first) = self.next_after(None)? {
             position = first.first_frame(self.geometry);
+            drop_inside(&mut self.headers, &first);
             self.chain.tail.push(first);
         }
-        self.chain.base = base;
+        self.chain.listed = listed;
         self.chain.proven = self.superblock.synced.max(self.superblock.clean_end.unwrap_or(0));
         self.chain.clean = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
         if !self.chain.tail.is_empty() {
@@ -176,21 +229,56 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// The segment that follows the one with `order` in the log: of several that say so the youngest, for the others were given up
-    /// by a recovery.
-    fn next_after(&self, order: u64) -> Option<Segment> {
-        let follows =
-            |header: &SegmentHeader| header.kind == SegmentKind::Log && header.previous_order == order && header.order > order;
-        let candidates = self.headers.iter().filter(|(_, header)| follows(header));
-        let (extent, header) = candidates.max_by_key(|(_, header)| header.order)?;
-        let inside = extent.checked_add(header.extents)? <= self.geometry.extents_in(self.storage.len().ok()?);
-        let segment = Segment { order: header.order, extent, extents: header.extents, end: 0, salt: header.salt };
-        let end = segment.limit(self.geometry).min(self.storage.len().ok()?);
-        inside.then_some(Segment { end, ..segment })
+    /// The segment that follows `before` in the log, or the first one: of several that say so the youngest, for the others were given up
+    /// by a recovery. One that stands inside of a record of another one is a part of a value.
+    fn next_after(&self, before: Option<&Segment>) -> Result<Option<Segment>> {
+        let (base, salt, from) = before.map_or((0, 0, 0), |before| (before.base, before.salt, before.next_base(self.geometry)));
+        let len = self.storage.len()?;
+        let in_file = self.geometry.extents_in(len);
+        let apart = |segment: &Segment| {
+            let mut used = self.chain.listed.segments.iter().chain(&self.chain.tail);
+            used.all(|used| used.extent + used.extents <= segment.extent || segment.extent + segment.extents <= used.extent)
+        };
+        let mut candidates: Vec<Segment> = Vec::new();
+        for (extent, header) in self.headers.iter() {
+            let follows = header.kind == SegmentKind::Log && header.previous_base == base && header.previous_salt == salt;
+            if !follows || header.base < from || !extent.checked_add(header.extents).is_some_and(|behind| behind <= in_file) {
+                continue;
+            }
+            let segment = header.segment(self.geometry, extent);
+            if apart(&segment) {
+                candidates.push(segment);
+            }
+        }
+        while let Some(index) = (0..candidates.len()).max_by_key(|&index| candidates.get(index).map(|segment| segment.base)) {
+            let youngest = candidates.remove(index);
+            let holds_it = |other: &Segment| (other.extent + 1..other.extent + other.extents).contains(&youngest.extent);
+            let mut is_part = false;
+            for other in candidates.iter().filter(|other| holds_it(other)) {
+                is_part = is_part || self.is_inside_a_record(other, youngest.extent)?;
+            }
+            if !is_part {
+                return Ok(Some(Segment { end: youngest.end.min(len), ..youngest }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True when a record of `segment` that checks lies across the start of `extent`.
+    fn is_inside_a_record(&self, segment: &Segment, extent: u32) -> Result<bool> {
+        let place = self.geometry.start(extent);
+        let end = segment.end.min(self.storage.len()?);
+        let mut walk = Walk::new(self.storage, segment.salt, segment.first_frame(self.geometry), end);
+        while let Step::Frame { offset, .. } = walk.step()? {
+            if walk.position() > place {
+                return Ok(offset <= place);
+            }
+        }
+        Ok(false)
     }
 
     fn header_of(&self, segment: &Segment) -> Option<&SegmentHeader> {
-        self.headers.get(segment.extent).filter(|header| header.order == segment.order)
+        self.headers.get(segment.extent).filter(|header| (header.base, header.salt) == (segment.base, segment.salt))
     }
 
     fn known_end(&self, segment: &Segment, next: Option<&Segment>) -> KnownEnd {
@@ -198,8 +286,7 @@ impl Follower<'_> {
             && let Some(end) = self.superblock.clean_end
         {
             let first = segment.lsn(self.geometry, self.geometry.start(segment.extent));
-            let behind = first + u64::from(segment.extents) * self.geometry.segment_size();
-            if (first..=behind).contains(&end) && next.is_none_or(|next| next.order * self.geometry.segment_size() > end) {
+            if (first..=segment.next_base(self.geometry)).contains(&end) && next.is_none_or(|next| next.base > end) {
                 return KnownEnd::At(self.geometry.start(segment.extent) + (end - first));
             }
         }
@@ -218,7 +305,7 @@ impl Follower<'_> {
             if let Some(header) = self.header_of(&segment) {
                 self.chain.proven = self.chain.proven.max(header.synced);
             }
-            let mut next = self.next_after(segment.order);
+            let mut next = self.next_after(Some(&segment))?;
             let end = match self.known_end(&segment, next.as_ref()) {
                 KnownEnd::At(end) if end >= position => end,
                 KnownEnd::At(_) => {
@@ -242,6 +329,7 @@ impl Follower<'_> {
             match next {
                 Some(next) => {
                     position = next.first_frame(self.geometry);
+                    drop_inside(&mut self.headers, &next);
                     if let Some(last) = self.chain.tail.last_mut() {
                         last.end = end;
                     }
@@ -272,16 +360,19 @@ impl Follower<'_> {
                     self.chain.tail_bytes += header.frame_len() as u64;
                     match header.kind {
                         Kind::Mark => {
-                            let mark = walk.value_u64(offset, &header)?.unwrap_or(0);
-                            self.chain.proven = self.chain.proven.max(mark);
+                            if let Some(mark) = Mark::decode(walk.value(offset, &header)?) {
+                                self.chain.proven = self.chain.proven.max(mark.synced);
+                            }
                         }
                         Kind::Retire => {
                             self.retired.extend(walk.value_u64(offset, &header)?);
                         }
-                        Kind::Checkpoint | Kind::Pad => {}
-                        Kind::Put | Kind::Tombstone => {
+                        Kind::Adopt => return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" }),
+                        Kind::Checkpoint | Kind::Pad | Kind::Floor | Kind::Next => {}
+                        Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
                             let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, &header)?);
-                            self.pending.push(Op { offset, namespace: header.namespace, hash });
+                            let carried = header.kind.is_carried().then_some(header.frame_len() as u64);
+                            self.pending.push(Op { offset, namespace: header.namespace, hash, carried });
                         }
                     }
                     let whole = !header.continues || is(Bug::BatchEndIgnored);
@@ -342,7 +433,7 @@ impl Follower<'_> {
             let start = self.geometry.start(segment.extent);
             if let Some(&header) = self.header_of(segment)
                 && segment.lsn(self.geometry, start) >= self.chain.proven
-                && !SegmentHeader::is_whole(self.storage, self.superblock.store_id, start)?
+                && !SegmentHeader::read_both(self.storage, self.superblock.store_id, start)?.is_whole()
             {
                 self.chain.torn_headers.push((start, header));
             }

@@ -4,13 +4,13 @@
 //! and to the salt of its segment: no value that a user stored passes for one.
 
 use crate::error::Result;
-use crate::frame::{Header, Kind, check};
+use crate::frame::{Header, Kind, MARK_VALUE_LEN, Mark, check};
 use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window};
 use crate::sorted::Map;
 use crate::storage::Storage;
 
 /// Head, key length and value length of a mark, as they stand behind its checksum.
-const MARK_SHAPE: [u8; 3] = [3, 0, 8];
+const MARK_SHAPE: [u8; 3] = [3, 0, MARK_VALUE_LEN as u8];
 const PIECE: u64 = 64 * 1024;
 
 /// Where to look.
@@ -25,11 +25,10 @@ impl Evidence<'_> {
     /// headers and marks of all segments further along the log, whether or not the way to them is whole.
     pub(super) fn behind(&self, segment: &Segment, offset: u64) -> Result<u64> {
         let mut proven = self.marks(segment.salt, offset, segment.limit(self.geometry))?;
-        let behind = |header: &SegmentHeader| header.kind == SegmentKind::Log && header.order > segment.order;
+        let behind = |header: &SegmentHeader| header.kind != SegmentKind::Snapshot && header.base > segment.base;
         for (extent, header) in self.headers.iter().filter(|(_, header)| behind(header)) {
-            let start = self.geometry.start(extent);
-            let limit = start.saturating_add(u64::from(header.extents).saturating_mul(self.geometry.segment_size()));
-            proven = proven.max(header.synced).max(self.marks(header.salt, start, limit)?);
+            let found = header.segment(self.geometry, extent);
+            proven = proven.max(header.synced).max(self.marks(header.salt, self.geometry.start(extent), found.end)?);
         }
         Ok(proven)
     }
@@ -53,9 +52,9 @@ impl Evidence<'_> {
                 };
                 if header.kind == Kind::Mark
                     && check(&header, frame, salt, piece + start as u64).is_ok()
-                    && let Some(value) = header.value(frame).and_then(<[u8]>::first_chunk)
+                    && let Some(mark) = header.value(frame).and_then(Mark::decode)
                 {
-                    highest = highest.max(u64::from_le_bytes(*value));
+                    highest = highest.max(mark.synced);
                 }
             }
             piece += PIECE;

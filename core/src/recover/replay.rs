@@ -21,9 +21,9 @@ use alloc::vec::Vec;
 /// Fills the index of `engine` with what the log says; returns the namespaces.
 pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -> Result<Names> {
     let mut replay = Replay { engine, names: Names::default(), records: 0 };
-    replay.names.next = replay.names.next.max(chain.base.next_namespace);
-    let retired = |segment: &&Segment| !chain.retired.contains(segment.order);
-    let live: Vec<Segment> = chain.base.segments.iter().filter(retired).copied().collect();
+    replay.names.next = replay.names.next.max(chain.listed.next_namespace);
+    let retired = |segment: &&Segment| !chain.retired.contains(segment.base);
+    let live: Vec<Segment> = chain.listed.segments.iter().filter(retired).copied().collect();
     for segment in live.iter().chain(&chain.tail) {
         engine.log.ledger.enter(segment.extent, segment.extents, segment.salt);
     }
@@ -40,6 +40,10 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     let ops = chain.ops.get(usize::from(late)..).unwrap_or_default();
     let mut window = Window::new(&*engine.log.storage, engine.log.storage.len()?);
     for op in ops {
+        if let Some(len) = op.carried {
+            engine.log.ledger.change_live(engine.log.geometry.extent_of(op.offset), len as i64, false);
+            continue;
+        }
         if op.namespace == NAMESPACE_OF_NAMES {
             replay.name_at(op.offset, &mut window)?;
         }
@@ -98,14 +102,14 @@ impl Replay<'_> {
             self.names.set(name, *number);
         }
         self.names.next = self.names.next.max(loaded.next_namespace);
-        let extent_in = |segments: &[Segment], order: u64| {
-            let place = segments.binary_search_by_key(&order, |segment| segment.order).ok()?;
+        let extent_in = |segments: &[Segment], base: u64| {
+            let place = segments.binary_search_by_key(&base, |segment| segment.base).ok()?;
             segments.get(place).map(|segment| segment.extent)
         };
-        for part in loaded.uses.iter().filter(|part| !chain.retired.contains(part.order)) {
-            if let Some(extent) = extent_in(&chain.base.segments, part.order) {
+        for part in loaded.uses.iter().filter(|part| !chain.retired.contains(part.base)) {
+            if let Some(extent) = extent_in(&chain.listed.segments, part.base) {
                 log.ledger.set(extent, part.live, part.tombstones);
-            } else if let Some(extent) = extent_in(&chain.tail, part.order) {
+            } else if let Some(extent) = extent_in(&chain.tail, part.base) {
                 // Begun while the snapshot was written. What it knows of there is replaced by itself when it is replayed, and not counted again;
                 // tombstones are.
                 log.ledger.set(extent, part.live, 0);
@@ -116,7 +120,7 @@ impl Replay<'_> {
 
     /// Notes what building a parked shard needs to know of the moment of opening.
     fn remember_origin(&self, chain: &Chain) {
-        let retired = chain.base.segments.iter().filter(|segment| chain.retired.contains(segment.order));
+        let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
         let place = self.engine.log.superblocks.lock().current.checkpoint;
         let origin = Origin {
             snapshot_salt: place.map_or(0, |place| place.snapshot_salt),
@@ -136,6 +140,9 @@ impl Replay<'_> {
                 Step::End => return Ok(()),
                 Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
                 Step::Frame { offset, header } => {
+                    if header.kind.is_carried() {
+                        log.ledger.change_live(segment.extent, header.frame_len() as i64, false);
+                    }
                     if !matches!(header.kind, Kind::Put | Kind::Tombstone) {
                         continue;
                     }

@@ -9,11 +9,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Offset of the first frame of the first segment.
-const FIRST: usize = 16_384 + 128;
+const FIRST: usize = 16_384 + 704;
 
 fn open(bytes: &[u8]) -> Result<(Db, MemoryStorage), Error> {
     let storage = MemoryStorage::from_vec(bytes.to_vec());
-    let db = Db::builder().segment_size(4096).entropy([7; 16]).open_storage(Box::new(storage.clone()))?;
+    let db = Db::builder().segment_size(4096).entropy([7; 32]).open_storage(Box::new(storage.clone()))?;
     Ok((db, storage))
 }
 
@@ -111,9 +111,9 @@ fn r6_and_r7_a_damaged_list_is_an_error_and_a_damaged_snapshot_is_not() {
     let bytes = storage.to_vec();
     assert_eq!(open(&bytes).unwrap().0.open_report().snapshot, SnapshotState::Loaded);
     let place = |at: usize| u64::from_le_bytes(bytes[4096 + at..4096 + at + 8].try_into().unwrap()) as usize;
-    let (list, snapshot) = (place(64), place(72));
+    let (list, snapshot) = (place(88), place(96));
     let mut damaged = bytes.clone();
-    damaged[snapshot + 128 + 20] ^= 4;
+    damaged[snapshot + 704 + 20] ^= 4;
     let (db, _) = open(&damaged).unwrap();
     assert_eq!(db.open_report().snapshot, SnapshotState::Damaged);
     assert_eq!(db.len().unwrap(), 5);
@@ -228,7 +228,7 @@ fn a_store_cut_in_its_superblocks_is_refused_and_stays_as_it_is() {
     bytes.truncate(12_000);
     bytes[100] ^= 1;
     let storage = MemoryStorage::from_vec(bytes.clone());
-    let refused = Db::builder().entropy([7; 16]).open_storage(Box::new(storage.clone()));
+    let refused = Db::builder().entropy([7; 32]).open_storage(Box::new(storage.clone()));
     assert!(matches!(refused, Err(Error::Corrupt { .. })));
     assert_eq!(storage.to_vec(), bytes);
 }

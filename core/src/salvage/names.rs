@@ -33,12 +33,12 @@ impl Names {
             Err(Error::Corrupt { .. }) => None,
             Err(error) => return Err(error),
         };
-        let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.order, place.offset));
+        let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.base, place.offset));
         let (next, names) = snapshot.unwrap_or((0, Vec::from([(String::from(DEFAULT), 0)])));
         let mut by_name: BTreeMap<String, u32> = names.into_iter().collect();
         let mut mentioned = BTreeSet::new();
         let mut is_damaged = false;
-        for (order, stretch) in survey.stretches.iter() {
+        for (base, stretch) in survey.stretches.iter() {
             scan(storage, *stretch, &mut |found| {
                 let Found::Frame { offset, header } = found else {
                     is_damaged = true;
@@ -50,7 +50,7 @@ impl Names {
                 let name = String::from_utf8(key_of(storage, offset, &header)?).unwrap_or_default();
                 let number = value_of(storage, offset, &header)?.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
                 mentioned.insert(number);
-                if (order, offset) >= known_at {
+                if (base, offset) >= known_at {
                     let before = if header.kind == Kind::Put { by_name.insert(name, number) } else { by_name.remove(&name) };
                     mentioned.extend(before);
                 }

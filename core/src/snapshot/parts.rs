@@ -140,14 +140,14 @@ pub(super) fn decode_shard(bytes: &[u8]) -> Option<ShardImage> {
 /// What is known of one segment: its order, the bytes of its live records and of its tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentUse {
-    pub(crate) order: u64,
+    pub(crate) base: u64,
     pub(crate) live: u64,
     pub(crate) tombstones: u64,
 }
 
 pub(super) fn encode_uses(out: &mut Vec<u8>, uses: &[SegmentUse]) {
     put(out, USES, 2);
-    for part in uses.iter().flat_map(|part| [part.order, part.live, part.tombstones]) {
+    for part in uses.iter().flat_map(|part| [part.base, part.live, part.tombstones]) {
         put(out, part, 8);
     }
 }
@@ -156,7 +156,7 @@ fn decode_uses(bytes: &[u8]) -> Option<Vec<SegmentUse>> {
     let mut reader = Reader(bytes);
     let mut uses = Vec::new();
     while !reader.0.is_empty() {
-        uses.push(SegmentUse { order: reader.number(8)?, live: reader.number(8)?, tombstones: reader.number(8)? });
+        uses.push(SegmentUse { base: reader.number(8)?, live: reader.number(8)?, tombstones: reader.number(8)? });
     }
     Some(uses)
 }

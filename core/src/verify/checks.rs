@@ -4,7 +4,7 @@ use super::VerifyReport;
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{
-    CheckpointPlace, Front, Geometry, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock, SuperblockPair, Window,
+    CheckpointPlace, Front, Geometry, HEADER_COPIES, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock, SuperblockPair, Window,
     read_superblocks,
 };
 use crate::scan::{Damage, Found, Stretch, scan};
@@ -17,7 +17,7 @@ pub(crate) fn check_store(
     report: &mut VerifyReport,
 ) -> Result<()> {
     let superblock = pair.current;
-    let geometry = Geometry::new(superblock.segment_size);
+    let geometry = superblock.geometry();
     for segment in segments {
         check_segment(storage, geometry, superblock.store_id, segment, report)?;
     }
@@ -59,13 +59,16 @@ fn check_headers(
     let Some(bytes) = window.bytes(start, SEGMENT_HEADER_LEN)?.first_chunk() else {
         return Ok(None);
     };
-    let (first, second) = SegmentHeader::decode_both(bytes, store_id, start);
-    for (copy, offset) in [(first, start), (second, start + SEGMENT_HEADER_LEN as u64 / 2)] {
-        if copy.is_none() {
-            damage(report, offset, SEGMENT_HEADER_LEN as u64 / 2, "a copy of a segment header");
+    let copies = SegmentHeader::decode_both(bytes, store_id, start);
+    let header = copies.header();
+    for (copy, (at, len)) in [copies.first, copies.second].into_iter().zip(HEADER_COPIES) {
+        if copy.is_none() || copy != header {
+            damage(report, start + at, len, "a copy of a segment header");
         }
     }
-    Ok(first.or(second))
+    let [(_, first_len), (second_at, _)] = HEADER_COPIES;
+    check_zeros(storage, start + first_len, start + second_at, "a byte between the copies of a segment header", report)?;
+    Ok(header)
 }
 
 /// A crash may leave one copy of a header that it met on its way to the medium: what a crash does is no damage.
@@ -81,7 +84,10 @@ fn check_segment(
     segment: &Segment,
     report: &mut VerifyReport,
 ) -> Result<()> {
-    check_headers(storage, geometry, store_id, segment.extent, report)?;
+    let header = check_headers(storage, geometry, store_id, segment.extent, report)?;
+    if header.is_some_and(|header| (header.base, header.salt) != (segment.base, segment.salt)) {
+        damage(report, geometry.start(segment.extent), SEGMENT_HEADER_LEN as u64, "a segment header that is not the one in the list");
+    }
     let stretch = Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true };
     scan(storage, stretch, &mut |found| {
         match found {
@@ -103,13 +109,13 @@ pub(crate) fn check_untouched(
     segment: &Segment,
     report: &mut VerifyReport,
 ) -> Result<()> {
-    let geometry = Geometry::new(superblock.segment_size);
+    let geometry = superblock.geometry();
     let header = SegmentHeader::read(storage, superblock.store_id, geometry.start(segment.extent))?;
     if header.is_some_and(|header| header.fresh) {
         check_zeros(
             storage,
             segment.end,
-            segment.limit(geometry),
+            segment.behind(geometry),
             "a byte behind the end of the log that should be zero",
             report,
         )?;

@@ -12,41 +12,45 @@ use alloc::vec::Vec;
 
 /// The segments of a damaged store that count, in log order.
 pub(crate) struct Survey {
-    /// By order.
+    /// By base.
     pub(crate) stretches: Map<u64, Stretch>,
 }
 
 impl Survey {
     pub(crate) fn take(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
         let superblock = pair.current;
-        let geometry = Geometry::new(superblock.segment_size);
-        let headers = find_headers(storage, geometry, superblock.store_id)?;
+        let geometry = superblock.geometry();
+        let listed = match read_roster(storage, geometry, &superblock) {
+            Err(Error::Corrupt { .. }) => Roster::default(),
+            result => result?,
+        };
+        let headers = find_headers(storage, geometry, superblock.store_id, &listed)?;
         let headers: Vec<(u32, SegmentHeader)> = headers
             .iter()
             .filter(|(_, header)| header.kind == SegmentKind::Log)
             .map(|(extent, header)| (extent, *header))
             .collect();
         let found = Map::collect(headers.iter().map(|&(extent, header)| {
-            (header.order, Segment { order: header.order, extent, extents: header.extents, end: 0, salt: header.salt })
+            (header.base, Segment { base: header.base, extent, extents: header.extents, end: 0, salt: header.salt })
         }));
-        let (roster, retired) = Self::newest_list(storage, geometry, pair, &found)?;
-        let listed = Map::collect(roster.segments.iter().map(|segment| (segment.order, *segment)));
-        let last_listed = roster.segments.last().map_or(0, |segment| segment.order);
+        let (roster, retired) = Self::newest_list(storage, geometry, listed, &found)?;
+        let listed = Map::collect(roster.segments.iter().map(|segment| (segment.base, *segment)));
+        let last_listed = roster.segments.last().map_or(0, |segment| segment.base);
         let given_up = given_up(&headers);
-        let counts = |order: u64| (order > last_listed && !given_up.contains(order)) || listed.contains(order);
-        let found = found.values().filter(|segment| counts(segment.order));
-        let live = listed.values().chain(found).filter(|segment| !retired.contains(segment.order));
-        let live = Map::collect(live.map(|segment| (segment.order, *segment)));
+        let counts = |base: u64| (base > last_listed && !given_up.contains(base)) || listed.contains(base);
+        let found = found.values().filter(|segment| counts(segment.base));
+        let live = listed.values().chain(found).filter(|segment| !retired.contains(segment.base));
+        let live = Map::collect(live.map(|segment| (segment.base, *segment)));
 
         let len = storage.len()?;
         let stretch = |segment: &Segment| {
             let next =
-                headers.iter().filter(|(_, header)| header.previous_order == segment.order && !given_up.contains(header.order));
+                headers.iter().filter(|(_, header)| header.previous_base == segment.base && !given_up.contains(header.base));
             let said = next.map(|(_, header)| header.previous_end).max();
-            let listed = listed.get(segment.order).filter(|_| segment.order < last_listed).map(|segment| segment.end);
+            let listed = listed.get(segment.base).filter(|_| segment.base < last_listed).map(|segment| segment.end);
             let closed = superblock.clean_end.and_then(|end| {
                 let first = segment.lsn(geometry, geometry.start(segment.extent));
-                let inside = (first..=first + u64::from(segment.extents) * geometry.segment_size()).contains(&end);
+                let inside = (first..=segment.next_base(geometry)).contains(&end);
                 (inside && said.is_none()).then(|| geometry.start(segment.extent) + (end - first))
             });
             let known = said.or(listed).or(closed);
@@ -54,7 +58,7 @@ impl Survey {
             let to = known.unwrap_or(u64::MAX).min(segment.limit(geometry)).min(len).max(from.min(len));
             Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
         };
-        Ok(Self { stretches: Map::collect(live.iter().map(|(order, segment)| (order, stretch(segment)))) })
+        Ok(Self { stretches: Map::collect(live.iter().map(|(base, segment)| (base, stretch(segment)))) })
     }
 
     /// What a store that does not open any more looks like.
@@ -77,18 +81,14 @@ impl Survey {
     fn newest_list(
         storage: &dyn Storage,
         geometry: Geometry,
-        pair: &SuperblockPair,
+        listed: Roster,
         found: &Map<u64, Segment>,
     ) -> Result<(Roster, Set)> {
         let len = storage.len()?;
-        let mut roster = match read_roster(storage, geometry, &pair.current) {
-            Ok(roster) => roster,
-            Err(Error::Corrupt { .. }) => Roster::default(),
-            Err(error) => return Err(error),
-        };
-        let known = roster.segments.last().map_or(0, |segment| segment.order);
+        let mut roster = listed;
+        let known = roster.segments.last().map_or(0, |segment| segment.base);
         let mut retired = Vec::new();
-        for segment in found.values().filter(|segment| segment.order >= known) {
+        for segment in found.values().filter(|segment| segment.base >= known) {
             let from = segment.first_frame(geometry);
             let to = segment.limit(geometry).min(len);
             if from >= to {
@@ -118,17 +118,17 @@ impl Survey {
 
 /// Segments that a recovery gave up: another one follows the same predecessor and is younger; and whatever follows them.
 fn given_up(headers: &[(u32, SegmentHeader)]) -> Set {
-    let mut youngest = Map::collect(headers.iter().map(|(_, header)| (header.previous_order, header.order)));
+    let mut youngest = Map::collect(headers.iter().map(|(_, header)| (header.previous_base, header.base)));
     for (_, header) in headers {
-        if let Some(order) = youngest.get_mut(header.previous_order) {
-            *order = header.order.max(*order);
+        if let Some(base) = youngest.get_mut(header.previous_base) {
+            *base = header.base.max(*base);
         }
     }
-    let by_order = Map::collect(headers.iter().map(|(_, header)| (header.order, header.previous_order)));
+    let by_order = Map::collect(headers.iter().map(|(_, header)| (header.base, header.previous_base)));
     let mut given_up: Vec<u64> = Vec::new();
-    for (order, previous) in by_order.iter() {
-        if youngest.get(*previous) != Some(&order) || given_up.binary_search(previous).is_ok() {
-            given_up.push(order);
+    for (base, previous) in by_order.iter() {
+        if youngest.get(*previous) != Some(&base) || given_up.binary_search(previous).is_ok() {
+            given_up.push(base);
         }
     }
     Set::collect(given_up.into_iter())

@@ -35,7 +35,7 @@ impl Setup {
 
     /// A builder with these options that spawns nothing and takes nothing from the system's random source.
     pub fn builder(&self, entropy: u64) -> Builder {
-        let mut bytes = [0x5a; 16];
+        let mut bytes = [0x5a; 32];
         bytes[..8].copy_from_slice(&entropy.to_le_bytes());
         Db::builder()
             .segment_size(self.segment_size)

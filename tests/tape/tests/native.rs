@@ -12,7 +12,7 @@ use pipkin_tape::Tape;
 fn the_tape_leaves_in_memory_what_it_should() {
     for (tape, segment_size) in [(Tape::FULL, 4 << 20), (Tape::SMALL, 16 << 10), (Tape::FULL, 4 << 10)] {
         let storage = MemoryStorage::new();
-        let open = || Db::builder().entropy([1; 16]).segment_size(segment_size).open_storage(Box::new(storage.clone())).unwrap();
+        let open = || Db::builder().entropy([1; 32]).segment_size(segment_size).open_storage(Box::new(storage.clone())).unwrap();
         assert_eq!(tape.begin(&open()), Ok(Durability::None));
         assert_eq!(tape.resume(&open()), Ok(Durability::None));
         assert_eq!(tape.finish(&open()), Ok(tape.expected()));

@@ -164,7 +164,8 @@ fn denied(why: String) -> pipkin::Error {
     StorageError::new(StorageErrorKind::PermissionDenied, "open", why).into()
 }
 
-fn entropy() -> [u8; 16] {
-    let word = || u128::from(wasip2::random::random::get_random_u64());
-    (word() << 64 | word()).to_le_bytes()
+fn entropy() -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.as_chunks_mut().0.iter_mut().for_each(|place| *place = wasip2::random::random::get_random_u64().to_le_bytes());
+    bytes
 }

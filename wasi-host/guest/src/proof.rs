@@ -132,10 +132,10 @@ fn directory() -> Result<Descriptor, String> {
 fn open(path: &str, access: Access, entropy: Entropy) -> Result<Db, String> {
     let storage = WasiStorage::open(&directory()?, path, access).map_err(|error| error.to_string())?;
     let storage = cached(storage, 1 << 20).map_err(|error| error.to_string())?;
-    let mut random = [0; 16];
-    let (low, high) = random.split_at_mut(8);
-    low.copy_from_slice(&entropy.0.to_le_bytes());
-    high.copy_from_slice(&entropy.1.to_le_bytes());
+    let mut random = [0; 32];
+    for (place, word) in random.as_chunks_mut().0.iter_mut().zip([entropy.0, entropy.1, !entropy.0, !entropy.1]) {
+        *place = word.to_le_bytes();
+    }
     Db::builder()
         .entropy(random)
         .read_only(access == Access::Read)

@@ -140,7 +140,7 @@ export class WasmStore {
   }
 
   static #of(file: number, create: boolean, cache: number, segment: number): WasmStore {
-    put(crypto.getRandomValues(new Uint8Array(16)));
+    put(crypto.getRandomValues(new Uint8Array(32)));
     return new WasmStore(checked(engine.store_open(file, Number(create), cache, segment)));
   }
 

@@ -1,0 +1,100 @@
+//! The value of an event: what a stream's codec will read and write. The engine of this version carries events and hands none out.
+
+use super::varint;
+use alloc::vec::Vec;
+
+/// An event as its frame's value has it; the frame's key is the name of the stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Its place in the order of all events. The frame's checksum is bound to it, and does not cover its bytes.
+    pub number: u64,
+    /// Its place in its stream.
+    pub version: u64,
+    /// Milliseconds since 1970.
+    pub time: u64,
+    /// The caller's id: the same one twice is the same event.
+    pub id: [u8; 16],
+    /// What kind of event it is.
+    pub kind: Vec<u8>,
+    /// What it can be found by.
+    pub tags: Vec<Tag>,
+    /// The caller's bytes.
+    pub payload: Vec<u8>,
+}
+
+/// A tag of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tag {
+    /// Its bytes.
+    pub key: Vec<u8>,
+    /// The number of the event before with this tag; 0: none.
+    pub before: u64,
+    /// Bytes of log between the two when this was written; 0: not known.
+    pub distance: u64,
+}
+
+impl Event {
+    /// The frame's value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
+        out.extend_from_slice(self.time.to_le_bytes().get(..6).unwrap_or_default());
+        out.extend_from_slice(&self.id);
+        put(&mut out, &self.kind);
+        varint::encode(self.tags.len() as u32, |byte| out.push(byte));
+        for tag in &self.tags {
+            put(&mut out, &tag.key);
+            varint::encode_u64(tag.before, |byte| out.push(byte));
+            varint::encode_u64(tag.distance, |byte| out.push(byte));
+        }
+        out.extend_from_slice(&self.payload);
+        out
+    }
+
+    /// The event that a frame's value is; `None` when it is none.
+    pub fn decode(value: &[u8]) -> Option<Self> {
+        let mut rest = value;
+        let number = u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);
+        let version = u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);
+        let mut time = [0; 8];
+        time.get_mut(..6)?.copy_from_slice(take(&mut rest, 6)?);
+        let id = take(&mut rest, 16)?.try_into().ok()?;
+        let kind = piece(&mut rest)?.to_vec();
+        let count = number_of(&mut rest)?;
+        let mut tags = Vec::new();
+        for _ in 0..count {
+            let key = piece(&mut rest)?.to_vec();
+            tags.push(Tag { key, before: long_number_of(&mut rest)?, distance: long_number_of(&mut rest)? });
+        }
+        Some(Self { number, version, time: u64::from_le_bytes(time), id, kind, tags, payload: rest.to_vec() })
+    }
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    varint::encode(bytes.len() as u32, |byte| out.push(byte));
+    out.extend_from_slice(bytes);
+}
+
+fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (front, behind) = rest.split_at_checked(len)?;
+    *rest = behind;
+    Some(front)
+}
+
+fn number_of(rest: &mut &[u8]) -> Option<u32> {
+    let (value, taken) = varint::decode(rest)?;
+    take(rest, taken)?;
+    Some(value)
+}
+
+fn long_number_of(rest: &mut &[u8]) -> Option<u64> {
+    let (value, taken) = varint::decode_u64(rest)?;
+    take(rest, taken)?;
+    Some(value)
+}
+
+fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = number_of(rest)?;
+    take(rest, len as usize)
+}
