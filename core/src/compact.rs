@@ -10,7 +10,7 @@ use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
-/// Room for the frames that say what was done.
+/// Room for the frames that say what was done: less than this is no gain.
 const SLACK: u64 = 256;
 /// Segments that are emptied for one sync at most: each is held against all of them, and where everything is dead there are no copies that
 /// would end the group.
@@ -66,20 +66,22 @@ pub(crate) fn taken_bytes(engine: &Engine, segment: &Segment) -> u64 {
 
 /// The bytes that compacting a segment would free, if that is at least one part in `parts` of the `taken` ones; otherwise `None`.
 ///
-/// Records that are long for their segments leave padding behind them, and would at any other place: it is not counted, unless it is most of
+/// Records that are long for their segments leave padding behind them, and would at any other place: it is not counted, nor is what the
+/// compaction itself would write, unless it is most of
 /// the segment. Then shorter records stand there, behind which others will fit.
 pub(crate) fn gain(engine: &Engine, segment: &Segment, taken: u64, oldest: bool, parts: f64) -> Option<u64> {
-    let is_enough = |bytes: &u64| *bytes as f64 * parts >= taken as f64;
+    let is_enough = |bytes: &u64| *bytes as f64 * parts >= taken as f64 && *bytes >= SLACK;
     let dead = Some(taken.saturating_sub(kept_bytes(engine, segment, oldest))).filter(is_enough)?;
     if dead * 8 > taken * 5 {
         return Some(dead);
     }
-    Some(dead.saturating_sub(padding(engine, segment))).filter(is_enough)
+    Some(dead.saturating_sub(overhead(engine, segment))).filter(is_enough)
 }
 
-/// Bytes of padding of a segment of few records. Where there are more, it is shorter than the least that anybody asks for.
-fn padding(engine: &Engine, segment: &Segment) -> u64 {
-    let mut position = segment.first_frame(engine.log.geometry);
+/// Bytes of padding, marks and retirements of a segment of few records, which copies of these would need again. Where there are more records,
+/// it is less than the least that anybody asks for.
+fn overhead(engine: &Engine, segment: &Segment) -> u64 {
+    let (mut position, mut bytes) = (segment.first_frame(engine.log.geometry), 0);
     for _ in 0..PADDED_FRAMES_MAX {
         // What stands behind the segment is not for us to read: others may write there, and where it is a hole on a full tmpfs, a look
         // through the map ends the process.
@@ -87,12 +89,15 @@ fn padding(engine: &Engine, segment: &Segment) -> u64 {
             break;
         }
         match engine.log.header(position) {
-            Ok(header) if header.kind == Kind::Pad => return header.frame_len() as u64,
-            Ok(header) => position += header.frame_len() as u64,
+            Ok(header) => {
+                let len = header.frame_len() as u64;
+                bytes += if matches!(header.kind, Kind::Pad | Kind::Mark | Kind::Retire) { len } else { 0 };
+                position += len;
+            }
             Err(_) => break,
         }
     }
-    0
+    bytes
 }
 
 /// How many of these segments, from the oldest on, are worth emptying together for the sake of their tombstones, which can go only once
