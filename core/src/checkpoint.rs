@@ -106,10 +106,11 @@ pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32)
         last.end = room.position;
     }
     let listed = segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
-    let figures = segments.iter().map(|segment| Figures {
-        live: log.ledger.live(segment.extent),
-        tombstones: log.ledger.tombstones(segment.extent),
-        ..Figures::default()
+    // Whatever the book-keeping says, a reader refuses more than there is room for.
+    let figures = segments.iter().map(|segment| {
+        let live = log.ledger.live(segment.extent).min(segment.len(log.geometry));
+        let tombstones = log.ledger.tombstones(segment.extent).min(segment.len(log.geometry) - live);
+        Figures { live, tombstones, ..Figures::default() }
     });
     let figures = figures.collect();
     let value = Roster { segments, figures, next_namespace, ..Roster::default() }.encode(log.geometry);

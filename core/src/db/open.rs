@@ -286,7 +286,7 @@ impl Store {
         log.mend_headers(&mut log.tail.lock())?;
         log.sync_now()?;
         log.reclaim(&self.engine.pins);
-        let end = log.end();
+        let end = log.position();
         let active = log.tail.lock().active_place();
         let torn_end = active == ActivePlace::default();
         log.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, active, ..superblock })?;

@@ -145,10 +145,8 @@ impl Log {
         let headers = self.headers.load(Ordering::Relaxed);
         let current = Superblock { generation: pair.current.generation + step, headers, ..change(pair.current) };
         let slot = if is(Bug::SuperblockInPlace) { pair.slot } else { pair.slot.other() };
-        let written = current.write(&*self.storage, slot).and_then(|()| Ok(self.storage.sync()?));
-        if let Err(error) = written {
-            return Err(self.poison(error));
-        }
+        let written = current.write(&*self.storage, slot).map_err(|error| self.poison(error));
+        written.and_then(|()| self.sync_alone())?;
         pair.current = current;
         self.generation.store(current.generation, Ordering::Relaxed);
         self.session.store(current.session, Ordering::Relaxed);
@@ -226,6 +224,19 @@ impl Log {
         };
         let claimed = if is(Bug::SyncMarkTooHigh) { synced + self.geometry.segment_size() } else { synced };
         self.put(tail, active, &FrameSpec::control(Kind::Mark, &Mark { synced: claimed, clock: 0 }.encode()))
+    }
+
+    /// Writes the mark that is due, if nothing was appended behind `end` and room is left for what has to follow. It is no append: whoever
+    /// flushes next finds everything flushed.
+    pub(super) fn mark_the_end(&self, tail: &mut Tail, end: u64) -> Result<()> {
+        let Some(active) = tail.active.filter(|_| tail.announced) else { return Ok(()) };
+        let room = active.segment.limit(self.geometry) - active.position;
+        let is_the_end = active.segment.lsn(self.geometry, active.position) == end;
+        if !is_the_end || room < MARK_LEN as u64 + kept_room(tail, Purpose::MakeSpace) || self.writable().is_err() {
+            return Ok(());
+        }
+        let written = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
+        written.map_err(|error| self.poison(error))
     }
 
     /// Puts one frame behind the last one: into the gathered bytes, or straight to the storage when it is long.

@@ -274,6 +274,13 @@ impl Log {
         self.end().saturating_sub(self.checkpoint.load(Ordering::Acquire))
     }
 
+    /// Log position behind the last frame: a mark may stand behind the last append.
+    pub(crate) fn position(&self) -> u64 {
+        let tail = self.tail.lock();
+        let position = |active: Active| active.segment.lsn(self.geometry, active.position);
+        tail.active.map_or(0, position).max(self.end())
+    }
+
     /// Log position behind the last append.
     pub(crate) fn end(&self) -> u64 {
         self.appended.load(Ordering::Acquire)

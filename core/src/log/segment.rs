@@ -96,8 +96,8 @@ impl SegmentHeader {
             // The salt first: whatever part of a header reaches the medium ends the one that stood there before.
             let fields = [
                 self.salt,
-                u64::from(u32::from_le_bytes(MAGIC)) | u64::from(kind) << 32 | u64::from(flags) << 40,
                 self.base,
+                u64::from(u32::from_le_bytes(MAGIC)) | u64::from(kind) << 32 | u64::from(flags) << 40,
                 u64::from(self.extents) | u64::from(self.carried_over) << 32,
                 self.previous_base,
                 self.previous_salt,
@@ -127,7 +127,7 @@ impl SegmentHeader {
         let words = body.as_chunks::<8>().0;
         let word = |index: usize| words.get(index).map(|bytes| u64::from_le_bytes(*bytes));
         let position = |index: usize| word(index).filter(|&position| position <= LOG_POSITION_MAX);
-        let what = word(1)?;
+        let what = word(2)?;
         let kind = match (what >> 32) as u8 {
             1 => SegmentKind::Log,
             2 => SegmentKind::Snapshot,
@@ -142,7 +142,7 @@ impl SegmentHeader {
         Some(Self {
             salt: word(0)?,
             kind,
-            base: position(2)?,
+            base: position(1)?,
             extents: Some(word(3)? as u32).filter(|&extents| extents > 0)?,
             carried_over: (word(3)? >> 32) as u32,
             previous_base: position(4)?,

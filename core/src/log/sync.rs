@@ -4,7 +4,7 @@ use super::Log;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, is};
 use crate::storage::Durability;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 
 /// How far the log is synced, and who is at it.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub(crate) struct SyncState {
     ended: Condvar,
     /// Everything in front of this log position is synced.
     synced: AtomicU64,
+    /// No mark says so yet, and none is due.
+    unproven: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -79,14 +81,45 @@ impl Log {
         turn.running = true;
         drop(turn);
         let running = Running(&self.sync_state);
-        let achieved = self.sync_in_turn()?;
+        let end = self.end();
+        let achieved = self.sync_in_turn(end)?;
+        // Whoever holds the tail may wait for the turn.
         drop(running);
+        self.prove_synced(end);
         Ok(achieved)
     }
 
-    fn sync_in_turn(&self) -> Result<Durability> {
+    /// Syncs, when nobody else does, what belongs to no position of the log. The caller may hold the tail.
+    pub(crate) fn sync_alone(&self) -> Result<()> {
+        let mut turn = self.sync_state.turn.lock();
+        while turn.running {
+            turn = self.sync_state.ended.wait(&self.sync_state.turn, turn);
+        }
+        turn.running = true;
+        drop(turn);
+        let _running = Running(&self.sync_state);
+        // The sync of somebody else may have taken the one error that the system tells.
+        match self.latch.get() {
+            Some(first) => Err(Error::Poisoned(first.clone())),
+            None => self.storage.sync().map(drop).map_err(|error| self.poison(error.into())),
+        }
+    }
+
+    /// Sees to it that a mark says how far the log is synced: at once when nothing follows, so that the end of the process takes nothing with it,
+    /// otherwise with the next append.
+    fn prove_synced(&self, end: u64) {
+        if !self.sync_state.unproven.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let mut tail = self.tail.lock();
+        let due = tail.mark_due.unwrap_or(0).max(end);
+        tail.mark_due = Some(due);
+        // A write that fails closes the store to later ones. What was flushed is safe all the same.
+        let _ = self.mark_the_end(&mut tail, end);
+    }
+
+    fn sync_in_turn(&self, end: u64) -> Result<Durability> {
         self.writable()?;
-        let end = self.end();
         if is(Bug::AckBeforeSync) {
             self.sync_state.synced.store(end, Ordering::Release);
         }
@@ -99,7 +132,7 @@ impl Log {
         self.sync_state.turn.lock().achieved = achieved;
         if self.sync_state.synced() < end {
             self.sync_state.synced.store(end, Ordering::Release);
-            self.tail.lock().mark_due = Some(end);
+            self.sync_state.unproven.store(true, Ordering::Release);
         }
         Ok(achieved)
     }

@@ -59,7 +59,9 @@ pub(crate) fn find_headers(storage: &dyn Storage, geometry: Geometry, store_id: 
             headers.insert(extent, header);
         }
     }
-    listed.segments.iter().for_each(|segment| drop_inside(&mut headers, segment));
+    for segment in listed.segments.iter().filter(|segment| segment.extents > 1) {
+        drop_inside(storage, geometry, &mut headers, segment)?;
+    }
     Ok(headers)
 }
 
@@ -100,11 +102,32 @@ fn headers_along(
     }
 }
 
-/// Forgets the headers that stand inside of a live segment: whatever they say, they are parts of its records.
-fn drop_inside(headers: &mut Map<u32, SegmentHeader>, segment: &Segment) {
+/// Forgets the headers that stand inside of a record of `segment`: whatever they say, they are parts of a value. Where the place has been used
+/// again since, no such record checks any more.
+fn drop_inside(storage: &dyn Storage, geometry: Geometry, headers: &mut Map<u32, SegmentHeader>, segment: &Segment) -> Result<()> {
     for inside in segment.extent + 1..segment.extent + segment.extents {
-        headers.remove(inside);
+        if headers.contains(inside) && is_inside_a_record(storage, geometry, segment, inside)? {
+            headers.remove(inside);
+        }
     }
+    Ok(())
+}
+
+/// True when the two have no extent in common.
+fn are_apart(one: &Segment, other: &Segment) -> bool {
+    one.extent + one.extents <= other.extent || other.extent + other.extents <= one.extent
+}
+
+/// True when a record of `segment` that checks lies across the start of `extent`.
+fn is_inside_a_record(storage: &dyn Storage, geometry: Geometry, segment: &Segment, extent: u32) -> Result<bool> {
+    let place = geometry.start(extent);
+    let mut walk = Walk::new(storage, segment.salt, segment.first_frame(geometry), segment.limit(geometry).min(storage.len()?));
+    while let Step::Frame { offset, .. } = walk.step()? {
+        if walk.position() > place {
+            return Ok(offset <= place);
+        }
+    }
+    Ok(false)
 }
 
 /// The list of live segments at the checkpoint that the superblock points at.
@@ -211,7 +234,7 @@ impl Follower<'_> {
             self.chain.tail.push(Segment { end: limit, ..last });
         } else if let Some(first) = self.next_after(None)? {
             position = first.first_frame(self.geometry);
-            drop_inside(&mut self.headers, &first);
+            drop_inside(self.storage, self.geometry, &mut self.headers, &first)?;
             self.chain.tail.push(first);
         }
         self.chain.listed = listed;
@@ -221,6 +244,13 @@ impl Follower<'_> {
             self.walk_tail(position)?;
         }
         self.chain.retired = Set::collect(self.retired.drain(..));
+        // A place is used again only behind the frame that retires what stood there.
+        let listed = self.chain.listed.segments.iter().filter(|listed| !self.chain.retired.contains(listed.base));
+        for (used, segment) in listed.flat_map(|used| self.chain.tail.iter().map(move |segment| (used, segment))) {
+            if used.base != segment.base && !are_apart(used, segment) {
+                return Err(Error::corrupt(self.geometry.start(segment.extent), "a segment that lies across another one"));
+            }
+        }
         if self.superblock.clean_end.is_some_and(|end| self.chain.end < end) {
             // A closed store was synced to its end: what is missing has been damaged.
             let at = self.chain.tail.last().map_or(DATA_START, |segment| segment.end);
@@ -235,10 +265,7 @@ impl Follower<'_> {
         let (base, salt, from) = before.map_or((0, 0, 0), |before| (before.base, before.salt, before.next_base(self.geometry)));
         let len = self.storage.len()?;
         let in_file = self.geometry.extents_in(len);
-        let apart = |segment: &Segment| {
-            let mut used = self.chain.listed.segments.iter().chain(&self.chain.tail);
-            used.all(|used| used.extent + used.extents <= segment.extent || segment.extent + segment.extents <= used.extent)
-        };
+        let apart = |segment: &Segment| self.chain.tail.iter().all(|used| are_apart(used, segment));
         let mut candidates: Vec<Segment> = Vec::new();
         for (extent, header) in self.headers.iter() {
             let follows = header.kind == SegmentKind::Log && header.previous_base == base && header.previous_salt == salt;
@@ -255,26 +282,13 @@ impl Follower<'_> {
             let holds_it = |other: &Segment| (other.extent + 1..other.extent + other.extents).contains(&youngest.extent);
             let mut is_part = false;
             for other in candidates.iter().filter(|other| holds_it(other)) {
-                is_part = is_part || self.is_inside_a_record(other, youngest.extent)?;
+                is_part = is_part || is_inside_a_record(self.storage, self.geometry, other, youngest.extent)?;
             }
             if !is_part {
                 return Ok(Some(Segment { end: youngest.end.min(len), ..youngest }));
             }
         }
         Ok(None)
-    }
-
-    /// True when a record of `segment` that checks lies across the start of `extent`.
-    fn is_inside_a_record(&self, segment: &Segment, extent: u32) -> Result<bool> {
-        let place = self.geometry.start(extent);
-        let end = segment.end.min(self.storage.len()?);
-        let mut walk = Walk::new(self.storage, segment.salt, segment.first_frame(self.geometry), end);
-        while let Step::Frame { offset, .. } = walk.step()? {
-            if walk.position() > place {
-                return Ok(offset <= place);
-            }
-        }
-        Ok(false)
     }
 
     fn header_of(&self, segment: &Segment) -> Option<&SegmentHeader> {
@@ -329,7 +343,7 @@ impl Follower<'_> {
             match next {
                 Some(next) => {
                     position = next.first_frame(self.geometry);
-                    drop_inside(&mut self.headers, &next);
+                    drop_inside(self.storage, self.geometry, &mut self.headers, &next)?;
                     if let Some(last) = self.chain.tail.last_mut() {
                         last.end = end;
                     }
