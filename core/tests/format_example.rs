@@ -34,7 +34,7 @@ fn lines() -> Vec<(usize, Vec<u8>)> {
 fn the_example_in_the_specification_is_what_the_engine_writes() {
     let bytes = example().to_vec();
     if std::env::var_os("PIPKIN_PRINT_EXAMPLE").is_some() {
-        for (offset, len) in [(0, 112), (508, 4), (4096, 112), (4604, 4), (16_384, 128), (16_512, 97)] {
+        for (offset, len) in [(0, 224), (508, 4), (4096, 224), (4604, 4), (16_384, 80), (16_572, 4), (16_896, 80), (17_084, 4), (17_088, 128)] {
             for row in (offset..offset + len).step_by(16) {
                 let hex: Vec<String> = bytes
                     .get(row..(row + 16).min(offset + len).min(bytes.len()))
