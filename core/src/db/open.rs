@@ -284,7 +284,7 @@ impl Store {
         }
         let _writers = self.engine.lock_all()?;
         log.mend_headers(&mut log.tail.lock())?;
-        log.sync_now()?;
+        log.sync_the_end()?;
         log.reclaim(&self.engine.pins);
         let end = log.position();
         let active = log.tail.lock().active_place();

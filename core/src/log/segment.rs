@@ -163,12 +163,11 @@ impl SegmentHeader {
     /// Both copies as they stand at `offset`.
     pub(crate) fn read_both(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Copies, StorageError> {
         let mut bytes = [0; SEGMENT_HEADER_LEN];
-        // A file that was cut in a crash may hold a part.
-        let have = storage.len()?.saturating_sub(offset).min(SEGMENT_HEADER_LEN as u64) as usize;
-        if have < COPY_LEN {
+        // A file that a crash has cut inside of a header has no frame behind it.
+        if offset + SEGMENT_HEADER_LEN as u64 > storage.len()? {
             return Ok(Copies::default());
         }
-        storage.read_at(offset, bytes.get_mut(..have).unwrap_or_default())?;
+        storage.read_at(offset, &mut bytes)?;
         Ok(Self::decode_both(&bytes, store_id, offset))
     }
 

@@ -55,16 +55,21 @@ impl Log {
             let covered = self.sync_state.synced() >= lsn && turn.achieved != Durability::None;
             (covered || is(Bug::FlushSkipsSync)).then_some(turn.achieved)
         };
-        self.sync_unless(&covered)
+        self.sync_unless(&covered, true)
     }
 
     /// Syncs whatever has been written so far, log or not.
     pub(crate) fn sync_now(&self) -> Result<Durability> {
-        self.sync_unless(&|_| None)
+        self.sync_unless(&|_| None, true)
     }
 
-    /// Syncs in turn, unless `covered` says that there is no need to.
-    fn sync_unless(&self, covered: &dyn Fn(&Turn) -> Option<Durability>) -> Result<Durability> {
+    /// Syncs everything in front of the position that a closed store's superblock will name: nothing is written behind it.
+    pub(crate) fn sync_the_end(&self) -> Result<Durability> {
+        self.sync_unless(&|_| None, false)
+    }
+
+    /// Syncs in turn, unless `covered` says that there is no need to; then a mark may say so.
+    fn sync_unless(&self, covered: &dyn Fn(&Turn) -> Option<Durability>, mark: bool) -> Result<Durability> {
         let mut turn = self.sync_state.turn.lock();
         loop {
             if !is(Bug::AckBeforeSync) {
@@ -85,7 +90,9 @@ impl Log {
         let achieved = self.sync_in_turn(end)?;
         // Whoever holds the tail may wait for the turn.
         drop(running);
-        self.prove_synced(end);
+        if mark {
+            self.prove_synced(end);
+        }
         Ok(achieved)
     }
 
