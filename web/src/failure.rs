@@ -50,7 +50,7 @@ impl From<&Error> for Failure {
             Error::Locked { .. } => Code::Locked,
             Error::NoSpace => Code::Quota,
             Error::Corrupt { .. } | Error::NotAStore { .. } => Code::Corrupt,
-            Error::NewerVersion { .. } => Code::Version,
+            Error::NewerVersion { .. } | Error::Unsupported { .. } => Code::Version,
             Error::NotFound { .. } => Code::Missing,
             Error::Closed => Code::Closed,
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,

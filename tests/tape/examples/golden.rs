@@ -12,7 +12,7 @@ fn main() {
     let path = std::env::args().nth(1).expect("the path of the new file");
     assert!(!std::fs::exists(&path).unwrap(), "{path} exists; golden files are never written again");
     let storage = MemoryStorage::new();
-    for (half, entropy) in [(Tape::begin as fn(_, &_) -> _, [1; 16]), (Tape::resume, [2; 16])] {
+    for (half, entropy) in [(Tape::begin as fn(_, &_) -> _, [1; 32]), (Tape::resume, [2; 32])] {
         let db = Db::builder().entropy(entropy).segment_size(16 * 1024).open_storage(Box::new(storage.clone())).unwrap();
         half(Tape::SMALL, &db).unwrap();
         db.close().unwrap();
