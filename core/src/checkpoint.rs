@@ -156,6 +156,7 @@ fn write_snapshot(engine: &Engine, run: SnapshotRun, listed: &Listed) -> Result<
         session: log.session(),
         number: run.number,
         fresh: run.fresh,
+        linked: false,
     };
     log.storage.write_at(start, &[&header.encode(log.store_id, start)])?;
     let mut writer = SnapshotWriter::new(&*log.storage, run.salt, start, limit, log.storage.len()?);

@@ -47,6 +47,12 @@ impl Namespace {
         self.store.insert(&self.name, key.as_ref(), value.as_ref())
     }
 
+    /// Stores a record with all that it carries beside key and value.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn insert_whole(&self, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.store.insert_whole(&self.name, kind, meta, key, value)
+    }
+
     /// See [`Db::get`](super::Db::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.store.get(&self.name, key.as_ref())

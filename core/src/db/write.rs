@@ -124,6 +124,30 @@ impl Store {
         Ok(())
     }
 
+    /// Appends a record with all that it carries beside key and value, under the number that `name` has here.
+    #[cfg(feature = "salvage")]
+    pub(super) fn insert_whole(&self, name: &Name, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.with_reclaimed(|| self.try_insert_whole(name, kind, meta, key, value))?;
+        self.after_write()
+    }
+
+    #[cfg(feature = "salvage")]
+    fn try_insert_whole(&self, name: &Name, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut locked = self.lock_key(name, key)?;
+        let meta = meta.with_namespace(locked.key.namespace);
+        let spec = FrameSpec { kind, continues: false, meta, key, value };
+        let log = &self.engine.log;
+        if kind.is_carried() {
+            let placed = log.append_one(&spec, Purpose::Store)?;
+            log.ledger.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
+            return Ok(());
+        }
+        let old = self.engine.find_locked(&locked.shard, locked.key)?;
+        let new = log.append_one(&spec, Purpose::Store)?;
+        self.engine.publish_put(&mut locked.shard, locked.key, old, new);
+        Ok(())
+    }
+
     fn bury_key(&self, locked: &mut LockedKey<'_, '_>, old: Placed) -> Result<()> {
         let FullKey { namespace, key, .. } = locked.key;
         let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::plain(namespace), key, value: &[] };

@@ -46,6 +46,12 @@ impl<'a> Meta<'a> {
         Self { copied: true, ..self }
     }
 
+    /// The same under another number.
+    #[cfg(feature = "salvage")]
+    pub(crate) const fn with_namespace(self, namespace: u32) -> Self {
+        Self { namespace, ..self }
+    }
+
     /// The flags with that of the namespace.
     pub(super) const fn all_flags(&self) -> u8 {
         self.flags | if self.namespace == 0 { 0 } else { FLAG_NAMESPACE }

@@ -236,7 +236,12 @@ impl Log {
             return Ok(());
         }
         let written = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
-        written.map_err(|error| self.poison(error))
+        written.map_err(|error| {
+            // The log ends where it ended before.
+            tail.scratch.clear();
+            tail.active = Some(active);
+            self.poison(error)
+        })
     }
 
     /// Puts one frame behind the last one: into the gathered bytes, or straight to the storage when it is long.
@@ -297,8 +302,11 @@ impl Log {
             extents: run.extents,
             end: start + SEGMENT_HEADER_LEN as u64,
             salt,
+            linked: false,
         };
+        let linked = tail.previous.trailer.is_some();
         let header = SegmentHeader {
+            linked,
             salt,
             kind: SegmentKind::Log,
             base: segment.base,
@@ -317,6 +325,9 @@ impl Log {
             let next = Next { extent: run.extent, extents: run.extents, base: segment.base, salt }.encode();
             let frame = FrameSpec::control(Kind::Next, &next).header(tail.previous.salt, at);
             self.storage.write_at(at, &[frame.as_slice(), &next])?;
+            if let Some(previous) = tail.segments.get_mut(tail.previous.base) {
+                previous.linked = true;
+            }
         }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
         self.ledger.enter(run.extent, run.extents, salt);

@@ -51,6 +51,8 @@ pub(crate) struct Segment {
     /// Offset in the file behind its last frame; for the active segment the tail knows better.
     pub(crate) end: u64,
     pub(crate) salt: u64,
+    /// Its trailer names the segment behind it.
+    pub(crate) linked: bool,
 }
 
 impl Segment {

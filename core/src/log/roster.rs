@@ -40,6 +40,8 @@ pub(crate) struct Roster {
 
 /// Bit of an entry's flags: the segment is history.
 const FLAG_HISTORY: u64 = 1;
+/// And: its trailer names the segment behind it.
+const FLAG_LINKED: u64 = 2;
 /// Most bytes that an entry takes.
 pub(crate) const LIST_ENTRY_LEN_MAX: u64 = 64;
 
@@ -53,7 +55,7 @@ impl Roster {
         let none = Figures::default();
         for (segment, figures) in self.segments.iter().zip(self.figures.iter().chain(core::iter::repeat(&none))) {
             let unused = segment.limit(geometry).saturating_sub(segment.end);
-            let flags = if figures.history { FLAG_HISTORY } else { 0 };
+            let flags = if figures.history { FLAG_HISTORY } else { 0 } | if segment.linked { FLAG_LINKED } else { 0 };
             out.extend_from_slice(&segment.salt.to_le_bytes());
             let numbers = [segment.base.saturating_sub(before), segment.extent.into(), segment.extents.into(), unused, flags];
             numbers.into_iter().for_each(|number| put(&mut out, number));
@@ -111,15 +113,15 @@ fn decode_entry(rest: &mut &[u8], geometry: Geometry, before: Option<&Segment>) 
     extent.checked_add(extents)?;
     let (unused, flags) = (number()?, number()?);
     let (records, live, tombstones, earliest, spread) = (number()?, number()?, number()?, number()?, number()?);
-    let segment = Segment { base, extent, extents, end: 0, salt: u64::from_le_bytes(*salt) };
+    let segment = Segment { base, extent, extents, end: 0, salt: u64::from_le_bytes(*salt), linked: flags & FLAG_LINKED != 0 };
     let end = segment.limit(geometry).checked_sub(unused)?;
     let rises = before.map_or(base > 0, |before| base >= before.next_base(geometry));
-    if base > LOG_POSITION_MAX || flags & !FLAG_HISTORY != 0 || !rises {
+    if base > LOG_POSITION_MAX || flags & !(FLAG_HISTORY | FLAG_LINKED) != 0 || !rises {
         return None;
     }
     *rest = after;
     let expiries = (earliest, earliest.checked_add(spread)?);
-    Some((Segment { end, ..segment }, Figures { history: flags != 0, live, tombstones, records, expiries }))
+    Some((Segment { end, ..segment }, Figures { history: flags & FLAG_HISTORY != 0, live, tombstones, records, expiries }))
 }
 
 #[cfg(test)]
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
 
     fn segment(base: u64, extent: u32, extents: u32) -> Segment {
-        Segment { base, extent, extents, end: 16_384 + u64::from(extent) * 4096 + 800, salt: base * 3 }
+        Segment { base, extent, extents, end: 16_384 + u64::from(extent) * 4096 + 800, salt: base * 3, linked: extent == 0 }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) const TRAILER_LEN: u64 = NEXT_LEN as u64;
 
 /// Bit of the header's flags: the space had never been written.
 const FLAG_FRESH: u8 = 1;
+/// And: the trailer of the segment before names this one.
+const FLAG_LINKED: u8 = 2;
 
 /// What a segment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
     /// The space had never been written: what stands behind the last frame is zero as long as the segment is active.
     pub(crate) fresh: bool,
+    /// The trailer of the segment before names this one.
+    pub(crate) linked: bool,
 }
 
 /// What stands at a place where a segment may begin.
@@ -92,7 +96,7 @@ impl SegmentHeader {
                 SegmentKind::Snapshot => 2,
                 SegmentKind::Events => 3,
             };
-            let flags = if self.fresh { FLAG_FRESH } else { 0 };
+            let flags = if self.fresh { FLAG_FRESH } else { 0 } | if self.linked { FLAG_LINKED } else { 0 };
             // The salt first: whatever part of a header reaches the medium ends the one that stood there before.
             let fields = [
                 self.salt,
@@ -136,7 +140,7 @@ impl SegmentHeader {
         };
         let flags = what >> 40;
         let reserved = words.get(10..)?.iter().flatten().chain(body.get(184..)?);
-        if what as u32 != u32::from_le_bytes(MAGIC) || flags & !u64::from(FLAG_FRESH) != 0 || reserved.clone().any(|&byte| byte != 0) {
+        if what as u32 != u32::from_le_bytes(MAGIC) || flags & !u64::from(FLAG_FRESH | FLAG_LINKED) != 0 || reserved.clone().any(|&byte| byte != 0) {
             return None;
         }
         Some(Self {
@@ -151,7 +155,8 @@ impl SegmentHeader {
             synced: position(7)?,
             session: position(8)?,
             number: position(9)?,
-            fresh: flags != 0,
+            fresh: flags & u64::from(FLAG_FRESH) != 0,
+            linked: flags & u64::from(FLAG_LINKED) != 0,
         })
     }
 
@@ -178,7 +183,7 @@ impl SegmentHeader {
 
     /// The segment whose header this is, if it stands at `extent`; its end is that of its room.
     pub(crate) fn segment(&self, geometry: Geometry, extent: u32) -> Segment {
-        let segment = Segment { base: self.base, extent, extents: self.extents, end: 0, salt: self.salt };
+        let segment = Segment { base: self.base, extent, extents: self.extents, end: 0, salt: self.salt, linked: false };
         Segment { end: segment.limit(geometry), ..segment }
     }
 }
@@ -220,6 +225,7 @@ mod tests {
             session: 4,
             number: 17,
             fresh: true,
+            linked: true,
         }
     }
 

@@ -94,7 +94,7 @@ fn headers_along(
         }
         match read_next(storage, geometry, &segment)? {
             Some(next) => {
-                segment = Segment { base: next.base, extent: next.extent, extents: next.extents, end: 0, salt: next.salt };
+                segment = Segment { base: next.base, extent: next.extent, extents: next.extents, end: 0, salt: next.salt, linked: false };
             }
             None if end == limit => return Ok(Some(headers)),
             _ => return Ok(None),
@@ -344,7 +344,11 @@ impl Follower<'_> {
                 Some(next) => {
                     position = next.first_frame(self.geometry);
                     drop_inside(self.storage, self.geometry, &mut self.headers, &next)?;
+                    // After a crash the trailer may not have reached the medium, though what follows has.
+                    let linked = self.header_of(&next).is_some_and(|header| header.linked)
+                        && (self.chain.clean || read_next(self.storage, self.geometry, &segment)?.is_some());
                     if let Some(last) = self.chain.tail.last_mut() {
+                        last.linked = linked;
                         last.end = end;
                     }
                     self.chain.tail.push(next);
@@ -422,6 +426,7 @@ impl Follower<'_> {
         };
         let limit = last.end;
         last.end = commit_end.offset;
+        last.linked = false;
         let last = *last;
         self.chain.end = last.lsn(self.geometry, last.end);
         if self.chain.clean && self.superblock.clean_end == Some(self.chain.end) {

@@ -5,7 +5,7 @@ mod names;
 use crate::db::{Db, Namespace};
 use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
-use crate::log::{Front, read_superblocks};
+use crate::log::{Front, Window, read_superblocks};
 use crate::names::DEFAULT;
 use crate::recover::Chain;
 use crate::scan::{Damage, Found, key_of, scan, value_of};
@@ -122,8 +122,9 @@ impl Copy<'_> {
             }
         };
         let key = key_of(self.source, offset, header)?;
-        if header.kind == Kind::Put {
-            return namespace.insert(key, value_of(self.source, offset, header)?);
+        if header.kind != Kind::Tombstone {
+            let front = Window::new(self.source, offset + header.header_len as u64).bytes(offset, header.header_len)?.to_vec();
+            return namespace.insert_whole(header.kind, header.meta(&front), &key, &value_of(self.source, offset, header)?);
         }
         self.removed += u64::from(namespace.remove(key)?);
         Ok(())

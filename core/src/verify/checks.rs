@@ -4,8 +4,8 @@ use super::VerifyReport;
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{
-    CheckpointPlace, Front, Geometry, HEADER_COPIES, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock, SuperblockPair, Window,
-    read_superblocks,
+    CheckpointPlace, Front, Geometry, HEADER_COPIES, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock, SuperblockPair,
+    TRAILER_LEN, Window, read_next, read_superblocks,
 };
 use crate::scan::{Damage, Found, Stretch, scan};
 use crate::storage::Storage;
@@ -97,6 +97,9 @@ fn check_segment(
         }
         Ok(())
     })?;
+    if segment.linked && read_next(storage, geometry, segment)?.is_none() {
+        damage(report, segment.limit(geometry), TRAILER_LEN, "the frame that names the next segment");
+    }
     report.segments += 1;
     report.bytes_checked += segment.end - geometry.start(segment.extent);
     Ok(())
