@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use crate::index::{SHARDS, ShardGuard, ShardImage};
 use crate::log::{
-    CheckpointPlace, Cut, Figures, LIST_ENTRY_LEN_MAX, Purpose, Roster, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, Tail, salt,
+    CheckpointPlace, Cut, Figures, LIST_ENTRY_LEN_MAX, Purpose, Roster, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind,
+    Superblock, Tail, salt,
 };
 use crate::names::Names;
 use crate::planted::{Bug, is};

@@ -174,7 +174,7 @@ impl<'a> Emptying<'a> {
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
         let oldest = self.is_oldest(segment);
-        log.secure(kept_bytes(engine, segment, oldest) + SLACK)?;
+        log.secure(kept_bytes(engine, segment, oldest) + SLACK, &|| longest(engine, segment))?;
         let mut report = CompactReport::default();
         let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
         let mut group = Vec::with_capacity(GROUP);
@@ -218,6 +218,19 @@ impl<'a> Emptying<'a> {
         // In the order in which they were emptied: a tombstone is gone only where everything older is.
         self.emptied.drain(..).try_for_each(|segment| log.retire(&self.engine.pins, segment))
     }
+}
+
+/// The length of the longest record of a segment, dead ones included.
+fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
+    let log = &engine.log;
+    let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
+    let mut longest = 0;
+    while let Step::Frame { header, .. } = walk.step()? {
+        if !header.kind.is_control() {
+            longest = longest.max(header.frame_len() as u64);
+        }
+    }
+    Ok(longest)
 }
 
 /// Copies the records and tombstones of a group that still count.
@@ -264,7 +277,13 @@ fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut Comp
 /// Appends a record again that no index of this build points at: it is kept as long as its segment's records are.
 fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Result<()> {
     let log = &engine.log;
-    let spec = FrameSpec { kind: frame.header.kind, continues: false, meta: frame.meta().copied(), key: frame.key(), value: frame.value() };
+    let spec = FrameSpec {
+        kind: frame.header.kind,
+        continues: false,
+        meta: frame.meta().copied(),
+        key: frame.key(),
+        value: frame.value(),
+    };
     let placed = log.append_one(&spec, Purpose::MakeSpace)?;
     log.ledger.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
     log.ledger.change_live(log.geometry.extent_of(frame.offset), -(frame.header.frame_len() as i64), false);

@@ -6,7 +6,13 @@ use pipkin::storage::MemoryStorage;
 
 fn example() -> MemoryStorage {
     let storage = MemoryStorage::default();
-    let open = || Db::builder().segment_size(4096).entropy(*b"FORMAT.md sampleand seed of hash").open_storage(Box::new(storage.clone())).unwrap();
+    let open = || {
+        Db::builder()
+            .segment_size(4096)
+            .entropy(*b"FORMAT.md sampleand seed of hash")
+            .open_storage(Box::new(storage.clone()))
+            .unwrap()
+    };
     let db = open();
     db.insert("color", "green").unwrap();
     db.flush().unwrap();
@@ -34,7 +40,9 @@ fn lines() -> Vec<(usize, Vec<u8>)> {
 fn the_example_in_the_specification_is_what_the_engine_writes() {
     let bytes = example().to_vec();
     if std::env::var_os("PIPKIN_PRINT_EXAMPLE").is_some() {
-        for (offset, len) in [(0, 224), (508, 4), (4096, 224), (4604, 4), (16_384, 80), (16_572, 4), (16_896, 80), (17_084, 4), (17_088, 128)] {
+        for (offset, len) in
+            [(0, 224), (508, 4), (4096, 224), (4604, 4), (16_384, 80), (16_572, 4), (16_896, 80), (17_084, 4), (17_088, 128)]
+        {
             for row in (offset..offset + len).step_by(16) {
                 let hex: Vec<String> = bytes
                     .get(row..(row + 16).min(offset + len).min(bytes.len()))

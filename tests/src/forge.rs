@@ -73,7 +73,8 @@ fn sign_header_copy(bytes: &mut [u8], at: usize, id: [u8; 16]) {
 fn headers(bytes: &[u8]) -> Vec<(usize, usize)> {
     let extents = extents(bytes);
     let has_one = |&(_, &at): &(usize, &usize)| bytes.get(at + 16..at + 20) == Some(b"PSEG");
-    let end = |index: usize, at: usize| extents.get(index + (word(bytes, at + 24) as u32 as usize)).copied().unwrap_or(bytes.len());
+    let end =
+        |index: usize, at: usize| extents.get(index + (word(bytes, at + 24) as u32 as usize)).copied().unwrap_or(bytes.len());
     extents.iter().enumerate().filter(has_one).map(|(index, &at)| (at, end(index, at).max(at))).collect()
 }
 

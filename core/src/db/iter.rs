@@ -109,7 +109,9 @@ impl<'a> Frames<'a> {
                 self.store.engine.log.prefetch(ahead);
             }
             let frame = self.store.engine.log.frame_if(offset, |other, _| other == number);
-            match frame.and_then(|frame| frame.map(|frame| frame.check().and_then(|()| frame.is_readable()).map(|()| frame)).transpose()) {
+            match frame
+                .and_then(|frame| frame.map(|frame| frame.check().and_then(|()| frame.is_readable()).map(|()| frame)).transpose())
+            {
                 Ok(Some(frame)) => return Some(Ok(frame)),
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),

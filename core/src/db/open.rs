@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
 use crate::limits::{DATA_START, LOG_POSITION_FIRST};
 use crate::log::{
-    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, Geometry, Log, LogOptions, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind,
-    Superblock, SuperblockPair, SuperblockSlot, Tail, read_superblocks,
+    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, Geometry, Log, LogOptions, Previous, SEGMENT_HEADER_LEN,
+    Segment, SegmentHeader, SegmentKind, Superblock, SuperblockPair, SuperblockSlot, Tail, read_superblocks,
 };
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;

@@ -92,7 +92,11 @@ impl Store {
                         return damage.map_or(Ok(Some(next)), |error| Err(going_on(error, next)));
                     }
                     let frame = self.engine.log.frame_if(slot.offset(), |other, _| other == number);
-                    match frame.and_then(|frame| frame.map(|frame| self.engine.log.check(&frame).and_then(|()| frame.is_readable()).map(|()| frame)).transpose()) {
+                    match frame.and_then(|frame| {
+                        frame
+                            .map(|frame| self.engine.log.check(&frame).and_then(|()| frame.is_readable()).map(|()| frame))
+                            .transpose()
+                    }) {
                         Ok(Some(frame)) if each(frame.key(), frame.value()) => {}
                         Ok(None) => {}
                         Ok(Some(_)) => full_at = Some(slot.tag()),

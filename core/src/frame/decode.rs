@@ -3,8 +3,8 @@
 use super::encode::bind_number;
 use super::meta::{self, FLAG_NAMESPACE};
 use super::{
-    CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEAD_KIND, HEAD_VERSION, Kind,
-    MARK_VALUE_LEN, Meta, bind, crc32c, varint,
+    CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEAD_KIND, HEAD_VERSION,
+    Kind, MARK_VALUE_LEN, Meta, bind, crc32c, varint,
 };
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 
@@ -196,7 +196,13 @@ fn sum_by_parts(header: &Header, frame: &[u8]) -> u32 {
 
 /// As [`check`], for a frame whose bytes come in pieces: `front` has its header, its key and the first bytes of its value, and `sum` is
 /// that of everything behind `front`, appended to `of_front`.
-pub(crate) fn check_sum(header: &Header, front: &[u8], salt: u64, offset: u64, rest: impl FnOnce(Checksum) -> Checksum) -> Result<(), DecodeError> {
+pub(crate) fn check_sum(
+    header: &Header,
+    front: &[u8],
+    salt: u64,
+    offset: u64,
+    rest: impl FnOnce(Checksum) -> Checksum,
+) -> Result<(), DecodeError> {
     let stored = front.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
     let mut sum = Checksum::new();
     let number = header.header_len + header.key_len;

@@ -1,8 +1,8 @@
 //! From a record to the bytes of its frame.
 
 use super::{
-    CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, Meta, bind,
-    crc32c, varint,
+    CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, Meta,
+    bind, crc32c, varint,
 };
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;

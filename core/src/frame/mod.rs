@@ -25,9 +25,9 @@ pub(crate) use checksum::{Checksum, bind, crc32c};
 pub(crate) use control::{MARK_VALUE_LEN, Mark, NEXT_LEN, Next};
 pub(crate) use decode::{DecodeError, Header, check, check_sum};
 pub(crate) use encode::{FrameSpec, ONE_PIECE_MAX, bind_front, pad_spec};
-pub(crate) use meta::Meta;
 #[cfg(feature = "testing")]
 pub use event::{Event, Tag};
+pub(crate) use meta::Meta;
 #[cfg(feature = "testing")]
 pub use meta::Optional;
 #[cfg(feature = "testing")]

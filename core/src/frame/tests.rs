@@ -110,7 +110,13 @@ fn short_ways_for_small_frames_come_to_the_same() {
         for key_len in [0, 1, 0x7f, 0x80, 300] {
             for value_len in [0, 1, 0x7f, 0x80, 0x81, 150, 0x3fff, 0x4000] {
                 for (kind, continues) in [(Kind::Put, false), (Kind::Put, true), (Kind::Tombstone, false), (Kind::Mark, false)] {
-                    let spec = FrameSpec { kind, continues, meta: Meta::plain(namespace), key: &bytes[..key_len], value: &bytes[..value_len] };
+                    let spec = FrameSpec {
+                        kind,
+                        continues,
+                        meta: Meta::plain(namespace),
+                        key: &bytes[..key_len],
+                        value: &bytes[..value_len],
+                    };
                     let header = spec.any_header();
                     if let Some(short) = spec.small_header() {
                         assert_eq!(short.as_slice(), header.as_slice());

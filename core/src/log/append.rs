@@ -1,7 +1,9 @@
 //! Appending commits: the space is secured first, so that running out of it happens before the first byte is written.
 
 use super::space::Run;
-use super::{Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, TRAILER_LEN, Tail, salt};
+use super::{
+    Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, TRAILER_LEN, Tail, salt,
+};
 use crate::error::{Error, Result};
 use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, MARK_VALUE_LEN, Mark, Next, pad_spec};
 use crate::limits::{LOG_POSITION_MAX, LOG_POSITION_SPARE};
@@ -384,7 +386,7 @@ impl Log {
 
 /// Bytes at the end of the last segment that removals and copies leave to the frames that retire what they have emptied: otherwise a
 /// full medium would stay full for ever.
-const RETIRE_ROOM: u64 = 256;
+pub(super) const RETIRE_ROOM: u64 = 256;
 
 /// Bytes of the active segment that are not for this purpose.
 pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {

@@ -103,7 +103,10 @@ mod tests {
                 assert_eq!(geometry.len_of(index, 3), geometry.start(index + 3) - start);
                 assert_eq!((geometry.extent_of(start), geometry.extent_of(start + size - 1)), (index, index));
                 assert_eq!((geometry.extents_in(start), geometry.extents_in(start + 1)), (index, index + 1));
-                assert_eq!((geometry.whole_extents_in(start + size - 1), geometry.whole_extents_in(start + size)), (index, index + 1));
+                assert_eq!(
+                    (geometry.whole_extents_in(start + size - 1), geometry.whole_extents_in(start + size)),
+                    (index, index + 1)
+                );
                 expected = (expected * 2).min(full.into());
             }
         }

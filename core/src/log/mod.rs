@@ -24,7 +24,9 @@ pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
 pub(crate) use space::Space;
-pub(crate) use superblock::{ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot, read_superblocks};
+pub(crate) use superblock::{
+    ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot, read_superblocks,
+};
 pub(crate) use walk::{Step, Walk};
 pub(crate) use window::Window;
 
@@ -132,7 +134,9 @@ pub(crate) struct Tail {
 impl Tail {
     /// What a superblock says of the segment that takes appends.
     pub(crate) fn active_place(&self) -> ActivePlace {
-        let Some(Active { segment: Segment { base, salt, extent, extents, .. }, .. }) = self.active else { return ActivePlace::default() };
+        let Some(Active { segment: Segment { base, salt, extent, extents, .. }, .. }) = self.active else {
+            return ActivePlace::default();
+        };
         ActivePlace { base, salt, extent, extents }
     }
 }

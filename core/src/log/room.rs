@@ -1,6 +1,6 @@
 //! Securing space: an append takes the segments that it will need before it writes a byte, so running out of space changes nothing.
 
-use super::append::{MARK_LEN, Purpose};
+use super::append::{MARK_LEN, Purpose, RETIRE_ROOM};
 use super::space::Run;
 use super::{Log, SEGMENT_HEADER_LEN, TRAILER_LEN, Tail};
 use crate::error::{Error, Result};
@@ -89,14 +89,28 @@ impl Log {
         Ok(())
     }
 
-    /// Makes sure that records of `bytes` bytes in all can be appended without running out of space.
-    pub(crate) fn secure(&self, bytes: u64) -> Result<()> {
+    /// Makes sure that records of `bytes` bytes in all can be appended without running out of space. Where the medium has no more,
+    /// `longest`, the length of the longest of them, tells how much of the free extents they may leave empty.
+    pub(crate) fn secure(&self, bytes: u64, longest: &dyn Fn() -> Result<u64>) -> Result<()> {
         let mut tail = self.tail.lock();
         self.announce(&mut tail)?;
         while self.room(&tail) < bytes {
-            self.back_one_more(&mut tail)?;
+            match self.back_one_more(&mut tail) {
+                Err(Error::NoSpace) => {
+                    self.back_short_ones(&mut tail)?;
+                    return if self.room_up_to(&tail, longest()?) >= bytes { Ok(()) } else { Err(Error::NoSpace) };
+                }
+                result => result?,
+            }
         }
         Ok(())
+    }
+
+    /// Bytes of records of `longest` bytes at most for which there is certainly room: of each segment they leave less than that.
+    fn room_up_to(&self, tail: &Tail, longest: u64) -> u64 {
+        let unused = longest + RETIRE_ROOM;
+        let active = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        active.saturating_sub(unused) + tail.space.backed_beyond(SEGMENT_HEADER_LEN as u64 + TRAILER_LEN + unused)
     }
 
     /// True when records of `bytes` bytes in all can be appended to what is there.
@@ -141,6 +155,19 @@ impl Log {
             }
         }
         self.grow(tail)
+    }
+
+    /// Backs what can be backed of the extents that are shorter than a whole one: they are no reserve, but copies go there, too.
+    fn back_short_ones(&self, tail: &mut Tail) -> Result<()> {
+        for extent in tail.space.unbacked_short_ones() {
+            let start = self.geometry.start(extent);
+            match self.reserve(start, start + self.geometry.size_of(extent)) {
+                Ok(()) => tail.space.set_backed(extent),
+                Err(Error::NoSpace) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn grow(&self, tail: &mut Tail) -> Result<()> {

@@ -83,11 +83,15 @@ impl Roster {
         if version != VERSION || count > bytes.len() {
             return None;
         }
-        let mut list = Self { segments: Vec::with_capacity(count), figures: Vec::with_capacity(count), next_namespace, floor, next_event };
+        let mut list =
+            Self { segments: Vec::with_capacity(count), figures: Vec::with_capacity(count), next_namespace, floor, next_event };
         for _ in 0..count {
             let (segment, figures) = decode_entry(&mut rest, geometry, list.segments.last())?;
             let inside = segment.extents > 0 && segment.extent.checked_add(segment.extents)? <= extents_in_file;
-            if !inside || segment.end < segment.first_frame(geometry) || figures.live.checked_add(figures.tombstones)? > segment.len(geometry) {
+            if !inside
+                || segment.end < segment.first_frame(geometry)
+                || figures.live.checked_add(figures.tombstones)? > segment.len(geometry)
+            {
                 return None;
             }
             list.segments.push(segment);

@@ -140,7 +140,10 @@ impl SegmentHeader {
         };
         let flags = what >> 40;
         let reserved = words.get(10..)?.iter().flatten().chain(body.get(184..)?);
-        if what as u32 != u32::from_le_bytes(MAGIC) || flags & !u64::from(FLAG_FRESH | FLAG_LINKED) != 0 || reserved.clone().any(|&byte| byte != 0) {
+        if what as u32 != u32::from_le_bytes(MAGIC)
+            || flags & !u64::from(FLAG_FRESH | FLAG_LINKED) != 0
+            || reserved.clone().any(|&byte| byte != 0)
+        {
             return None;
         }
         Some(Self {

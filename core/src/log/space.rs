@@ -2,6 +2,7 @@
 
 use super::Geometry;
 use crate::sorted::Map;
+use alloc::vec::Vec;
 
 /// A run of neighbouring extents, taken out of the free ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,12 @@ impl Space {
     /// Bytes of free extents that can be written without running out of space.
     pub(crate) fn backed_bytes(&self) -> u64 {
         self.backed
+    }
+
+    /// The same without so many bytes of each extent.
+    pub(crate) fn backed_beyond(&self, bytes: u64) -> u64 {
+        let backed = self.free.iter().filter(|(_, free)| free.blocks == Blocks::Backed);
+        backed.map(|(index, _)| self.geometry.size_of(index).saturating_sub(bytes)).sum()
     }
 
     /// Bytes of all free extents.
@@ -130,6 +137,12 @@ impl Space {
         let kinds = [(Blocks::Unknown, true), (Blocks::GivenBack, true), (Blocks::Unknown, false), (Blocks::GivenBack, false)];
         let short_counts = self.total <= full;
         kinds.into_iter().filter(|&(_, is_full)| is_full || short_counts).find_map(|(blocks, is_full)| find(blocks, is_full))
+    }
+
+    /// The free extents that are shorter than a whole one and not backed.
+    pub(crate) fn unbacked_short_ones(&self) -> Vec<u32> {
+        let short = self.free.iter().take_while(|&(index, _)| index < self.geometry.shorter());
+        short.filter(|(_, free)| free.blocks != Blocks::Backed).map(|(index, _)| index).collect()
     }
 
     /// The host could not back a free extent; true when that was not to be expected.
@@ -203,7 +216,8 @@ impl Space {
             while run.extents > 1 && self.geometry.len_of(run.extent + 1, run.extents - 1) >= bytes {
                 run = Run { extent: run.extent + 1, extents: run.extents - 1, ..run };
             }
-            let all = |is: fn(&Free) -> bool| (run.extent..run.extent + run.extents).all(|index| self.free.get(index).is_some_and(is));
+            let all =
+                |is: fn(&Free) -> bool| (run.extent..run.extent + run.extents).all(|index| self.free.get(index).is_some_and(is));
             return Some(Run { fresh: all(|free| free.fresh), backed: all(|free| free.blocks == Blocks::Backed), ..run });
         }
         None

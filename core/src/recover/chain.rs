@@ -52,7 +52,12 @@ pub(crate) struct Chain {
 
 /// Every segment header in the file, by the extent at which it stands, but for those inside of the segments that `listed` names: these are
 /// parts of values.
-pub(crate) fn find_headers(storage: &dyn Storage, geometry: Geometry, store_id: [u8; 16], listed: &Roster) -> Result<Map<u32, SegmentHeader>> {
+pub(crate) fn find_headers(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+    listed: &Roster,
+) -> Result<Map<u32, SegmentHeader>> {
     let mut headers = Map::default();
     for extent in 0..geometry.extents_in(storage.len()?) {
         if let Some(header) = SegmentHeader::read(storage, store_id, geometry.start(extent))? {
@@ -81,7 +86,9 @@ fn headers_along(
     let mut headers = Map::default();
     let mut segment = last;
     loop {
-        let Some(header) = SegmentHeader::read(storage, superblock.store_id, geometry.start(segment.extent))? else { return Ok(None) };
+        let Some(header) = SegmentHeader::read(storage, superblock.store_id, geometry.start(segment.extent))? else {
+            return Ok(None);
+        };
         let fits = (header.kind, header.base, header.salt, header.extents)
             == (SegmentKind::Log, segment.base, segment.salt, segment.extents);
         if !fits || headers.contains(segment.extent) {
@@ -94,7 +101,14 @@ fn headers_along(
         }
         match read_next(storage, geometry, &segment)? {
             Some(next) => {
-                segment = Segment { base: next.base, extent: next.extent, extents: next.extents, end: 0, salt: next.salt, linked: false };
+                segment = Segment {
+                    base: next.base,
+                    extent: next.extent,
+                    extents: next.extents,
+                    end: 0,
+                    salt: next.salt,
+                    linked: false,
+                };
             }
             None if end == limit => return Ok(Some(headers)),
             _ => return Ok(None),
@@ -104,7 +118,12 @@ fn headers_along(
 
 /// Forgets the headers that stand inside of a record of `segment`: whatever they say, they are parts of a value. Where the place has been used
 /// again since, no such record checks any more.
-fn drop_inside(storage: &dyn Storage, geometry: Geometry, headers: &mut Map<u32, SegmentHeader>, segment: &Segment) -> Result<()> {
+fn drop_inside(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    headers: &mut Map<u32, SegmentHeader>,
+    segment: &Segment,
+) -> Result<()> {
     for inside in segment.extent + 1..segment.extent + segment.extents {
         if headers.contains(inside) && is_inside_a_record(storage, geometry, segment, inside)? {
             headers.remove(inside);
@@ -385,7 +404,9 @@ impl Follower<'_> {
                         Kind::Retire => {
                             self.retired.extend(walk.value_u64(offset, &header)?);
                         }
-                        Kind::Adopt => return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" }),
+                        Kind::Adopt => {
+                            return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" });
+                        }
                         Kind::Checkpoint | Kind::Pad | Kind::Floor | Kind::Next => {}
                         Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
                             let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, &header)?);

@@ -4,8 +4,8 @@ use super::VerifyReport;
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{
-    CheckpointPlace, Front, Geometry, HEADER_COPIES, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock, SuperblockPair,
-    TRAILER_LEN, Window, read_next, read_superblocks,
+    CheckpointPlace, Front, Geometry, HEADER_COPIES, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock,
+    SuperblockPair, TRAILER_LEN, Window, read_next, read_superblocks,
 };
 use crate::scan::{Damage, Found, Stretch, scan};
 use crate::storage::Storage;
@@ -86,7 +86,12 @@ fn check_segment(
 ) -> Result<()> {
     let header = check_headers(storage, geometry, store_id, segment.extent, report)?;
     if header.is_some_and(|header| (header.base, header.salt) != (segment.base, segment.salt)) {
-        damage(report, geometry.start(segment.extent), SEGMENT_HEADER_LEN as u64, "a segment header that is not the one in the list");
+        damage(
+            report,
+            geometry.start(segment.extent),
+            SEGMENT_HEADER_LEN as u64,
+            "a segment header that is not the one in the list",
+        );
     }
     let stretch = Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true };
     scan(storage, stretch, &mut |found| {

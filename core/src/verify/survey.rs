@@ -31,7 +31,10 @@ impl Survey {
             .map(|(extent, header)| (extent, *header))
             .collect();
         let found = Map::collect(headers.iter().map(|&(extent, header)| {
-            (header.base, Segment { base: header.base, extent, extents: header.extents, end: 0, salt: header.salt, linked: false })
+            (
+                header.base,
+                Segment { base: header.base, extent, extents: header.extents, end: 0, salt: header.salt, linked: false },
+            )
         }));
         let (roster, retired) = Self::newest_list(storage, geometry, listed, &found)?;
         let listed = Map::collect(roster.segments.iter().map(|segment| (segment.base, *segment)));
