@@ -256,6 +256,7 @@ impl Superblock {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "two are made at each open, and live for a moment")]
 enum Decoded {
     /// Zeros.
     Blank,
@@ -278,6 +279,7 @@ pub(crate) struct SuperblockPair {
 
 /// What stands at the front of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one is made at each open, and lives for a moment")]
 pub(crate) enum Front {
     /// Nothing, or a creation that was cut short before anything could be stored.
     Blank,
