@@ -8,6 +8,7 @@ use crate::ordered::Ordered;
 use crate::pins::{Pin, Pins};
 use crate::planted::{Bug, is};
 use crate::shards::Origin;
+use crate::snapshot::Directory;
 use crate::sync::Mutex;
 use once_cell::race::OnceBox;
 
@@ -17,8 +18,8 @@ pub(crate) struct Engine {
     pub(crate) index: Index,
     pub(crate) pins: Pins,
     pub(crate) log: Log,
-    /// Held while a checkpoint is written.
-    pub(crate) checkpoints: Mutex<()>,
+    /// The snapshot that the newest checkpoint names. Held while a checkpoint is written.
+    pub(crate) checkpoints: Mutex<Directory>,
     /// What the parked shards of the index were parked with.
     pub(crate) origin: OnceBox<Origin>,
     /// The keys in order, where that was asked for.

@@ -3,6 +3,7 @@
 
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::sync::{AtomicU32, Ordering};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -41,13 +42,15 @@ const BLOCK_NAMES_MAX: usize = 512;
 pub(crate) struct Names {
     /// In order of the names. Only the first block may be empty.
     blocks: Vec<Vec<Arc<Name>>>,
+    /// What the records of some names say behind the number. This version gives none, and carries those of a later one.
+    options: Vec<(String, Box<[u8]>)>,
     pub(crate) next: u32,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names = Self { blocks: alloc::vec![Vec::new()], next: 1 };
-        names.set(DEFAULT, 0);
+        let mut names = Self { blocks: alloc::vec![Vec::new()], options: Vec::new(), next: 1 };
+        names.set(DEFAULT, 0, &[]);
         names
     }
 }
@@ -66,9 +69,10 @@ impl Names {
         self.blocks.get(block)?.get(place.ok()?).cloned()
     }
 
-    /// The name has this number from now on.
-    pub(crate) fn set(&mut self, name: &str, number: u32) -> Arc<Name> {
+    /// The name has this number and these options from now on.
+    pub(crate) fn set(&mut self, name: &str, number: u32, options: &[u8]) -> Arc<Name> {
         self.next = self.next.max(number.saturating_add(1));
+        self.set_options(name, options);
         if let Some(known) = self.get(name) {
             known.number.store(number, Ordering::Release);
             return known;
@@ -86,8 +90,21 @@ impl Names {
         entry
     }
 
+    /// The options of a name.
+    pub(crate) fn options(&self, name: &str) -> &[u8] {
+        self.options.iter().find(|(other, _)| other == name).map_or(&[], |(_, options)| options)
+    }
+
+    fn set_options(&mut self, name: &str, options: &[u8]) {
+        if self.options(name) != options {
+            self.options.retain(|(other, _)| other != name);
+            self.options.push((name.into(), options.into()));
+        }
+    }
+
     /// The name is gone; handles to it notice.
     pub(crate) fn drop_name(&mut self, name: &str) {
+        self.options.retain(|(other, _)| other != name);
         if let (index, Ok(place)) = self.place(name)
             && let Some(block) = self.blocks.get_mut(index)
         {
@@ -110,6 +127,11 @@ impl Names {
     /// `(name, number)` of all, the default one included.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, u32)> {
         self.all().filter_map(|entry| Some((entry.name.as_str(), entry.number()?)))
+    }
+
+    /// Bytes of all options together.
+    pub(crate) fn options_bytes(&self) -> usize {
+        self.options.iter().map(|(_, options)| options.len()).sum()
     }
 
     /// How many there are, the default one included.
@@ -139,7 +161,7 @@ mod tests {
                 names.drop_name(&name);
                 expected.remove(&name);
             } else {
-                assert_eq!(names.set(&name, step).number(), Some(step));
+                assert_eq!(names.set(&name, step, &[]).number(), Some(step));
                 expected.insert(name.clone());
             }
             assert_eq!(names.get(&name).is_some(), expected.contains(&name));

@@ -11,7 +11,7 @@ use crate::log::{Placed, Window};
 use crate::nested::Held;
 #[cfg(feature = "ordered")]
 use crate::ordered::{Key, Ordered};
-use crate::snapshot;
+use crate::snapshot::{self, Directory};
 use crate::sorted::Set;
 #[cfg(feature = "ordered")]
 use alloc::boxed::Box;
@@ -21,7 +21,8 @@ use core::ops::Range;
 /// What building a parked shard needs to know of the moment of opening.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
-    pub(crate) snapshot_salt: u64,
+    /// Where the snapshot has the parts of each shard.
+    pub(crate) snapshot: Directory,
     /// Extents of segments that were retired behind the snapshot: whatever lived there has been copied or overwritten since.
     pub(crate) retired: Set,
     /// Numbers of the namespaces that there were; records of others are dead.
@@ -44,7 +45,7 @@ impl Engine {
         self.refuse_inside(&[Held::Shard])?;
         let mut shard = self.index.lock_shard(index);
         if shard.is_parked() {
-            shard.unpark(&self.pins, |shard, parked| self.build(shard, parked))?;
+            shard.unpark(&self.pins, |shard, parked| self.build(index, shard, parked))?;
         }
         Ok(shard)
     }
@@ -89,19 +90,23 @@ impl Engine {
         used.try_fold(0, |sum, index| Ok(sum + self.lock_shard(index)?.count(namespace)))
     }
 
-    fn build(&self, shard: &mut ShardGuard<'_>, parked: &Parked) -> Result<()> {
+    fn build(&self, index: usize, shard: &mut ShardGuard<'_>, parked: &Parked) -> Result<()> {
         let nothing = Origin::default();
         let origin = self.origin.get().unwrap_or(&nothing);
-        if let Some(part) = parked.part {
-            let mut image = snapshot::load_shard(&*self.log.storage, part, origin.snapshot_salt)?;
-            let before = image.slots.len();
+        // What happens from here on, the snapshot does not know.
+        shard.follow_changes();
+        let parts = origin.snapshot.parts_of(index);
+        if !parts.is_empty() {
+            let mut image = snapshot::load_shard(&*self.log.storage, index, parts)?;
             let is_stale = |slot: &Slot| origin.retired.contains(self.log.geometry.extent_of(slot.offset()).into());
+            let mut stale = Vec::new();
             if !origin.retired.is_empty() {
+                stale.extend(image.slots.iter().copied().filter(is_stale));
                 image.slots.retain(|slot| !is_stale(slot));
             }
-            let lost_some = image.slots.len() < before;
             shard.load(&self.pins, image);
-            if lost_some {
+            stale.iter().for_each(|&slot| shard.note_removed(slot));
+            if !stale.is_empty() {
                 self.recount(shard)?;
             }
         }

@@ -288,6 +288,7 @@ fn removals_find_the_free_extent_that_has_kept_its_blocks() {
     db.remove_many(dead.clone().map(key)).unwrap();
     db.checkpoint().unwrap();
     while db.compact_step().unwrap().is_some() {}
+    db.checkpoint().unwrap();
     db.close().unwrap();
     let db = opened();
     let free = |entry: &SegmentUse| matches!(entry, SegmentUse::Free { .. });

@@ -80,14 +80,7 @@ impl Store {
         if let Some(last) = segments.last_mut() {
             last.end = cut.end;
         }
-        let place = CheckpointPlace {
-            base: cut.segment.base,
-            salt: cut.segment.salt,
-            offset: cut.offset,
-            snapshot_offset: 0,
-            snapshot_len: 0,
-            snapshot_salt: 0,
-        };
+        let place = CheckpointPlace { base: cut.segment.base, salt: cut.segment.salt, offset: cut.offset, directory: None };
         let end = cut.segment.lsn(log.geometry, cut.end);
         Ok(Plan { segments, checkpoint: Some(place), end, listed: cut.listed })
     }
@@ -97,8 +90,7 @@ impl Store {
         let log = &self.engine.log;
         let tail = log.tail.lock();
         let place = log.superblocks.lock().current.checkpoint;
-        let without_snapshot =
-            place.map(|place| CheckpointPlace { snapshot_offset: 0, snapshot_len: 0, snapshot_salt: 0, ..place });
+        let without_snapshot = place.map(|place| CheckpointPlace { directory: None, ..place });
         let segments = tail.segments.values().copied().collect();
         Plan { segments, checkpoint: without_snapshot, end: log.sync_state.synced(), listed: tail.space.listed }
     }

@@ -1,7 +1,7 @@
 //! Which segments are compacted when: the worst of them unasked, all that are worth it when asked.
 
 use super::store::Store;
-use crate::checkpoint;
+use crate::checkpoint::{self, Extent};
 use crate::compact::{self, CompactProgress, CompactReport, Emptying};
 use crate::error::{Error, Result};
 use crate::log::Segment;
@@ -137,7 +137,7 @@ impl Store {
         let mut victim = worst();
         if victim.is_none() && log.replay_debt() > apart {
             // What could be compacted may all lie behind the newest checkpoint.
-            self.write_checkpoint()?;
+            self.write_checkpoint(Extent::Changes)?;
             victim = worst();
         }
         let Some(victim) = victim else {
@@ -180,7 +180,7 @@ impl Store {
         if moves {
             log.seal_active()?;
         }
-        self.write_checkpoint()?;
+        self.write_checkpoint(Extent::Whole)?;
         if !moves {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Store {
             report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
         }
         report.bytes_freed += self.free(&mut emptying)?;
-        self.write_checkpoint()
+        self.write_checkpoint(Extent::Whole)
     }
 
     pub(super) fn compact(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
@@ -225,7 +225,7 @@ impl Store {
         if log.secure_free(2)? {
             log.seal_active()?;
         }
-        self.write_checkpoint()?;
+        self.write_checkpoint(Extent::Changes)?;
         let mut segments = compact::candidates(&self.engine);
         let front = compact::front_of_tombstones(&self.engine, &segments, PARTS_ASKED);
         let front = segments.iter().take(front).map(|segment| segment.base).next_back();

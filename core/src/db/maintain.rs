@@ -2,7 +2,7 @@
 //! does it where there are threads, otherwise the write that finds it due.
 
 use super::store::{FlushPolicy, Store};
-use crate::checkpoint;
+use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
 use crate::nested::Held;
 use crate::sync::Ordering;
@@ -65,16 +65,16 @@ impl Store {
         if end < self.checkpoint_due.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.write_checkpoint()
+        self.write_checkpoint(Extent::Changes)
     }
 
     /// Writes a checkpoint. The caller has the turn.
-    pub(super) fn write_checkpoint(&self) -> Result<()> {
+    pub(super) fn write_checkpoint(&self, extent: Extent) -> Result<()> {
         // Whatever comes of it, the next one is due only after as much again.
         let log = &self.engine.log;
         let apart = self.policy.replay_debt_max.max(log.tail.lock().segments.len() as u64 * APART_PER_SEGMENT);
         self.checkpoint_due.store(log.end().saturating_add(apart), Ordering::Relaxed);
-        checkpoint::write(&self.engine, &self.names)
+        checkpoint::write(&self.engine, &self.names, extent)
     }
 
     /// Compacts until a segment is free again, or nothing that is dead can be got at: removals must go on when the medium is full,
@@ -93,7 +93,7 @@ impl Store {
                 Some(Ok(_)) => {}
                 None | Some(Err(Error::NoSpace)) if may_checkpoint => {
                     may_checkpoint = false;
-                    self.write_checkpoint()?;
+                    self.write_checkpoint(Extent::Changes)?;
                 }
                 None | Some(Err(Error::NoSpace)) => return Ok(()),
                 Some(Err(error)) => return Err(error),
@@ -162,6 +162,6 @@ impl Store {
         self.may_wait_for_the_turn()?;
         let _maintenance = self.maintenance.lock();
         self.writable()?;
-        self.half_way(self.write_checkpoint())
+        self.half_way(self.write_checkpoint(Extent::Changes))
     }
 }

@@ -157,7 +157,7 @@ impl Store {
             let Some(old) = (if name == DEFAULT { None } else { names.get(name).and_then(|name| name.number()) }) else {
                 return Ok(None);
             };
-            self.write_name(&mut shards, name, old, Kind::Tombstone)?;
+            self.write_name(&mut shards, name, &old.to_le_bytes(), Kind::Tombstone)?;
             names.drop_name(name);
             Ok(Some(old))
         })?;
@@ -199,8 +199,9 @@ impl Store {
                     "all numbers of namespaces have been given out; copy the records into a new store",
                 ));
             }
-            self.write_name(&mut shards, name, number, Kind::Put)?;
-            (names.set(name, number), old)
+            let options: Vec<u8> = names.options(name).into();
+            self.write_name(&mut shards, name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
+            (names.set(name, number, &options), old)
         };
         if let Some(old) = old {
             self.bury_number(old)?;
@@ -209,14 +210,15 @@ impl Store {
         Ok(found)
     }
 
-    /// Writes the record of a name. The number stands in the tombstone too: it must never be given out again.
-    fn write_name(&self, shards: &mut [crate::index::ShardGuard<'_>], name: &str, number: u32, kind: Kind) -> Result<()> {
+    /// Writes the record of a name, whose value begins with its number. The number stands in the tombstone too: it must never be given
+    /// out again.
+    fn write_name(&self, shards: &mut [crate::index::ShardGuard<'_>], name: &str, value: &[u8], kind: Kind) -> Result<()> {
         let engine = &self.engine;
-        let (key, value) = (name.as_bytes(), number.to_le_bytes());
+        let key = name.as_bytes();
         let full_key = engine.full_key(NAMESPACE_OF_NAMES, key);
         let shard = shards.get_mut(full_key.hash.shard()).ok_or(Error::Bug("not all shards are locked"))?;
         let old = engine.find_locked(shard, full_key)?;
-        let spec = FrameSpec { kind, continues: false, meta: Meta::plain(NAMESPACE_OF_NAMES), key, value: &value };
+        let spec = FrameSpec { kind, continues: false, meta: Meta::plain(NAMESPACE_OF_NAMES), key, value };
         let purpose = if old.is_some() || name == DEFAULT { Purpose::MakeSpace } else { Purpose::Store };
         let new = engine.log.append_one(&spec, purpose)?;
         match kind {

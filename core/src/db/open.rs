@@ -2,18 +2,19 @@
 
 use super::maintenance::Maintenance;
 use super::store::{Policy, Store};
-use crate::checkpoint;
+use crate::checkpoint::{self, Extent};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
 use crate::limits::{DATA_START, LOG_POSITION_FIRST};
 use crate::log::{
-    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, Geometry, Log, LogOptions, Previous, SEGMENT_HEADER_LEN,
-    Segment, SegmentHeader, SegmentKind, Superblock, SuperblockPair, SuperblockSlot, Tail, read_superblocks,
+    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, Geometry, Log, LogOptions, Previous, Segment, Superblock,
+    SuperblockPair, SuperblockSlot, Tail, read_superblocks,
 };
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
 use crate::recover::{Chain, OpenReport, SnapshotState, rebuild};
+use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
 use crate::storage::Storage;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
@@ -61,7 +62,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         storage.set_len(DATA_START)?;
     }
     let chain = Chain::follow(&*storage, &pair)?;
-    let lost_snapshot = drop_lost_snapshot(&*storage, &mut pair)?;
+    let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
     report.clean = chain.clean;
     report.damaged_superblock = pair.other_damaged;
     (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
@@ -77,7 +78,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         index: Index::default(),
         pins: Pins::default(),
         log,
-        checkpoints: Mutex::new(()),
+        checkpoints: Mutex::new(snapshot),
         origin: OnceBox::new(),
         #[cfg(feature = "ordered")]
         ordered: OnceBox::new(),
@@ -108,25 +109,25 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     Ok(start(engine, names, report, options.policy))
 }
 
-/// Forgets a snapshot whose place is not one: outside of the file, or under no header of its own.
-fn drop_lost_snapshot(storage: &dyn Storage, pair: &mut SuperblockPair) -> Result<bool> {
+/// Finds the snapshot. One that is not where it should be, or stands where the log does, is forgotten.
+fn find_snapshot(storage: &dyn Storage, pair: &mut SuperblockPair, chain: &Chain) -> Result<(Directory, bool)> {
     let current = &mut pair.current;
-    let Some(place) = current.checkpoint.filter(|place| place.snapshot_offset != 0) else { return Ok(false) };
-    let geometry = current.geometry();
-    let extent = geometry.extent_of(place.snapshot_offset);
-    let end = place.snapshot_offset.saturating_add(SEGMENT_HEADER_LEN as u64).saturating_add(place.snapshot_len);
-    if place.snapshot_offset == geometry.start(extent) && end <= storage.len()? {
-        let header = SegmentHeader::read(storage, current.store_id, place.snapshot_offset)?;
-        let fits = |header: SegmentHeader| {
-            let room = geometry.len_of(extent, header.extents);
-            header.kind == SegmentKind::Snapshot && header.salt == place.snapshot_salt && end - place.snapshot_offset <= room
-        };
-        if header.is_some_and(fits) {
-            return Ok(false);
-        }
+    let Some(place) = current.checkpoint else { return Ok((Directory::default(), false)) };
+    let Some(directory) = place.directory else { return Ok((Directory::default(), false)) };
+    match read_directory(storage, current.geometry(), current.store_id, directory) {
+        Ok(directory) if !overlaps(&directory, &chain.live_segments()) => return Ok((directory, false)),
+        Ok(_) | Err(Error::Corrupt { .. }) => {}
+        Err(error) => return Err(error),
     }
-    current.checkpoint = Some(CheckpointPlace { snapshot_offset: 0, snapshot_len: 0, snapshot_salt: 0, ..place });
-    Ok(true)
+    current.checkpoint = Some(CheckpointPlace { directory: None, ..place });
+    Ok((Directory::default(), true))
+}
+
+/// True when a segment of the snapshot shares an extent with one of the log.
+fn overlaps(directory: &Directory, live: &[Segment]) -> bool {
+    let used = Set::collect(live.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents).map(u64::from));
+    let mut extents = directory.segments.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
+    extents.any(|extent| used.contains(extent.into()))
 }
 
 /// Writes the superblocks of a new store, one after the other, so that a crash leaves a blank file or a store.
@@ -185,11 +186,9 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     }
 
     let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
-    let snapshot = pair.current.checkpoint.filter(|place| place.snapshot_offset != 0).map(|place| {
-        let end = place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len;
-        geometry.extent_of(place.snapshot_offset)..geometry.extent_of(end - 1) + 1
-    });
-    let used = Set::collect(live.iter().flat_map(places).chain(snapshot.into_iter().flatten()).map(u64::from));
+    tail.snapshot.clone_from(&engine.checkpoints.lock().segments);
+    let snapshot = tail.snapshot.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
+    let used = Set::collect(live.iter().flat_map(places).chain(snapshot).map(u64::from));
     let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
     // Where the tail has used the place again already, it stays.
     let retired: Vec<u32> = retired.flat_map(places).filter(|&extent| !used.contains(extent.into())).collect();
@@ -272,14 +271,14 @@ impl Store {
         }
         log.writable()?;
         if log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16) {
-            match checkpoint::write(&self.engine, &self.names) {
+            match checkpoint::write(&self.engine, &self.names, Extent::Closing) {
                 // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
                 Err(Error::NoSpace) if !log.is_poisoned() => {}
                 result => result?,
             }
             // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
             if log.snapshot_could_move_down() {
-                checkpoint::write(&self.engine, &self.names)?;
+                checkpoint::write(&self.engine, &self.names, Extent::Whole)?;
             }
         }
         let _writers = self.engine.lock_all()?;

@@ -9,7 +9,7 @@ mod slot;
 mod table;
 
 pub(crate) use parked::Parked;
-pub(crate) use shard::{ShardGuard, ShardImage};
+pub(crate) use shard::{Dump, ShardChanges, ShardGuard, ShardImage};
 pub(crate) use slot::Slot;
 
 use crate::error::Result;
@@ -106,10 +106,11 @@ impl Index {
         self.shard(index).lock()
     }
 
-    /// The dump of the index is over. All shards are held for that moment: one after the other, each could wait for a commit.
-    pub(crate) fn end_dump(&self) {
+    /// The dump of the index is over; `is_written` says whether a snapshot has it. All shards are held for that moment: one after the
+    /// other, each could wait for a commit.
+    pub(crate) fn end_dump(&self, is_written: bool) {
         let held: Vec<_> = self.shards.iter().map(Shard::lock).collect();
-        held.into_iter().for_each(|mut shard| shard.end_dump());
+        held.into_iter().for_each(|mut shard| shard.end_dump(is_written));
     }
 
     /// True when shard number `index` is still to be built.

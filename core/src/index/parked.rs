@@ -3,11 +3,9 @@
 
 use alloc::vec::Vec;
 
-/// What a shard will be built from.
+/// What a shard will be built from, beside its parts of the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
-    /// Where its part of the snapshot stands; none when the snapshot has nothing of it.
-    pub(crate) part: Option<u64>,
     /// Offsets of the records behind the snapshot, in the order of the log.
     pub(crate) later: Vec<u64>,
 }

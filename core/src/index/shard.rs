@@ -51,11 +51,52 @@ struct State {
     counts: Vec<(u32, u64)>,
     /// A dump of the index that is under way has passed this shard.
     dumped: bool,
+    /// What has changed since a snapshot was told of this shard.
+    changes: Changes,
     /// What is still to be built.
     parked: Option<Parked>,
     /// Tables that readers may still use.
     old: Vec<(Ticket, OldTable)>,
 }
+
+/// What has happened to a shard since the newest snapshot has it.
+#[derive(Debug, Default)]
+enum Changes {
+    /// Too much, or no snapshot has it: all of it is written.
+    #[default]
+    Unknown,
+    /// Slots were removed or replaced, these ones; what was added shows by its place in the log.
+    Known { any: bool, removed: Vec<Slot> },
+}
+
+impl Changes {
+    const fn none() -> Self {
+        Self::Known { any: false, removed: Vec::new() }
+    }
+
+    #[inline]
+    fn add(&mut self) {
+        if let Self::Known { any, .. } = self {
+            *any = true;
+        }
+    }
+
+    /// A shard of `len` records loses a slot.
+    #[inline]
+    fn remove(&mut self, slot: Slot, len: usize) {
+        if let Self::Known { any, removed } = self {
+            *any = true;
+            removed.push(slot);
+            // From here on all of it takes no more than this.
+            if removed.len() > REMOVED_LEAST + len / 4 {
+                *self = Self::Unknown;
+            }
+        }
+    }
+}
+
+/// So many removed slots are remembered of any shard.
+const REMOVED_LEAST: usize = 64;
 
 impl Shard {
     #[inline]
@@ -140,6 +181,34 @@ impl ShardImage {
     }
 }
 
+/// What has changed in a shard since an earlier copy.
+#[derive(Debug, Default)]
+pub(crate) struct ShardChanges {
+    pub(crate) added: Vec<Slot>,
+    pub(crate) removed: Vec<Slot>,
+    /// As they are now.
+    pub(crate) counts: Vec<(u32, u64)>,
+}
+
+impl ShardChanges {
+    /// As [`ShardImage::sort`].
+    pub(crate) fn sort(&mut self) {
+        for slots in [&mut self.added, &mut self.removed] {
+            *slots = Slot::sort(core::mem::take(slots));
+            slots.dedup();
+        }
+    }
+}
+
+/// A copy of a shard for a snapshot.
+#[derive(Debug)]
+pub(crate) enum Dump {
+    /// It is as the snapshot before has it.
+    Unchanged,
+    Changes(ShardChanges),
+    Whole(ShardImage),
+}
+
 /// A shard whose other writers wait.
 pub(crate) struct ShardGuard<'a> {
     cell: &'a TableCell,
@@ -200,6 +269,7 @@ impl ShardGuard<'_> {
     /// A new record.
     pub(crate) fn insert(&mut self, pins: &Pins, hash: KeyHash, namespace: u32, offset: u64) {
         self.insert_slot(pins, Slot::new(hash.tag(), offset));
+        self.state.changes.add();
         self.count_up(namespace);
     }
 
@@ -214,7 +284,23 @@ impl ShardGuard<'_> {
 
     /// The record moved from `old` to `new`.
     pub(crate) fn replace(&mut self, hash: KeyHash, old: u64, new: u64) -> bool {
-        self.table().is_some_and(|table| table.replace(Slot::new(hash.tag(), old), Slot::new(hash.tag(), new)))
+        let (old, new) = (Slot::new(hash.tag(), old), Slot::new(hash.tag(), new));
+        let is_replaced = self.table().is_some_and(|table| table.replace(old, new));
+        if is_replaced {
+            self.note_removed(old);
+        }
+        is_replaced
+    }
+
+    /// A slot is gone that the newest snapshot may have.
+    pub(crate) fn note_removed(&mut self, slot: Slot) {
+        let len = self.len();
+        self.state.changes.remove(slot, len);
+    }
+
+    /// From here on the shard knows what changes in it: it is as the newest snapshot has it.
+    pub(crate) fn follow_changes(&mut self) {
+        self.state.changes = Changes::none();
     }
 
     /// The record at `offset` is gone.
@@ -228,6 +314,7 @@ impl ShardGuard<'_> {
         };
         self.state.used -= usize::from(emptied);
         self.set_len(self.len() - 1);
+        self.note_removed(slot);
         self.count_down(namespace);
         true
     }
@@ -321,14 +408,30 @@ impl ShardGuard<'_> {
         self.table().map_or(0, Table::bytes) + self.old_bytes()
     }
 
-    /// A copy for a snapshot: what changes from now on is late for it.
-    pub(crate) fn dump(&mut self) -> ShardImage {
+    /// A copy for a snapshot: what changes from now on is late for it. With `since`, which tells the offsets of records that came behind
+    /// the snapshot before, only what has changed since, if that is less.
+    pub(crate) fn dump(&mut self, since: Option<&dyn Fn(u64) -> bool>) -> Dump {
         self.state.dumped = true;
-        self.image()
+        match (core::mem::replace(&mut self.state.changes, Changes::none()), since) {
+            (Changes::Known { any: false, .. }, Some(_)) => Dump::Unchanged,
+            (Changes::Known { removed, .. }, Some(is_new)) => {
+                let added: Vec<Slot> =
+                    self.table().into_iter().flat_map(Table::live).filter(|slot| is_new(slot.offset())).collect();
+                if (added.len() + removed.len()) * 2 > self.len() {
+                    return Dump::Whole(self.image());
+                }
+                Dump::Changes(ShardChanges { added, removed, counts: self.state.counts.clone() })
+            }
+            _ => Dump::Whole(self.image()),
+        }
     }
 
-    pub(crate) fn end_dump(&mut self) {
+    /// The dump is over. Where no snapshot has it, the next one has everything.
+    pub(crate) fn end_dump(&mut self, is_written: bool) {
         self.state.dumped = false;
+        if !is_written {
+            self.state.changes = Changes::Unknown;
+        }
     }
 
     /// True when a dump that is under way has passed this shard.

@@ -25,7 +25,8 @@ pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
 pub(crate) use space::Space;
 pub(crate) use superblock::{
-    ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot, read_superblocks,
+    ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot,
+    read_superblocks,
 };
 pub(crate) use walk::{Step, Walk};
 pub(crate) use window::Window;
@@ -89,6 +90,35 @@ impl Segment {
     }
 }
 
+/// A segment that holds parts of the index snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotSegment {
+    pub(crate) extent: u32,
+    pub(crate) extents: u32,
+    pub(crate) salt: u64,
+    /// Offset in the file behind its last part.
+    pub(crate) end: u64,
+    /// This session has set its space aside.
+    pub(crate) own: bool,
+}
+
+impl SnapshotSegment {
+    /// Offset behind its last extent.
+    pub(crate) const fn behind(&self, geometry: Geometry) -> u64 {
+        geometry.start(self.extent.saturating_add(self.extents))
+    }
+
+    /// Bytes of the file that it takes.
+    pub(crate) const fn len(&self, geometry: Geometry) -> u64 {
+        geometry.len_of(self.extent, self.extents)
+    }
+
+    /// Itself without the extents behind its last part.
+    pub(crate) const fn used(self, geometry: Geometry) -> Self {
+        Self { extents: geometry.extent_of(self.end - 1) + 1 - self.extent, ..self }
+    }
+}
+
 /// What the next segment header says of the one before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Previous {
@@ -114,8 +144,8 @@ pub(crate) struct Tail {
     /// Segments from this base on were begun by this session, on space that it set aside. What it found may have holes, or lie in
     /// part behind the end of the file, where closing cut it.
     pub(crate) first_own_base: u64,
-    /// The same of the snapshot that the newest checkpoint names.
-    pub(crate) snapshot_is_own: bool,
+    /// The segments of the snapshot that the newest checkpoint names.
+    pub(crate) snapshot: Vec<SnapshotSegment>,
     /// What the next segment header says about its predecessor.
     pub(crate) previous: Previous,
     pub(crate) space: Space,
@@ -206,7 +236,7 @@ impl Log {
                 next_base: LOG_POSITION_FIRST,
                 next_header: 1,
                 first_own_base: LOG_POSITION_FIRST,
-                snapshot_is_own: false,
+                snapshot: Vec::new(),
                 previous: Previous::default(),
                 space: Space::new(geometry),
                 mark_due: None,

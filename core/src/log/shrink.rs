@@ -1,6 +1,6 @@
 //! Giving free space back to the host: extents at the end of the file are cut off, the blocks of the others go back alone.
 
-use super::{Log, SEGMENT_HEADER_LEN};
+use super::Log;
 use crate::error::Result;
 
 /// The file is cut by no more than this at a time: writers wait for each cut.
@@ -48,14 +48,10 @@ impl Log {
 
     /// True when the snapshot stands at the end of the file and there is room for it further down.
     pub(crate) fn snapshot_could_move_down(&self) -> bool {
-        let Some(place) = self.superblocks.lock().current.checkpoint.filter(|place| place.snapshot_offset != 0) else {
-            return false;
-        };
         let tail = self.tail.lock();
-        let end = place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len;
-        let (first, last) = (self.geometry.extent_of(place.snapshot_offset), self.geometry.extent_of(end - 1));
-        let is_last = last + 1 + tail.space.free_at_end() == tail.space.total;
-        is_last && tail.space.has_run_below(self.geometry.len_of(first, last + 1 - first), first)
+        let Some(last) = tail.snapshot.iter().max_by_key(|segment| segment.extent) else { return false };
+        let is_last = last.extent + last.extents + tail.space.free_at_end() == tail.space.total;
+        is_last && tail.space.has_run_below(last.len(self.geometry), last.extent)
     }
 
     /// Cuts the file behind the last byte that counts, and gives the blocks of free segments in front of it back: the store is being
@@ -69,8 +65,7 @@ impl Log {
         self.give_back(0);
         let tail = self.tail.lock();
         let end = self.geometry.start(tail.space.total);
-        let place = self.superblocks.lock().current.checkpoint.filter(|place| place.snapshot_offset != 0);
-        let snapshot_end = place.map(|place| place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len);
+        let snapshot_end = tail.snapshot.iter().map(|segment| segment.end).max();
         let last = self.geometry.size_of(tail.space.total.saturating_sub(1));
         let in_last = |&offset: &u64| offset <= end && end - offset < last;
         let len = match tail.active {

@@ -50,12 +50,19 @@ pub(crate) struct CheckpointPlace {
     pub(crate) salt: u64,
     /// Offset of the checkpoint frame in the file.
     pub(crate) offset: u64,
-    /// Offset of the snapshot's segment; 0 when there is no snapshot.
-    pub(crate) snapshot_offset: u64,
-    /// Bytes of the snapshot behind its segment header.
-    pub(crate) snapshot_len: u64,
-    /// Salt of the snapshot's segment.
-    pub(crate) snapshot_salt: u64,
+    /// The directory of the index snapshot, if there is one.
+    pub(crate) directory: Option<DirectoryPlace>,
+}
+
+/// Where the directory of the index snapshot stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DirectoryPlace {
+    /// Offset of its chunk in the file.
+    pub(crate) offset: u64,
+    /// Bytes of the chunk.
+    pub(crate) len: u64,
+    /// Salt of the segment that it stands in.
+    pub(crate) salt: u64,
 }
 
 /// The segment that takes appends, as it was when the superblock was written.
@@ -165,7 +172,8 @@ impl Superblock {
         put(at::SESSION, &self.session.to_le_bytes());
         put(at::SIZES, &pair(self.segment_size, self.first_extent));
         let place = self.checkpoint.unwrap_or_default();
-        let words = [place.base, place.salt, place.offset, place.snapshot_offset, place.snapshot_len, place.snapshot_salt];
+        let directory = place.directory.unwrap_or_default();
+        let words = [place.base, place.salt, place.offset, directory.offset, directory.len, directory.salt];
         (at::CHECKPOINT..).step_by(8).zip(words).for_each(|(at, word)| put(at, &word.to_le_bytes()));
         put(at::CLEAN_END, &self.clean_end.unwrap_or(u64::MAX).to_le_bytes());
         put(at::SYNCED, &self.synced.to_le_bytes());
@@ -209,13 +217,12 @@ impl Superblock {
             return Decoded::Damaged;
         }
         let word = |index: usize| fields.word(at::CHECKPOINT + 8 * index);
+        let directory = DirectoryPlace { offset: word(3), len: word(4), salt: word(5) };
         let checkpoint = CheckpointPlace {
             base: word(0),
             salt: word(1),
             offset: word(2),
-            snapshot_offset: word(3),
-            snapshot_len: word(4),
-            snapshot_salt: word(5),
+            directory: (directory.offset != 0).then_some(directory),
         };
         let clean_end = Some(fields.word(at::CLEAN_END)).filter(|&end| end != u64::MAX);
         let (extent, extents) = fields.pair(at::ACTIVE + 16);
@@ -240,7 +247,7 @@ impl Superblock {
             seed: fields.bytes(at::SEED),
         };
         // Numbers that no store reaches: behind this line sums of them do not overflow.
-        let places = [checkpoint.offset, checkpoint.snapshot_offset, checkpoint.snapshot_len];
+        let places = [checkpoint.offset, directory.offset, directory.len];
         let Superblock { generation, session, synced, floor, headers, sealed_from, .. } = superblock;
         let positions = [generation, session, synced, floor, headers, sealed_from, checkpoint.base, clean_end.unwrap_or(0)];
         if places.iter().any(|&place| place > FILE_LEN_MAX) || positions.iter().any(|&position| position > LOG_POSITION_MAX) {

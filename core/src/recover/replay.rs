@@ -12,7 +12,7 @@ use crate::log::{Segment, Step, Walk, Window};
 use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::shards::Origin;
-use crate::snapshot;
+use crate::snapshot::{self, NamedNumber};
 use crate::sorted::Set;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -87,26 +87,31 @@ impl Replay<'_> {
     /// Parks the shards of the snapshot, if there is one that checks.
     fn park_snapshot(&mut self, chain: &Chain) -> Result<SnapshotState> {
         let Engine { log, index, .. } = self.engine;
-        let Some(place) = log.superblocks.lock().current.checkpoint.filter(|place| place.snapshot_offset != 0) else {
+        let mut directory = self.engine.checkpoints.lock();
+        if directory.segments.is_empty() {
             return Ok(SnapshotState::None);
-        };
-        let loaded = match snapshot::load(&*log.storage, place.snapshot_offset, place.snapshot_len, place.snapshot_salt) {
+        }
+        let (next_namespace, names) = match snapshot::load(&*log.storage, &mut directory) {
             Ok(loaded) => loaded,
-            Err(Error::Corrupt { .. }) => return Ok(SnapshotState::Damaged),
+            Err(Error::Corrupt { .. }) => {
+                // Its segments stay taken until the next one is safe.
+                directory.forget_parts();
+                return Ok(SnapshotState::Damaged);
+            }
             Err(error) => return Err(error),
         };
-        for (shard, part) in loaded.shards {
-            index.lock_shard(shard).park().part = Some(part);
+        for &(shard, _) in &directory.shards {
+            index.lock_shard(shard).park();
         }
-        for (name, number) in &loaded.names {
-            self.names.set(name, *number);
+        for NamedNumber { name, number, options } in &names {
+            self.names.set(name, *number, options);
         }
-        self.names.next = self.names.next.max(loaded.next_namespace);
+        self.names.next = self.names.next.max(next_namespace);
         let extent_in = |segments: &[Segment], base: u64| {
             let place = segments.binary_search_by_key(&base, |segment| segment.base).ok()?;
             segments.get(place).map(|segment| segment.extent)
         };
-        for part in loaded.uses.iter().filter(|part| !chain.retired.contains(part.base)) {
+        for part in directory.uses.iter().filter(|part| !chain.retired.contains(part.base)) {
             if let Some(extent) = extent_in(&chain.listed.segments, part.base) {
                 log.ledger.set(extent, part.live, part.tombstones);
             } else if let Some(extent) = extent_in(&chain.tail, part.base) {
@@ -121,9 +126,8 @@ impl Replay<'_> {
     /// Notes what building a parked shard needs to know of the moment of opening.
     fn remember_origin(&self, chain: &Chain) {
         let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
-        let place = self.engine.log.superblocks.lock().current.checkpoint;
         let origin = Origin {
-            snapshot_salt: place.map_or(0, |place| place.snapshot_salt),
+            snapshot: self.engine.checkpoints.lock().clone(),
             retired: Set::collect(retired.flat_map(|segment| segment.extent..segment.extent + segment.extents).map(u64::from)),
             namespaces: Set::collect(self.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from)),
         };
@@ -176,7 +180,7 @@ impl Replay<'_> {
         }
         self.names.next = self.names.next.max(number + 1);
         match kind {
-            Kind::Put => drop(self.names.set(&name, number)),
+            Kind::Put => drop(self.names.set(&name, number, value.get(4..).unwrap_or_default())),
             _ if name.is_empty() => return Err(malformed()),
             _ => self.names.drop_name(&name),
         }

@@ -112,11 +112,16 @@ fn r6_and_r7_a_damaged_list_is_an_error_and_a_damaged_snapshot_is_not() {
     assert_eq!(open(&bytes).unwrap().0.open_report().snapshot, SnapshotState::Loaded);
     let place = |at: usize| u64::from_le_bytes(bytes[4096 + at..4096 + at + 8].try_into().unwrap()) as usize;
     let (list, snapshot) = (place(88), place(96));
-    let mut damaged = bytes.clone();
-    damaged[snapshot + 704 + 20] ^= 4;
-    let (db, _) = open(&damaged).unwrap();
-    assert_eq!(db.open_report().snapshot, SnapshotState::Damaged);
-    assert_eq!(db.len().unwrap(), 5);
+    // In the directory, and in the part in front of it.
+    for at in [snapshot + 20, snapshot - 4] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 4;
+        let (db, _) = open(&damaged).unwrap();
+        assert_eq!(db.open_report().snapshot, SnapshotState::Damaged);
+        assert_eq!(db.len().unwrap(), 5);
+        db.checkpoint().unwrap();
+        assert!(db.verify().unwrap().is_ok());
+    }
     let mut damaged = bytes.clone();
     damaged[list + 12] ^= 4;
     assert_eq!(corrupt_at(&damaged), list as u64);

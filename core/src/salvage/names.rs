@@ -10,7 +10,6 @@ use crate::storage::Storage;
 use crate::verify::Survey;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// The namespaces of a store.
 #[derive(Debug)]
@@ -27,15 +26,20 @@ impl Names {
     /// Begins with the names of the snapshot, and goes on with the records of names behind the checkpoint. Those in front of it may be of
     /// any age: compaction drops what is replaced. Without a snapshot they are all that there is.
     pub(super) fn read(storage: &dyn Storage, pair: &SuperblockPair, survey: &Survey) -> Result<Self> {
-        let place = pair.current.checkpoint.filter(|place| place.snapshot_offset != 0);
-        let snapshot = match place.map(|place| snapshot::load_names(storage, &place)).transpose() {
+        let place = pair.current.checkpoint;
+        let load = |directory| {
+            let (geometry, store_id) = (pair.current.geometry(), pair.current.store_id);
+            snapshot::load_names(storage, &snapshot::read_directory(storage, geometry, store_id, directory)?)
+        };
+        let snapshot = match place.and_then(|place| place.directory).map(load).transpose() {
             Ok(snapshot) => snapshot,
             Err(Error::Corrupt { .. }) => None,
             Err(error) => return Err(error),
         };
         let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.base, place.offset));
-        let (next, names) = snapshot.unwrap_or((0, Vec::from([(String::from(DEFAULT), 0)])));
-        let mut by_name: BTreeMap<String, u32> = names.into_iter().collect();
+        let (next, names) = snapshot.unwrap_or_default();
+        let mut by_name = BTreeMap::from([(String::from(DEFAULT), 0)]);
+        by_name.extend(names.into_iter().map(|named| (named.name, named.number)));
         let mut mentioned = BTreeSet::new();
         let mut is_damaged = false;
         for (base, stretch) in survey.stretches.iter() {

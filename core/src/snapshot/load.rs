@@ -1,56 +1,82 @@
-//! Loading a snapshot: all of it is checked at once, and each shard is decoded when it is needed. Anything that does not fit means that
-//! there is no snapshot.
+//! Loading a snapshot: all of it is checked at once, and each shard is put together when it is needed. Anything that does not fit means
+//! that there is no snapshot.
 
-use super::parts::{self, Part};
-use super::{CHUNK_HEADER_LEN, SegmentUse};
+use super::directory::{Directory, PartPlace};
+use super::{CHUNK_HEADER_LEN, merge, parts};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
-use crate::index::{SHARDS, ShardImage};
-#[cfg(feature = "salvage")]
-use crate::log::CheckpointPlace;
-use crate::log::{SEGMENT_HEADER_LEN, Window};
+use crate::index::ShardImage;
+use crate::log::{DirectoryPlace, Geometry, SegmentHeader, SegmentKind, Window};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A snapshot, every part of which has been held against its checksum; the shards have not been decoded.
-#[derive(Debug, Default)]
-pub(crate) struct Loaded {
-    pub(crate) next_namespace: u32,
-    pub(crate) names: Vec<(String, u32)>,
-    /// Where the part of each shard stands that holds anything.
-    pub(crate) shards: Vec<(usize, u64)>,
-    pub(crate) uses: Vec<SegmentUse>,
+/// A namespace as a snapshot has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedNumber {
+    pub(crate) name: String,
+    pub(crate) number: u32,
+    pub(crate) options: Box<[u8]>,
 }
 
-/// Checks the snapshot at `offset`, and reads all of it but the shards.
+/// Reads the directory at `place`, and holds the headers of the segments that it names against it.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] with the offset of the chunk that does not fit.
-pub(crate) fn load(storage: &dyn Storage, offset: u64, len: u64, salt: u64) -> Result<Loaded> {
-    let mut chunks = Chunks::of(storage, offset, len, salt)?;
-    let end = chunks.end;
-    let (next_namespace, names) = chunks.next(parts::decode_names)?;
-    let mut shards: Vec<(usize, u64)> = Vec::new();
-    let uses = loop {
-        let position = chunks.position;
-        match chunks.next(parts::decode_part)? {
-            Part::Shard(shard) if shard < SHARDS && shards.last().is_none_or(|&(before, _)| before < shard) => {
-                shards.push((shard, position));
-            }
-            Part::Shard(_) => {
-                return Err(Error::corrupt(position, "the order of the parts of the index snapshot"));
-            }
-            Part::Uses(uses) => break uses,
-        }
-    };
-    if chunks.position == end {
-        Ok(Loaded { next_namespace, names, shards, uses })
-    } else {
-        Err(Error::corrupt(chunks.position, "bytes behind the last part of the index snapshot"))
+/// [`Error::Corrupt`] when it does not check, or what it names is not there.
+pub(crate) fn read_directory(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+    place: DirectoryPlace,
+) -> Result<Directory> {
+    let (offset, file_len) = (place.offset, storage.len()?);
+    let end = offset.saturating_add(place.len);
+    if offset < crate::limits::DATA_START || end > file_len {
+        return Err(Error::corrupt(offset, "an index snapshot that reaches past the end of the file"));
     }
+    let part = PartPlace { offset, salt: place.salt };
+    let decode = |bytes: &[u8]| Directory::decode(bytes, geometry, offset, file_len);
+    let mut directory = Chunks::new(storage, end).read(part, decode)?;
+    for segment in &directory.segments {
+        let start = geometry.start(segment.extent);
+        let fits = |header: SegmentHeader| {
+            header.kind == SegmentKind::Snapshot && header.salt == segment.salt && header.extents >= segment.extents
+        };
+        if !SegmentHeader::read(storage, store_id, start)?.is_some_and(fits) {
+            return Err(Error::corrupt(start, "the header of a segment of the index snapshot"));
+        }
+    }
+    // The last one holds the directory, too.
+    match directory.segments.last_mut() {
+        Some(last) if last.salt == place.salt && end <= last.behind(geometry) => {
+            last.end = end;
+            *last = last.used(geometry);
+        }
+        _ => return Err(Error::corrupt(offset, "the place of the directory of the index snapshot")),
+    }
+    Ok(directory)
+}
+
+/// Checks every part of a snapshot, and reads the next number and the names.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] with the offset of the part that does not fit.
+pub(crate) fn load(storage: &dyn Storage, directory: &mut Directory) -> Result<(u32, Vec<NamedNumber>)> {
+    let mut chunks = Chunks::new(storage, storage.len()?);
+    let mut shards: Vec<PartPlace> = directory.shards.iter().flat_map(|(_, parts)| parts.iter().copied()).collect();
+    // In the order of the file, which is read ahead.
+    shards.sort_unstable_by_key(|part| part.offset);
+    for part in shards {
+        chunks.read(part, |_| Some(()))?;
+    }
+    let names = directory.names.unwrap_or_default();
+    let (found, hash) = chunks.read(names, |bytes| Some((parts::decode_names(bytes)?, parts::hash_of(bytes))))?;
+    directory.names_hash = hash;
+    Ok(found)
 }
 
 /// Reads the next number and the names, whatever has become of the rest.
@@ -59,42 +85,37 @@ pub(crate) fn load(storage: &dyn Storage, offset: u64, len: u64, salt: u64) -> R
 ///
 /// [`Error::Corrupt`] when they do not check.
 #[cfg(feature = "salvage")]
-pub(crate) fn load_names(storage: &dyn Storage, place: &CheckpointPlace) -> Result<(u32, Vec<(String, u32)>)> {
-    Chunks::of(storage, place.snapshot_offset, place.snapshot_len, place.snapshot_salt)?.next(parts::decode_names)
+pub(crate) fn load_names(storage: &dyn Storage, directory: &Directory) -> Result<(u32, Vec<NamedNumber>)> {
+    Chunks::new(storage, storage.len()?).read(directory.names.unwrap_or_default(), parts::decode_names)
 }
 
-/// Reads the shard whose part of the snapshot stands at `position`.
+/// Reads a shard, whose parts stand at these places.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] when it has changed since [`load`] has looked at it, or never was one.
-pub(crate) fn load_shard(storage: &dyn Storage, position: u64, salt: u64) -> Result<ShardImage> {
-    let end = storage.len()?;
-    Chunks { window: Window::new(storage, end), salt, position, end }.next(parts::decode_shard)
+/// [`Error::Corrupt`] when they have changed since [`load`] has looked at them, or never were parts of one.
+pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[PartPlace]) -> Result<ShardImage> {
+    let mut chunks = Chunks::new(storage, storage.len()?);
+    let parts = places.iter().map(|&place| chunks.read(place, |bytes| parts::decode_shard(bytes, shard)));
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    let first = places.first().map_or(0, |place| place.offset);
+    merge::merge(parts).ok_or_else(|| Error::corrupt(first, "the parts of a shard of the index snapshot"))
 }
 
 struct Chunks<'a> {
     window: Window<'a>,
-    salt: u64,
-    position: u64,
     end: u64,
 }
 
 impl<'a> Chunks<'a> {
-    /// Those of the snapshot at `offset`.
-    fn of(storage: &'a dyn Storage, offset: u64, len: u64, salt: u64) -> Result<Self> {
-        let start = offset.saturating_add(SEGMENT_HEADER_LEN as u64);
-        let end = start.saturating_add(len);
-        if offset < crate::limits::DATA_START || end > storage.len()? {
-            return Err(Error::corrupt(offset, "an index snapshot that reaches past the end of the file"));
-        }
-        Ok(Self { window: Window::new(storage, end), salt, position: start, end })
+    fn new(storage: &'a dyn Storage, end: u64) -> Self {
+        Self { window: Window::new(storage, end), end }
     }
 
-    fn next<T>(&mut self, decode: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
-        let offset = self.position;
+    fn read<T>(&mut self, place: PartPlace, decode: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
+        let offset = place.offset;
         let damaged = || Error::corrupt(offset, "a part of the index snapshot");
-        let body_start = offset + CHUNK_HEADER_LEN as u64;
+        let body_start = offset.saturating_add(CHUNK_HEADER_LEN as u64);
         if body_start > self.end {
             return Err(damaged());
         }
@@ -104,11 +125,9 @@ impl<'a> Chunks<'a> {
             return Err(damaged());
         }
         let body = self.window.bytes(body_start, len as usize)?;
-        if crc != crc32c(body) ^ bind(self.salt, offset) && !is(Bug::SnapshotUnchecked) {
+        if crc != crc32c(body) ^ bind(place.salt, offset) && !is(Bug::SnapshotUnchecked) {
             return Err(damaged());
         }
-        let part = decode(body).ok_or_else(damaged)?;
-        self.position = body_start + u64::from(len);
-        Ok(part)
+        decode(body).ok_or_else(damaged)
     }
 }

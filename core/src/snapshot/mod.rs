@@ -1,19 +1,24 @@
-//! The index snapshot: the index table as it was at a checkpoint, in a segment of its own, so that opening loads instead of
-//! rebuilding. Losing it costs time, never data.
+//! The index snapshot: the index as it was at a checkpoint, in segments of its own, so that opening loads instead of rebuilding. Losing it
+//! costs time, never data.
 //!
 //! ```text
-//! segment header | names | shard | shard | ... | use of segments
+//! segment header | names | shard | shard | ... | directory
+//! segment header | changes of a shard | ... | directory
 //! ```
 //!
-//! Each part is a chunk: length, checksum bound to salt and place, bytes.
+//! Each part is a chunk: length, checksum bound to salt and place, bytes. A checkpoint writes the parts that changed, and a directory that
+//! says where all of them stand. Of a shard it writes everything, or what changed since the part before.
 
+mod directory;
 mod load;
+mod merge;
 mod parts;
 mod write;
 
+pub(crate) use directory::{Directory, PartPlace};
 #[cfg(feature = "salvage")]
 pub(crate) use load::load_names;
-pub(crate) use load::{load, load_shard};
+pub(crate) use load::{NamedNumber, load, load_shard, read_directory};
 pub(crate) use parts::SegmentUse;
 pub(crate) use write::{SnapshotWriter, estimate};
 

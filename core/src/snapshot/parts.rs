@@ -1,6 +1,8 @@
 //! The parts of a snapshot as bytes, and back. Every byte that is read may be hostile.
 
-use crate::index::{ShardImage, Slot};
+use super::load::NamedNumber;
+use crate::frame::{decode_u64, encode_u64};
+use crate::index::{ShardChanges, ShardImage, Slot};
 use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,126 +17,157 @@ impl<'a> Reader<'a> {
         Some(front)
     }
 
-    fn number(&mut self, width: usize) -> Option<u64> {
+    pub(super) fn number(&mut self, width: usize) -> Option<u64> {
         let mut bytes = [0; 8];
         bytes.get_mut(..width)?.copy_from_slice(self.take(width)?);
         Some(u64::from_le_bytes(bytes))
     }
 
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in [0, 7, 14, 21] {
-            let byte = self.number(1)?;
-            value |= (byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
+    /// A long varint.
+    #[inline]
+    pub(super) fn long(&mut self) -> Option<u64> {
+        let (number, taken) = decode_u64(self.0)?;
+        self.0 = self.0.get(taken..)?;
+        Some(number)
+    }
+
+    /// How many entries follow: none is shorter than a byte.
+    pub(super) fn count(&mut self) -> Option<usize> {
+        usize::try_from(self.long()?).ok().filter(|&count| count <= self.0.len())
     }
 }
 
-fn put(out: &mut Vec<u8>, value: u64, width: usize) {
+pub(super) fn put(out: &mut Vec<u8>, value: u64, width: usize) {
     out.extend_from_slice(value.to_le_bytes().get(..width).unwrap_or_default());
 }
 
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+pub(super) fn put_long(out: &mut Vec<u8>, value: u64) {
+    encode_u64(value, |byte| out.push(byte));
 }
 
-/// Names and numbers of the namespaces, and the next number.
-pub(super) fn encode_names<'a>(out: &mut Vec<u8>, next: u32, names: impl Iterator<Item = (&'a str, u32)>) {
+/// Names, numbers and options of the namespaces, and the next number.
+pub(super) fn encode_names<'a>(out: &mut Vec<u8>, next: u32, names: impl Iterator<Item = (&'a str, u32, &'a [u8])>) {
     put(out, u64::from(next), 4);
-    for (name, number) in names {
+    for (name, number, options) in names {
         put(out, name.len() as u64, 2);
         put(out, u64::from(number), 4);
+        put_long(out, options.len() as u64);
         out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(options);
     }
 }
 
-pub(super) fn decode_names(bytes: &[u8]) -> Option<(u32, Vec<(String, u32)>)> {
+/// Tells whether names have changed.
+pub(super) fn hash_of(names: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(names)
+}
+
+pub(super) fn decode_names(bytes: &[u8]) -> Option<(u32, Vec<NamedNumber>)> {
     let mut reader = Reader(bytes);
     let next = reader.number(4)? as u32;
-    let mut names = Vec::new();
+    let mut names: Vec<NamedNumber> = Vec::new();
     while !reader.0.is_empty() {
         let len = reader.number(2)? as usize;
         let number = reader.number(4)? as u32;
+        let options_len = reader.count()?;
         if len > NAMESPACE_NAME_LEN_MAX || number > NAMESPACE_NUMBER_MAX {
             return None;
         }
-        names.push((String::from(core::str::from_utf8(reader.take(len)?).ok()?), number));
+        let name = String::from(core::str::from_utf8(reader.take(len)?).ok()?);
+        names.push(NamedNumber { name, number, options: reader.take(options_len)?.into() });
     }
-    Some((next, names))
+    // Each name once, and each number once: records of a number that two names had would belong to both.
+    let mut numbers: Vec<u32> = names.iter().map(|named| named.number).collect();
+    numbers.sort_unstable();
+    let is_set = numbers.is_sorted_by(|one, other| one < other) && names.is_sorted_by(|one, other| one.name < other.name);
+    is_set.then_some((next, names))
 }
 
-/// A part behind the names.
+/// What a part says of a shard.
 #[derive(Debug)]
-pub(super) enum Part {
-    /// A shard; [`decode_shard`] reads it.
-    Shard(usize),
-    /// The last part.
-    Uses(Vec<SegmentUse>),
+pub(super) enum ShardPart {
+    Whole(ShardImage),
+    Changes(ShardChanges),
 }
 
-/// Stands in the place of a shard's number in front of the last part.
-const USES: u64 = 0xffff;
+/// The kinds of a shard's parts in the file.
+const WHOLE: u64 = 0;
+const CHANGES: u64 = 1;
 
-pub(super) fn decode_part(bytes: &[u8]) -> Option<Part> {
-    let mut reader = Reader(bytes);
-    match reader.number(2)? {
-        USES => decode_uses(reader.0).map(Part::Uses),
-        shard => Some(Part::Shard(shard as usize)),
-    }
-}
-
-/// One shard: its number, counts by namespace, then the slots in order of their tags: the distance from the tag before, and the offset in as
-/// few bytes as the file needs.
-pub(super) fn encode_shard(out: &mut Vec<u8>, shard: usize, image: &ShardImage, offset_width: usize) {
-    put(out, shard as u64, 2);
-    put(out, image.counts.len() as u64, 4);
-    for &(namespace, count) in &image.counts {
+/// Number of the shard, kind, counts by namespace.
+fn encode_front(out: &mut Vec<u8>, shard: usize, kind: u64, counts: &[(u32, u64)], offset_width: usize) {
+    put(out, shard as u64, 1);
+    put(out, kind, 1);
+    put_long(out, counts.len() as u64);
+    for &(namespace, count) in counts {
         put(out, u64::from(namespace), 4);
-        put(out, count, 8);
+        put_long(out, count);
     }
-    put(out, image.slots.len() as u64, 4);
     put(out, offset_width as u64, 1);
+}
+
+/// Slots in order of their tags: the distance from the tag before, and the offset in as few bytes as the file needs.
+fn encode_slots(out: &mut Vec<u8>, slots: &[Slot], offset_width: usize) {
+    put_long(out, slots.len() as u64);
     let mut before = 0;
-    for slot in &image.slots {
-        put_varint(out, slot.tag() - before);
+    for slot in slots {
+        put_long(out, slot.tag() - before);
         put(out, slot.offset(), offset_width);
         before = slot.tag();
     }
 }
 
-pub(super) fn decode_shard(bytes: &[u8]) -> Option<ShardImage> {
-    let mut reader = Reader(bytes);
-    reader.number(2)?;
-    let mut counts = Vec::new();
-    for _ in 0..reader.number(4)? {
-        counts.push((reader.number(4)? as u32, reader.number(8)?));
-    }
-    let len = reader.number(4)? as usize;
-    let width = reader.number(1)? as usize;
-    // Counts of a forged file may add up to more than a number holds.
-    let counted = counts.iter().try_fold(0_u64, |sum, &(_, count)| sum.checked_add(count));
-    if len > reader.0.len() || width > 6 || counted != Some(len as u64) {
-        return None;
-    }
-    let mut slots = Vec::with_capacity(len);
-    let mut tag = 0;
+/// All of a shard.
+pub(super) fn encode_shard(out: &mut Vec<u8>, shard: usize, image: &ShardImage, offset_width: usize) {
+    encode_front(out, shard, WHOLE, &image.counts, offset_width);
+    encode_slots(out, &image.slots, offset_width);
+}
+
+/// What has changed in a shard since the part before.
+pub(super) fn encode_changes(out: &mut Vec<u8>, shard: usize, changes: &ShardChanges, offset_width: usize) {
+    encode_front(out, shard, CHANGES, &changes.counts, offset_width);
+    encode_slots(out, &changes.added, offset_width);
+    encode_slots(out, &changes.removed, offset_width);
+}
+
+fn decode_slots(reader: &mut Reader<'_>, width: usize) -> Option<Vec<Slot>> {
+    let len = reader.count()?;
+    let mut slots: Vec<Slot> = Vec::with_capacity(len);
+    let mut tag = 0_u64;
     for _ in 0..len {
-        tag += reader.varint()?;
+        tag = tag.checked_add(reader.long()?)?;
         let slot = Slot::new(tag, reader.number(width)?);
-        if slot.tag() != tag || !slot.is_live() {
+        // Each slot once.
+        if tag >= Slot::TAGS || slot.tag() != tag || !slot.is_live() || slots.last().is_some_and(|before| *before >= slot) {
             return None;
         }
         slots.push(slot);
     }
-    reader.0.is_empty().then_some(ShardImage { slots, counts })
+    Some(slots)
+}
+
+/// The part of a shard of that number.
+pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
+    let mut reader = Reader(bytes);
+    if reader.number(1)? as usize != shard {
+        return None;
+    }
+    let kind = reader.number(1)?;
+    let mut counts = Vec::new();
+    for _ in 0..reader.count()? {
+        counts.push((reader.number(4)? as u32, reader.long()?));
+    }
+    let width = reader.number(1)? as usize;
+    if width > 6 {
+        return None;
+    }
+    let slots = decode_slots(&mut reader, width)?;
+    let part = match kind {
+        WHOLE => ShardPart::Whole(ShardImage { slots, counts }),
+        CHANGES => ShardPart::Changes(ShardChanges { added: slots, removed: decode_slots(&mut reader, width)?, counts }),
+        _ => return None,
+    };
+    reader.0.is_empty().then_some(part)
 }
 
 /// What is known of one segment: its order, the bytes of its live records and of its tombstones.
@@ -145,25 +178,9 @@ pub(crate) struct SegmentUse {
     pub(crate) tombstones: u64,
 }
 
-pub(super) fn encode_uses(out: &mut Vec<u8>, uses: &[SegmentUse]) {
-    put(out, USES, 2);
-    for part in uses.iter().flat_map(|part| [part.base, part.live, part.tombstones]) {
-        put(out, part, 8);
-    }
-}
-
-fn decode_uses(bytes: &[u8]) -> Option<Vec<SegmentUse>> {
-    let mut reader = Reader(bytes);
-    let mut uses = Vec::new();
-    while !reader.0.is_empty() {
-        uses.push(SegmentUse { base: reader.number(8)?, live: reader.number(8)?, tombstones: reader.number(8)? });
-    }
-    Some(uses)
-}
-
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
     use super::*;
 
     #[test]
@@ -172,21 +189,39 @@ mod tests {
         let image = ShardImage { slots, counts: alloc::vec![(0, 2), (7, 1)] };
         let mut bytes = Vec::new();
         encode_shard(&mut bytes, 9, &image, 4);
-        assert!(matches!(decode_part(&bytes), Some(Part::Shard(9))));
-        let back = decode_shard(&bytes).unwrap();
-        assert_eq!((back.slots, back.counts), (image.slots, image.counts));
+        let Some(ShardPart::Whole(back)) = decode_shard(&bytes, 9) else { panic!("{bytes:?}") };
+        assert_eq!((&back.slots, &back.counts), (&image.slots, &image.counts));
+        assert!(decode_shard(&bytes, 8).is_none(), "another shard's");
         for len in 0..bytes.len() {
-            assert!(decode_shard(bytes.get(..len).unwrap()).is_none());
+            assert!(decode_shard(bytes.get(..len).unwrap(), 9).is_none());
         }
-        let forged = ShardImage { slots: Vec::new(), counts: alloc::vec![(0, 1 << 63), (7, 1 << 63)] };
+        let removed = alloc::vec![Slot::new(5, 30_000)];
+        let changes = ShardChanges { added: image.slots.clone(), removed, counts: image.counts.clone() };
         let mut bytes = Vec::new();
-        encode_shard(&mut bytes, 9, &forged, 4);
-        assert!(decode_shard(&bytes).is_none());
+        encode_changes(&mut bytes, 9, &changes, 4);
+        let Some(ShardPart::Changes(back)) = decode_shard(&bytes, 9) else { panic!("{bytes:?}") };
+        assert_eq!((back.added, back.removed), (changes.added, changes.removed));
+        for len in 0..bytes.len() {
+            assert!(decode_shard(bytes.get(..len).unwrap(), 9).is_none());
+        }
+        let twice = ShardImage { slots: alloc::vec![Slot::new(1, 20_000), Slot::new(1, 20_000)], counts: alloc::vec![(0, 2)] };
         let mut bytes = Vec::new();
-        encode_names(&mut bytes, 9, [("", 0), ("users", 3)].into_iter());
-        assert_eq!(decode_names(&bytes).unwrap(), (9, alloc::vec![(String::new(), 0), (String::from("users"), 3)]));
-        let mut bytes = Vec::new();
-        encode_names(&mut bytes, 9, [("reserved", NAMESPACE_NUMBER_MAX + 1)].into_iter());
-        assert!(decode_names(&bytes).is_none());
+        encode_shard(&mut bytes, 9, &twice, 4);
+        assert!(decode_shard(&bytes, 9).is_none(), "one slot twice");
+    }
+
+    #[test]
+    fn names_read_back_and_those_of_two_or_out_of_range_are_refused() {
+        let back = |names: &[(&str, u32, &[u8])]| {
+            let mut bytes = Vec::new();
+            encode_names(&mut bytes, 9, names.iter().copied());
+            decode_names(&bytes)
+        };
+        let (next, names) = back(&[("", 0, &[]), ("users", 3, b"options")]).unwrap();
+        let users = NamedNumber { name: "users".into(), number: 3, options: b"options"[..].into() };
+        assert_eq!((next, names.len(), names.get(1)), (9, 2, Some(&users)));
+        assert!(back(&[("reserved", NAMESPACE_NUMBER_MAX + 1, &[])]).is_none());
+        assert!(back(&[("a", 3, &[]), ("b", 3, &[])]).is_none(), "two names with one number");
+        assert!(back(&[("a", 3, &[]), ("a", 4, &[])]).is_none(), "one name twice");
     }
 }

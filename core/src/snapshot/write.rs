@@ -1,22 +1,24 @@
-//! Writing a snapshot, a shard at a time, while the store goes on.
+//! Writing the parts of a snapshot, a shard at a time, while the store goes on.
 
-use super::{CHUNK_HEADER_LEN, SegmentUse, parts};
+use super::directory::{Directory, PartPlace};
+use super::{CHUNK_HEADER_LEN, parts};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
-use crate::index::{SHARDS, ShardImage};
+use crate::index::{SHARDS, ShardChanges, ShardImage};
 use crate::limits::NAMESPACE_NAME_LEN_MAX;
-use crate::log::SEGMENT_HEADER_LEN;
+use crate::log::{DirectoryPlace, Geometry, SEGMENT_HEADER_LEN, SnapshotSegment};
 use crate::names::Names;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
 const GATHER: usize = 256 * 1024;
 
-/// Bytes that a snapshot of `records` records needs at most, with room for records and names that arrive while it is written.
+/// Bytes that a snapshot of `records` records needs at most when all of it is written, with room for records and names that arrive
+/// meanwhile.
 pub(crate) fn estimate(records: u64, names: &Names, segments: usize, file_len: u64) -> u64 {
     let records = records + records / 16 + 256;
-    let names = (names.bytes() + names.len() * 6 + 8 * NAMESPACE_NAME_LEN_MAX) as u64;
-    let shards = records.min(SHARDS as u64) * 32;
+    let names = (names.bytes() + names.options_bytes() + names.len() * 8 + 8 * NAMESPACE_NAME_LEN_MAX) as u64;
+    let shards = records.min(SHARDS as u64) * 40;
     let slots = records * (3 + offset_width(file_len) as u64);
     SEGMENT_HEADER_LEN as u64 + names + shards + slots + segments as u64 * 24 + 1024
 }
@@ -26,67 +28,145 @@ fn offset_width(file_len: u64) -> usize {
     ((file_len * 2).max(1).ilog2() as usize / 8 + 1).min(6)
 }
 
-/// A snapshot on its way to the file.
+/// Parts on their way to the file.
 pub(crate) struct SnapshotWriter<'a> {
     storage: &'a dyn Storage,
-    salt: u64,
+    geometry: Geometry,
+    /// Takes a segment with room for so many bytes behind its header, and writes the header.
+    take: &'a dyn Fn(u64) -> Result<SnapshotSegment>,
+    /// The segments that were taken; the caller gives them back if the snapshot is not finished.
+    taken: &'a mut Vec<SnapshotSegment>,
     buffer: Vec<u8>,
     /// Offset in the file of the front of the buffer.
     position: u64,
-    start: u64,
     limit: u64,
+    salt: u64,
     offset_width: usize,
 }
 
 impl<'a> SnapshotWriter<'a> {
-    /// A writer into `start..limit`, behind the segment header.
-    pub(crate) fn new(storage: &'a dyn Storage, salt: u64, start: u64, limit: u64, file_len: u64) -> Self {
-        let position = start + SEGMENT_HEADER_LEN as u64;
-        Self { storage, salt, buffer: Vec::new(), position, start, limit, offset_width: offset_width(file_len) }
+    pub(crate) fn new(
+        storage: &'a dyn Storage,
+        geometry: Geometry,
+        take: &'a dyn Fn(u64) -> Result<SnapshotSegment>,
+        taken: &'a mut Vec<SnapshotSegment>,
+    ) -> Result<Self> {
+        let offset_width = offset_width(storage.len()?);
+        Ok(Self { storage, geometry, take, taken, buffer: Vec::new(), position: 0, limit: 0, salt: 0, offset_width })
     }
 
-    fn chunk(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+    /// Adds a part, in a new segment where the one before has no room for it. Says where it stands.
+    fn chunk(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<PartPlace> {
         let from = self.buffer.len();
         self.buffer.extend_from_slice(&[0; CHUNK_HEADER_LEN]);
         encode(&mut self.buffer);
-        let offset = self.position + from as u64;
+        let from = if self.position + self.buffer.len() as u64 > self.limit { self.begin_segment(from)? } else { from };
+        let place = PartPlace { offset: self.position + from as u64, salt: self.salt };
         if let Some((header, body)) = self.buffer.get_mut(from..).and_then(<[u8]>::split_first_chunk_mut::<CHUNK_HEADER_LEN>) {
-            let crc = crc32c(body) ^ bind(self.salt, offset);
+            let crc = crc32c(body) ^ bind(self.salt, place.offset);
             *header = (body.len() as u64 | u64::from(crc) << 32).to_le_bytes();
         }
-        if self.position + self.buffer.len() as u64 > self.limit {
-            return Err(Error::NoSpace);
+        if self.buffer.len() >= GATHER {
+            self.write_out()?;
         }
-        if self.buffer.len() >= GATHER { self.write_out() } else { Ok(()) }
+        Ok(place)
+    }
+
+    /// What the buffer holds from `from` on goes to a new segment. Says where in the buffer it stands then.
+    fn begin_segment(&mut self, from: usize) -> Result<usize> {
+        let chunk = self.buffer.split_off(from);
+        self.write_out()?;
+        let segment = (self.take)(chunk.len() as u64)?;
+        self.taken.push(segment);
+        (self.position, self.limit, self.salt) = (segment.end, segment.behind(self.geometry), segment.salt);
+        self.buffer = chunk;
+        Ok(0)
     }
 
     fn write_out(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
         self.storage.write_at(self.position, &[&self.buffer])?;
         self.position += self.buffer.len() as u64;
         self.buffer.clear();
+        if let Some(last) = self.taken.last_mut() {
+            last.end = self.position;
+        }
         Ok(())
     }
 
-    pub(crate) fn names<'n>(&mut self, next: u32, names: impl Iterator<Item = (&'n str, u32)>) -> Result<()> {
-        self.chunk(|out| parts::encode_names(out, next, names))
+    /// The names, unless the snapshot before, whose names stand at `known`, has the same.
+    pub(crate) fn names<'n>(
+        &mut self,
+        next: u32,
+        names: impl Iterator<Item = (&'n str, u32, &'n [u8])>,
+        known: (Option<PartPlace>, u64),
+    ) -> Result<(PartPlace, u64)> {
+        let mut bytes = Vec::new();
+        parts::encode_names(&mut bytes, next, names);
+        let hash = parts::hash_of(&bytes);
+        match known {
+            (Some(place), known) if known == hash => Ok((place, hash)),
+            _ => Ok((self.chunk(|out| out.extend_from_slice(&bytes))?, hash)),
+        }
     }
 
-    pub(crate) fn shard(&mut self, shard: usize, image: &ShardImage) -> Result<()> {
-        if image.slots.is_empty() {
-            return Ok(());
-        }
-        let width = self.offset_width;
-        if image.slots.iter().any(|slot| slot.offset() >> (8 * width) != 0) {
-            // The file has outgrown twice its length since the beginning: the caller starts over.
-            return Err(Error::NoSpace);
-        }
+    pub(crate) fn shard(&mut self, shard: usize, image: &ShardImage) -> Result<PartPlace> {
+        let width = self.width_for(image.slots.iter().map(|slot| slot.offset()).max())?;
         self.chunk(|out| parts::encode_shard(out, shard, image, width))
     }
 
-    /// The last part. Says how many bytes stand behind the segment header.
-    pub(crate) fn finish(mut self, uses: &[SegmentUse]) -> Result<u64> {
-        self.chunk(|out| parts::encode_uses(out, uses))?;
+    pub(crate) fn changes(&mut self, shard: usize, changes: &ShardChanges) -> Result<PartPlace> {
+        let width = self.width_for(changes.added.iter().chain(&changes.removed).map(|slot| slot.offset()).max())?;
+        self.chunk(|out| parts::encode_changes(out, shard, changes, width))
+    }
+
+    /// The width of offsets up to that one.
+    fn width_for(&mut self, largest: Option<u64>) -> Result<usize> {
+        // The file may have outgrown twice its length since the beginning.
+        if largest.is_some_and(|largest| largest >> (8 * self.offset_width) != 0) {
+            self.offset_width = offset_width(self.storage.len()?);
+        }
+        Ok(self.offset_width)
+    }
+
+    /// The directory, which becomes that of the file once a superblock names its place.
+    pub(crate) fn finish(mut self, mut directory: Directory) -> Result<(Directory, DirectoryPlace)> {
         self.write_out()?;
-        Ok(self.position - self.start - SEGMENT_HEADER_LEN as u64)
+        directory.segments.extend(self.taken.iter().map(|segment| segment.used(self.geometry)));
+        // Where the directory will end is not known yet.
+        if let (Some(last), Some(taken)) = (directory.segments.last_mut(), self.taken.last()) {
+            *last = *taken;
+        }
+        directory.drop_unused(1);
+        let mut bytes = Vec::new();
+        directory.encode(&mut bytes, self.geometry);
+        let room = self.limit - self.position;
+        if self.taken.is_empty() || (CHUNK_HEADER_LEN + bytes.len()) as u64 > room {
+            // It names its own segment.
+            let segment = (self.take)((CHUNK_HEADER_LEN + bytes.len() + SEGMENT_ENTRY_LEN_MAX) as u64)?;
+            self.taken.push(segment);
+            if let Some(last) = directory.segments.last_mut() {
+                *last = last.used(self.geometry);
+            }
+            directory.segments.push(segment);
+            directory.drop_unused(1);
+            (self.position, self.limit, self.salt) = (segment.end, segment.behind(self.geometry), segment.salt);
+            bytes.clear();
+            directory.encode(&mut bytes, self.geometry);
+        }
+        let place = self.chunk(|out| out.extend_from_slice(&bytes))?;
+        self.write_out()?;
+        match (directory.segments.last_mut(), self.taken.last()) {
+            (Some(last), Some(taken)) if last.salt == place.salt => *last = taken.used(self.geometry),
+            _ => return Err(Error::Bug("a directory of the snapshot that does not name its own segment")),
+        }
+        Ok((directory, DirectoryPlace { offset: place.offset, len: (CHUNK_HEADER_LEN + bytes.len()) as u64, salt: place.salt }))
     }
 }
+
+/// Most bytes that a directory has for a segment.
+const SEGMENT_ENTRY_LEN_MAX: usize = 8 + 3 * 9;
+
+const _: () = assert!(SEGMENT_HEADER_LEN < 4096 - SEGMENT_ENTRY_LEN_MAX, "the smallest segment holds a part");

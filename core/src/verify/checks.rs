@@ -8,6 +8,7 @@ use crate::log::{
     SuperblockPair, TRAILER_LEN, Window, read_next, read_superblocks,
 };
 use crate::scan::{Damage, Found, Stretch, scan};
+use crate::snapshot::{self, PartPlace};
 use crate::storage::Storage;
 
 pub(crate) fn check_store(
@@ -154,22 +155,29 @@ fn check_snapshot(
     place: &CheckpointPlace,
     report: &mut VerifyReport,
 ) -> Result<()> {
-    if place.snapshot_offset == 0 {
-        return Ok(());
-    }
-    let header = check_headers(storage, geometry, store_id, geometry.extent_of(place.snapshot_offset), report)?;
-    let loaded = crate::snapshot::load(storage, place.snapshot_offset, place.snapshot_len, place.snapshot_salt);
-    let decode = |part| crate::snapshot::load_shard(storage, part, place.snapshot_salt).map(drop);
-    match loaded.and_then(|loaded| loaded.shards.into_iter().try_for_each(|(_, part)| decode(part))) {
+    let Some(place) = place.directory else { return Ok(()) };
+    let mut directory = match snapshot::read_directory(storage, geometry, store_id, place) {
+        Ok(directory) => directory,
+        Err(Error::Corrupt { offset, what, .. }) => {
+            damage(report, offset, 1, what);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let loaded = snapshot::load(storage, &mut directory);
+    let decode = |(shard, parts): &(usize, Vec<PartPlace>)| snapshot::load_shard(storage, *shard, parts).map(drop);
+    match loaded.and_then(|_| directory.shards.iter().try_for_each(decode)) {
         Ok(()) => {}
         Err(Error::Corrupt { offset, what, .. }) => damage(report, offset, 1, what),
         Err(error) => return Err(error),
     }
-    report.bytes_checked += place.snapshot_len;
-    if header.is_some_and(|header| header.fresh) {
-        let end = place.snapshot_offset + SEGMENT_HEADER_LEN as u64 + place.snapshot_len;
-        let limit = geometry.start(geometry.extent_of(end - 1) + 1);
-        check_zeros(storage, end, limit, "a byte behind the index snapshot that should be zero", report)?;
+    for segment in &directory.segments {
+        let header = check_headers(storage, geometry, store_id, segment.extent, report)?;
+        report.bytes_checked += segment.end - geometry.start(segment.extent) - SEGMENT_HEADER_LEN as u64;
+        if header.is_some_and(|header| header.fresh) {
+            let what = "a byte behind the index snapshot that should be zero";
+            check_zeros(storage, segment.end, segment.behind(geometry), what, report)?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,217 @@
+//! The directory: which segments hold the snapshot, and where in them each of its parts stands. Every byte that is read may be hostile.
+
+use super::parts::{Reader, SegmentUse, put, put_long};
+use crate::index::SHARDS;
+use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX};
+use crate::log::{Geometry, SEGMENT_HEADER_LEN, SnapshotSegment};
+use crate::sorted::Set;
+use alloc::vec::Vec;
+
+/// Version of the directory's shape: the first byte of its value.
+const VERSION: u64 = 1;
+
+/// Where a part of the snapshot stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PartPlace {
+    /// Offset of its chunk in the file.
+    pub(crate) offset: u64,
+    /// Salt of the segment that it stands in.
+    pub(crate) salt: u64,
+}
+
+/// A snapshot: its segments and its parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory {
+    /// Those that hold a part, in the order in which they were written. The last one holds the directory.
+    pub(crate) segments: Vec<SnapshotSegment>,
+    pub(crate) names: Option<PartPlace>,
+    /// A hash of the names, to see whether they have changed. Not in the file.
+    pub(crate) names_hash: u64,
+    /// The parts of each shard that holds anything, with its number: all of it first, then changes, in the order in which they were made.
+    pub(crate) shards: Vec<(usize, Vec<PartPlace>)>,
+    /// What was known of the segments of the log.
+    pub(crate) uses: Vec<SegmentUse>,
+}
+
+impl Directory {
+    /// The parts of a shard.
+    pub(crate) fn parts_of(&self, shard: usize) -> &[PartPlace] {
+        let place = self.shards.binary_search_by_key(&shard, |(number, _)| *number).ok();
+        place.and_then(|place| self.shards.get(place)).map_or(&[], |(_, parts)| parts)
+    }
+
+    /// Every part, in no order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = PartPlace> {
+        self.names.into_iter().chain(self.shards.iter().flat_map(|(_, parts)| parts.iter().copied()))
+    }
+
+    /// Keeps nothing but the places that it takes.
+    pub(crate) fn forget_parts(&mut self) {
+        *self = Self { segments: core::mem::take(&mut self.segments), ..Self::default() };
+    }
+
+    /// Bytes of the file that it takes.
+    pub(crate) fn len(&self, geometry: Geometry) -> u64 {
+        self.segments.iter().map(|segment| segment.len(geometry)).sum()
+    }
+
+    /// The number of parts of the shard that has most.
+    pub(crate) fn parts_max(&self) -> usize {
+        self.shards.iter().map(|(_, parts)| parts.len()).max().unwrap_or(0)
+    }
+
+    /// Forgets the segments that hold no part any more, but for the last `kept` ones.
+    pub(super) fn drop_unused(&mut self, kept: usize) {
+        let used = Set::collect(self.parts().map(|part| part.salt));
+        let first_kept = self.segments.len().saturating_sub(kept);
+        let mut number = 0;
+        self.segments.retain(|segment| {
+            number += 1;
+            number > first_kept || used.contains(segment.salt)
+        });
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>, geometry: Geometry) {
+        put_long(out, VERSION);
+        put_long(out, self.segments.len() as u64);
+        for segment in &self.segments {
+            put(out, segment.salt, 8);
+            let bytes = segment.end.saturating_sub(geometry.start(segment.extent));
+            [segment.extent.into(), segment.extents.into(), bytes].into_iter().for_each(|number| put_long(out, number));
+        }
+        let place = |out: &mut Vec<u8>, part: &PartPlace| {
+            let number = self.segments.iter().position(|segment| segment.salt == part.salt).unwrap_or_default();
+            let start = self.segments.get(number).map_or(0, |segment| geometry.start(segment.extent));
+            put_long(out, number as u64);
+            put_long(out, part.offset.saturating_sub(start));
+        };
+        place(out, &self.names.unwrap_or_default());
+        put_long(out, self.shards.len() as u64);
+        for (shard, parts) in &self.shards {
+            put(out, *shard as u64, 1);
+            put_long(out, parts.len() as u64);
+            parts.iter().for_each(|part| place(out, part));
+        }
+        put_long(out, self.uses.len() as u64);
+        let mut before = 0;
+        for one in &self.uses {
+            [one.base.saturating_sub(before), one.live, one.tombstones].into_iter().for_each(|number| put_long(out, number));
+            before = one.base;
+        }
+    }
+
+    /// `None` when the bytes are no directory that stands at the offset `own` of a file of `file_len` bytes: places outside of the file or
+    /// taken twice, parts outside of their segments, numbers that do not rise.
+    pub(super) fn decode(bytes: &[u8], geometry: Geometry, own: u64, file_len: u64) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        if reader.long()? != VERSION {
+            return None;
+        }
+        let count = reader.count()?;
+        let mut segments: Vec<SnapshotSegment> = Vec::with_capacity(count);
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            let salt = reader.number(8)?;
+            let (extent, extents) = (u32::try_from(reader.long()?).ok()?, u32::try_from(reader.long()?).ok()?);
+            let len = reader.long()?;
+            let last = extent.checked_add(extents)?.checked_sub(1).filter(|&last| last >= extent)?;
+            let start = geometry.start(extent);
+            if start > FILE_LEN_MAX || last > geometry.extent_of(FILE_LEN_MAX) || segments.iter().any(|other| other.salt == salt)
+            {
+                return None;
+            }
+            let end = start.checked_add(len)?;
+            // Of the last one, extents behind the directory may be somebody else's.
+            let is_used = segments.len() + 1 == count || end > geometry.start(last);
+            if len < SEGMENT_HEADER_LEN as u64 || end > file_len || end > geometry.start(last + 1) || !is_used {
+                return None;
+            }
+            taken.extend((extent..=last).map(u64::from));
+            segments.push(SnapshotSegment { extent, extents, salt, end, own: false });
+        }
+        let all = taken.len();
+        if Set::collect(taken.into_iter()).len() != all || segments.last()?.end != own {
+            return None;
+        }
+        let place = |reader: &mut Reader<'_>| {
+            let segment = segments.get(usize::try_from(reader.long()?).ok()?)?;
+            let start = geometry.start(segment.extent);
+            let offset = start.checked_add(reader.long()?)?;
+            (offset >= start + SEGMENT_HEADER_LEN as u64 && offset < segment.end)
+                .then_some(PartPlace { offset, salt: segment.salt })
+        };
+        let names = Some(place(&mut reader)?);
+        let mut shards: Vec<(usize, Vec<PartPlace>)> = Vec::new();
+        for _ in 0..reader.count()? {
+            let shard = reader.number(1)? as usize;
+            let mut parts = Vec::new();
+            for _ in 0..reader.count()? {
+                parts.push(place(&mut reader)?);
+            }
+            if shard >= SHARDS || parts.is_empty() || shards.last().is_some_and(|&(before, _)| before >= shard) {
+                return None;
+            }
+            shards.push((shard, parts));
+        }
+        let mut uses: Vec<SegmentUse> = Vec::new();
+        let mut base = 0_u64;
+        for _ in 0..reader.count()? {
+            let distance = reader.long()?;
+            base = base.checked_add(distance).filter(|&base| base <= LOG_POSITION_MAX && distance > 0)?;
+            uses.push(SegmentUse { base, live: reader.long()?, tombstones: reader.long()? });
+        }
+        reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, uses })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+    use super::*;
+
+    #[test]
+    fn a_directory_reads_back_and_one_that_cannot_be_is_refused() {
+        let geometry = Geometry::new(4096, 4096);
+        let segment =
+            |extent: u32, salt: u64| SnapshotSegment { extent, extents: 1, salt, end: geometry.start(extent) + 3000, own: false };
+        let part =
+            |segment: &SnapshotSegment, at: u64| PartPlace { offset: geometry.start(segment.extent) + at, salt: segment.salt };
+        let (first, last) = (segment(3, 77), segment(1, 78));
+        let directory = Directory {
+            segments: alloc::vec![first, last],
+            names: Some(part(&first, 704)),
+            names_hash: 0,
+            shards: alloc::vec![(0, alloc::vec![part(&first, 800), part(&last, 704)]), (255, alloc::vec![part(&last, 900)])],
+            uses: alloc::vec![
+                SegmentUse { base: 16_384, live: 5, tombstones: 6 },
+                SegmentUse { base: 20_480, live: 0, tombstones: 0 }
+            ],
+        };
+        let (own, len) = (last.end, geometry.start(9));
+        let bytes_of = |directory: &Directory| {
+            let mut bytes = Vec::new();
+            directory.encode(&mut bytes, geometry);
+            bytes
+        };
+        let bytes = bytes_of(&directory);
+        let back = Directory::decode(&bytes, geometry, own, len).unwrap();
+        assert_eq!(
+            (&back.segments, back.names, &back.shards, &back.uses),
+            (&directory.segments, directory.names, &directory.shards, &directory.uses)
+        );
+        for cut in 0..bytes.len() {
+            assert!(Directory::decode(bytes.get(..cut).unwrap(), geometry, own, len).is_none());
+        }
+        assert!(Directory::decode(&bytes, geometry, own + 1, len).is_none(), "not the end of its segment");
+        assert!(Directory::decode(&bytes, geometry, own, geometry.start(3)).is_none(), "behind the end of the file");
+        let twice =
+            Directory { segments: alloc::vec![SnapshotSegment { extent: 1, end: last.end, ..first }, last], ..directory.clone() };
+        assert!(Directory::decode(&bytes_of(&twice), geometry, own, len).is_none(), "one place for two segments");
+        let mut falling = directory.clone();
+        falling.shards.reverse();
+        assert!(Directory::decode(&bytes_of(&falling), geometry, own, len).is_none(), "shards out of order");
+        let mut outside = directory;
+        outside.names = Some(part(&first, 703));
+        assert!(Directory::decode(&bytes_of(&outside), geometry, own, len).is_none(), "a part inside of a header");
+    }
+}
