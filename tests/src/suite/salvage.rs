@@ -13,7 +13,7 @@ use pipkin::storage::{HOLDER_LEN, HOLDER_OFFSET};
 use pipkin::{Db, Storage};
 use std::collections::BTreeMap;
 
-/// Size of a segment of the store under test.
+/// Full size of an extent of the store under test. The first one has a quarter of it, each further one twice as much.
 const EXTENT: u32 = 16 * 1024;
 /// How far from the flipped byte the damage may be reported: the longest structure of the store under test is shorter.
 const NEAR: u64 = 16 * 1024;
@@ -100,8 +100,15 @@ impl Subject {
     /// True when nothing of the store lies from this byte to the end of its extent: all of it can be wiped, and nobody notices.
     /// A free extent is like that, and the rest of the one in which the log ends.
     fn is_free(&self, at: u64) -> Result<bool, Fault> {
-        let Some(index) = at.checked_sub(DATA_START).map(|at| at / u64::from(EXTENT)) else { return Ok(false) };
-        let end = (DATA_START + (index + 1) * u64::from(EXTENT)).min(self.len);
+        if at < DATA_START {
+            return Ok(false);
+        }
+        let (mut end, mut size) = (DATA_START, u64::from(EXTENT / 4));
+        while end <= at {
+            end += size;
+            size = (size * 2).min(u64::from(EXTENT));
+        }
+        let end = end.min(self.len);
         let image = self.image.fork();
         image.write_at(at, &[&vec![0; (end - at) as usize]]).map_err(pipkin::Error::from)?;
         if !pipkin::verify_storage(&image)?.is_ok() {
