@@ -24,7 +24,7 @@ const DUMPED_TOGETHER: usize = 32 * 1024;
 /// A snapshot is written anew when all of it takes no more than one part in so many of the log behind the checkpoint before ...
 const WHOLE_PARTS: u64 = 8;
 /// ... or when changes stand behind changes in so many parts of a shard.
-const PARTS_MAX: usize = 48;
+const PARTS_MAX: usize = 64;
 
 /// How much of the index a checkpoint writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

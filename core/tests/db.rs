@@ -467,3 +467,18 @@ fn a_transaction_does_not_conflict_with_a_compaction() {
     .unwrap();
     assert!(db.contains_key("written").unwrap());
 }
+
+/// A store of one record took 8 MiB while it was open: a program with many small stores could not afford them.
+#[test]
+fn a_store_of_one_record_is_small_open_or_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.pipkin");
+    let len = || std::fs::metadata(&path).unwrap().len();
+    let db = Db::open(&path).unwrap();
+    db.insert("key", "value").unwrap();
+    assert!(len() <= 64 * 1024, "{} bytes, open", len());
+    db.flush().unwrap();
+    assert!(len() <= 64 * 1024, "{} bytes, flushed", len());
+    db.close().unwrap();
+    assert!(len() <= 20 * 1024, "{} bytes, closed", len());
+}

@@ -1,0 +1,133 @@
+//! The index snapshot: a checkpoint writes what has changed, and an open puts the parts together again.
+#![cfg(feature = "testing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::{Db, Durability, SnapshotState, StorageError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn opened(storage: impl Storage + 'static) -> Db {
+    Db::builder().segment_size(64 * 1024).replay_debt_max(u64::MAX).background(false).open_storage(Box::new(storage)).unwrap()
+}
+
+/// Counts the bytes that are written.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    inner: MemoryStorage,
+    written: Arc<AtomicU64>,
+}
+
+impl Storage for Counted {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.inner.len()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StorageError> {
+        self.inner.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), StorageError> {
+        self.written.fetch_add(pieces.iter().map(|piece| piece.len() as u64).sum(), Ordering::Relaxed);
+        self.inner.write_at(offset, pieces)
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        self.inner.sync()
+    }
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.inner.set_len(len)
+    }
+}
+
+/// Each checkpoint wrote the whole index: as much as nine tenths of the log while a large store was loaded.
+#[test]
+fn a_checkpoint_writes_what_has_changed() {
+    let storage = Counted::default();
+    let db = opened(storage.clone());
+    db.insert_many((0..100_000_u32).map(|key| (key.to_le_bytes(), [1; 20]))).unwrap();
+    let cost = || {
+        let before = storage.written.load(Ordering::Relaxed);
+        db.checkpoint().unwrap();
+        storage.written.load(Ordering::Relaxed) - before
+    };
+    let whole = cost();
+    assert!(whole > 500_000, "{whole} bytes for the whole index");
+    let mut changes = 0;
+    for round in 0..20_u32 {
+        db.insert_many((0..500_u32).map(|key| ((round * 5000 + key).to_le_bytes(), [2; 20]))).unwrap();
+        db.remove((round * 5000 + 600).to_le_bytes()).unwrap();
+        changes += cost();
+    }
+    // Everything is written now and then, so that the parts do not take ever more space.
+    assert!(changes < 20 * whole / 4, "{changes} bytes for 20 times 501 changes, {whole} for everything");
+    // One key of one shard.
+    db.insert(7_u32.to_le_bytes(), [3; 20]).unwrap();
+    let one = cost();
+    assert!(one < 16 * 1024, "{one} bytes for one change");
+    // What is asked to take no more than it must does not.
+    db.compact().unwrap();
+    std::mem::forget(db);
+    let db = opened(storage);
+    assert_eq!(db.open_report().snapshot, SnapshotState::Loaded);
+    assert_eq!(db.len().unwrap(), 99_980);
+    assert_eq!(db.get(7_u32.to_le_bytes()).unwrap().unwrap(), [3; 20]);
+    assert!(db.verify().unwrap().is_ok());
+}
+
+/// Parts of many checkpoints, of sessions that were killed in between, with places that are used again: the index that comes out of them
+/// is that of a map.
+#[test]
+fn the_parts_of_many_checkpoints_make_the_index_of_a_map() {
+    let storage = MemoryStorage::new();
+    let mut db = opened(storage.clone());
+    let mut model: BTreeMap<(bool, u32), u32> = BTreeMap::new();
+    let mut random = 99_u64;
+    let mut next = |below: u32| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((random >> 33) % u64::from(below)) as u32
+    };
+    let mut loaded = 0;
+    for step in 0..40_000_u32 {
+        let named = next(3) == 0;
+        let space = if named { db.namespace("named").unwrap() } else { db.default_namespace() };
+        let key = next(4000);
+        match next(400) {
+            0 => db.checkpoint().unwrap(),
+            1 => drop(db.compact_step().unwrap()),
+            2 if next(20) == 0 => {
+                space.clear().unwrap();
+                model.retain(|&(of, _), _| of != named);
+            }
+            3 => {
+                // The process ends here: nothing is closed.
+                std::mem::forget(db);
+                db = opened(storage.clone());
+                loaded += u32::from(db.open_report().snapshot == SnapshotState::Loaded);
+                assert_eq!(db.len().unwrap(), model.keys().filter(|(named, _)| !named).count() as u64, "step {step}");
+            }
+            4 if next(10) == 0 => {
+                db.close().unwrap();
+                db = opened(storage.clone());
+            }
+            kind if kind % 4 == 0 => {
+                space.remove(key.to_le_bytes()).unwrap();
+                model.remove(&(named, key));
+            }
+            _ => {
+                space.insert(key.to_le_bytes(), [step.to_le_bytes(); 30].concat()).unwrap();
+                model.insert((named, key), step);
+            }
+        }
+    }
+    assert!(loaded > 50, "{loaded} snapshots were loaded");
+    std::mem::forget(db);
+    let db = opened(storage);
+    for (named, space) in [(false, db.default_namespace()), (true, db.namespace("named").unwrap())] {
+        assert_eq!(space.len().unwrap(), model.keys().filter(|(of, _)| *of == named).count() as u64);
+        for key in 0..4000_u32 {
+            let value = space.get(key.to_le_bytes()).unwrap();
+            let expected = model.get(&(named, key)).map(|step| [step.to_le_bytes(); 30].concat());
+            assert_eq!(value, expected, "named {named}, key {key}");
+        }
+    }
+    assert!(db.verify().unwrap().is_ok());
+}
