@@ -6,7 +6,7 @@ use super::{CHUNK_HEADER_LEN, merge, parts};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::index::ShardImage;
-use crate::log::{DirectoryPlace, Geometry, SegmentHeader, SegmentKind, Window};
+use crate::log::{DirectoryPlace, Geometry, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, SnapshotSegment, Window};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
 use alloc::boxed::Box;
@@ -77,6 +77,21 @@ pub(crate) fn load(storage: &dyn Storage, directory: &mut Directory) -> Result<(
     let (found, hash) = chunks.read(names, |bytes| Some((parts::decode_names(bytes)?, parts::hash_of(bytes))))?;
     directory.names_hash = hash;
     Ok(found)
+}
+
+/// Checks every chunk of a segment, those too that no directory names any more.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] with the offset of the chunk that does not check.
+pub(crate) fn check_chunks(storage: &dyn Storage, geometry: Geometry, segment: &SnapshotSegment) -> Result<()> {
+    let mut chunks = Chunks::new(storage, segment.end);
+    let mut offset = geometry.start(segment.extent) + SEGMENT_HEADER_LEN as u64;
+    while offset < segment.end {
+        let len = chunks.read(PartPlace { offset, salt: segment.salt }, |bytes| Some(bytes.len()))?;
+        offset += (CHUNK_HEADER_LEN + len) as u64;
+    }
+    Ok(())
 }
 
 /// Reads the next number and the names, whatever has become of the rest.

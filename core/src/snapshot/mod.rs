@@ -18,7 +18,7 @@ mod write;
 pub(crate) use directory::{Directory, PartPlace};
 #[cfg(feature = "salvage")]
 pub(crate) use load::load_names;
-pub(crate) use load::{NamedNumber, load, load_shard, read_directory};
+pub(crate) use load::{NamedNumber, check_chunks, load, load_shard, read_directory};
 pub(crate) use parts::SegmentUse;
 pub(crate) use write::{SnapshotWriter, estimate};
 

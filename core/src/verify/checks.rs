@@ -166,7 +166,8 @@ fn check_snapshot(
     };
     let loaded = snapshot::load(storage, &mut directory);
     let decode = |(shard, parts): &(usize, Vec<PartPlace>)| snapshot::load_shard(storage, *shard, parts).map(drop);
-    match loaded.and_then(|_| directory.shards.iter().try_for_each(decode)) {
+    let chunks = || directory.segments.iter().try_for_each(|segment| snapshot::check_chunks(storage, geometry, segment));
+    match chunks().and(loaded).and_then(|_| directory.shards.iter().try_for_each(decode)) {
         Ok(()) => {}
         Err(Error::Corrupt { offset, what, .. }) => damage(report, offset, 1, what),
         Err(error) => return Err(error),
