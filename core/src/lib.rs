@@ -72,6 +72,9 @@ pub use db::{
     BackupReport, Batch, Builder, Db, FlushPolicy, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version,
 };
 pub use error::{Error, Result};
+/// For the hosts in this repository, which need not bring another checksum along.
+#[doc(hidden)]
+pub use frame::crc32c;
 pub use recover::{OpenReport, SnapshotState};
 #[cfg(feature = "salvage")]
 pub use salvage::{SalvageReport, salvage};

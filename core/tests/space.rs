@@ -168,6 +168,28 @@ fn a_full_medium_takes_every_kind_of_removal() {
     }
 }
 
+/// With a small part of a full medium removed all over, compaction was refused or stopped half way: it counted on half of its free segment
+/// only, and more than that was to be copied there.
+#[test]
+fn a_full_medium_is_compacted_after_a_small_part_of_it_was_removed_all_over() {
+    for (len, step) in [(1500, 6), (2000, 8), (3000, 8), (10_000, 6)] {
+        let medium = FaultStorage::new(MemoryStorage::new());
+        medium.set_capacity(Some(30 * u64::from(SEGMENT)));
+        let db = opened(medium.clone());
+        let refused = (0_u32..).find(|key| match db.insert(key.to_le_bytes(), vec![7; len]) {
+            Ok(()) => false,
+            Err(Error::NoSpace) => true,
+            Err(error) => panic!("{error}"),
+        });
+        let removed: Vec<u32> = (0..refused.unwrap()).step_by(step).collect();
+        removed.iter().for_each(|key| assert!(db.remove(key.to_le_bytes()).unwrap()));
+        db.compact().unwrap_or_else(|error| panic!("values of {len} bytes: {error}"));
+        let again = removed.iter().take_while(|key| db.insert(key.to_le_bytes(), vec![8; len]).is_ok()).count();
+        assert!(again * 2 > removed.len(), "values of {len} bytes: {again} of {} were written again", removed.len());
+        assert!(db.verify().unwrap().is_ok());
+    }
+}
+
 /// Every key of the default namespace.
 fn even(db: &Db, mut each: impl FnMut(&[u8])) {
     let keys: Vec<Vec<u8>> = db.keys().map(Result::unwrap).collect();

@@ -9,9 +9,10 @@ use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Storage, verify_storage};
 
 use crate::failure::{Code, Failure};
+use crate::hold::Hold;
 use crate::json;
-use crate::shared::{self, NONE, call, give, said};
-use crate::{OpfsStorage, cached, requests, run, wire};
+use crate::shared::{self, NONE, Store, call, give, said};
+use crate::{OpfsStorage, cached, cut, requests, run, wire};
 
 fn failed(error: Error) -> Failure {
     (&error).into()
@@ -19,6 +20,10 @@ fn failed(error: Error) -> Failure {
 
 fn written(error: Error) -> Failure {
     Failure::of_write(&error)
+}
+
+fn committed(error: Error) -> Failure {
+    Failure::of_commit(&error)
 }
 
 /// A key, and what stands behind it.
@@ -60,7 +65,7 @@ extern "C" fn store_run(store: usize, request: usize, client: usize, number: f64
         let (request, rest) = parts(input, request);
         let origin = parts(rest, client).0.try_into().ok().map(|client| (client, number as u64));
         let request = wire::decode(request, origin).ok_or_else(|| Failure::new(Code::Usage, "a message that makes no sense"))?;
-        Ok(give(wire::encode(&run::run(&store.db, &store.order, &request))))
+        Ok(give(wire::encode(&run::run(&store.db, &store.order, &store.room, &request))))
     })
 }
 
@@ -74,7 +79,7 @@ extern "C" fn store_set(store: usize, key: usize, value: usize) -> f64 {
     call(store, &|store, input| {
         let (key, rest) = parts(input, key);
         let value = parts(rest, value).0;
-        store.db.insert(key, value).map_err(written)?;
+        store.room.with(&store.db, &mut || store.db.insert(key, value).map(drop)).map_err(committed)?;
         store.order.apply(&[(key, Some(value))]);
         Ok(0.0)
     })
@@ -85,7 +90,8 @@ extern "C" fn store_set(store: usize, key: usize, value: usize) -> f64 {
 extern "C" fn store_delete(store: usize, key: usize) -> f64 {
     call(store, &|store, input| {
         let key = parts(input, key).0;
-        let there = store.db.remove(key).map_err(written)?;
+        let mut there = false;
+        store.room.with(&store.db, &mut || store.db.remove(key).map(|removed| there = removed)).map_err(committed)?;
         store.order.apply(&[(key, None)]);
         Ok(f64::from(u8::from(there)))
     })
@@ -140,15 +146,43 @@ extern "C" fn store_verify(store: usize) -> f64 {
     })
 }
 
-/// Copies the store, as it is at this moment, into a new file.
+/// Describes a copy of the store as it is at this moment; see `cut`.
 #[unsafe(no_mangle)]
-extern "C" fn store_backup(store: usize, file: u32) -> f64 {
+extern "C" fn store_cut(store: usize) -> f64 {
     call(store, &|store, _| {
+        file_of(store)?;
         store.look_at_the_file();
-        let target = OpfsStorage::of_file(file).map_err(|error| failed(error.into()))?;
-        store.db.backup_to_storage(&target).map_err(failed)?;
+        Ok(give(cut::cut(&store.db).map_err(failed)?))
+    })
+}
+
+/// Reads bytes of a cut from the file.
+#[unsafe(no_mangle)]
+extern "C" fn store_piece(store: usize, offset: f64, len: usize, crc: u32) -> f64 {
+    call(store, &|store, _| Ok(give(cut::piece(file_of(store)?, offset as u64, len, crc)?)))
+}
+
+/// Keeps every record in its place, or stops doing so.
+#[unsafe(no_mangle)]
+extern "C" fn store_hold(store: usize, on: u32) -> f64 {
+    call(store, &|store, _| {
+        let hold = &mut *store.hold.borrow_mut();
+        if on != 0 {
+            // The first one also serves whoever comes later; a new one would let go of what the first needs.
+            hold.get_or_insert_with(|| Hold::of(&store.db));
+        } else {
+            *hold = None;
+            store.room.look_again();
+        }
         Ok(0.0)
     })
+}
+
+fn file_of(store: &Store) -> Result<&dyn Storage, Failure> {
+    match &store.file {
+        Some(file) => Ok(&**file),
+        None => Err(Failure::new(Code::Unavailable, "a store in memory has no file to export")),
+    }
 }
 
 /// Forgets the requests of all tabs but the living ones, whose names of 16 bytes come in.

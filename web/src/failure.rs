@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use pipkin::Error;
+use pipkin::{Error, StorageErrorKind};
 
 /// What kind of failure it was. `web/npm/src/errors.ts` has the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,17 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
+    /// The failure of a commit. If space ran out in the middle of it, its end is missing, and the next open discards it.
+    pub(crate) fn of_commit(error: &Error) -> Self {
+        match error {
+            Error::Storage(storage) if storage.kind == StorageErrorKind::NoSpace => Self::new(
+                Code::Quota,
+                "no space left for new data; the write failed half way and is discarded, and what was there is untouched",
+            ),
+            _ => Self::of_write(error),
+        }
+    }
+
     /// The failure of a commit or a flush: when the file system failed, nobody knows what of it the file holds.
     pub(crate) fn of_write(error: &Error) -> Self {
         match error {
@@ -54,8 +65,8 @@ impl From<&Error> for Failure {
             Error::NotFound { .. } => Code::Missing,
             Error::Closed => Code::Closed,
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,
-            Error::Storage(error) if error.kind == pipkin::StorageErrorKind::PermissionDenied => Code::Unavailable,
-            Error::Storage(error) if error.kind == pipkin::StorageErrorKind::NoSpace => Code::Quota,
+            Error::Storage(error) if error.kind == StorageErrorKind::PermissionDenied => Code::Unavailable,
+            Error::Storage(error) if error.kind == StorageErrorKind::NoSpace => Code::Quota,
             _ => Code::Failed,
         };
         Self::new(code, error.to_string())

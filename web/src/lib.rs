@@ -8,15 +8,18 @@
 extern crate alloc;
 
 mod calls;
+mod cut;
 mod error;
 mod exports;
 mod failure;
+mod hold;
 #[cfg(feature = "std")]
 mod host;
 mod json;
 mod newest;
 mod order;
 mod requests;
+mod room;
 mod run;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]

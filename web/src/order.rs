@@ -10,7 +10,7 @@ use core::ops::Bound;
 
 use pipkin::{Db, Result};
 
-use crate::wire::{Bounds, Range, Write};
+use crate::wire::{Bounds, Damage, Range, Write};
 
 /// A block with more keys becomes two.
 const BLOCK_KEYS_MAX: usize = 512;
@@ -22,7 +22,10 @@ pub(crate) struct Order(RefCell<Option<Keys>>);
 impl Order {
     /// Takes over what was written just now.
     pub(crate) fn apply<'a>(&self, writes: impl IntoIterator<Item = &'a Write<'a>>) {
-        let Some(keys) = &mut *self.0.borrow_mut() else { return };
+        let order = &mut *self.0.borrow_mut();
+        // A write may have replaced a record whose key could not be read: only the store knows.
+        drop(order.take_if(|keys| !keys.unread.is_empty()));
+        let Some(keys) = order else { return };
         for (key, value) in writes {
             match value {
                 Some(_) => keys.insert(key),
@@ -31,19 +34,26 @@ impl Order {
         }
     }
 
-    /// Hands the records of a range to `each`, in its order, until that says `false`.
-    pub(crate) fn range(&self, db: &Db, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+    /// Hands the records of a range to `each`, in its order, until that says `false`. Records whose keys could not be read have no place in
+    /// the order: their damage comes first, for every range.
+    pub(crate) fn range(
+        &self,
+        db: &Db,
+        range: Range<'_>,
+        mut each: impl FnMut(core::result::Result<(&[u8], &[u8]), Damage>) -> bool,
+    ) -> Result<()> {
         let mut keys = self.0.borrow_mut();
         let keys = match &mut *keys {
             Some(keys) => keys,
             none => none.insert(Keys::read(db)?),
         };
+        let mut goes_on = keys.unread.iter().all(|damage| each(Err(damage.clone())));
         let mut keys = keys.between(range.bounds);
-        while let Some(key) = if range.reverse { keys.next_back() } else { keys.next() } {
-            let value = if range.values { db.get(key)? } else { Some(Vec::new()) };
-            if value.is_some_and(|value| !each(key, &value)) {
-                break;
-            }
+        while goes_on && let Some(key) = if range.reverse { keys.next_back() } else { keys.next() } {
+            goes_on = match if range.values { db.get(key) } else { Ok(Some(Vec::new())) } {
+                Ok(value) => value.is_none_or(|value| each(Ok((key, &value)))),
+                Err(error) => each(Err(Damage::of(error)?.of_key(key))),
+            };
         }
         Ok(())
     }
@@ -51,43 +61,50 @@ impl Order {
 
 /// Sorted keys in blocks, none of them empty.
 #[derive(Debug, Default)]
-struct Keys(Vec<Vec<Box<[u8]>>>);
+struct Keys {
+    blocks: Vec<Vec<Box<[u8]>>>,
+    /// Records whose keys could not be read.
+    unread: Vec<Damage>,
+}
 
 impl Keys {
     fn read(db: &Db) -> Result<Self> {
         let mut keys = Self::default();
         for key in db.keys() {
-            keys.insert(&key?);
+            match key {
+                Ok(key) => keys.insert(&key),
+                Err(error) => keys.unread.push(Damage::of(error)?),
+            }
         }
         Ok(keys)
     }
 
     /// The block of a key, and in it the place where it is, or belongs.
     fn find(&self, key: &[u8]) -> (usize, core::result::Result<usize, usize>) {
-        let behind = self.0.partition_point(|block| block.first().is_some_and(|first| **first <= *key));
+        let behind = self.blocks.partition_point(|block| block.first().is_some_and(|first| **first <= *key));
         let index = behind.saturating_sub(1);
-        (index, self.0.get(index).map_or(Err(0), |block| block.binary_search_by(|other| (**other).cmp(key))))
+        (index, self.blocks.get(index).map_or(Err(0), |block| block.binary_search_by(|other| (**other).cmp(key))))
     }
 
     fn insert(&mut self, key: &[u8]) {
         let (index, Err(place)) = self.find(key) else { return };
-        let Some(block) = self.0.get_mut(index) else {
-            self.0.push(alloc::vec![key.into()]);
+        let Some(block) = self.blocks.get_mut(index) else {
+            self.blocks.push(alloc::vec![key.into()]);
             return;
         };
         block.insert(place, key.into());
         if block.len() > BLOCK_KEYS_MAX {
             let rest = block.split_off(BLOCK_KEYS_MAX / 2);
-            self.0.insert(index + 1, rest);
+            self.blocks.insert(index + 1, rest);
         }
     }
 
     fn remove(&mut self, key: &[u8]) {
         let (index, Ok(place)) = self.find(key) else { return };
-        let Some(block) = self.0.get_mut(index) else { return };
+        let Some(block) = self.blocks.get_mut(index) else { return };
         block.remove(place);
         if block.is_empty() {
-            self.0.remove(index);
+            self.blocks.remove(index);
         }
     }
 
@@ -106,11 +123,11 @@ impl Keys {
             Bound::Excluded(key) => self.split(key, true),
         };
         let to = match end {
-            Bound::Unbounded => (self.0.len(), 0),
+            Bound::Unbounded => (self.blocks.len(), 0),
             Bound::Included(key) => self.split(key, true),
             Bound::Excluded(key) => self.split(key, false),
         };
-        let blocks = self.0.iter().enumerate().take(to.0 + 1).skip(from.0);
+        let blocks = self.blocks.iter().enumerate().take(to.0 + 1).skip(from.0);
         let part = move |(index, block): (usize, &'_ Vec<Box<[u8]>>)| {
             let first = if index == from.0 { from.1 } else { 0 };
             let last = if index == to.0 { to.1 } else { block.len() };

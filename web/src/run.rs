@@ -10,7 +10,8 @@ use crate::failure::{Code, Failure};
 use crate::newest::Newest;
 use crate::order::Order;
 use crate::requests;
-use crate::wire::{Answer, Op, Range, Request, Write, put_bytes, put_value};
+use crate::room::Room;
+use crate::wire::{Answer, DAMAGED, Damage, Op, Range, Request, Write, put_bytes, put_damage, put_value};
 
 /// A page of records ends with the record that fills it to this size.
 const PAGE_BYTES: usize = 256 * 1024;
@@ -18,13 +19,13 @@ const PAGE_BYTES: usize = 256 * 1024;
 const READ_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Runs all operations of a request, one behind the other, and answers each.
-pub(crate) fn run(db: &Db, order: &Order, request: &Request<'_>) -> Vec<Answer> {
+pub(crate) fn run(db: &Db, order: &Order, room: &Room, request: &Request<'_>) -> Vec<Answer> {
     let known = match request.origin.map(|origin| requests::outcomes(db, origin)).transpose() {
         Ok(known) => known.unwrap_or_default(),
         Err(error) => return vec![Answer::Failed((&error).into()); request.ops.len()],
     };
     let mut outcomes = known.into_iter();
-    let mut run = Run { db, order, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
+    let mut run = Run { db, order, room, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
     // What a page shows must have been written: it ends a commit.
     for ops in request.ops.chunk_by(|one, next| !is_page(one) && !is_page(next)) {
         run.group(ops, &mut outcomes);
@@ -46,6 +47,7 @@ fn is_write(op: &Op<'_>) -> bool {
 struct Run<'a> {
     db: &'a Db,
     order: &'a Order,
+    room: &'a Room,
     origin: Option<([u8; 16], u64)>,
     /// Of every write of the request so far.
     outcomes: Vec<u8>,
@@ -53,19 +55,25 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs operations as one commit; where there is no space for it, each for itself, so that removals still go through.
+    /// Runs operations as one commit; where there is no space for it and none can be made, each for itself, so that removals still go
+    /// through.
     fn group(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) {
         let retry = known.clone();
-        match self.commit(ops, known) {
+        let (db, room) = (self.db, self.room);
+        let committed = room.with(db, &mut || {
+            *known = retry.clone();
+            self.commit(ops, known)
+        });
+        match committed {
             Ok(()) => {}
             Err(Error::NoSpace) if ops.len() > 1 => {
                 *known = retry;
                 ops.iter().for_each(|op| self.group(core::slice::from_ref(op), known));
             }
             Err(error) => {
-                let code = if matches!(error, Error::NoSpace) { requests::NO_SPACE } else { requests::FAILED };
-                self.outcomes.extend(ops.iter().filter(|op| is_write(op)).map(|_| code));
-                self.answers.extend(vec![Answer::Failed(Failure::of_write(&error)); ops.len()]);
+                let answer = Answer::Failed(Failure::of_commit(&error));
+                self.outcomes.extend(ops.iter().filter(|op| is_write(op)).map(|_| requests::outcome_of(&answer)));
+                self.answers.extend(vec![answer; ops.len()]);
             }
         }
     }
@@ -121,7 +129,12 @@ impl<'a> Stage<'a> {
 
     fn run(&mut self, op: &Op<'a>) -> Result<Answer, Failure> {
         Ok(match op {
-            Op::Get(key) => Answer::Value(self.read(key)?),
+            Op::Get(key) => {
+                self.may_read()?;
+                let value = self.get(key)?;
+                self.read += value.as_ref().map_or(0, Vec::len);
+                Answer::Value(value)
+            }
             Op::Has(key) => Answer::Written(u8::from(self.has(key)?)),
             Op::Write(write) => {
                 check(write)?;
@@ -167,20 +180,36 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A value that goes into an answer.
-    fn read(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        if self.read > READ_BYTES_MAX {
-            return Err(Failure::new(Code::Usage, "more than 128 MiB at once: ask for fewer keys"));
-        }
-        let value = self.get(key)?;
+    /// A value that goes into an answer among others.
+    fn read(&mut self, key: &[u8]) -> Result<Result<Option<Vec<u8>>, Damage>, Failure> {
+        self.may_read()?;
+        let value = match self.staged(key) {
+            Some(value) => value.map(<[u8]>::to_vec),
+            None => match self.db.get(key) {
+                Ok(value) => value,
+                Err(error) => return Damage::of(error).map(Err).map_err(|error| (&error).into()),
+            },
+        };
         self.read += value.as_ref().map_or(0, Vec::len);
-        Ok(value)
+        Ok(Ok(value))
+    }
+
+    fn may_read(&self) -> Result<(), Failure> {
+        let is_full = self.read > READ_BYTES_MAX;
+        if is_full { Err(Failure::new(Code::Usage, "more than 128 MiB at once: ask for fewer keys")) } else { Ok(()) }
     }
 
     fn get_many(&mut self, keys: &[&[u8]]) -> Result<Answer, Failure> {
         let mut values = Vec::new();
         for key in keys {
-            put_value(&mut values, self.read(key)?.as_deref());
+            match self.read(key)? {
+                Ok(value) => put_value(&mut values, value.as_deref()),
+                Err(damage) => {
+                    values.push(DAMAGED);
+                    put_bytes(&mut values, key);
+                    put_damage(&mut values, &damage);
+                }
+            }
         }
         Ok(Answer::Values { count: keys.len() as u32, values })
     }
@@ -239,11 +268,12 @@ struct Records {
     values: bool,
     count: u32,
     bytes: Vec<u8>,
+    damage: Vec<Damage>,
 }
 
 impl Records {
     fn new(values: bool) -> Self {
-        Self { values, count: 0, bytes: Vec::new() }
+        Self { values, count: 0, bytes: Vec::new(), damage: Vec::new() }
     }
 
     /// False when the page is full.
@@ -257,21 +287,31 @@ impl Records {
     }
 
     fn answer(self, next: f64) -> Answer {
-        Answer::Page { next, count: self.count, records: self.bytes }
+        Answer::Page { next, count: self.count, records: self.bytes, damage: self.damage }
     }
 }
 
+/// A page ends at a damaged record, and the next one begins after it.
 fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Failure> {
     let mut records = Records::new(values);
-    let next = db.page(from, |key, value| !key.starts_with(prefix) || records.put(key, value));
-    let next = next.map_err(|error| Failure::from(&error))?;
+    let next = match db.page(from, |key, value| !key.starts_with(prefix) || records.put(key, value)) {
+        Ok(next) => next,
+        Err(error) => {
+            let behind = if let Error::Corrupt { next, .. } = &error { *next } else { None };
+            records.damage.push(Damage::of(error).map_err(|error| Failure::from(&error))?);
+            behind
+        }
+    };
     Ok(records.answer(next.map_or(-1.0, |next| next.to_bits() as f64)))
 }
 
 fn range(db: &Db, order: &Order, range: Range<'_>) -> Result<Answer, Failure> {
     let (mut records, mut full) = (Records::new(range.values), false);
-    let walked = order.range(db, range, |key, value| {
-        full = !records.put(key, value);
+    let walked = order.range(db, range, |found| {
+        match found {
+            Ok((key, value)) => full = !records.put(key, value),
+            Err(damage) => records.damage.push(damage),
+        }
         !full
     });
     walked.map_err(|error| Failure::from(&error))?;

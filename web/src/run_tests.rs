@@ -2,7 +2,7 @@
 
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
-use pipkin::{Cursor, Db};
+use pipkin::{Cursor, Db, StorageErrorKind};
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use wasm_bindgen_test::wasm_bindgen_test;
 use crate::failure::Code;
 use crate::order::Order;
 use crate::requests;
+use crate::room::Room;
 use crate::run;
 use crate::wire::{Answer, Op, Range, Request, decode};
 
@@ -22,7 +23,7 @@ fn memory() -> Db {
 }
 
 fn run(db: &Db, request: &Request<'_>) -> Vec<Answer> {
-    run::run(db, &Order::default(), request)
+    run::run(db, &Order::default(), &Room::default(), request)
 }
 
 fn request<'a>(origin: Option<([u8; 16], u64)>, ops: &[Op<'a>]) -> Request<'a> {
@@ -59,6 +60,28 @@ fn at_a_full_quota_what_stores_fails_and_what_removes_goes_through() {
     // Its answer was lost: it says the same again.
     assert_eq!(outcomes(&run(&db, &message)), expected);
     assert!(db.verify().unwrap().is_ok());
+}
+
+/// When space ran out in the middle of a write, a page was told that the outcome is unknown. It is known: the commit lacks its end.
+#[wasm_bindgen_test]
+fn a_write_that_runs_out_of_space_half_way_is_refused_for_the_quota_and_a_flush_is_of_unknown_outcome() {
+    let storage = MemoryStorage::new();
+    let faults = Arc::new(FaultStorage::new(storage.clone()));
+    let open = |storage| Db::builder().entropy([4; 32]).open_storage(storage).unwrap();
+    let db = open(Box::new(faults.clone()));
+    db.insert("before", "1").unwrap();
+    faults.arm(Fault::nth(1, Io::Write, Effect::Error(StorageErrorKind::NoSpace)));
+    let write = request(None, &[Op::Write((b"a", Some(b"2")))]);
+    assert_eq!(outcomes(&run(&db, &write)), [Err(Code::Quota)]);
+    assert!(db.is_poisoned());
+    drop(db);
+
+    let db = open(Box::new(faults.clone()));
+    assert_eq!((db.get("before").unwrap(), db.get("a").unwrap()), (Some(b"1".to_vec()), None));
+    // The first write of a session syncs by itself.
+    db.insert("before", "2").unwrap();
+    faults.arm(Fault::nth(1, Io::Sync, Effect::Error(StorageErrorKind::NoSpace)));
+    assert_eq!(outcomes(&run(&db, &Request { durable: true, ..write })), [Err(Code::OutcomeUnknown)]);
 }
 
 #[wasm_bindgen_test]
@@ -138,8 +161,8 @@ fn range(
     loop {
         let now = (bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..]));
         let ops = [Op::Range(Range { values, reverse, bounds: now })];
-        let answers = run::run(db, order, &request(None, &ops));
-        let [Answer::Page { next, count, records }] = &answers[..] else { panic!("{answers:?}") };
+        let answers = run::run(db, order, &Room::default(), &request(None, &ops));
+        let [Answer::Page { next, count, records, .. }] = &answers[..] else { panic!("{answers:?}") };
         let mut rest = &records[..];
         let mut bytes = || {
             let (len, behind) = rest.split_first_chunk().unwrap();
@@ -170,7 +193,7 @@ fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
             .map(|_| (draw(4000).to_string().into_bytes(), (draw(3) > 0).then(|| vec![round as u8; draw(500) as usize])))
             .collect();
         let ops = [Op::WriteMany(writes.iter().map(|(key, value)| (&key[..], value.as_deref())).collect())];
-        assert_eq!(outcomes(&run::run(&db, &order, &request(None, &ops))), [Ok(0)]);
+        assert_eq!(outcomes(&run::run(&db, &order, &Room::default(), &request(None, &ops))), [Ok(0)]);
         for (key, value) in writes {
             match value {
                 Some(value) => model.insert(key, value),
@@ -199,7 +222,8 @@ fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
 fn after_a_write_that_failed_a_range_shows_what_is_there() {
     let storage = Arc::new(FaultStorage::new(MemoryStorage::new()));
     let (db, order) = (Db::builder().entropy([6; 32]).open_storage(Box::new(storage.clone())).unwrap(), Order::default());
-    let write = |key: &'static [u8]| outcomes(&run::run(&db, &order, &request(None, &[Op::Write((key, Some(b"1")))])));
+    let write =
+        |key: &'static [u8]| outcomes(&run::run(&db, &order, &Room::default(), &request(None, &[Op::Write((key, Some(b"1")))])));
     let keys = || {
         range(&db, &order, (true, false), (Bound::Unbounded, Bound::Unbounded))
             .into_iter()

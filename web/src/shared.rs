@@ -10,15 +10,20 @@ use pipkin::storage::CachedStorage;
 
 use crate::OpfsStorage;
 use crate::failure::{Code, Failure};
+use crate::hold::Hold;
 use crate::order::Order;
+use crate::room::Room;
 
 /// One open store.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) db: Db,
     pub(crate) order: Order,
+    pub(crate) room: Room,
+    /// While somebody takes a copy.
+    pub(crate) hold: RefCell<Option<Hold>>,
     /// What the store is in, unless that is memory.
-    file: Option<Arc<CachedStorage<OpfsStorage>>>,
+    pub(crate) file: Option<Arc<CachedStorage<OpfsStorage>>>,
 }
 
 impl Store {
@@ -45,7 +50,7 @@ struct Shared {
 }
 
 /// What belongs to the only thread that there is.
-struct OfOneThread<T>(T);
+pub(crate) struct OfOneThread<T>(pub(crate) T);
 
 // SAFETY: without atomics, which `storage` insists on, a module has one thread; another worker has a module and a memory of its own.
 unsafe impl<T> Sync for OfOneThread<T> {}
@@ -86,7 +91,7 @@ pub(crate) fn random() -> [u8; 32] {
 /// Takes a store in and returns its number.
 pub(crate) fn insert(db: Db, file: Option<Arc<CachedStorage<OpfsStorage>>>) -> f64 {
     let stores = &mut SHARED.0.borrow_mut().stores;
-    stores.push(Some(Rc::new(Store { db, order: Order::default(), file })));
+    stores.push(Some(Rc::new(Store { db, order: Order::default(), room: Room::default(), hold: RefCell::default(), file })));
     (stores.len() - 1) as f64
 }
 

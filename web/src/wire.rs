@@ -9,13 +9,16 @@
 //! write    := 0, key bytes | 1, key bytes, value bytes               removes | stores
 //! answer   := result*
 //! result   := 0 failed, code u8, message bytes | 1 written, outcome u8 | 2 no value | 3 value bytes
-//!           | 4 count u32, (2 | 3 bytes)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)* | 6 durability u8
+//!           | 4 count u32, (2 | 3 bytes | 7 key bytes, damage)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)*, count u32, (key, damage)*
+//!           | 6 durability u8
+//! damage   := offset f64, what bytes                                  where in the file, and what was damaged
+//! key      := 0 | 1 bytes                                             of a damaged record, where it is known
 //! ```
 
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-use pipkin::Cursor;
+use pipkin::{Cursor, Error};
 
 use crate::failure::Failure;
 
@@ -196,8 +199,33 @@ pub(crate) enum Answer {
         next: f64,
         count: u32,
         records: Vec<u8>,
+        /// What is damaged between them.
+        damage: Vec<Damage>,
     },
     Flushed(u8),
+}
+
+/// A record that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    offset: u64,
+    what: &'static str,
+    pub(crate) key: Option<Vec<u8>>,
+}
+
+impl Damage {
+    /// The damage that an error reports; other errors are returned as they are.
+    pub(crate) fn of(error: Error) -> Result<Self, Error> {
+        match error {
+            Error::Corrupt { offset, what, key, .. } => Ok(Self { offset, what, key: key.map(|key| key.to_vec()) }),
+            error => Err(error),
+        }
+    }
+
+    /// The same, in the record of `key`.
+    pub(crate) fn of_key(self, key: &[u8]) -> Self {
+        Self { key: Some(key.to_vec()), ..self }
+    }
 }
 
 /// Appends bytes with their length in front.
@@ -217,6 +245,16 @@ pub(crate) fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
     }
 }
 
+/// Appends where damage is and what it is.
+pub(crate) fn put_damage(out: &mut Vec<u8>, damage: &Damage) {
+    // A number of JavaScript: no file is longer than that keeps exactly.
+    out.extend_from_slice(&(damage.offset as f64).to_le_bytes());
+    put_bytes(out, damage.what.as_bytes());
+}
+
+/// Marks a value that cannot be read; its key and the damage follow.
+pub(crate) const DAMAGED: u8 = 7;
+
 /// Puts the answers of a request together.
 pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -233,11 +271,17 @@ pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
                 out.extend_from_slice(&count.to_le_bytes());
                 out.extend_from_slice(values);
             }
-            Answer::Page { next, count, records } => {
+            Answer::Page { next, count, records, damage } => {
                 out.push(5);
                 out.extend_from_slice(&next.to_le_bytes());
                 out.extend_from_slice(&count.to_le_bytes());
                 out.extend_from_slice(records);
+                out.extend_from_slice(&(damage.len() as u32).to_le_bytes());
+                for one in damage {
+                    out.push(u8::from(one.key.is_some()));
+                    one.key.iter().for_each(|key| put_bytes(&mut out, key));
+                    put_damage(&mut out, one);
+                }
             }
             Answer::Flushed(durability) => out.extend_from_slice(&[6, *durability]),
         }

@@ -19,7 +19,8 @@ impl Checksum {
 }
 
 /// The CRC-32C of `bytes`.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
     imp::append(0, bytes)
 }
 

@@ -21,7 +21,8 @@ mod meta;
 mod reencode;
 mod varint;
 
-pub(crate) use checksum::{Checksum, bind, crc32c};
+pub use checksum::crc32c;
+pub(crate) use checksum::{Checksum, bind};
 pub(crate) use control::{MARK_VALUE_LEN, Mark, NEXT_LEN, Next};
 pub(crate) use decode::{DecodeError, Header, check, check_sum};
 pub(crate) use encode::{FrameSpec, ONE_PIECE_MAX, bind_front, pad_spec};

@@ -3,6 +3,7 @@
 import { PipkinError, codeOf } from "./errors.js";
 import type { Answered } from "./protocol.js";
 import { Reader } from "./reader.js";
+import type { Damage } from "./types.js";
 
 export type Record = readonly [key: Uint8Array, value: Uint8Array];
 
@@ -11,9 +12,13 @@ export interface Page {
   /** Where to go on; less than 0 behind the last record. */
   readonly next: number;
   readonly records: readonly Record[];
+  /** Records between them that cannot be read. */
+  readonly damage: readonly Damage<Uint8Array>[];
 }
 
 const NOTHING = new Uint8Array();
+/** Marks a value that cannot be read. */
+const DAMAGED = 7;
 
 /**
  * Takes the answers of a message apart, in the order of its operations. A failed operation throws its error. Keys and values are
@@ -39,23 +44,37 @@ export class AnswerReader {
     return this.#value(tag);
   }
 
-  values<T>(take: (value: Uint8Array) => T): (T | undefined)[] {
+  /** Calls `damaged` for those that cannot be read. */
+  values<T>(take: (value: Uint8Array) => T, damaged: (damage: Damage<Uint8Array>) => void): (T | undefined)[] {
     this.#expect(4);
+    const found: Damage<Uint8Array>[] = [];
     // All of them first: if one cannot be decoded, the next answer still begins where it does.
-    const values = Array.from({ length: this.#reader.number() }, () => this.#value(this.#reader.byte()));
-    return values.map((value) => value && take(value));
+    const values = Array.from({ length: this.#reader.number() }, () => {
+      const tag = this.#reader.byte();
+      if (tag === DAMAGED) found.push(this.#damage(this.#reader.blob()));
+      return this.#value(tag);
+    });
+    const taken = values.map((value) => value && take(value));
+    found.forEach(damaged);
+    return taken;
   }
 
   page(values: boolean): Page {
     this.#expect(5);
     const next = this.#reader.cursor();
     const one = (): Record => [this.#reader.blob(), values ? this.#reader.blob() : NOTHING];
-    return { next, records: Array.from({ length: this.#reader.number() }, one) };
+    const records = Array.from({ length: this.#reader.number() }, one);
+    const damage = Array.from({ length: this.#reader.number() }, () => this.#damage(this.#reader.byte() ? this.#reader.blob() : undefined));
+    return { next, records, damage };
   }
 
   flushed(): void {
     this.#expect(6);
     this.#reader.byte();
+  }
+
+  #damage(key: Uint8Array | undefined): Damage<Uint8Array> {
+    return { offset: this.#reader.cursor(), what: new TextDecoder().decode(this.#reader.blob()), key };
   }
 
   #value(tag: number): Uint8Array | undefined {

@@ -1,5 +1,7 @@
 // What can go wrong, as errors that say what to do.
 
+import type { Damage } from "./types.js";
+
 /** What kind of failure it was; branch on this. */
 export type ErrorCode =
   /** The browser gives this page no storage: a private window, no secure context, an old browser, no workers. */
@@ -31,9 +33,15 @@ const CODES: readonly ErrorCode[] = [
 /** Every error of this package. */
 export class PipkinError extends Error {
   override readonly name = "PipkinError";
+  /** The records that a walk or a `getMany` could not read. It has read all others. */
+  readonly damage: readonly Damage[] | undefined;
+  /** From `getMany`: the values of all keys, with `undefined` for those that could not be read. */
+  readonly values: readonly unknown[] | undefined;
 
-  constructor(readonly code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor(readonly code: ErrorCode, message: string, options?: ErrorOptions & { readonly damage?: readonly Damage[]; readonly values?: readonly unknown[] | undefined }) {
     super(message, options);
+    this.damage = options?.damage;
+    this.values = options?.values;
   }
 }
 

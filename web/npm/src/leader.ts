@@ -10,6 +10,8 @@ import { isDurable, isWrite, writtenKeys } from "./request.js";
 
 /** A relaxed write is handed to the system so long after it at the latest, and the file of a store that is written to is looked for so often. */
 const FLUSH_AFTER_MS = 250;
+/** After this time without a request for a piece, an export no longer keeps records in their places. It can go on while nothing is overwritten. */
+const COPY_IDLE_MS = 10_000;
 /** So many keys of a change are named. */
 const NAMED_KEYS = 256;
 const NOBODY = new Uint8Array();
@@ -39,8 +41,8 @@ export class Leader {
   readonly #visible = new Set<string>();
   /** Calls that are being carried out. */
   #calls = 0;
-  /** Copies that are being made. */
-  readonly #exports = new Set<Promise<void>>();
+  /** Exports that are being read. */
+  readonly #copies = new Map<string, { readonly end: () => void; readonly ended: Promise<void>; idle: ReturnType<typeof setTimeout> }>();
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
   /** What waits while a file is looked at and put in place, that nothing is written in between. */
   #held: (() => void)[] | undefined;
@@ -111,7 +113,7 @@ export class Leader {
    * is no promise are to be sent at once. Throws only when the engine has failed for good.
    */
   serve(request: Request, tab: string, twice: boolean): Answer | Promise<Answer> {
-    if (this.#held) return new Promise<void>((resolve) => this.#held?.push(resolve)).then(() => kept(this.serve(request, tab, twice)));
+    if (this.#held && !isOfCopy(request)) return new Promise<void>((resolve) => this.#held?.push(resolve)).then(() => kept(this.serve(request, tab, twice)));
     if ("call" in request) return this.#serveCall(request.number, request.call, tab);
     const { number, bytes } = request;
     try {
@@ -140,6 +142,7 @@ export class Leader {
   /** Closes the file; the caller then gives up the lock. */
   end(): void {
     clearTimeout(this.#flushTimer);
+    for (const { idle } of this.#copies.values()) clearTimeout(idle);
     this.#requests.close();
     this.#common.close();
     for (const channel of this.#tabs.values()) channel.close();
@@ -164,6 +167,7 @@ export class Leader {
       case "gone":
         this.#visible.delete(message.tab);
         this.#listeners.delete(message.tab);
+        for (const [copy, { end }] of this.#copies) if (copy.startsWith(message.tab)) end();
         this.#tabs.get(message.tab)?.close();
         this.#tabs.delete(message.tab);
         break;
@@ -241,7 +245,13 @@ export class Leader {
   async #call(call: Call, tab: string): Promise<unknown> {
     switch (call.method) {
       case "export":
-        return this.#exported(call.file);
+        return call.end ? this.#copies.get(call.copy)?.end() : this.#export(call.copy);
+      case "piece": {
+        const { offset, length, crc } = call.place;
+        // An export that began under another leader, or was idle for long, goes on while nothing is overwritten.
+        this.#keepFor(call.copy);
+        return this.store.piece(offset, length, crc);
+      }
       case "install":
         return this.#install(call.file, call.replace, tab);
       default:
@@ -249,18 +259,34 @@ export class Leader {
     }
   }
 
-  #exported(file: string): Promise<void> {
-    const made = this.#export(file).finally(() => this.#exports.delete(made));
-    this.#exports.add(made);
-    return made;
+  #export(copy: string): Uint8Array {
+    this.#keepFor(copy);
+    try {
+      return this.store.cut();
+    } catch (thrown) {
+      this.#copies.get(copy)?.end();
+      throw thrown;
+    }
   }
 
-  async #export(file: string): Promise<void> {
-    this.#checkHasFile();
-    const directory = await folder();
-    // What an attempt that was cut short has left.
-    await removeFile(directory, file);
-    await this.store.backupTo(directory, file);
+  /** Keeps every record in its place until the copy ends or is idle for too long. */
+  #keepFor(copy: string): void {
+    const known = this.#copies.get(copy);
+    if (known) {
+      clearTimeout(known.idle);
+      known.idle = setTimeout(known.end, COPY_IDLE_MS);
+      return;
+    }
+    let ended = (): void => undefined;
+    const promise = new Promise<void>((resolve) => (ended = resolve));
+    const end = (): void => {
+      clearTimeout(this.#copies.get(copy)?.idle);
+      this.#copies.delete(copy);
+      if (this.#copies.size === 0 && !this.#isEnded) this.store.hold(false);
+      ended();
+    };
+    this.store.hold(true);
+    this.#copies.set(copy, { end, ended: promise, idle: setTimeout(end, COPY_IDLE_MS) });
   }
 
   async #install(file: string, replace: boolean, tab: string): Promise<void> {
@@ -268,7 +294,7 @@ export class Leader {
     const held: (() => void)[] = [];
     this.#held = held;
     try {
-      await Promise.allSettled(this.#exports);
+      await Promise.all(Array.from(this.#copies.values(), ({ ended }) => ended));
       await this.#exchange(file, replace);
     } catch (thrown) {
       // Its tab may have given it up. Where the store cannot be opened any more, it is all that is left.
@@ -314,6 +340,10 @@ export class Leader {
   #say(message: ToTabs): void {
     this.#common.postMessage(message);
   }
+}
+
+function isOfCopy(request: Request): boolean {
+  return "call" in request && (request.call.method === "piece" || (request.call.method === "export" && request.call.end === true));
 }
 
 /** An answer that is sent later: the engine may use its bytes again. */

@@ -1,13 +1,16 @@
 // What a page and its worker, and the workers of several tabs, say to each other.
 
+import type { Place } from "./cut.js";
 import type { PackedError } from "./errors.js";
 import type { Bytes, EngineOptions, Role } from "./types.js";
 
 /** A call that is no packed operation. */
 export type Call =
   | { readonly method: "compact" | "stats" | "segments" | "verify" }
-  /** Copies the store into a file of its own, and answers with the name of that. */
-  | { readonly method: "export"; readonly file: string }
+  /** Says what a copy of the store as it is now consists of, and keeps that in its place until a call with `end`, or a long time without a `piece`. */
+  | { readonly method: "export"; readonly copy: string; readonly end?: true }
+  /** A piece of such a copy. */
+  | { readonly method: "piece"; readonly copy: string; readonly place: Place }
   /** Puts a checked copy in the place of the store. */
   | { readonly method: "install"; readonly file: string; readonly replace: boolean };
 

@@ -3,6 +3,7 @@
 
 import { BYTES, TEXT, jsonCodec, structuredCodec } from "./codec.js";
 import type { Connection } from "./connection.js";
+import { partsOf } from "./cut.js";
 import { PipkinError } from "./errors.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
@@ -76,42 +77,24 @@ export class Store extends View<Bytes, Value, Bytes> {
     return this.connection.call({ method: "verify" }, options?.signal);
   }
 
-  /** The store as it is at this moment: a file that pipkin opens on every other host. Takes its size again while it is read. */
+  /**
+   * The store as it is when this is called: a file that pipkin opens on every other host. Streamed from the file of the store, without a copy.
+   * Removed records give no space back until the stream ends, is cancelled, or is not read for ten seconds; one that is read later goes on, or
+   * fails if its bytes have been overwritten meanwhile.
+   */
   export(options: CopyOptions = {}): ReadableStream<Bytes> {
-    const name = this.#copyName();
-    const { signal, progress } = options;
-    let reader: ReadableStreamDefaultReader<Bytes> | undefined;
-    let [done, total] = [0, 0];
-    const end = async (): Promise<void> => removeFile(await folder(), name);
+    const pieces = this.#pieces(options);
     return new ReadableStream<Bytes>({
       pull: async (controller) => {
         try {
-          signal?.throwIfAborted();
-          if (!reader) {
-            const file = await this.#exported(name, signal);
-            total = file.size;
-            reader = file.stream().getReader();
-          }
-          const piece = await reader.read();
-          done += piece.value?.length ?? 0;
-          if (!piece.done) {
-            progress?.(done, total);
-            return controller.enqueue(piece.value);
-          }
-          await end();
-          controller.close();
+          const { done, value } = await pieces.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
         } catch (thrown) {
-          await reader?.cancel().catch(() => undefined);
-          await end().catch(() => undefined);
           controller.error(thrown);
         }
       },
-      cancel: async (reason) => {
-        // One that is still being made goes when it is there: what is cancelled takes no piece of it.
-        if (!reader) return;
-        await reader.cancel(reason);
-        await end();
-      },
+      cancel: async () => void (await pieces.return()),
     });
   }
 
@@ -194,17 +177,22 @@ export class Store extends View<Bytes, Value, Bytes> {
     return this.close();
   }
 
-  async #exported(file: string, signal: AbortSignal | undefined): Promise<File> {
-    const made = this.connection.call<void>({ method: "export", file });
+  async *#pieces({ signal, progress }: CopyOptions): AsyncGenerator<Bytes, void> {
+    const copy = `${this.connection.tab}-${randomHex().slice(0, 8)}`;
     try {
-      await unlessAborted(made, signal);
-    } catch (thrown) {
-      // Nobody stops making it: it goes when it is there.
-      made.then(async () => removeFile(await folder(), file)).catch(() => undefined);
-      throw thrown;
+      const { length, parts } = partsOf(await this.connection.call<Bytes>({ method: "export", copy }, signal));
+      let done = 0;
+      for (const part of parts) {
+        signal?.throwIfAborted();
+        const bytes = part instanceof Uint8Array ? part : await this.connection.call<Bytes>({ method: "piece", copy, place: part }, signal);
+        done += bytes.length;
+        progress?.(done, length);
+        yield bytes;
+      }
+    } finally {
+      // If this does not arrive, the leader ends the export when it has been idle for long.
+      await this.connection.call({ method: "export", copy, end: true }).catch(() => undefined);
     }
-    const handle = await (await folder()).getFileHandle(file);
-    return handle.getFile();
   }
 
   #copyName(): string {

@@ -2,10 +2,11 @@
 
 import { AnswerReader, type Record } from "./answer.js";
 import { type Batch, type Codec, KEYS, RECORDS, type Target, filled, keeper, listed, target } from "./codec.js";
+import { Damaged } from "./damage.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
 import { RequestWriter, type Write } from "./request.js";
-import { type Durability, type IterateOptions, type Key, type SyncWriteOptions, checkDurability, keyBytes } from "./types.js";
+import { type Damage, type DamageOptions, type Durability, type IterateOptions, type Key, type SyncWriteOptions, checkDurability, keyBytes } from "./types.js";
 import { tooLong } from "./view.js";
 import { Walk, joined } from "./walk.js";
 
@@ -54,10 +55,14 @@ export class SyncView<K, In, Out> {
     return this.#write(options, () => this.wasm.delete(this.#full(key)));
   }
 
-  getMany(keys: Iterable<Key> & object): (Out | undefined)[] {
+  /** The values of many keys, in the order of the keys. Damaged records do not keep the others from being read: see {@link DamageOptions}. */
+  getMany(keys: Iterable<Key> & object, options?: DamageOptions<K>): (Out | undefined)[] {
     const kept = keeper(keys);
     const all = Array.from(listed(keys, KEYS), (key) => kept(this.#full(key)));
-    return this.#run((request) => request.getMany(all)).values(this.codec.decode);
+    const damaged = new Damaged(options?.damaged);
+    const values = this.#run((request) => request.getMany(all)).values(this.codec.decode, (damage) => damaged.meet(this.#named(damage)));
+    damaged.end(values);
+    return values;
   }
 
   /** Stores many records as one commit. */
@@ -78,7 +83,7 @@ export class SyncView<K, In, Out> {
   }
 
   /** How many records there are, or how many in a range. Walks over their keys. */
-  count(options?: IterateOptions): number {
+  count(options?: IterateOptions & DamageOptions<K>): number {
     let count = 0;
     for (const _ of this.#records(false, options)) count++;
     return count;
@@ -98,13 +103,13 @@ export class SyncView<K, In, Out> {
     else this.set(key, value, options);
   }
 
-  /** All keys, or those of a range, a page at a time. */
-  *keys(options?: IterateOptions): IterableIterator<K> {
+  /** All keys, or those of a range, a page at a time. Goes on after damaged records and reports them: see {@link DamageOptions}. */
+  *keys(options?: IterateOptions & DamageOptions<K>): IterableIterator<K> {
     for (const [key] of this.#records(false, options)) yield this.codec.key(key.subarray(this.start.length));
   }
 
   /** All records, or those of a range, a page at a time. */
-  *entries(options?: IterateOptions): IterableIterator<[K, Out]> {
+  *entries(options?: IterateOptions & DamageOptions<K>): IterableIterator<[K, Out]> {
     for (const [key, value] of this.#records(true, options)) yield [this.codec.key(key.subarray(this.start.length)), this.codec.decode(value)];
   }
 
@@ -129,15 +134,24 @@ export class SyncView<K, In, Out> {
     }
   }
 
-  *#records(values: boolean, options: IterateOptions | undefined): IterableIterator<Record> {
+  *#records(values: boolean, options: (IterateOptions & DamageOptions<K>) | undefined): IterableIterator<Record> {
     const walk = new Walk(this.start, values, options);
+    const damaged = new Damaged(options?.damaged);
     while (!walk.isDone) {
-      const records = walk.take(this.#run((request) => walk.put(request)));
+      const met: Damage<K>[] = [];
+      const records = walk.take(this.#run((request) => walk.put(request)), (damage) => void met.push(this.#named(damage)));
       for (const record of records) {
         options?.signal?.throwIfAborted();
         yield record;
       }
+      for (const one of met) damaged.meet(one);
     }
+    damaged.end();
+  }
+
+  /** The same with the key as this view has it. */
+  #named({ key, ...damage }: Damage<Uint8Array>): Damage<K> {
+    return key ? { ...damage, key: this.codec.key(key.slice(this.start.length)) } : damage;
   }
 
   #commit(writes: readonly Write[], options: SyncWriteOptions | undefined): void {

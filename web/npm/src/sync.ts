@@ -15,7 +15,7 @@ export { PipkinError, type ErrorCode } from "./errors.js";
 export { SyncView } from "./sync-view.js";
 export type { Batch, Batched } from "./codec.js";
 export type {
-  Bytes, CompactReport, Durability, IterateOptions, Key, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
+  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
 } from "./types.js";
 
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */

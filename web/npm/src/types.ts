@@ -30,6 +30,25 @@ export interface WriteOptions extends CallOptions {
   readonly durability?: Durability | undefined;
 }
 
+/** What a call that reads several records does when some of them cannot be read. */
+export interface DamageOptions<K> {
+  /**
+   * Is called for each record that cannot be read; the call then succeeds with the others. Without it, the call reads all other records and
+   * then fails as `corrupt`, and the error lists the damaged ones in `damage`.
+   */
+  readonly damaged?: ((damage: Damage<K>) => void) | undefined;
+}
+
+/** A record that cannot be read: stored bytes have changed. */
+export interface Damage<K = unknown> {
+  /** Where in the file, in bytes. */
+  readonly offset: number;
+  /** What is damaged there. */
+  readonly what: string;
+  /** Its key, where that is known: in `getMany`, and in ordered walks whose keys were read before the damage. */
+  readonly key?: K | undefined;
+}
+
 /** Which records, and in what order. */
 export interface IterateOptions extends CallOptions {
   /**
@@ -140,7 +159,7 @@ export interface Segment {
 export interface Report {
   readonly records: number;
   readonly bytesChecked: number;
-  readonly damage: readonly { readonly offset: number; readonly what: string }[];
+  readonly damage: readonly Damage<never>[];
 }
 
 export interface CompactReport {

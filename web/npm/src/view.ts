@@ -1,13 +1,14 @@
 // Records as a caller wants to see them: all of them or those of a prefix, as bytes, text or JSON.
 
-import type { Record } from "./answer.js";
+import type { AnswerReader, Record } from "./answer.js";
 import { Unread } from "./clone.js";
 import { type Batch, type Codec, KEYS, RECORDS, type Target, filled, keeper, listed, target } from "./codec.js";
 import type { Connection } from "./connection.js";
+import { Damaged } from "./damage.js";
 import { PipkinError } from "./errors.js";
 import { LiveValue } from "./live.js";
 import type { Effect, Write } from "./request.js";
-import { type CallOptions, type Change, type Durability, type IterateOptions, type Key, type Live, type WriteOptions, keyBytes } from "./types.js";
+import { type CallOptions, type Change, type Damage, type DamageOptions, type Durability, type IterateOptions, type Key, type Live, type WriteOptions, keyBytes } from "./types.js";
 import { Walk, joined } from "./walk.js";
 
 /** The records whose keys begin with a prefix, which the view takes away and puts in front again. */
@@ -56,11 +57,17 @@ export class View<K, In, Out> {
     return this.connection.operate(this.#effect(options), (request) => request.delete(this.#full(key)), (answer) => answer.written(), options?.signal);
   }
 
-  /** The values of many keys, in the order of the keys. */
-  async getMany(keys: Iterable<Key> & object, options?: CallOptions): Promise<(Out | undefined)[]> {
+  /** The values of many keys, in the order of the keys. Damaged records do not keep the others from being read: see {@link DamageOptions}. */
+  async getMany(keys: Iterable<Key> & object, options?: CallOptions & DamageOptions<K>): Promise<(Out | undefined)[]> {
     const kept = keeper(keys);
     const put = Array.from(listed(keys, KEYS), (key) => kept(this.#full(key)));
-    return await this.connection.operate(undefined, (request) => request.getMany(put), (answer) => answer.values(this.codec.decode), options?.signal);
+    const damaged = new Damaged(options?.damaged);
+    const take = (answer: AnswerReader): (Out | undefined)[] => {
+      const values = answer.values(this.codec.decode, (damage) => damaged.meet(this.#named(damage)));
+      damaged.end(values);
+      return values;
+    };
+    return await this.connection.operate(undefined, (request) => request.getMany(put), take, options?.signal);
   }
 
   /** Stores many records as one commit: after a crash all of them are there or none. */
@@ -85,7 +92,7 @@ export class View<K, In, Out> {
   }
 
   /** How many records there are, or how many in a range. Walks over their keys. */
-  async count(options?: IterateOptions): Promise<number> {
+  async count(options?: IterateOptions & DamageOptions<K>): Promise<number> {
     let count = 0;
     for await (const _ of this.#fullKeys(options)) count++;
     return count;
@@ -110,13 +117,16 @@ export class View<K, In, Out> {
     return this.connection.updates.add(this.#full(key).slice(), made, this.#effect(options), options?.signal);
   }
 
-  /** All keys, or those of a range. A key that is there all the while comes exactly once; fetched a page at a time. */
-  async *keys(options?: IterateOptions): AsyncIterableIterator<K> {
+  /**
+   * All keys, or those of a range. A key that is there all the while comes exactly once; fetched a page at a time. A walk goes on after
+   * damaged records and reports them: see {@link DamageOptions}.
+   */
+  async *keys(options?: IterateOptions & DamageOptions<K>): AsyncIterableIterator<K> {
     for await (const key of this.#fullKeys(options)) yield this.codec.key(key.subarray(this.start.length));
   }
 
   /** All records, or those of a range; see {@link keys}. */
-  async *entries(options?: IterateOptions): AsyncIterableIterator<[K, Out]> {
+  async *entries(options?: IterateOptions & DamageOptions<K>): AsyncIterableIterator<[K, Out]> {
     for await (const [key, value] of this.#records(true, options)) yield [this.codec.key(key.subarray(this.start.length)), this.codec.decode(value)];
   }
 
@@ -146,19 +156,29 @@ export class View<K, In, Out> {
     return new View(this.connection, codec, this.#full(prefix).slice(), this.durability);
   }
 
-  async *#fullKeys(options: IterateOptions | undefined): AsyncIterableIterator<Uint8Array> {
+  async *#fullKeys(options: (IterateOptions & DamageOptions<K>) | undefined): AsyncIterableIterator<Uint8Array> {
     for await (const [key] of this.#records(false, options)) yield key;
   }
 
-  async *#records(values: boolean, options: IterateOptions | undefined): AsyncIterableIterator<Record> {
+  async *#records(values: boolean, options: (IterateOptions & DamageOptions<K>) | undefined): AsyncIterableIterator<Record> {
     const walk = new Walk(this.start, values, options);
+    const damaged = new Damaged(options?.damaged);
     while (!walk.isDone) {
-      const records = await this.connection.operate(undefined, (request) => walk.put(request), (answer) => walk.take(answer), options?.signal);
+      const met: Damage<K>[] = [];
+      const take = (answer: AnswerReader): readonly Record[] => walk.take(answer, (damage) => void met.push(this.#named(damage)));
+      const records = await this.connection.operate(undefined, (request) => walk.put(request), take, options?.signal);
       for (const record of records) {
         options?.signal?.throwIfAborted();
         yield record;
       }
+      for (const one of met) damaged.meet(one);
     }
+    damaged.end();
+  }
+
+  /** The same with the key as this view has it. */
+  #named({ key, ...damage }: Damage<Uint8Array>): Damage<K> {
+    return key ? { ...damage, key: this.codec.key(key.slice(this.start.length)) } : damage;
   }
 
   /** The bytes of a value; a promise when some of them have to be read first. */

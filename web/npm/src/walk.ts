@@ -3,7 +3,7 @@
 import type { AnswerReader, Record } from "./answer.js";
 import { PipkinError } from "./errors.js";
 import type { RequestWriter } from "./request.js";
-import { type IterateOptions, type Key, keyBytes } from "./types.js";
+import { type Damage, type IterateOptions, type Key, keyBytes } from "./types.js";
 
 /** Where a range begins or ends: nowhere, with a key or without it. */
 export type Bound = { readonly kind: 0 } | { readonly kind: 1 | 2; readonly key: Uint8Array };
@@ -20,6 +20,8 @@ export class Walk {
   #start: Bound | undefined;
   #end: Bound;
   readonly #reverse: boolean;
+  /** Offsets of damage that has been reported. */
+  readonly #met = new Set<number>();
 
   constructor(private readonly prefix: Uint8Array, private readonly values: boolean, options: IterateOptions | undefined) {
     const { gte, gt, lte, lt, ordered, reverse = false, limit = Infinity } = options ?? {};
@@ -49,9 +51,9 @@ export class Walk {
     else request.page(this.#from, this.values, this.prefix);
   }
 
-  /** Takes the next page; keys and values are parts of the message. */
-  take(answer: AnswerReader): readonly Record[] {
-    const { next, records } = answer.page(this.values);
+  /** Takes the next page; keys and values are parts of the message. Calls `damaged` for records that cannot be read. */
+  take(answer: AnswerReader, damaged: (damage: Damage<Uint8Array>) => void): readonly Record[] {
+    const { next, records, damage } = answer.page(this.values);
     const last = records.at(-1);
     this.#left -= records.length;
     this.#isDone = next < 0 || this.#left < 1;
@@ -60,6 +62,11 @@ export class Walk {
       const rest: Bound = { kind: 2, key: last[0].slice() };
       if (this.#reverse) this.#end = rest;
       else this.#start = rest;
+    }
+    for (const one of damage) {
+      // Damage of unknown keys comes with every page of an ordered walk.
+      if (!this.#met.has(one.offset)) damaged(one);
+      this.#met.add(one.offset);
     }
     return this.#left < 0 ? records.slice(0, this.#left) : records;
   }

@@ -23,7 +23,9 @@ interface Exports {
   readonly store_stats: Numbers;
   readonly store_segments: Numbers;
   readonly store_verify: Numbers;
-  readonly store_backup: Numbers;
+  readonly store_cut: Numbers;
+  readonly store_piece: Numbers;
+  readonly store_hold: Numbers;
   readonly store_forget: Numbers;
   readonly store_close: Numbers;
   readonly verify_file: Numbers;
@@ -216,9 +218,19 @@ export class WasmStore {
     return json(engine.store_verify(this.number));
   }
 
-  /** Copies the store, as it is at this moment, into a new file. */
-  async backupTo(directory: FileSystemDirectoryHandle, name: string): Promise<void> {
-    checked(engine.store_backup(this.number, await opened(directory, name, true)));
+  /** Describes a copy of the store as it is at this moment: see `cut.ts`. */
+  cut(): Bytes {
+    return taken(engine.store_cut(this.number));
+  }
+
+  /** Reads bytes of a copy from the file; throws if they have been overwritten. */
+  piece(offset: number, length: number, crc: number): Bytes {
+    return taken(engine.store_piece(this.number, offset, length, crc));
+  }
+
+  /** Keeps every record in its place while exports are read, or stops doing so. */
+  hold(on: boolean): void {
+    checked(engine.store_hold(this.number, Number(on)));
   }
 
   /** Forgets the requests of all tabs but the living ones, whose names of 16 bytes stand one behind the other. */

@@ -14,7 +14,7 @@ const COMPILERS = { "5.4": "typescript-5.4/bin/tsc", newest: "typescript/bin/tsc
 
 /** Options are handed on as they came, also those that nobody has given. */
 const APP = `
-  import { type CallOptions, type OpenOptions, type WriteOptions, PipkinError, open } from "pipkin";
+  import { type CallOptions, type Damage, type OpenOptions, type WriteOptions, PipkinError, open } from "pipkin";
   import { open as openSync } from "pipkin/sync";
   declare const signal: AbortSignal | undefined, durability: "strict" | undefined, create: boolean | undefined;
   export const given: OpenOptions = { signal, durability, create, wasm: undefined, worker: undefined };
@@ -37,6 +37,9 @@ const APP = `
     const blob: Blob = await db.exportBlob({ signal, progress: undefined });
     await db.import(blob, { replace: true, progress: (done: number) => void done });
     await db.export().pipeTo(new WritableStream<Uint8Array>());
+    const lost: Damage<string>[] = [];
+    await users.getMany(["ada"], { damaged: (damage) => void lost.push(damage), signal });
+    for await (const name of db.text().keys({ ordered: true, damaged: undefined })) name.at(0);
     const here = await openSync("app", { durability });
     here.getMany(["a"]).map((value) => value && new Blob([value]));
     if (new PipkinError("usage", "") instanceof Error) await db.close();

@@ -34,8 +34,10 @@ export async function fillUp(page, quota) {
     const follower = [other.role, await other.delete("0"), await db.has("0"), await other.delete("0"), await other.delete("1")];
     await other.close();
     await db.batch((batch) => Array.from({ length: small }, (_, i) => batch.delete(`small ${i}`)));
-    const strict = await db.set("more", value(0), { durability: "strict" }).catch((error) => error.code);
-    const batch = await db.setMany([["small", "1"], ["more", value(0)]]).catch((error) => error.code);
+    // More than what was removed, whose room a write may take.
+    const large = new Uint8Array(3_000_000);
+    const strict = await db.set("more", large, { durability: "strict" }).catch((error) => error.code);
+    const batch = await db.setMany([["small", "1"], ["more", large]]).catch((error) => error.code);
     const torn = await db.has("small");
     const removed = [];
     for (let i = 2; i < count / 2; i++) removed.push(await db.delete(`${i}`));
