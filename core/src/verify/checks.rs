@@ -10,6 +10,7 @@ use crate::log::{
 use crate::scan::{Damage, Found, Stretch, scan};
 use crate::snapshot::{self, PartPlace};
 use crate::storage::Storage;
+use alloc::vec::Vec;
 
 pub(crate) fn check_store(
     storage: &dyn Storage,
