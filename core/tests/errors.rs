@@ -8,6 +8,7 @@ use pipkin::{Db, Error, StorageErrorKind};
 use std::error::Error as _;
 
 /// Everything that whoever prints an error and its sources prints.
+#[cfg(unix)]
 fn chain(error: &Error) -> String {
     let mut words = error.to_string();
     let mut next = error.source();

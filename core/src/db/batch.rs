@@ -155,7 +155,7 @@ impl<'a> Shards<'a> {
         let shard = hash.shard();
         let place = if self.0.len() == SHARDS { Ok(shard) } else { self.0.binary_search_by_key(&shard, |(number, _)| *number) };
         let guard = place.ok().and_then(|place| self.0.get_mut(place));
-        guard.map(|(_, guard)| guard).ok_or(Error::Bug("a commit has not locked the shard of one of its keys"))
+        guard.map(|(_, guard)| guard).ok_or_else(|| Error::Bug("a commit has not locked the shard of one of its keys"))
     }
 }
 
@@ -314,11 +314,12 @@ impl Store {
     ) -> Result<(Shards<'_>, Vec<Target<'a>>, Vec<FullKey<'a>>)> {
         loop {
             let target = |op: &'a BatchOp<'a>| -> Result<Target<'a>> {
-                let number = op.name.number().ok_or(Error::NamespaceDropped)?;
+                let number = op.name.number().ok_or_else(|| Error::NamespaceDropped)?;
                 Ok(Target { key: self.engine.full_key(number, op.key), op })
             };
             let targets: Vec<Target<'a>> = ops.iter().map(target).collect::<Result<_>>()?;
-            let key = |seen: &Seen<'a>| Ok(self.engine.full_key(seen.name.number().ok_or(Error::NamespaceDropped)?, seen.key));
+            let key =
+                |seen: &Seen<'a>| Ok(self.engine.full_key(seen.name.number().ok_or_else(|| Error::NamespaceDropped)?, seen.key));
             let read: Vec<FullKey<'a>> = seen.iter().map(key).collect::<Result<_>>()?;
             // A bit for each shard.
             let all = targets.len() + seen.len() >= ALL_SHARDS_FROM;

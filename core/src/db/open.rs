@@ -181,7 +181,7 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     if let Some(last) = live.last() {
         tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
         if chain.clean && !pair.current.torn_end {
-            tail.active = Some(Active { segment: *last, position: last.end, fresh: false });
+            tail.active = Some(Active::new(*last, last.end, geometry, false));
         }
     }
 

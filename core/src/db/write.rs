@@ -22,7 +22,7 @@ impl Store {
     /// Locks the shard of a key, under the number that its namespace has at that moment.
     fn lock_key<'k>(&self, name: &Name, key: &'k [u8]) -> Result<LockedKey<'_, 'k>> {
         loop {
-            let number = name.number().ok_or(Error::NamespaceDropped)?;
+            let number = name.number().ok_or_else(|| Error::NamespaceDropped)?;
             let key = self.engine.full_key(number, key);
             let shard = self.engine.lock(key.hash)?;
             // Clearing gives out a new number while it holds all shards.

@@ -138,7 +138,7 @@ impl Header {
     /// What the record carries beside key and value; `frame` begins with the bytes of the header.
     pub(crate) fn meta<'a>(&self, frame: &'a [u8]) -> Meta<'a> {
         let fields = frame.get(self.header_len - usize::from(self.fields_len)..self.header_len).unwrap_or_default();
-        Meta { namespace: self.namespace, copied: self.copied, flags: self.flags, fields }
+        Meta { copied: self.copied, ..Meta::new(self.namespace, self.flags, fields) }
     }
 
     /// Why this build cannot hand out the value; `None` when it can.

@@ -42,7 +42,7 @@ impl<'a> FrameSpec<'a> {
     /// Bytes of flags, namespace and optional fields.
     #[inline]
     fn meta_len(&self) -> usize {
-        if self.meta.all_flags() == 0 {
+        if self.meta.flags == 0 {
             return 0;
         }
         let namespace = if self.meta.namespace == 0 { 0 } else { varint::len(self.meta.namespace) };
@@ -117,7 +117,7 @@ impl<'a> FrameSpec<'a> {
     #[inline]
     pub(super) fn small_header(&self) -> Option<HeaderBytes> {
         let (key, value) = (self.key.len(), self.value.len());
-        if self.meta.all_flags() != 0 || self.kind == Kind::Event || key >= 0x80 || value >= 0x4000 {
+        if self.meta.flags != 0 || self.kind == Kind::Event || key >= 0x80 || value >= 0x4000 {
             return None;
         }
         let head = self.head();
@@ -130,7 +130,7 @@ impl<'a> FrameSpec<'a> {
 
     pub(super) fn any_header(&self) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
-        let flags = self.meta.all_flags();
+        let flags = self.meta.flags;
         if flags == 0 {
             out.push(self.head());
         } else {

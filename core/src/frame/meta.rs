@@ -29,7 +29,7 @@ pub(crate) struct Meta<'a> {
     pub(crate) namespace: u32,
     /// Compaction has written this copy, and nobody held a position between it and the record's first version.
     pub(crate) copied: bool,
-    /// The flags, without that of the namespace.
+    /// The byte of flags, that of the namespace included.
     pub(super) flags: u8,
     /// The optional fields as they stand in the frame.
     pub(super) fields: &'a [u8],
@@ -38,7 +38,14 @@ pub(crate) struct Meta<'a> {
 impl<'a> Meta<'a> {
     /// That of a record without optional fields.
     pub(crate) const fn plain(namespace: u32) -> Self {
-        Self { namespace, copied: false, flags: 0, fields: &[] }
+        Self::new(namespace, 0, &[])
+    }
+
+    /// That of a record with these flags, that of the namespace left aside, and their fields.
+    #[inline]
+    pub(super) const fn new(namespace: u32, flags: u8, fields: &'a [u8]) -> Self {
+        let flags = flags | if namespace == 0 { 0 } else { FLAG_NAMESPACE };
+        Self { namespace, copied: false, flags, fields }
     }
 
     /// That of compaction's copy of a record.
@@ -49,12 +56,7 @@ impl<'a> Meta<'a> {
     /// The same under another number.
     #[cfg(feature = "salvage")]
     pub(crate) const fn with_namespace(self, namespace: u32) -> Self {
-        Self { namespace, ..self }
-    }
-
-    /// The flags with that of the namespace.
-    pub(super) const fn all_flags(&self) -> u8 {
-        self.flags | if self.namespace == 0 { 0 } else { FLAG_NAMESPACE }
+        Self { copied: self.copied, ..Self::new(namespace, self.flags & !FLAG_NAMESPACE, self.fields) }
     }
 }
 

@@ -31,7 +31,7 @@ fn decode_and_encode(bytes: &[u8], salt: u64, offset: u64) -> Result<Vec<u8>, De
 /// capabilities that are not built yet.
 pub fn build(code: u8, namespace: u32, optional: &Optional, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let (flags, fields) = optional.encode();
-    let meta = Meta { namespace, copied: false, flags, fields: &fields };
+    let meta = Meta::new(namespace, flags, &fields);
     let mut out = Vec::new();
     FrameSpec { kind: Kind::from_code(code)?, continues: false, meta, key, value }.encode_into(&mut out, 0, 0);
     Some(out)

@@ -132,7 +132,7 @@ impl Log {
         if let Some(segment) = tail.segments.values().next_back()
             && self.reserve(segment.end, segment.behind(self.geometry)).is_ok()
         {
-            tail.active = Some(Active { segment: *segment, position: segment.end, fresh: false });
+            tail.active = Some(Active::new(*segment, segment.end, self.geometry, false));
         }
     }
 
@@ -165,7 +165,7 @@ impl Log {
         let result = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
         result.map_err(|error| self.poison(error))?;
         tail.mark_due = None;
-        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        let room = tail.active.map_or(0, |active| active.room());
         if room < len(tail) {
             let need = SEGMENT_HEADER_LEN as u64 + len(tail) + TRAILER_LEN;
             let run = self.take(tail, need, Purpose::BookKeeping)?;
@@ -193,7 +193,7 @@ impl Log {
         for (index, frame) in frames.iter().enumerate() {
             let len = frame.len() as u64;
             let active = match tail.active {
-                Some(active) if len + kept <= active.segment.limit(self.geometry) - active.position => active,
+                Some(active) if len + kept <= active.room() => active,
                 _ => {
                     kept = 0;
                     let run = runs.next().ok_or(Error::NoSpace)?;
@@ -212,7 +212,7 @@ impl Log {
     /// A mark goes in front of a commit when both fit into the active segment. A new segment says in its header how far the log is
     /// synced, and needs no mark.
     pub(super) fn mark_fits(&self, tail: &Tail, first: Option<&FrameSpec<'_>>) -> bool {
-        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        let room = tail.active.map_or(0, |active| active.room());
         tail.mark_due.is_some() && room >= MARK_LEN as u64 + first.map_or(0, |frame| frame.len() as u64)
     }
 
@@ -232,7 +232,7 @@ impl Log {
     /// flushes next finds everything flushed.
     pub(super) fn mark_the_end(&self, tail: &mut Tail, end: u64) -> Result<()> {
         let Some(active) = tail.active.filter(|_| tail.announced) else { return Ok(()) };
-        let room = active.segment.limit(self.geometry) - active.position;
+        let room = active.room();
         let is_the_end = active.segment.lsn(self.geometry, active.position) == end;
         if !is_the_end || room < MARK_LEN as u64 + kept_room(tail, Purpose::MakeSpace) || self.writable().is_err() {
             return Ok(());
@@ -335,7 +335,7 @@ impl Log {
         self.ledger.enter(run.extent, run.extents, salt);
         tail.next_base = segment.next_base(self.geometry);
         tail.segments.insert(segment.base, segment);
-        let active = Active { segment, position: segment.end, fresh: run.fresh };
+        let active = Active::new(segment, segment.end, self.geometry, run.fresh);
         tail.active = Some(active);
         tail.mark_due = None;
         Ok(active)
@@ -347,8 +347,8 @@ impl Log {
         let Some(active) = tail.active.take() else {
             return Ok(());
         };
-        let limit = active.segment.limit(self.geometry);
-        let room = (limit - active.position) as usize;
+        let limit = active.limit;
+        let room = active.room() as usize;
         if let Some((key, value)) = pad_spec(room) {
             self.write_pad(&active, key, value)?;
         } else if room > 0 && !active.fresh {

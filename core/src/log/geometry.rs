@@ -10,12 +10,18 @@ pub(crate) struct Geometry {
     shift: u32,
     /// Of the size of the first extent.
     first_shift: u32,
+    /// How many extents are shorter than the full size.
+    shorter: u32,
+    /// Offset of the first extent that is not.
+    full_from: u64,
 }
 
 impl Geometry {
     /// `full` and `first` are powers of two, and `first` is not larger.
     pub(crate) const fn new(full: u32, first: u32) -> Self {
-        Self { shift: full.trailing_zeros(), first_shift: first.trailing_zeros() }
+        let (shift, first_shift) = (full.trailing_zeros(), first.trailing_zeros());
+        // F + 2 F + 4 F and so on up to S / 2 is S - F.
+        Self { shift, first_shift, shorter: shift - first_shift, full_from: DATA_START + (1 << shift) - (1 << first_shift) }
     }
 
     /// The size of the first extent of a store with extents of at most `full` bytes.
@@ -37,25 +43,21 @@ impl Geometry {
 
     /// How many extents are shorter than that.
     pub(crate) const fn shorter(self) -> u32 {
-        self.shift - self.first_shift
-    }
-
-    /// Bytes of the extents that are shorter, together.
-    const fn growing(self) -> u64 {
-        (1 << self.shift) - (1 << self.first_shift)
+        self.shorter
     }
 
     /// Bytes of the extent `index`.
     pub(crate) const fn size_of(self, index: u32) -> u64 {
-        if index < self.shorter() { 1 << (self.first_shift + index) } else { 1 << self.shift }
+        if index < self.shorter { 1 << (self.first_shift + index) } else { 1 << self.shift }
     }
 
     /// Offset in the file of the extent `index`.
+    #[inline]
     pub(crate) const fn start(self, index: u32) -> u64 {
-        if index < self.shorter() {
+        if index < self.shorter {
             DATA_START + (((1 << index) - 1) << self.first_shift)
         } else {
-            DATA_START + self.growing() + (((index - self.shorter()) as u64) << self.shift)
+            self.full_from + (((index - self.shorter) as u64) << self.shift)
         }
     }
 
@@ -67,12 +69,10 @@ impl Geometry {
     /// The extent that holds the byte at `offset`.
     #[inline]
     pub(crate) const fn extent_of(self, offset: u64) -> u32 {
-        let offset = offset.saturating_sub(DATA_START);
-        let growing = self.growing();
-        if offset >= growing {
-            ((offset - growing) >> self.shift) as u32 + self.shorter()
+        if offset >= self.full_from {
+            ((offset - self.full_from) >> self.shift) as u32 + self.shorter
         } else {
-            ((offset >> self.first_shift) + 1).ilog2()
+            ((offset.saturating_sub(DATA_START) >> self.first_shift) + 1).ilog2()
         }
     }
 

@@ -176,8 +176,22 @@ impl Tail {
 pub(crate) struct Active {
     pub(crate) segment: Segment,
     pub(crate) position: u64,
+    /// Where its trailer stands.
+    pub(crate) limit: u64,
     /// The space behind `position` has never been written: it reads as zeros.
     pub(crate) fresh: bool,
+}
+
+impl Active {
+    pub(crate) const fn new(segment: Segment, position: u64, geometry: Geometry, fresh: bool) -> Self {
+        Self { segment, position, limit: segment.limit(geometry), fresh }
+    }
+
+    /// Bytes that are left for frames.
+    #[inline]
+    pub(crate) const fn room(&self) -> u64 {
+        self.limit - self.position
+    }
 }
 
 /// The log of one open store.

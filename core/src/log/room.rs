@@ -20,7 +20,7 @@ impl Log {
             self.keep_reserve(tail)?;
         }
         let mut runs = Vec::new();
-        let mut room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        let mut room = tail.active.map_or(0, |active| active.room());
         if self.mark_fits(tail, frames.first()) {
             room -= MARK_LEN as u64;
         }
@@ -109,7 +109,7 @@ impl Log {
     /// Bytes of records of `longest` bytes at most for which there is certainly room: of each segment they leave less than that.
     fn room_up_to(&self, tail: &Tail, longest: u64) -> u64 {
         let unused = longest + RETIRE_ROOM;
-        let active = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        let active = tail.active.map_or(0, |active| active.room());
         active.saturating_sub(unused) + tail.space.backed_beyond(SEGMENT_HEADER_LEN as u64 + TRAILER_LEN + unused)
     }
 
@@ -120,7 +120,7 @@ impl Log {
 
     /// Bytes of records for which there is certainly room.
     fn room(&self, tail: &Tail) -> u64 {
-        let room = tail.active.map_or(0, |active| active.segment.limit(self.geometry) - active.position);
+        let room = tail.active.map_or(0, |active| active.room());
         // Records do not fill segments to the last byte: half of each is counted on.
         room + tail.space.backed_bytes() / 2
     }

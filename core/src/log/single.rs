@@ -35,7 +35,7 @@ impl Log {
         let Some(active) = self.ready(&tail, frame, purpose)? else {
             let mut placed = Vec::with_capacity(1);
             self.append_locked(&mut tail, core::slice::from_ref(frame), purpose, &mut placed)?;
-            return placed.pop().ok_or(Error::NoSpace);
+            return placed.pop().ok_or_else(|| Error::NoSpace);
         };
         let offset = active.position;
         bind_front(front, active.segment.salt, offset);
@@ -56,7 +56,7 @@ impl Log {
             return Ok(None);
         }
         let need = frame.len() as u64 + kept_room(tail, purpose);
-        let fits = |active: &Active| active.segment.limit(self.geometry) - active.position >= need;
+        let fits = |active: &Active| active.room() >= need;
         Ok(tail.active.filter(fits))
     }
 
