@@ -277,10 +277,15 @@ fn forge_frame(bytes: &mut [u8], rng: &mut impl Choices) {
     sign_frame(bytes, at, len, salt);
 }
 
-/// Makes a store look as if a newer pipkin had written it.
-pub fn set_version(bytes: &mut [u8], version: u64) {
+/// Puts a word into both superblocks, and signs them.
+pub fn sign_front(bytes: &mut [u8], at: usize, value: u64) {
     for slot in SLOTS {
-        put_word(bytes, slot + 8, version << 32 | version);
+        put_word(bytes, slot + at, value);
         sign_superblock(bytes, slot);
     }
+}
+
+/// Makes a store look as if a newer pipkin had written it.
+pub fn set_version(bytes: &mut [u8], version: u64) {
+    sign_front(bytes, 8, version << 32 | version);
 }

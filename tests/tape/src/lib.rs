@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod digest;
+pub mod kinds;
 mod model;
 mod step;
 

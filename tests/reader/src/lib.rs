@@ -1,0 +1,131 @@
+//! A reader of pipkin's files, written from `core/FORMAT.md` alone: it shares no line with the engine. It reads whole files in memory, checks
+//! what it can, writes nothing, and is made to be read beside the document.
+//!
+//! ```text
+//! bytes ── superblock ── segment ── frame ── list ── log ── replay ── snapshot
+//! ```
+
+mod bytes;
+mod frame;
+mod list;
+mod log;
+mod replay;
+mod segment;
+mod snapshot;
+mod superblock;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use frame::{Codec, Event, Fields, Tag};
+use replay::State;
+
+/// Why a file is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is something else.
+    NotAStore,
+    /// Its version or one of its features is not known here.
+    Newer,
+    /// Something that was synced does not check.
+    Damaged {
+        /// Where.
+        offset: u64,
+        /// What it was.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAStore => write!(out, "this is no pipkin store"),
+            Self::Newer => write!(out, "a newer version of pipkin wrote this"),
+            Self::Damaged { offset, what } => write!(out, "{what} does not check, at byte {offset}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The value of a key, and what its record carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// As it stands in the file: compressed, where [`Fields::codec`] says so.
+    pub value: Vec<u8>,
+    /// What else the record has.
+    pub fields: Fields,
+    /// Compaction wrote it, and nobody held an older position.
+    pub copied: bool,
+}
+
+/// What a store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// By the name of the namespace, which is empty for the default one, and the key.
+    pub records: BTreeMap<(String, Vec<u8>), Record>,
+    /// Events and what stays of them, in the order of their numbers.
+    pub events: Vec<Event>,
+    /// Names and options of the namespaces.
+    pub namespaces: BTreeMap<String, Vec<u8>>,
+    /// Where the log ends, if something stands behind that which a crash has cut off.
+    pub torn: Option<u64>,
+    /// What the file has of the things that not every store has.
+    pub found: Found,
+}
+
+/// What a file has of the things that not every store has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Segments of the log whose records count.
+    pub segments: usize,
+    /// Of those behind the checkpoint: how many the trailer in front of them names.
+    pub linked: usize,
+    /// A checkpoint.
+    pub has_checkpoint: bool,
+    /// A snapshot; it says what the log says.
+    pub has_snapshot: bool,
+    /// The store was closed.
+    pub is_closed: bool,
+}
+
+/// Reads a store.
+///
+/// A store with a snapshot is read twice, with it and without.
+///
+/// # Errors
+///
+/// [`Refusal`] when the bytes are no store, a newer one, or a damaged one; also when the snapshot says something else than the log.
+pub fn read(file: &[u8]) -> Result<Contents, Refusal> {
+    let Some(superblock) = superblock::read(file)? else { return Ok(State::new().contents()) };
+    let log = log::find(file, &superblock)?;
+    let mut state = State::new();
+    for stretch in log.listed.iter().chain(&log.tail) {
+        state.apply(file, stretch)?;
+    }
+    let by_snapshot = snapshot::state(file, &superblock, &log)?;
+    let found = Found {
+        segments: log.listed.len() + log.tail.len(),
+        linked: log.linked,
+        has_checkpoint: superblock.checkpoint.is_some(),
+        has_snapshot: by_snapshot.is_some(),
+        is_closed: superblock.closed.is_some(),
+    };
+    if let Some(other) = by_snapshot
+        && !is_same(&other, &state)
+    {
+        let offset = superblock.snapshot.map_or(0, |place| place.offset);
+        return Err(Refusal::Damaged { offset, what: "an index that says something else than the log" });
+    }
+    Ok(Contents { torn: log.torn, found, ..state.contents() })
+}
+
+/// The index knows no events, and may have forgotten records under numbers that no name has.
+fn is_same(index: &State, log: &State) -> bool {
+    let numbers = log.numbers();
+    let living = |state: &State| {
+        let living = state.records.iter().filter(|((number, _), _)| numbers.contains(number));
+        living.map(|(key, living)| (key.clone(), living.offset)).collect::<BTreeMap<_, _>>()
+    };
+    index.names == log.names && living(index) == living(log)
+}

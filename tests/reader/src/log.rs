@@ -1,0 +1,231 @@
+//! Finding the log: the segments that the newest checkpoint lists, and those behind it, up to the end.
+
+use crate::Refusal;
+use crate::bytes::{Bytes, part};
+use crate::frame::{Frame, Kind};
+use crate::list::{self, Entry};
+use crate::segment::{self, Extents, FIRST_FRAME, Segment};
+use crate::superblock::Superblock;
+
+/// A part of the log: frames that stand one behind the other, from one offset to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) salt: u64,
+    /// Of its segment.
+    pub(crate) base: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+/// The log, with the checkpoint between its two halves.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// The segments in front of the checkpoint whose records count.
+    pub(crate) listed: Vec<Stretch>,
+    /// What stands behind the checkpoint, up to the last whole commit.
+    pub(crate) tail: Vec<Stretch>,
+    /// Bytes behind the end that are given up, and where they begin.
+    pub(crate) torn: Option<u64>,
+    /// Segments that the next frame of the trailer before names, which agrees with their header.
+    pub(crate) linked: usize,
+}
+
+const MARK_SHAPE: [u8; 3] = [3, 0, 16];
+const FRAME_LEN_MIN: u64 = 7;
+
+/// Finds the log.
+pub(crate) fn find(file: &[u8], superblock: &Superblock) -> Result<Log, Refusal> {
+    let entries = read_list(file, superblock)?;
+    let headers = segment::all(file, superblock);
+    let finder = Finder { file, superblock, headers };
+    let mut log = Log::default();
+    let first = match (entries.last(), superblock.checkpoint) {
+        (Some(last), Some(place)) => Some((finder.listed(last)?, place.offset)),
+        _ => finder.next(None, &[]).map(|first| (first, first.start + FIRST_FRAME)),
+    };
+    let Some((first, from)) = first else { return Ok(log) };
+    let retired = finder.follow(first, from, &mut log)?;
+    for entry in entries.iter().filter(|entry| !entry.is_history && !retired.contains(&entry.base)) {
+        let listed = finder.listed(entry)?;
+        log.listed.push(Stretch { salt: entry.salt, base: entry.base, from: listed.start + FIRST_FRAME, to: entry.end });
+    }
+    Ok(log)
+}
+
+fn read_list(file: &[u8], superblock: &Superblock) -> Result<Vec<Entry>, Refusal> {
+    let Some(place) = superblock.checkpoint else { return Ok(Vec::new()) };
+    let damaged = || Refusal::Damaged { offset: place.offset, what: "the checkpoint" };
+    let bytes = usize::try_from(place.offset).ok().and_then(|start| file.get(start..)).ok_or_else(damaged)?;
+    let frame = Frame::decode(bytes, place.salt, place.offset).filter(|frame| frame.kind == Kind::Checkpoint);
+    let entries = frame.and_then(|frame| list::decode(frame.value, Extents::new(superblock))).ok_or_else(damaged)?;
+    let holds_it = |last: &Entry| (last.base, last.salt, last.end) == (place.base, place.salt, place.offset);
+    if entries.last().is_some_and(holds_it) { Ok(entries) } else { Err(damaged()) }
+}
+
+struct Finder<'a> {
+    file: &'a [u8],
+    superblock: &'a Superblock,
+    headers: Vec<Segment>,
+}
+
+/// A place between two commits.
+#[derive(Clone, Copy)]
+struct CommitEnd {
+    /// Stretches of the tail up to and including the one that holds it.
+    stretches: usize,
+    offset: u64,
+}
+
+impl<'a> Finder<'a> {
+    /// A segment that the list names.
+    fn listed(&self, entry: &Entry) -> Result<Segment, Refusal> {
+        let extents = Extents::new(self.superblock);
+        let fits = |header: &Segment| (header.base, header.salt, header.extents) == (entry.base, entry.salt, entry.extents);
+        let header = segment::read(self.file, self.superblock, entry.extent).filter(fits);
+        header.ok_or(Refusal::Damaged { offset: extents.start(entry.extent), what: "the header of a segment" })
+    }
+
+    /// The segment whose header names `before`, or no segment at all: of several the one with the highest base, unless it is a part of a value
+    /// of another one. What overlaps the tail so far is a part of a value, too.
+    fn next(&self, before: Option<&Segment>, tail: &[Segment]) -> Option<Segment> {
+        let named = before.map_or((0, 0), |before| (before.base, before.salt));
+        let lowest = before.map_or(0, |before| before.base + before.len());
+        let follows = |header: &&Segment| {
+            header.kind == segment::Kind::Log
+                && header.before == named
+                && header.base >= lowest
+                && !tail.iter().any(|used| used.overlaps(header))
+        };
+        let mut candidates: Vec<Segment> = self.headers.iter().filter(follows).copied().collect();
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.base));
+        let is_in_a_record = |candidate: &&Segment| {
+            let around = candidates.iter().filter(|other| other.holds(candidate.extent));
+            around.into_iter().any(|other| self.has_frame_across(other, candidate.start))
+        };
+        candidates.iter().find(|candidate| !is_in_a_record(candidate)).copied()
+    }
+
+    fn has_frame_across(&self, segment: &Segment, place: u64) -> bool {
+        let mut at = segment.start + FIRST_FRAME;
+        while let Some(frame) = self.frame(segment, at, segment.trailer()) {
+            let behind = at + frame.len as u64;
+            if behind > place {
+                return at <= place;
+            }
+            at = behind;
+        }
+        false
+    }
+
+    fn frame(&self, segment: &Segment, at: u64, limit: u64) -> Option<Frame<'a>> {
+        let limit = limit.min(self.file.len() as u64);
+        let len = usize::try_from(limit.checked_sub(at)?).ok()?;
+        Frame::decode(part(self.file, at, len)?.0, segment.salt, at)
+    }
+
+    /// Goes along the log from `from` in `first` to its end. Returns the bases of the segments that it retires.
+    fn follow(&self, first: Segment, from: u64, log: &mut Log) -> Result<Vec<u64>, Refusal> {
+        let (mut retired, mut segments) = (Vec::new(), vec![first]);
+        let (mut segment, mut from) = (first, from);
+        let mut proven = self.superblock.synced.max(self.superblock.closed.unwrap_or(0));
+        let mut commit_end = CommitEnd { stretches: 1, offset: from };
+        let mut is_between_commits = true;
+        loop {
+            proven = proven.max(segment.synced);
+            let next = self.next(Some(&segment), &segments).filter(|next| !self.is_closed_before(next));
+            let to = next.map_or(segment.trailer(), |next| next.end_before);
+            let mut at = from;
+            while let Some(frame) = self.frame(&segment, at, to) {
+                let value = || Bytes(frame.value).u64();
+                match frame.kind {
+                    Kind::Mark => proven = proven.max(value().unwrap_or(0)),
+                    Kind::Retire => retired.extend(value()),
+                    Kind::Adopt => return Err(Refusal::Newer),
+                    _ => {}
+                }
+                at += frame.len as u64;
+                if frame.kind.is_record() {
+                    is_between_commits = !frame.continues;
+                }
+                if is_between_commits {
+                    commit_end = CommitEnd { stretches: segments.len(), offset: at };
+                }
+            }
+            log.tail.push(Stretch { salt: segment.salt, base: segment.base, from, to: at });
+            match next {
+                Some(next) if self.is_end(&segment, at, to) => {
+                    log.linked += usize::from(self.names(&segment, &next));
+                    segments.push(next);
+                    segment = next;
+                    from = next.start + FIRST_FRAME;
+                    if is_between_commits {
+                        commit_end = CommitEnd { stretches: segments.len(), offset: from };
+                    }
+                }
+                _ => {
+                    let end = self.finish(&segments, commit_end, log);
+                    proven = proven.max(self.proof_behind(&segment, at));
+                    return if proven > end.1 {
+                        Err(Refusal::Damaged { offset: at, what: "something in the log that was synced" })
+                    } else {
+                        Ok(retired)
+                    };
+                }
+            }
+        }
+    }
+
+    /// The log of a closed store does not go on behind the end that the superblock names.
+    fn is_closed_before(&self, next: &Segment) -> bool {
+        self.superblock.closed.is_some_and(|end| next.base > end)
+    }
+
+    /// True when frames that reach to `at` fill a segment up to `to`: in front of the trailer a rest too short for a frame is zero.
+    fn is_end(&self, segment: &Segment, at: u64, to: u64) -> bool {
+        let rest = to.saturating_sub(at);
+        let zeros = usize::try_from(rest).ok().and_then(|len| part(self.file, at, len));
+        at == to
+            || to == segment.trailer() && rest < FRAME_LEN_MIN && zeros.is_some_and(|zeros| zeros.0.iter().all(|&byte| byte == 0))
+    }
+
+    /// Cuts the log behind its last whole commit. Returns offset and log position of the end.
+    fn finish(&self, segments: &[Segment], commit_end: CommitEnd, log: &mut Log) -> (u64, u64) {
+        log.tail.truncate(commit_end.stretches);
+        if let Some(last) = log.tail.last_mut() {
+            last.to = commit_end.offset;
+        }
+        let last = commit_end.stretches.checked_sub(1).and_then(|index| segments.get(index));
+        let position = last.map_or(0, |last| last.position(commit_end.offset));
+        let is_closed = self.superblock.closed == Some(position);
+        let behind = usize::try_from(commit_end.offset).ok().and_then(|start| self.file.get(start..));
+        let limit = last.map_or(0, |last| last.end - commit_end.offset) as usize;
+        let is_torn = behind.is_some_and(|bytes| bytes.iter().take(limit).any(|&byte| byte != 0));
+        log.torn = (is_torn && !is_closed).then_some(commit_end.offset);
+        (commit_end.offset, position)
+    }
+
+    /// The trailer of a segment names the one behind it.
+    fn names(&self, segment: &Segment, next: &Segment) -> bool {
+        let frame = self.frame(segment, segment.trailer(), segment.end).filter(|frame| frame.kind == Kind::Next);
+        let Some(mut value) = frame.map(|frame| Bytes(frame.value)) else { return false };
+        let named = (value.u32(), value.u32(), value.u64(), value.u64());
+        named == (Some(next.extent), Some(next.extents), Some(next.base), Some(next.salt))
+    }
+
+    /// The highest log position that anything behind `offset` of a segment says was synced.
+    fn proof_behind(&self, segment: &Segment, offset: u64) -> u64 {
+        let later = self.headers.iter().filter(|header| header.kind == segment::Kind::Log && header.base > segment.base);
+        let proofs = later.map(|header| header.synced.max(self.highest_mark(header, header.start)));
+        proofs.max().unwrap_or(0).max(self.highest_mark(segment, offset))
+    }
+
+    fn highest_mark(&self, segment: &Segment, from: u64) -> u64 {
+        let to = segment.end.min(self.file.len() as u64);
+        let len = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+        let Some(bytes) = part(self.file, from, len) else { return 0 };
+        let shaped = bytes.0.windows(MARK_SHAPE.len()).enumerate().filter(|(_, shape)| *shape == MARK_SHAPE);
+        let places = shaped.filter_map(|(index, _)| index.checked_sub(4)).map(|index| from + index as u64);
+        let marks = places.filter_map(|place| self.frame(segment, place, to)).filter(|frame| frame.kind == Kind::Mark);
+        marks.filter_map(|mark| Bytes(mark.value).u64()).max().unwrap_or(0)
+    }
+}

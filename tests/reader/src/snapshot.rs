@@ -1,0 +1,169 @@
+//! The index of a checkpoint, and whether it says what the log says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bytes::{Bytes, bind, crc, hash_of_key, part};
+use crate::frame::{Frame, Kind};
+use crate::log::Log;
+use crate::replay::{Living, State};
+use crate::segment::{self, Extents, FIRST_FRAME};
+use crate::superblock::{DirectoryPlace, Superblock};
+use crate::{Record, Refusal};
+
+/// The state that snapshot and tail give; `None` when there is no snapshot, or anything of it does not check.
+pub(crate) fn state(file: &[u8], superblock: &Superblock, log: &Log) -> Result<Option<State>, Refusal> {
+    let Some(snapshot) = superblock.snapshot.and_then(|place| Snapshot::read(file, superblock, place)) else { return Ok(None) };
+    let mut state = State { names: snapshot.names, ..State::new() };
+    // A slot has no key: the frame that it points at has one. Slots into segments that the tail retires are replaced by the tail.
+    let known: Vec<_> = log.listed.iter().chain(&log.tail).collect();
+    for (shard, slots) in &snapshot.shards {
+        for &(tag, offset) in slots {
+            let Some(stretch) = known.iter().find(|stretch| (stretch.from..stretch.to).contains(&offset)) else { continue };
+            let frame = bytes_to(file, offset, stretch.to).and_then(|bytes| Frame::decode(bytes, stretch.salt, offset));
+            let damaged = Refusal::Damaged { offset, what: "a record that the snapshot names" };
+            let Some(frame) = frame.filter(|frame| frame.kind == Kind::Put) else { return Err(damaged) };
+            let hash = hash_of_key(&superblock.seed, frame.namespace, frame.key);
+            if (hash >> 34 & 0x3f_ffff, (hash >> 56) as u8) != (tag, *shard) {
+                return Err(damaged);
+            }
+            let Frame { namespace, key, value, fields, copied, .. } = frame;
+            let record = Record { value: value.to_vec(), fields, copied };
+            state.records.insert((namespace, key.to_vec()), Living { record, offset });
+        }
+    }
+    for stretch in &log.tail {
+        state.apply(file, stretch)?;
+    }
+    Ok(Some(state))
+}
+
+fn bytes_to(file: &[u8], from: u64, to: u64) -> Option<&[u8]> {
+    part(file, from, usize::try_from(to.checked_sub(from)?).ok()?).map(|bytes| bytes.0)
+}
+
+/// Tag and offset.
+type Slots = BTreeSet<(u64, u64)>;
+
+struct Snapshot {
+    names: BTreeMap<String, (u32, Vec<u8>)>,
+    shards: Vec<(u8, Slots)>,
+}
+
+struct Piece {
+    salt: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Snapshot {
+    fn read(file: &[u8], superblock: &Superblock, place: DirectoryPlace) -> Option<Self> {
+        let (directory, len) = chunk(file, place.salt, place.offset)?;
+        let mut rest = Bytes(directory);
+        let (version, count) = (rest.long()?, rest.count()?);
+        if version != 1 || len != place.len {
+            return None;
+        }
+        let mut pieces = Vec::new();
+        for index in 0..count {
+            let (salt, extent, extents) = (rest.u64()?, u32::try_from(rest.long()?).ok()?, u32::try_from(rest.long()?).ok()?);
+            let start = Extents::new(superblock).start(extent);
+            let end = start.checked_add(rest.long()?)?;
+            let header = segment::read(file, superblock, extent)?;
+            if header.kind != segment::Kind::Snapshot || header.salt != salt || header.extents < extents {
+                return None;
+            }
+            if index + 1 == count && (end, salt) != (place.offset, place.salt) {
+                return None;
+            }
+            pieces.push(Piece { salt, start, end });
+        }
+        pieces.iter().try_for_each(|piece| is_gapless(file, piece))?;
+        let read = |rest: &mut Bytes<'_>| -> Option<&[u8]> {
+            let piece = pieces.get(usize::try_from(rest.long()?).ok()?)?;
+            let offset = piece.start.checked_add(rest.long()?)?;
+            (offset < piece.end).then(|| chunk(file, piece.salt, offset))?.map(|(bytes, _)| bytes)
+        };
+        let names = decode_names(read(&mut rest)?)?;
+        let mut shards = Vec::new();
+        for _ in 0..rest.count()? {
+            let number = rest.number(1)? as u8;
+            if shards.last().is_some_and(|&(before, _)| before >= number) {
+                return None;
+            }
+            let mut slots = Slots::new();
+            let mut counted = 0;
+            for index in 0..rest.count()? {
+                counted = apply_part(read(&mut rest)?, number, index == 0, &mut slots)?;
+            }
+            if counted != slots.len() as u64 {
+                return None;
+            }
+            shards.push((number, slots));
+        }
+        for _ in 0..rest.count()? {
+            let (_base, _live, _tombstones) = (rest.long()?, rest.long()?, rest.long()?);
+        }
+        rest.is_empty().then_some(Self { names, shards })
+    }
+}
+
+/// The bytes of a chunk, and how many it takes itself.
+fn chunk(file: &[u8], salt: u64, offset: u64) -> Option<(&[u8], u64)> {
+    let mut head = part(file, offset, 8)?;
+    let (len, sum) = (head.u32()?, head.u32()?);
+    let bytes = part(file, offset + 8, len as usize)?.0;
+    (sum == crc(&[bytes]) ^ bind(salt, offset)).then_some((bytes, 8 + u64::from(len)))
+}
+
+fn is_gapless(file: &[u8], piece: &Piece) -> Option<()> {
+    let mut at = piece.start + FIRST_FRAME;
+    while at < piece.end {
+        at += chunk(file, piece.salt, at)?.1;
+    }
+    (at == piece.end).then_some(())
+}
+
+fn decode_names(bytes: &[u8]) -> Option<BTreeMap<String, (u32, Vec<u8>)>> {
+    let mut rest = Bytes(bytes);
+    let _next = rest.u32()?;
+    let mut names = BTreeMap::new();
+    while !rest.is_empty() {
+        let (len, number, options) = (rest.number(2)?, rest.u32()?, rest.varint()?);
+        let name = String::from_utf8(rest.take(len as usize)?.to_vec()).ok()?;
+        names.insert(name, (number, rest.take(options as usize)?.to_vec()));
+    }
+    Some(names)
+}
+
+/// Applies a part to the slots of a shard. Returns how many it says there are.
+fn apply_part(bytes: &[u8], number: u8, is_first: bool, slots: &mut Slots) -> Option<u64> {
+    let mut rest = Bytes(bytes);
+    let fits = (rest.number(1)?, rest.number(1)?) == (u64::from(number), u64::from(!is_first));
+    let mut counted = 0_u64;
+    for _ in 0..rest.count()? {
+        let (_namespace, records) = (rest.u32()?, rest.long()?);
+        counted = counted.checked_add(records)?;
+    }
+    let width = rest.number(1)? as usize;
+    if !fits || width > 6 {
+        return None;
+    }
+    let there = decode_slots(&mut rest, width)?;
+    if !is_first {
+        for gone in decode_slots(&mut rest, width)? {
+            slots.remove(&gone);
+        }
+    }
+    slots.extend(there);
+    rest.is_empty().then_some(counted)
+}
+
+fn decode_slots(rest: &mut Bytes<'_>, width: usize) -> Option<Slots> {
+    let mut slots = Slots::new();
+    let mut tag = 0_u64;
+    for _ in 0..rest.count()? {
+        tag = tag.checked_add(rest.long()?)?;
+        slots.insert((tag, rest.number(width)?));
+    }
+    Some(slots)
+}

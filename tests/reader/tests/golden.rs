@@ -1,0 +1,133 @@
+//! Every golden store, and the examples of the specification.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests fail by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pipkin_reader::{Codec, Contents, Event, Fields, Refusal, Tag, read};
+
+/// What the tape of `pipkin-tape` leaves in its small size: the number of records, and the sum of their hashes.
+const TAPE: (usize, u64) = (454, 4_653_220_641_456_000_876);
+
+fn golden(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden").join(folder);
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "pipkin")).collect()
+}
+
+/// As `pipkin_tape::digest` sums it up: FNV-1a over namespace, key and value, each behind its length.
+fn digest(contents: &Contents) -> (usize, u64) {
+    let hash_of = |fields: [&[u8]; 3]| {
+        let bytes =
+            fields.into_iter().flat_map(|field| (field.len() as u64).to_le_bytes().into_iter().chain(field.iter().copied()));
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    let hashes = contents.records.iter().map(|((space, key), record)| hash_of([space.as_bytes(), key, &record.value]));
+    (contents.records.len(), hashes.fold(0, u64::wrapping_add))
+}
+
+#[test]
+fn golden_stores_of_every_version_hold_the_tape() {
+    let files = golden("");
+    assert!(!files.is_empty());
+    for path in files {
+        let contents = read(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(digest(&contents), TAPE, "{}", path.display());
+        let found = contents.found;
+        assert!(found.is_closed && found.has_checkpoint && found.has_snapshot && found.linked > 0, "{found:?}");
+        assert_eq!(contents.torn, None);
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_refused_or_changes_nothing() {
+    let whole = fs::read(&golden("")[0]).unwrap();
+    for at in (0..whole.len()).step_by(37) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (at % 8);
+        match read(&damaged) {
+            Ok(contents) => assert_eq!(digest(&contents), TAPE, "byte {at}"),
+            Err(Refusal::Damaged { .. }) => {}
+            Err(other) => assert_eq!(other, Refusal::Newer, "byte {at}"),
+        }
+    }
+}
+
+/// The records of each of the two namespaces of such a store.
+fn expected_records(space: &str) -> Vec<(&'static str, Vec<u8>, Fields)> {
+    let (expiry, long_ago, origin) = (Some((1 << 48) - 1), Some(1), Some(1 << 40));
+    let codec = Some(Codec { codec: 1, dictionary: 0, plain_len: 20 });
+    let more = Some((0x80, b"fields of a bit".to_vec()));
+    let value = |key: &str| format!("the value of {key} in {space:?}").into_bytes();
+    let compressed = b"\xf0\x05a value in one block".to_vec();
+    let plain = Fields::default;
+    vec![
+        ("compressed", compressed.clone(), Fields { codec, ..plain() }),
+        ("expired long ago", b"gone".to_vec(), Fields { expiry: long_ago, ..plain() }),
+        ("expires far off", b"until then".to_vec(), Fields { expiry, ..plain() }),
+        ("plain", value("plain"), plain()),
+        ("with an origin", value("with an origin"), Fields { origin, ..plain() }),
+        ("with everything", compressed, Fields { expiry, codec, origin, expired: false, more: more.clone() }),
+        ("with more flags", b"of another version".to_vec(), Fields { more, ..plain() }),
+        ("written twice", value("written twice"), plain()),
+    ]
+}
+
+fn expected_event(number: u64) -> Event {
+    let tag = |key: &str, before, distance| Tag { key: key.into(), before, distance };
+    let (far_off, origin) = (Some((1 << 48) - 1), Some(1 << 40));
+    let (tags, fields) = match number {
+        1 => (Vec::new(), Fields::default()),
+        2 => (vec![tag("a tag", 0, 0)], Fields::default()),
+        3 => (vec![tag("a tag", 2, 300), tag("another", 0, 0)], Fields { expiry: far_off, ..Fields::default() }),
+        _ => (vec![tag("a tag", 3, 300), tag("another", 0, 0)], Fields { origin, ..Fields::default() }),
+    };
+    Event {
+        stream: b"a stream".to_vec(),
+        number,
+        version: number,
+        time: 1_700_000_000_000,
+        id: [number as u8; 16],
+        kind: b"a type".to_vec(),
+        tags,
+        payload: (number < 4).then(|| format!("the payload of event {number}").into_bytes()),
+        fields,
+    }
+}
+
+#[test]
+fn stores_with_every_kind_and_flag_are_read_whole() {
+    let files = golden("kinds");
+    assert_eq!(files.len(), 3);
+    for path in files {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let contents = read(&fs::read(&path).unwrap()).unwrap();
+        for space in ["", "named"] {
+            let there = contents.records.iter().filter(|((of, _), _)| of == space);
+            let there: Vec<_> = there.map(|((_, key), record)| (key.as_slice(), record)).collect();
+            let expected = expected_records(space);
+            assert_eq!(there.len(), expected.len(), "{name} {space:?}");
+            for ((key, record), (expected_key, value, fields)) in there.into_iter().zip(expected) {
+                assert_eq!((key, &record.value, &record.fields), (expected_key.as_bytes(), &value, &fields), "{name} {space:?}");
+                assert_eq!(record.copied, name != "written", "{name} {space:?} {expected_key}");
+            }
+        }
+        assert_eq!(contents.events, [1, 2, 3, 4].map(expected_event), "{name}");
+        let found = contents.found;
+        let is_as_named = match name.as_str() {
+            "written" => !found.is_closed && !found.has_checkpoint && contents.torn.is_none(),
+            "killed" => !found.is_closed && found.has_checkpoint && found.has_snapshot && contents.torn.is_some(),
+            _ => found.is_closed && found.has_checkpoint && found.has_snapshot && contents.torn.is_none(),
+        };
+        assert!(is_as_named, "{name}: {found:?} {:?}", contents.torn);
+    }
+}
+
+#[test]
+fn stores_of_a_newer_version_are_refused() {
+    let files = golden("refused");
+    assert_eq!(files.len(), 3);
+    for path in files {
+        assert_eq!(read(&fs::read(&path).unwrap()), Err(Refusal::Newer), "{}", path.display());
+    }
+}
