@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use crate::drive::{DiskHost, Fault, Host, Player, Setup, check_gets, dump};
-use crate::model::{History, State};
+use crate::model::{Digest, History, State, namespace_digest, record_digest};
 use crate::tape::{Op, Val};
 use pipkin::Db;
 use pipkin::storage::crash::CrashImage;
@@ -30,6 +30,8 @@ impl After {
         [Self::Close, Self::Kill, Self::WriteFlushKill, Self::WriteClose, Self::CompactWriteKill, Self::WriteFlushWriteCut];
 }
 
+/// One image of so many is read by `pipkin-reader`, too.
+const READ_TWICE: u64 = 8;
 /// Keys below this are asked for one by one; the rest is covered by the dump.
 const KEYS_PROBED: u16 = 8;
 
@@ -71,8 +73,22 @@ pub fn examine(
     let db = host.open().map_err(|error| Fault::from(error).at("opening the image"))?;
     let place = find_state(&db, history, low, high)?;
     let state = history.states[place].clone();
+    if entropy % READ_TWICE == 0 {
+        check_by_reader(image, &state)?;
+    }
     again(host, db, state, after).map_err(|fault| fault.at(format!("after recovery, {after:?}")))?;
     Ok(place)
+}
+
+/// The reader that was written from the specification alone finds the same in the image.
+fn check_by_reader(image: &CrashImage, state: &State) -> Result<(), Fault> {
+    let contents = pipkin_reader::read(&image.to_vec()).map_err(|refusal| Fault::Wrong(format!("pipkin-reader: {refusal}")))?;
+    let named = contents.namespaces.keys().filter(|name| !name.is_empty()).map(|name| namespace_digest(name));
+    let records = contents.records.iter().map(|((space, key), record)| record_digest(space, key, &record.value));
+    if named.chain(records).fold(0, Digest::wrapping_add) == state.digest {
+        return Ok(());
+    }
+    Fault::wrong(format!("pipkin-reader finds {} records, and other ones than the engine", contents.records.len()))
 }
 
 fn again(host: DiskHost, db: Db, state: State, after: After) -> Result<(), Fault> {

@@ -80,10 +80,11 @@ impl State {
         let number = value.u32().filter(|&number| number <= NUMBER_MAX)?;
         if frame.kind == Kind::Put {
             self.names.insert(name, (number, value.0.to_vec()));
-        } else {
-            self.names.remove(&name).filter(|_| !name.is_empty())?;
+            return Some(());
         }
-        Some(())
+        // The default namespace stays; a name that is not there went with what compaction left behind.
+        self.names.remove(&name);
+        (!name.is_empty()).then_some(())
     }
 
     /// The numbers that a name has, and that of the names themselves.

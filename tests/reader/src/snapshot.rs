@@ -14,11 +14,10 @@ use crate::{Record, Refusal};
 pub(crate) fn state(file: &[u8], superblock: &Superblock, log: &Log) -> Result<Option<State>, Refusal> {
     let Some(snapshot) = superblock.snapshot.and_then(|place| Snapshot::read(file, superblock, place)) else { return Ok(None) };
     let mut state = State { names: snapshot.names, ..State::new() };
-    // A slot has no key: the frame that it points at has one. Slots into segments that the tail retires are replaced by the tail.
-    let known: Vec<_> = log.listed.iter().chain(&log.tail).collect();
+    // Slots that point anywhere else were taken behind the checkpoint, or into segments that the tail retires: the tail has those records.
     for (shard, slots) in &snapshot.shards {
         for &(tag, offset) in slots {
-            let Some(stretch) = known.iter().find(|stretch| (stretch.from..stretch.to).contains(&offset)) else { continue };
+            let Some(stretch) = log.listed.iter().find(|stretch| (stretch.from..stretch.to).contains(&offset)) else { continue };
             let frame = bytes_to(file, offset, stretch.to).and_then(|bytes| Frame::decode(bytes, stretch.salt, offset));
             let damaged = Refusal::Damaged { offset, what: "a record that the snapshot names" };
             let Some(frame) = frame.filter(|frame| frame.kind == Kind::Put) else { return Err(damaged) };

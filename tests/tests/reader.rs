@@ -1,0 +1,79 @@
+//! The engine carries whole what it does not know yet, and `pipkin-reader`, which knows the specification alone, finds it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use pipkin::storage::MemoryStorage;
+use pipkin::{Db, Error};
+use pipkin_reader::Contents;
+use pipkin_tape::kinds::check_kinds;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn golden(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(folder);
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn open(storage: &MemoryStorage) -> Db {
+    Db::builder().entropy([9; 32]).background(false).open_storage(Box::new(storage.clone())).unwrap()
+}
+
+/// What a store holds, whoever has written its records: origins aside, which compaction gives to copies.
+fn contents(storage: &MemoryStorage) -> Contents {
+    let mut contents = pipkin_reader::read(&storage.to_vec()).unwrap();
+    contents.records.values_mut().for_each(|record| record.copied = false);
+    Contents { torn: None, found: Default::default(), ..contents }
+}
+
+#[test]
+fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() {
+    let files = golden("kinds");
+    assert_eq!(files.len(), 3);
+    for path in files {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let storage = MemoryStorage::from_vec(fs::read(&path).unwrap());
+        let before = contents(&storage);
+        assert_eq!((before.records.len(), before.events.len()), (16, 4), "{name}");
+        let db = open(&storage);
+        check_kinds(&db).unwrap();
+        for round in 0..3 {
+            db.insert("one more", [round; 3000]).unwrap();
+            db.remove("one more").unwrap();
+            db.checkpoint().unwrap();
+            db.compact().unwrap();
+            check_kinds(&db).unwrap();
+            assert_eq!(contents(&storage), before, "{name}, round {round}");
+        }
+        let backup = MemoryStorage::new();
+        db.backup_to_storage(&backup).unwrap();
+        assert_eq!(contents(&backup), before, "{name}, backup");
+        check_kinds(&open(&backup)).unwrap();
+        db.close().unwrap();
+        assert_eq!(contents(&storage), before, "{name}, closed");
+        check_kinds(&open(&storage)).unwrap();
+
+        let target = MemoryStorage::new();
+        let saved = open(&target);
+        pipkin::salvage(&storage, &saved, &mut |_, _| {}).unwrap();
+        saved.close().unwrap();
+        assert_eq!(contents(&target), before, "{name}, salvage");
+    }
+}
+
+/// Each is refused for what it is, and not a byte of it changes.
+#[test]
+fn a_store_of_a_newer_version_is_refused_and_left_alone() {
+    for path in golden("refused") {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let bytes = fs::read(&path).unwrap();
+        let storage = MemoryStorage::from_vec(bytes.clone());
+        let refused = Db::builder().open_storage(Box::new(storage.clone())).unwrap_err();
+        let is_right = match name.as_str() {
+            "adopt" => matches!(refused, Error::Unsupported { .. }),
+            _ => matches!(refused, Error::NewerVersion { .. }),
+        };
+        assert!(is_right, "{name}: {refused:?}");
+        assert!(storage.to_vec() == bytes, "{name}");
+    }
+}
