@@ -142,7 +142,8 @@ pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32)
         Figures { live, tombstones, ..Figures::default() }
     });
     let figures = figures.collect();
-    let value = Roster { segments, figures, next_namespace, ..Roster::default() }.encode(log.geometry);
+    let value =
+        Roster { segments, figures, next_namespace, next_event: tail.next_event, ..Roster::default() }.encode(log.geometry);
     let mut placed = Vec::new();
     log.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;
     match placed.first() {

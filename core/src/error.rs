@@ -78,11 +78,12 @@ pub enum Error {
         /// Where a walk in [pages](crate::Db::page) goes on behind it; `None` when that was the end, and from all other calls.
         next: Option<Cursor>,
     },
-    /// The record is sound, and has a property that this version of pipkin carries along but cannot act on. It is kept as it is.
+    /// Something is sound, and this version of pipkin carries it along but cannot act on it: a property of a record, most often. It is kept
+    /// as it is.
     Unsupported {
         /// Where in the file, in bytes.
         offset: u64,
-        /// The property.
+        /// What it is.
         what: &'static str,
     },
     /// The numbers that a store gives out have come to their end: its file was made by hand, for no store gets there by writing.
@@ -187,7 +188,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::Unsupported { offset, what } => {
-                write!(f, "the record at byte {offset} of the file has {what}, which this build cannot read; open the store with a newer pipkin")
+                write!(f, "at byte {offset} of the file is {what}, which this build does not know; open the store with a newer pipkin")
             }
             Self::LogExhausted => f.write_str(
                 "the store's log positions or generations are used up; nothing was written. Copy its records into a new store with \

@@ -44,6 +44,8 @@ fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() 
             db.compact().unwrap();
             check_kinds(&db).unwrap();
             assert_eq!(contents(&storage), before, "{name}, round {round}");
+            let found = pipkin_reader::read(&storage.to_vec()).unwrap().found;
+            assert!(found.has_checkpoint && found.next_event == 5, "{name}, round {round}: {found:?}");
         }
         let backup = MemoryStorage::new();
         db.backup_to_storage(&backup).unwrap();
@@ -58,6 +60,9 @@ fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() 
         pipkin::salvage(&storage, &saved, &mut |_, _| {}).unwrap();
         saved.close().unwrap();
         assert_eq!(contents(&target), before, "{name}, salvage");
+        let saved = open(&target);
+        saved.checkpoint().unwrap();
+        assert_eq!(pipkin_reader::read(&target.to_vec()).unwrap().found.next_event, 5, "{name}, salvage");
     }
 }
 

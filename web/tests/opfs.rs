@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pipkin::storage::{MemoryStorage, conformance};
 use pipkin::{Db, Durability, Error, Storage, StorageErrorKind};
 use pipkin_tape::Tape;
+use pipkin_tape::kinds::check_kinds;
 use pipkin_web::{Access, OpfsStorage, cached, entropy, origin_directory};
 use support::{bytes_of, weak_handle};
 use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
@@ -103,6 +104,47 @@ async fn every_golden_file_opens() {
         let db = open(name, Access::Existing).await.unwrap();
         assert_eq!(db.get("written in a browser").unwrap().as_deref(), Some(&b"yes"[..]));
         assert_eq!(pipkin_tape::digest(&db).unwrap().records, found.records + 1);
+    }
+}
+
+/// Records of every kind and with every flag.
+const KINDS: [(&str, &[u8]); 3] = [
+    ("written.pipkin", include_bytes!("../../tests/golden/kinds/written.pipkin")),
+    ("killed.pipkin", include_bytes!("../../tests/golden/kinds/killed.pipkin")),
+    ("compacted.pipkin", include_bytes!("../../tests/golden/kinds/compacted.pipkin")),
+];
+
+#[wasm_bindgen_test]
+async fn what_this_build_does_not_know_is_carried_and_said() {
+    for (name, bytes) in KINDS {
+        create(name).await.write_at(0, &[bytes]).unwrap();
+        let db = open(name, Access::Existing).await.unwrap();
+        check_kinds(&db).unwrap();
+        db.compact().unwrap();
+        check_kinds(&db).unwrap();
+        db.close().unwrap();
+        let before = pipkin_reader::read(bytes).unwrap();
+        let after = pipkin_reader::read(&bytes_of(name).await).unwrap();
+        assert_eq!(after.events, before.events, "{name}");
+        for (key, record) in &before.records {
+            let copy = after.records.get(key).unwrap();
+            assert_eq!((&copy.value, &copy.fields), (&record.value, &record.fields), "{name}: {key:?}");
+        }
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_store_of_a_newer_version_is_refused() {
+    let refused: [(&str, &[u8]); 3] = [
+        ("adopt.pipkin", include_bytes!("../../tests/golden/refused/adopt.pipkin")),
+        ("feature.pipkin", include_bytes!("../../tests/golden/refused/feature.pipkin")),
+        ("version.pipkin", include_bytes!("../../tests/golden/refused/version.pipkin")),
+    ];
+    for (name, bytes) in refused {
+        create(name).await.write_at(0, &[bytes]).unwrap();
+        let error = open(name, Access::Existing).await.unwrap_err();
+        assert!(matches!(error, Error::NewerVersion { .. } | Error::Unsupported { .. }), "{name}: {error}");
+        assert!(bytes_of(name).await == bytes, "{name}");
     }
 }
 

@@ -49,7 +49,7 @@ Exit codes:
   4    locked: the store is open elsewhere
   5    no space left for the store, or for a file that is written
   6    no store: nothing is there, it is a directory, a pipe, a device or
-       another kind of file, or it was written by a newer version
+       another kind of file, or a newer version wrote it or the record
   7    the file system failed or refused: permission, a read-only medium, an
        input that cannot be read, a standard output that is full
   8    input that cannot be imported, or a key that cannot be a file name

@@ -96,7 +96,7 @@ impl Failure {
         let failure = failure.with("path", path.display().to_string());
         match error {
             Error::Locked { holder: Some(pid), .. } => failure.with("holder_pid", *pid),
-            Error::Corrupt { offset, .. } => failure.with("offset", *offset),
+            Error::Corrupt { offset, .. } | Error::Unsupported { offset, .. } => failure.with("offset", *offset),
             Error::NewerVersion { found, supported } => failure.with("found", *found).with("supported", *supported),
             _ => failure,
         }
@@ -152,6 +152,8 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::NamespaceName { .. } => (Exit::Usage, "namespace-name"),
         Error::InvalidArgument(_) => (Exit::Usage, "usage"),
         Error::Corrupt { .. } => (Exit::Damage, "damage"),
+        Error::Unsupported { .. } => (Exit::NoStore, "unsupported"),
+        Error::LogExhausted => (Exit::Io, "log-exhausted"),
         Error::Poisoned(first) => classify(first),
         _ => (Exit::Io, "io"),
     }

@@ -62,6 +62,10 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         storage.set_len(DATA_START)?;
     }
     let chain = Chain::follow(&*storage, &pair)?;
+    if !options.read_only && (pair.current.floor != 0 || chain.has_history()) {
+        let offset = pair.current.checkpoint.map_or(0, |place| place.offset);
+        return Err(Error::Unsupported { offset, what: "history that is kept for followers (reading only is safe)" });
+    }
     let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
     report.clean = chain.clean;
     report.damaged_superblock = pair.other_damaged;
@@ -176,6 +180,7 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     }
     tail.next_base = chain.next_base;
     tail.next_header = chain.next_header;
+    tail.next_event = chain.next_event;
     tail.first_own_base = chain.next_base;
     tail.torn_headers.clone_from(&chain.torn_headers);
     if let Some(last) = live.last() {

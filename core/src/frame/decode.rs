@@ -6,7 +6,7 @@ use super::{
     CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEAD_KIND, HEAD_VERSION,
     Kind, MARK_VALUE_LEN, Meta, bind, crc32c, varint,
 };
-use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::limits::{KEY_LEN_MAX, LOG_POSITION_MAX, VALUE_LEN_MAX};
 
 /// Why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +161,11 @@ impl Header {
     pub(crate) fn value<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
         frame.get(self.header_len + self.key_len..self.frame_len())
     }
+}
+
+/// The number that stands at the front of an event's value. No more than may be given out, whatever the file says.
+pub(crate) fn event_number(value: &[u8]) -> u64 {
+    value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes).min(LOG_POSITION_MAX))
 }
 
 /// Holds the checksum of a whole frame against its bytes, its segment and its place.

@@ -141,6 +141,8 @@ pub(crate) struct Tail {
     pub(crate) next_base: u64,
     /// The number that the next segment header gets, of the log or of a snapshot.
     pub(crate) next_header: u64,
+    /// The number that the next event gets.
+    pub(crate) next_event: u64,
     /// Segments from this base on were begun by this session, on space that it set aside. What it found may have holes, or lie in
     /// part behind the end of the file, where closing cut it.
     pub(crate) first_own_base: u64,
@@ -249,6 +251,7 @@ impl Log {
                 active: None,
                 next_base: LOG_POSITION_FIRST,
                 next_header: 1,
+                next_event: 0,
                 first_own_base: LOG_POSITION_FIRST,
                 snapshot: Vec::new(),
                 previous: Previous::default(),

@@ -2,10 +2,12 @@
 
 use super::evidence::Evidence;
 use crate::error::{Error, Result};
-use crate::frame::{DecodeError, Kind, Mark};
+use crate::frame::{DecodeError, Kind, Mark, event_number};
 use crate::index::{KeyHash, seed_of};
 use crate::limits::{DATA_START, LOG_POSITION_FIRST};
-use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk, read_next};
+use crate::log::{
+    Figures, Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk, read_next,
+};
 use crate::planted::{Bug, is};
 use crate::sorted::{Map, Set};
 use crate::storage::Storage;
@@ -36,6 +38,8 @@ pub(crate) struct Chain {
     pub(crate) next_base: u64,
     /// The number behind that of every header that was ever written.
     pub(crate) next_header: u64,
+    /// The number behind that of every event.
+    pub(crate) next_event: u64,
     /// Log position of the end.
     pub(crate) end: u64,
     /// The log is known to have been synced up to here.
@@ -214,6 +218,18 @@ impl Chain {
         let before = self.listed.segments.iter().filter(|segment| segment.base < first && !self.retired.contains(segment.base));
         before.chain(&self.tail).copied().collect()
     }
+
+    /// The listed segments whose records count: neither retired since nor kept for those alone who read history.
+    pub(crate) fn counting_segments(&self) -> Vec<Segment> {
+        let listed = self.listed.segments.iter().zip(&self.listed.figures);
+        let counts = |(segment, figures): &(&Segment, &Figures)| !figures.history && !self.retired.contains(segment.base);
+        listed.filter(counts).map(|(segment, _)| *segment).collect()
+    }
+
+    /// Some segments are kept for those alone who read history. A build that does not keep it may only read such a store.
+    pub(crate) fn has_history(&self) -> bool {
+        self.listed.floor != 0 || self.listed.figures.iter().any(|figures| figures.history)
+    }
 }
 
 struct Follower<'a> {
@@ -256,6 +272,7 @@ impl Follower<'_> {
             drop_inside(self.storage, self.geometry, &mut self.headers, &first)?;
             self.chain.tail.push(first);
         }
+        self.chain.next_event = listed.next_event;
         self.chain.listed = listed;
         self.chain.proven = self.superblock.synced.max(self.superblock.clean_end.unwrap_or(0));
         self.chain.clean = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
@@ -409,6 +426,10 @@ impl Follower<'_> {
                         }
                         Kind::Checkpoint | Kind::Pad | Kind::Floor | Kind::Next => {}
                         Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
+                            if header.kind.is_carried() {
+                                let number = event_number(walk.value(offset, &header)?);
+                                self.chain.next_event = self.chain.next_event.max(number + 1);
+                            }
                             let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, &header)?);
                             let carried = header.kind.is_carried().then_some(header.frame_len() as u64);
                             self.pending.push(Op { offset, namespace: header.namespace, hash, carried });

@@ -22,8 +22,7 @@ use alloc::vec::Vec;
 pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -> Result<Names> {
     let mut replay = Replay { engine, names: Names::default(), records: 0 };
     replay.names.next = replay.names.next.max(chain.listed.next_namespace);
-    let retired = |segment: &&Segment| !chain.retired.contains(segment.base);
-    let live: Vec<Segment> = chain.listed.segments.iter().filter(retired).copied().collect();
+    let live = chain.counting_segments();
     for segment in live.iter().chain(&chain.tail) {
         engine.log.ledger.enter(segment.extent, segment.extents, segment.salt);
     }

@@ -81,6 +81,8 @@ pub struct Found {
     pub segments: usize,
     /// Of those behind the checkpoint: how many the trailer in front of them names.
     pub linked: usize,
+    /// The number that the next event gets, as the newest checkpoint has it.
+    pub next_event: u64,
     /// A checkpoint.
     pub has_checkpoint: bool,
     /// A snapshot; it says what the log says.
@@ -107,6 +109,7 @@ pub fn read(file: &[u8]) -> Result<Contents, Refusal> {
     let found = Found {
         segments: log.listed.len() + log.tail.len(),
         linked: log.linked,
+        next_event: log.next_event,
         has_checkpoint: superblock.checkpoint.is_some(),
         has_snapshot: by_snapshot.is_some(),
         is_closed: superblock.closed.is_some(),

@@ -15,11 +15,19 @@ pub(crate) struct Entry {
     pub(crate) is_history: bool,
 }
 
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    /// In log order.
+    pub(crate) entries: Vec<Entry>,
+    /// The number that the next event gets.
+    pub(crate) next_event: u64,
+}
+
 /// `None` when the bytes are no list.
-pub(crate) fn decode(value: &[u8], extents: Extents) -> Option<Vec<Entry>> {
+pub(crate) fn decode(value: &[u8], extents: Extents) -> Option<List> {
     let mut rest = Bytes(value);
     let (version, count) = (rest.long()?, rest.count()?);
-    let (_next_namespace, _floor, _next_event) = (rest.long()?, rest.long()?, rest.long()?);
+    let (_next_namespace, _floor, next_event) = (rest.long()?, rest.long()?, rest.long()?);
     if version != 1 {
         return None;
     }
@@ -40,5 +48,5 @@ pub(crate) fn decode(value: &[u8], extents: Extents) -> Option<Vec<Entry>> {
         behind = base.checked_add(after - start)?;
         entries.push(Entry { salt, base, extent, extents: count, end, is_history: flags & 1 != 0 });
     }
-    rest.is_empty().then_some(entries)
+    rest.is_empty().then_some(List { entries, next_event })
 }

@@ -3,7 +3,7 @@
 use crate::Refusal;
 use crate::bytes::{Bytes, part};
 use crate::frame::{Frame, Kind};
-use crate::list::{self, Entry};
+use crate::list::{self, Entry, List};
 use crate::segment::{self, Extents, FIRST_FRAME, Segment};
 use crate::superblock::Superblock;
 
@@ -26,6 +26,8 @@ pub(crate) struct Log {
     pub(crate) tail: Vec<Stretch>,
     /// Bytes behind the end that are given up, and where they begin.
     pub(crate) torn: Option<u64>,
+    /// The number that the next event gets, as the newest checkpoint has it.
+    pub(crate) next_event: u64,
     /// Segments that the next frame of the trailer before names, which agrees with their header.
     pub(crate) linked: usize,
 }
@@ -35,10 +37,10 @@ const FRAME_LEN_MIN: u64 = 7;
 
 /// Finds the log.
 pub(crate) fn find(file: &[u8], superblock: &Superblock) -> Result<Log, Refusal> {
-    let entries = read_list(file, superblock)?;
+    let List { entries, next_event } = read_list(file, superblock)?;
     let headers = segment::all(file, superblock);
     let finder = Finder { file, superblock, headers };
-    let mut log = Log::default();
+    let mut log = Log { next_event, ..Log::default() };
     let first = match (entries.last(), superblock.checkpoint) {
         (Some(last), Some(place)) => Some((finder.listed(last)?, place.offset)),
         _ => finder.next(None, &[]).map(|first| (first, first.start + FIRST_FRAME)),
@@ -52,14 +54,14 @@ pub(crate) fn find(file: &[u8], superblock: &Superblock) -> Result<Log, Refusal>
     Ok(log)
 }
 
-fn read_list(file: &[u8], superblock: &Superblock) -> Result<Vec<Entry>, Refusal> {
-    let Some(place) = superblock.checkpoint else { return Ok(Vec::new()) };
+fn read_list(file: &[u8], superblock: &Superblock) -> Result<List, Refusal> {
+    let Some(place) = superblock.checkpoint else { return Ok(List::default()) };
     let damaged = || Refusal::Damaged { offset: place.offset, what: "the checkpoint" };
     let bytes = usize::try_from(place.offset).ok().and_then(|start| file.get(start..)).ok_or_else(damaged)?;
     let frame = Frame::decode(bytes, place.salt, place.offset).filter(|frame| frame.kind == Kind::Checkpoint);
-    let entries = frame.and_then(|frame| list::decode(frame.value, Extents::new(superblock))).ok_or_else(damaged)?;
+    let list = frame.and_then(|frame| list::decode(frame.value, Extents::new(superblock))).ok_or_else(damaged)?;
     let holds_it = |last: &Entry| (last.base, last.salt, last.end) == (place.base, place.salt, place.offset);
-    if entries.last().is_some_and(holds_it) { Ok(entries) } else { Err(damaged()) }
+    if list.entries.last().is_some_and(holds_it) { Ok(list) } else { Err(damaged()) }
 }
 
 struct Finder<'a> {

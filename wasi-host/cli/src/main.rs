@@ -132,7 +132,7 @@ fn exit_code(error: &(dyn AnyError + 'static)) -> u8 {
             Reason::Corrupt(_) => 3,
             Reason::Locked => 4,
             Reason::NoSpace => 5,
-            Reason::NotFound | Reason::NotAStore | Reason::NewerVersion(_) => 6,
+            Reason::NotFound | Reason::NotAStore | Reason::NewerVersion(_) | Reason::Unsupported(_) => 6,
             _ => 7,
         },
         Some(Error::Lock(Native::Locked { .. })) => 4,

@@ -29,6 +29,7 @@ macro_rules! impl_conversions {
                         Error::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),
                         Error::NamespaceDropped => Self::NamespaceDropped,
                         Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
+                        Error::Unsupported { offset, .. } => Self::Unsupported(*offset),
                         Error::Poisoned(_) => Self::Poisoned,
                         Error::Closed => Self::Closed,
                         Error::InvalidArgument(_) => Self::InvalidArgument,

@@ -12,6 +12,7 @@
 mod build;
 
 mod blocks;
+mod golden;
 mod handles;
 mod hostile;
 mod places;

@@ -1,0 +1,88 @@
+//! The golden stores in the component: what every version of the format left behind, and records of every kind and with every flag.
+
+use super::{host, open};
+use pipkin_tape::Tape;
+use pipkin_tape::kinds::{CARRIED, READABLE, REMOVED, SPACE, value_of};
+use pipkin_wasi_host::{Error, Options, Reason};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn golden(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(folder);
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "pipkin")).collect()
+}
+
+#[test]
+fn golden_stores_of_every_version_hold_the_tape_and_take_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    for path in golden("") {
+        fs::copy(&path, folder.path().join("a.pipkin")).unwrap();
+        let mut db = open(&host, "a.pipkin");
+        db.insert(b"written in the component", b"yes").unwrap();
+        db.close().unwrap();
+        let db = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
+        assert_eq!(db.remove("written in the component").unwrap().as_deref(), Some(&b"yes"[..]));
+        assert_eq!(Tape::SMALL.finish(&db), Ok(Tape::SMALL.expected()), "{}", path.display());
+    }
+}
+
+#[test]
+fn stores_with_every_kind_and_flag_are_read_and_carried() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    let files = golden("kinds");
+    assert_eq!(files.len(), 3);
+    for path in files {
+        fs::copy(&path, folder.path().join("a.pipkin")).unwrap();
+        let mut db = open(&host, "a.pipkin");
+        for round in 0..2 {
+            for space in [None, Some(SPACE)] {
+                let mut records = db.records(space);
+                let mut get = |key: &str| records.get(key.as_bytes());
+                for key in READABLE {
+                    assert_eq!(
+                        get(key).unwrap(),
+                        Some(value_of(space.unwrap_or(""), key).into_bytes()),
+                        "{round} {space:?} {key}"
+                    );
+                }
+                for key in CARRIED {
+                    let refused = get(key).unwrap_err();
+                    assert!(matches!(refused.reason(), Some(Reason::Unsupported(_))), "{space:?} {key}: {refused}");
+                }
+                for key in REMOVED {
+                    assert_eq!(get(key).unwrap(), None, "{space:?} {key}");
+                }
+            }
+            while db.compact_step().unwrap().is_some() {}
+        }
+        db.close().unwrap();
+        let contents = pipkin_reader::read(&fs::read(folder.path().join("a.pipkin")).unwrap()).unwrap();
+        let before = pipkin_reader::read(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(contents.events, before.events);
+        let plain = |contents: &pipkin_reader::Contents| {
+            contents
+                .records
+                .iter()
+                .map(|(key, record)| (key.clone(), record.value.clone(), record.fields.clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(plain(&contents), plain(&before));
+    }
+}
+
+#[test]
+fn stores_of_a_newer_version_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    for path in golden("refused") {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        fs::copy(&path, folder.path().join(name)).unwrap();
+        let refused = host.open_with(name, Options::default()).map(drop).unwrap_err();
+        assert!(matches!(refused.reason(), Some(Reason::NewerVersion(_) | Reason::Unsupported(_))), "{name}: {refused}");
+        assert!(matches!(refused, Error::Store(_)), "{name}");
+        assert!(fs::read(&path).unwrap() == fs::read(folder.path().join(name)).unwrap(), "{name}");
+    }
+}
