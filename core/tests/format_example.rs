@@ -1,8 +1,8 @@
 //! The worked example of `FORMAT.md`: the same bytes come out of the engine, and the engine reads them.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs, reason = "tests fail by panicking")]
 
-use pipkin::Db;
 use pipkin::storage::MemoryStorage;
+use pipkin::{Db, SnapshotState};
 
 fn example() -> MemoryStorage {
     let storage = MemoryStorage::default();
@@ -23,10 +23,26 @@ fn example() -> MemoryStorage {
     storage
 }
 
-/// The lines of the example: offset in the file, bytes in hex.
-fn lines() -> Vec<(usize, Vec<u8>)> {
+/// A store with a value over two extents, a compaction and a checkpoint.
+fn second_example() -> MemoryStorage {
+    let storage = MemoryStorage::default();
+    let builder = Db::builder().segment_size(4096).background(false).entropy(*b"FORMAT.md sampleand seed of hash");
+    let db = builder.open_storage(Box::new(storage.clone())).unwrap();
+    db.insert("color", "green").unwrap();
+    db.insert("large", [b'x'; 5000]).unwrap();
+    db.remove("large").unwrap();
+    db.insert("a", "1").unwrap();
+    db.checkpoint().unwrap();
+    db.compact().unwrap();
+    db.insert("b", "2").unwrap();
+    db.flush().unwrap();
+    storage
+}
+
+/// The lines of the example of that number: offset in the file, bytes in hex.
+fn lines(number: usize) -> Vec<(usize, Vec<u8>)> {
     let text = include_str!("../FORMAT.md");
-    let block = text.split("<!-- example -->").nth(1).unwrap();
+    let block = text.split("<!-- example -->").nth(2 * number - 1).unwrap();
     let line = |line: &str| {
         let (offset, rest) = line.split_once(": ")?;
         let hex: String = rest.split("  ").next()?.split_whitespace().collect();
@@ -55,7 +71,7 @@ fn the_example_in_the_specification_is_what_the_engine_writes() {
         }
         println!("length {}", bytes.len());
     }
-    let lines = lines();
+    let lines = lines(1);
     assert!(lines.len() > 12);
     let covered: usize = lines.iter().map(|(_, bytes)| bytes.len()).sum();
     assert!(covered > 250);
@@ -67,7 +83,7 @@ fn the_example_in_the_specification_is_what_the_engine_writes() {
 #[test]
 fn the_engine_reads_the_bytes_of_the_specification() {
     let mut bytes = vec![0; example().to_vec().len()];
-    for (offset, part) in lines() {
+    for (offset, part) in lines(1) {
         bytes[offset..offset + part.len()].copy_from_slice(&part);
     }
     let db = Db::builder().read_only(true).open_storage(Box::new(MemoryStorage::from_vec(bytes))).unwrap();
@@ -76,4 +92,27 @@ fn the_engine_reads_the_bytes_of_the_specification() {
     assert_eq!(db.get("b").unwrap().unwrap(), b"2");
     assert_eq!(db.get("color").unwrap(), None);
     assert_eq!(db.namespace("users").unwrap().get("7").unwrap().unwrap(), b"Ada");
+}
+
+#[test]
+fn the_second_example_is_what_the_engine_writes() {
+    let bytes = second_example().to_vec();
+    for number in [2, 3] {
+        for (offset, expected) in lines(number) {
+            assert_eq!(bytes[offset..offset + expected.len()], expected, "at {offset}");
+        }
+    }
+    assert!(lines(2).len() > 40 && lines(3).len() > 5);
+}
+
+#[test]
+fn the_engine_reads_the_second_example_by_its_snapshot() {
+    let mut bytes = vec![0; second_example().to_vec().len()];
+    for (offset, part) in lines(2) {
+        bytes[offset..offset + part.len()].copy_from_slice(&part);
+    }
+    let db = Db::builder().read_only(true).open_storage(Box::new(MemoryStorage::from_vec(bytes))).unwrap();
+    assert_eq!(db.open_report().snapshot, SnapshotState::Loaded);
+    let found: Vec<_> = ["a", "b", "color", "large"].map(|key| db.get(key).unwrap().map(|value| value.to_vec())).into();
+    assert_eq!(found, [Some(b"1".to_vec()), Some(b"2".to_vec()), Some(b"green".to_vec()), None]);
 }

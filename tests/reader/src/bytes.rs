@@ -110,4 +110,24 @@ mod tests {
         let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
         assert_eq!(Bytes(&most).long(), Some(u64::MAX >> 1));
     }
+
+    /// The figures that the specification gives.
+    #[test]
+    fn hashes_and_binding_are_those_of_the_specification() {
+        let seed = b"and seed of hash";
+        let text = include_str!("../../../core/FORMAT.md");
+        let hash = |namespace| hash_of_key(seed, namespace, b"color");
+        let (first, second) = (hash(0), hash(1));
+        let said = format!(
+            "`bind(0, 4096)` is `{:08x}`; `xxh3` of the 16 bytes of the seed with the seed 1 is `{:016x}`, and the hash of `color` in namespace 0 \
+             `{first:016x}`, in namespace 1 `{second:016x}`: tag {} and shard {}, tag {} and shard {}.",
+            bind(0, 4096),
+            xxh3_64_with_seed(seed, 1),
+            first >> 34 & 0x3f_ffff,
+            first >> 56,
+            second >> 34 & 0x3f_ffff,
+            second >> 56
+        );
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&said), "{said}");
+    }
 }

@@ -131,3 +131,35 @@ fn stores_of_a_newer_version_are_refused() {
         assert_eq!(read(&fs::read(&path).unwrap()), Err(Refusal::Newer), "{}", path.display());
     }
 }
+
+/// Zeros with the lines of one of the examples of the specification.
+fn example(number: usize) -> Vec<u8> {
+    let text = include_str!("../../../core/FORMAT.md").split("<!-- example -->").nth(2 * number - 1).unwrap();
+    let mut bytes = Vec::new();
+    for (offset, rest) in text.lines().filter_map(|line| line.split_once(": ")) {
+        let offset: usize = offset.trim().parse().unwrap();
+        let hex: String = rest.split("  ").next().unwrap().split_whitespace().collect();
+        for (index, pair) in hex.as_bytes().chunks(2).enumerate() {
+            bytes.resize(bytes.len().max(offset + index + 1), 0);
+            bytes[offset + index] = u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        }
+    }
+    bytes
+}
+
+#[test]
+fn the_examples_of_the_specification_hold_what_it_says() {
+    let records = |contents: &Contents| {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        contents.records.iter().map(|((space, key), record)| (space.clone(), text(key), text(&record.value))).collect::<Vec<_>>()
+    };
+    let expect = |records: &[(&str, &str, &str)]| {
+        records.iter().map(|(space, key, value)| (space.to_string(), key.to_string(), value.to_string())).collect::<Vec<_>>()
+    };
+    let first = read(&example(1)).unwrap();
+    assert_eq!(records(&first), expect(&[("", "a", "1"), ("", "b", "2"), ("users", "7", "Ada")]));
+    assert!(first.found.is_closed && !first.found.has_checkpoint);
+    let second = read(&example(2)).unwrap();
+    assert_eq!(records(&second), expect(&[("", "a", "1"), ("", "b", "2"), ("", "color", "green")]));
+    assert!(second.found.has_checkpoint && second.found.has_snapshot);
+}

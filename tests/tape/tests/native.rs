@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Durability};
 use pipkin_tape::Tape;
+use pipkin_tape::kinds::check_kinds;
 
 #[test]
 fn the_tape_leaves_in_memory_what_it_should() {
@@ -47,6 +48,23 @@ fn every_golden_file_opens_reads_and_goes_on() {
         let db = Db::open(&copy).unwrap();
         assert_eq!(db.get("written natively").unwrap().as_deref(), Some(&b"yes"[..]), "{name}");
         assert_eq!(pipkin_tape::digest(&db).unwrap().records, Tape::SMALL.expected().records + 1, "{name}");
+    }
+}
+
+#[test]
+fn stores_with_every_kind_and_flag_are_read_and_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kinds.pipkin");
+    for name in ["written", "killed", "compacted"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/kinds").join(name).with_extension("pipkin");
+        let before = fs::read(&source).unwrap();
+        check_kinds(&Db::builder().path(&source).read_only(true).open().unwrap()).unwrap();
+        assert!(fs::read(&source).unwrap() == before, "reading changed {name}");
+        fs::write(&path, &before).unwrap();
+        let db = Db::open(&path).unwrap();
+        db.compact().unwrap();
+        db.close().unwrap();
+        check_kinds(&Db::open(&path).unwrap()).unwrap();
     }
 }
 

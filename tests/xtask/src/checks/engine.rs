@@ -18,8 +18,16 @@ const MIRI: [(&[&str], &str); 3] = [
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        Check::quick("xtask", "the task runner's own tests", |_| Step::new("cargo test -p xtask").run()),
+        Check::quick("xtask", "the tests of the task runner and of the suites' tools", |_| {
+            Step::new("cargo test -p xtask").run()?;
+            Step::new("cargo test -p pipkin-tests --lib").run()
+        }),
         Check::quick("unit", "the engine's unit, integration and documentation tests", unit),
+        Check::quick(
+            "golden",
+            "stores of every version of the format, read by the engine and by a reader that knows the specification alone",
+            |_| Step::new("cargo test -p pipkin-reader -p pipkin-tape").run(),
+        ),
         Check::quick("cli", "the pipkin command, from the outside", |_| Step::new("cargo test -p pipkin-cli").run()),
         Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
         Check::slow("bench", "every bench runs once; no figures", |_| Step::new("cargo bench -p pipkin-bench -- --test").run()),

@@ -33,7 +33,7 @@ pub(super) fn checks() -> Vec<Check> {
 /// The tests build the guests by themselves.
 fn wasi(tools: &Tools) -> Outcome {
     tools.rust_targets(&["wasm32-wasip2"])?;
-    Step::new("cargo test -p pipkin-wasi-host -p pipkin-host").run()
+    Step::new("cargo test -p pipkin-wasi-host -p pipkin-host -p pipkin-wasi-shared").run()
 }
 
 fn wasi_shipped(tools: &Tools) -> Outcome {
