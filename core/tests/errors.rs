@@ -5,11 +5,12 @@
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
 use pipkin::{Db, Error, StorageErrorKind};
+#[cfg(unix)]
+use std::error::Error as _;
 
 /// Everything that whoever prints an error and its sources prints.
 #[cfg(unix)]
 fn chain(error: &Error) -> String {
-    use std::error::Error as _;
     let mut words = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {

@@ -73,7 +73,7 @@ pub fn examine(
     let db = host.open().map_err(|error| Fault::from(error).at("opening the image"))?;
     let place = find_state(&db, history, low, high)?;
     let state = history.states[place].clone();
-    if entropy % READ_TWICE == 0 {
+    if entropy.is_multiple_of(READ_TWICE) {
         check_by_reader(image, &state)?;
     }
     again(host, db, state, after).map_err(|fault| fault.at(format!("after recovery, {after:?}")))?;

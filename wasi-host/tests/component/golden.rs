@@ -23,7 +23,7 @@ fn golden_stores_of_every_version_hold_the_tape_and_take_more() {
         db.insert(b"written in the component", b"yes").unwrap();
         db.close().unwrap();
         let db = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
-        assert_eq!(db.remove("written in the component").unwrap().as_deref(), Some(&b"yes"[..]));
+        assert!(db.remove("written in the component").unwrap());
         assert_eq!(Tape::SMALL.finish(&db), Ok(Tape::SMALL.expected()), "{}", path.display());
     }
 }
