@@ -151,11 +151,15 @@ pub(super) struct Seen<'a> {
 struct Shards<'a>(Vec<(usize, ShardGuard<'a>)>);
 
 impl<'a> Shards<'a> {
-    fn get(&mut self, hash: KeyHash) -> Result<&mut ShardGuard<'a>> {
+    /// The place of a key's shard among those that are locked.
+    fn place(&self, hash: KeyHash) -> Result<usize> {
         let shard = hash.shard();
         let place = if self.0.len() == SHARDS { Ok(shard) } else { self.0.binary_search_by_key(&shard, |(number, _)| *number) };
-        let guard = place.ok().and_then(|place| self.0.get_mut(place));
-        guard.map(|(_, guard)| guard).ok_or_else(|| Error::Bug("a commit has not locked the shard of one of its keys"))
+        place.map_err(|_| Error::Bug("a commit has not locked the shard of one of its keys"))
+    }
+
+    fn at(&mut self, place: usize) -> Option<&mut ShardGuard<'a>> {
+        self.0.get_mut(place).map(|(_, guard)| guard)
     }
 }
 
@@ -163,6 +167,13 @@ impl<'a> Shards<'a> {
 struct Target<'a> {
     key: FullKey<'a>,
     op: &'a BatchOp<'a>,
+}
+
+/// What looking a record of a commit up has shown.
+struct Looked {
+    /// The place of its shard.
+    shard: usize,
+    replaces: Old,
 }
 
 /// What a record of a commit replaces.
@@ -220,7 +231,7 @@ impl Store {
         self.check_seen(&mut shards, seen, &read)?;
         let old = self.find_old(&mut shards, &targets)?;
         // A removal that finds nothing leaves nothing behind.
-        let is_needed = |(target, old): (&Target<'_>, &Old)| target.op.value.is_some() || !matches!(old, Old::None);
+        let is_needed = |(target, old): (&Target<'_>, &Looked)| target.op.value.is_some() || !matches!(old.replaces, Old::None);
         let all = || targets.iter().zip(&old);
         let skipped: Vec<usize> = all().enumerate().filter(|(_, both)| !is_needed(*both)).map(|(index, _)| index).collect();
         let count = targets.len() - skipped.len();
@@ -241,14 +252,14 @@ impl Store {
         self.engine.log.append(&frames, purpose, &mut placed)?;
         let mut removed = 0;
         let mut tally = self.engine.log.ledger.tally();
-        for ((target, old), &new) in all().filter(|both| is_needed(*both)).zip(&placed) {
-            let old = match *old {
+        for ((target, looked), &new) in all().filter(|both| is_needed(*both)).zip(&placed) {
+            let old = match looked.replaces {
                 Old::None => None,
                 Old::InStore(old) => Some(old),
                 Old::InCommit(index) => placed.get(index - skipped.partition_point(|&skipped| skipped < index)).copied(),
             };
-            // `find_old` has seen that it is there: nothing can fail any more.
-            let Ok(shard) = shards.get(target.key.hash) else { continue };
+            // `find_old` has found the place: nothing can fail any more.
+            let Some(shard) = shards.at(looked.shard) else { continue };
             match target.op.value {
                 Some(_) => self.engine.publish_tallied(shard, target.key, old, new, &mut tally),
                 None => {
@@ -262,7 +273,7 @@ impl Store {
 
     /// What each record of the commit replaces. Looked up before anything is written: once the commit stands in the log, publishing it
     /// must not fail half way.
-    fn find_old(&self, shards: &mut Shards<'_>, targets: &[Target<'_>]) -> Result<Vec<Old>> {
+    fn find_old(&self, shards: &mut Shards<'_>, targets: &[Target<'_>]) -> Result<Vec<Looked>> {
         let mut old = Vec::with_capacity(targets.len());
         let pin = self.engine.pins.pin();
         let hashes = |from: usize| targets.iter().skip(from).take(GROUP).map(|target| target.key.hash);
@@ -274,9 +285,12 @@ impl Store {
             places.iter().flatten().for_each(|&offset| self.engine.log.prefetch(offset));
             for (target, place) in group.iter().zip(places) {
                 // With the shards held, what is not there now will not be there later.
-                let shard = shards.get(target.key.hash)?;
-                let found = if place.is_some() { self.engine.find_locked(shard, target.key)? } else { None };
-                old.push(found.map_or(Old::None, Old::InStore));
+                let shard = shards.place(target.key.hash)?;
+                let found = match shards.at(shard) {
+                    Some(guard) if place.is_some() => self.engine.find_locked(guard, target.key)?,
+                    _ => None,
+                };
+                old.push(Looked { shard, replaces: found.map_or(Old::None, Old::InStore) });
             }
         }
         if targets.len() > 1 {
@@ -286,7 +300,7 @@ impl Store {
     }
 
     /// Of several records of one key in the commit, each replaces the one before it.
-    fn find_repeated(targets: &[Target<'_>], old: &mut [Old]) {
+    fn find_repeated(targets: &[Target<'_>], old: &mut [Looked]) {
         // A hash table of the newest record of each key so far, at most half full. The hashes are good enough to be places.
         let mut newest = alloc::vec![u32::MAX; (2 * targets.len()).next_power_of_two()];
         let mask = newest.len() - 1;
@@ -297,7 +311,7 @@ impl Store {
                 let before = *entry as usize;
                 match targets.get(before) {
                     Some(other) if other.key.hash != target.key.hash || other.key != target.key => continue,
-                    Some(other) => *old = if other.op.value.is_none() { Old::None } else { Old::InCommit(before) },
+                    Some(other) => old.replaces = if other.op.value.is_none() { Old::None } else { Old::InCommit(before) },
                     None => {}
                 }
                 *entry = index as u32;
@@ -347,7 +361,8 @@ impl Store {
 
     fn check_seen(&self, shards: &mut Shards<'_>, seen: &[Seen<'_>], keys: &[FullKey<'_>]) -> Result<()> {
         for (seen, key) in seen.iter().zip(keys) {
-            let frame = self.engine.frame_locked(shards.get(key.hash)?, *key)?;
+            let place = shards.place(key.hash)?;
+            let frame = shards.at(place).map(|guard| self.engine.frame_locked(guard, *key)).transpose()?.flatten();
             let is_same = match (&frame, seen.read) {
                 (Some(frame), Some(read)) => read.is(frame)?,
                 (frame, read) => frame.is_none() && read.is_none(),

@@ -57,7 +57,7 @@ impl Header {
 
     /// What nearly every record has: no flags, a short key, a value that is not long. `None` says nothing.
     #[inline]
-    pub(super) fn decode_small(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode_small(bytes: &[u8]) -> Option<Self> {
         let &[.., head, key_len, low, high] = bytes.first_chunk::<{ FRAME_LEN_MIN + 1 }>()?;
         let (value_len, header_len) = match (low, high) {
             (0..0x80, _) => (usize::from(low), FRAME_LEN_MIN),

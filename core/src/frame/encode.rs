@@ -58,7 +58,7 @@ impl<'a> FrameSpec<'a> {
 
     /// The header with a checksum that does not know its place yet: the costly part, for which no lock is needed.
     pub(crate) fn unbound_header(&self) -> HeaderBytes {
-        let mut out = self.plain_header();
+        let mut out = self.any_header();
         let mut checksum = Checksum::new();
         checksum.update(out.as_slice().get(CRC_LEN..).unwrap_or_default());
         if !is(Bug::ChecksumSkipsKey) {
@@ -96,10 +96,10 @@ impl<'a> FrameSpec<'a> {
     #[inline]
     pub(crate) fn encode_unbound<'b>(&self, room: &'b mut [u8; ONE_PIECE_MAX]) -> Option<&'b mut [u8]> {
         let header = self.small_header().filter(|_| !is(Bug::ChecksumSkipsKey))?;
-        let frame = room.get_mut(..header.len + self.key.len() + self.value.len())?;
-        let (front, rest) = frame.split_at_mut_checked(header.len)?;
-        let (key, value) = rest.split_at_mut_checked(self.key.len())?;
-        front.copy_from_slice(header.as_slice());
+        // The key goes over the last byte of a header that has no use for it.
+        *room.first_chunk_mut()? = header.bytes;
+        let frame = room.get_mut(..header.len() + self.key.len() + self.value.len())?;
+        let (key, value) = frame.get_mut(header.len()..)?.split_at_mut_checked(self.key.len())?;
         key.copy_from_slice(self.key);
         value.copy_from_slice(self.value);
         let (place, covered) = frame.split_first_chunk_mut::<CRC_LEN>()?;
@@ -107,15 +107,9 @@ impl<'a> FrameSpec<'a> {
         Some(frame)
     }
 
-    /// The header without its checksum.
+    /// The header of nearly every record without its checksum, in one piece: no flags, a short key, a value that is not long.
     #[inline]
-    fn plain_header(&self) -> HeaderBytes {
-        self.small_header().unwrap_or_else(|| self.any_header())
-    }
-
-    /// That of nearly every record, in one piece: no flags, a short key, a value that is not long.
-    #[inline]
-    pub(super) fn small_header(&self) -> Option<HeaderBytes> {
+    pub(super) fn small_header(&self) -> Option<SmallHeader> {
         let (key, value) = (self.key.len(), self.value.len());
         if self.meta.flags != 0 || self.kind == Kind::Event || key >= 0x80 || value >= 0x4000 {
             return None;
@@ -123,11 +117,10 @@ impl<'a> FrameSpec<'a> {
         let head = self.head();
         let is_long = value >= 0x80;
         let low = value as u8 | if is_long { 0x80 } else { 0 };
-        let mut bytes = [0; HEADER_LEN_MAX];
-        *bytes.first_chunk_mut()? = [0, 0, 0, 0, head, key as u8, low, (value >> 7) as u8];
-        Some(HeaderBytes { bytes, len: FRAME_LEN_MIN + usize::from(is_long) })
+        Some(SmallHeader { bytes: [0, 0, 0, 0, head, key as u8, low, (value >> 7) as u8], is_long })
     }
 
+    /// That of any record.
     pub(super) fn any_header(&self) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
         let flags = self.meta.flags;
@@ -150,9 +143,15 @@ impl<'a> FrameSpec<'a> {
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>, salt: u64, offset: u64) {
         let start = out.len();
         out.reserve(HEADER_LEN_MAX + self.key.len() + self.value.len());
-        let by_parts = is(Bug::ChecksumSkipsKey) || self.kind == Kind::Event;
-        let header = if by_parts { self.unbound_header() } else { self.plain_header() };
-        out.extend_from_slice(header.as_slice());
+        let mut by_parts = is(Bug::ChecksumSkipsKey);
+        match self.small_header().filter(|_| !by_parts) {
+            Some(header) => out.extend_from_slice(header.as_slice()),
+            None => {
+                by_parts |= self.kind == Kind::Event;
+                let header = if by_parts { self.unbound_header() } else { self.any_header() };
+                out.extend_from_slice(header.as_slice());
+            }
+        }
         out.extend_from_slice(self.key);
         out.extend_from_slice(self.value);
         // One piece takes half the time of three.
@@ -160,6 +159,25 @@ impl<'a> FrameSpec<'a> {
             let sum = if by_parts { u32::from_le_bytes(*place) } else { crc32c(covered) };
             *place = (sum ^ bind(salt, offset)).to_le_bytes();
         }
+    }
+}
+
+/// An encoded header of a small record: seven bytes, or eight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SmallHeader {
+    bytes: [u8; FRAME_LEN_MIN + 1],
+    is_long: bool,
+}
+
+impl SmallHeader {
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        FRAME_LEN_MIN + usize::from(self.is_long)
+    }
+
+    #[inline]
+    pub(super) fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.len()).unwrap_or_default()
     }
 }
 

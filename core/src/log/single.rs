@@ -2,7 +2,7 @@
 //! that writers hold each other up for the time of a copy.
 
 use super::append::{DIRECT, Placed, Purpose, kept_room};
-use super::{Active, Log, Tail};
+use super::{Log, Tail};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, ONE_PIECE_MAX, bind_front};
 use crate::planted::{Bug, is};
@@ -13,6 +13,12 @@ use alloc::vec::Vec;
 /// Whoever flushes record by record is better served by writes: a page that was changed through a map makes the sync behind it take
 /// about twice as long. In a burst the map saves a call of the system for each record.
 const BURST: u64 = 16 * 1024;
+
+/// Where a frame can go, and the salt there.
+struct Place {
+    offset: u64,
+    salt: u64,
+}
 
 impl Log {
     /// Appends a commit of one frame.
@@ -32,32 +38,34 @@ impl Log {
         };
         let len = frame.len() as u64;
         let mut tail = self.tail.lock();
-        let Some(active) = self.ready(&tail, frame, purpose)? else {
+        let Some(Place { offset, salt }) = self.ready(&tail, len, frame, purpose)? else {
             let mut placed = Vec::with_capacity(1);
             self.append_locked(&mut tail, core::slice::from_ref(frame), purpose, &mut placed)?;
             return placed.pop().ok_or_else(|| Error::NoSpace);
         };
-        let offset = active.position;
-        bind_front(front, active.segment.salt, offset);
+        bind_front(front, salt, offset);
         let parts = [&*front, frame.key, frame.value];
         if let Err(error) = self.put_small(offset, parts.get(..pieces).unwrap_or(&parts)) {
             return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
         }
-        tail.active = Some(Active { position: offset + len, ..active });
+        if let Some(active) = &mut tail.active {
+            active.position = offset + len;
+        }
         self.note_end(&tail);
         Ok(Placed { offset, len })
     }
 
-    /// The active segment, if the frame can go there and nothing else is due.
-    fn ready(&self, tail: &Tail, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Option<Active>> {
+    /// Where the frame of `len` bytes can go in the active segment, if nothing else is due.
+    #[inline]
+    fn ready(&self, tail: &Tail, len: u64, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Option<Place>> {
         self.writable()?;
         let has_reserve = purpose != Purpose::Store || tail.space.has_reserve();
         if !tail.announced || tail.mark_due.is_some() || !has_reserve || frame.value.len() >= DIRECT {
             return Ok(None);
         }
-        let need = frame.len() as u64 + kept_room(tail, purpose);
-        let fits = |active: &Active| active.room() >= need;
-        Ok(tail.active.filter(fits))
+        let need = len + kept_room(tail, purpose);
+        let active = tail.active.as_ref().filter(|active| active.room() >= need);
+        Ok(active.map(|active| Place { offset: active.position, salt: active.segment.salt }))
     }
 
     /// Writes behind the end of the log, in the active segment. The tail is locked.

