@@ -13,6 +13,8 @@ const SECOND_COPY: usize = 512;
 /// Bytes in front of the first frame of a segment, and at its end.
 const HEADER: usize = SECOND_COPY + HEADER_COPY;
 const TRAILER: usize = 31;
+/// Length and checksum in front of a chunk of a snapshot.
+const CHUNK_FRONT: usize = 8;
 /// 64-bit words of a superblock that mean something.
 const SUPERBLOCK_WORDS: usize = 28;
 /// 64-bit words of a segment header.
@@ -60,6 +62,10 @@ fn extents(bytes: &[u8]) -> Vec<usize> {
         size = (size * 2).min(full);
     }
     all
+}
+
+fn is_snapshot(bytes: &[u8], (header, _): (usize, usize)) -> bool {
+    bytes.get(header + 20) == Some(&2)
 }
 
 fn sign_header_copy(bytes: &mut [u8], at: usize, id: [u8; 16]) {
@@ -138,6 +144,27 @@ fn fields_len(bytes: &[u8], flags: u8) -> Option<usize> {
     Some(at)
 }
 
+/// The chunks of a snapshot's segment: offset and length, that of their own front included.
+fn chunks(bytes: &[u8], (header, end): (usize, usize)) -> Vec<(usize, usize)> {
+    let mut at = header + HEADER;
+    let mut out = Vec::new();
+    while let Some(len) = bytes.get(at..at + 4).and_then(|len| len.first_chunk()).map(|len| u32::from_le_bytes(*len) as usize) {
+        if len == 0 || at + CHUNK_FRONT + len > end.min(bytes.len()) {
+            break;
+        }
+        out.push((at, CHUNK_FRONT + len));
+        at += CHUNK_FRONT + len;
+    }
+    out
+}
+
+fn sign_chunk(bytes: &mut [u8], at: usize, len: usize, salt: u64) {
+    if let Some(chunk) = bytes.get_mut(at..at + len) {
+        let sum = crc32c::crc32c(&chunk[CHUNK_FRONT..]) ^ bind(salt, at as u64);
+        chunk[4..CHUNK_FRONT].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
 fn sign_frame(bytes: &mut [u8], at: usize, len: usize, salt: u64) {
     if let Some(frame) = bytes.get_mut(at..at + len) {
         sign(frame, salt, at as u64);
@@ -195,10 +222,17 @@ pub fn sign_all(store: &[u8]) -> (Vec<u8>, usize) {
     for header in headers(store) {
         sign_header_copy(&mut again, header.0, id);
         sign_header_copy(&mut again, header.0 + SECOND_COPY, id);
-        let is_log = store.get(header.0 + 20) == Some(&1);
-        for (at, len) in if is_log { frames(store, header) } else { Vec::new() } {
-            sign_frame(&mut again, at, len, word(store, header.0));
-            signed += 1;
+        let salt = word(store, header.0);
+        if is_snapshot(store, header) {
+            for (at, len) in chunks(store, header) {
+                sign_chunk(&mut again, at, len, salt);
+                signed += 1;
+            }
+        } else {
+            for (at, len) in frames(store, header) {
+                sign_frame(&mut again, at, len, salt);
+                signed += 1;
+            }
         }
     }
     (again, signed)
@@ -226,7 +260,7 @@ fn evil(rng: &mut impl Choices, old: u64, len: u64) -> u64 {
 pub fn forge(bytes: &mut [u8], rng: &mut impl Choices) {
     let len = bytes.len() as u64;
     let id = store_id(bytes);
-    match rng.below(4) {
+    match rng.below(5) {
         0 => {
             let slot = choose(rng, &SLOTS);
             let at = slot + 8 * (1 + index(rng, SUPERBLOCK_WORDS - 1));
@@ -247,7 +281,37 @@ pub fn forge(bytes: &mut [u8], rng: &mut impl Choices) {
                 sign_header_copy(bytes, copy, id);
             }
         }
+        2 => forge_chunk(bytes, rng),
         _ => forge_frame(bytes, rng),
+    }
+}
+
+/// Changes one to three bytes of a chunk of a snapshot, often of the directory, which stands behind the others, and signs it.
+fn forge_chunk(bytes: &mut [u8], rng: &mut impl Choices) {
+    let snapshots: Vec<_> = headers(bytes).into_iter().filter(|&header| is_snapshot(bytes, header)).collect();
+    if snapshots.is_empty() {
+        return;
+    }
+    let header = choose(rng, &snapshots);
+    let chunks = chunks(bytes, header);
+    let Some(&last) = chunks.last() else { return };
+    let (at, len) = if rng.chance(1, 2) { last } else { choose(rng, &chunks) };
+    for _ in 0..1 + rng.below(3) {
+        let within = CHUNK_FRONT + index(rng, len - CHUNK_FRONT);
+        change_byte(bytes, at + within, rng);
+    }
+    let salt = word(bytes, header.0);
+    sign_chunk(bytes, at, len, salt);
+}
+
+fn change_byte(bytes: &mut [u8], at: usize, rng: &mut impl Choices) {
+    if let Some(byte) = bytes.get_mut(at) {
+        *byte = match rng.below(4) {
+            0 => 0xff,
+            1 => 0,
+            2 => *byte ^ 1 << rng.below(8),
+            _ => rng.below(256) as u8,
+        };
     }
 }
 
@@ -265,14 +329,7 @@ fn forge_frame(bytes: &mut [u8], rng: &mut impl Choices) {
     }
     let (at, len) = choose(rng, &frames);
     let within = if rng.chance(3, 4) { 4 + index(rng, 12.min(len - 4)) } else { 4 + index(rng, len - 4) };
-    if let Some(byte) = bytes.get_mut(at + within) {
-        *byte = match rng.below(4) {
-            0 => 0xff,
-            1 => 0,
-            2 => *byte ^ 1 << rng.below(8),
-            _ => rng.below(256) as u8,
-        };
-    }
+    change_byte(bytes, at + within, rng);
     let len = bytes.get(at..).and_then(frame_len).filter(|len| at + len <= bytes.len()).unwrap_or(len);
     sign_frame(bytes, at, len, salt);
 }

@@ -8,7 +8,7 @@ use crate::model::State;
 use crate::rng::{Choices, Script, choose, derive, index};
 use crate::suite::hostile::{Base, Measure, examine, mutate_once};
 use crate::tape::{Mix, Op, Tape};
-use pipkin::frame::reencode;
+use pipkin::frame::{reencode, reencode_event};
 
 /// Operations of the longest tape.
 const OPS_MOST: usize = 400;
@@ -60,6 +60,9 @@ pub fn frame_decode(bytes: &[u8]) -> bool {
     let mut script = Script::new(bytes);
     let (salt, offset) = (script.next_u64(), script.next_u64());
     let frame = script.rest();
+    if let Some(event) = reencode_event(frame) {
+        assert_eq!(reencode_event(&event), Some(event.clone()), "the event {frame:02x?} does not come back");
+    }
     if let Ok(again) = reencode(frame, salt, offset) {
         assert!(frame.starts_with(&again), "the frame {frame:02x?} decodes, and encodes to {again:02x?}");
     }

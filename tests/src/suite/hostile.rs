@@ -67,9 +67,33 @@ pub fn bases() -> Vec<Base> {
         }
         Ok(Base { bytes: disk.image().to_vec(), written })
     };
-    let bases: Vec<Base> = (0..8).map(|seed| build(seed).unwrap_or_else(|fault| panic!("base store {seed}: {fault}"))).collect();
+    let mut bases: Vec<Base> =
+        (0..8).map(|seed| build(seed).unwrap_or_else(|fault| panic!("base store {seed}: {fault}"))).collect();
+    bases.extend(["written", "killed", "compacted"].map(kinds));
     assert!(bases.iter().any(|base| agrees(&base.bytes)), "the format has moved on: mend `forge`");
     bases
+}
+
+/// The golden store of that name, with records of every kind and with every flag.
+fn kinds(name: &str) -> Base {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/kinds").join(name).with_extension("pipkin");
+    let bytes = std::fs::read(path).unwrap();
+    let mut written = Written::new();
+    for ((space, key), record) in pipkin_reader::read(&bytes).unwrap().records {
+        written.entry((space.into_bytes(), key)).or_default().push(record.value);
+    }
+    // What has been replaced or removed since.
+    for space in [&b""[..], pipkin_tape::kinds::SPACE.as_bytes()] {
+        for key in pipkin_tape::kinds::REMOVED.iter().chain(&["written twice"]) {
+            written.entry((space.to_vec(), key.as_bytes().to_vec())).or_default().push(b"there".to_vec());
+        }
+    }
+    written.entry((Vec::new(), b"~".to_vec())).or_default().push(b"what a flush is followed by".to_vec());
+    for number in 1..4 {
+        let lost = (Vec::new(), format!("lost {number}").into_bytes());
+        written.entry(lost).or_default().push(b"never acknowledged".to_vec());
+    }
+    Base { bytes, written }
 }
 
 /// How an input came about; forged ones pass their checksums, so their values may be anything.
