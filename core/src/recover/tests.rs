@@ -102,7 +102,7 @@ fn r5_a_newer_version_is_refused() {
     assert!(matches!(open(&bytes), Err(Error::NewerVersion { found: 2, supported: 1 })));
 }
 
-#[cfg_attr(miri, ignore = "minutes of checksums, and no `unsafe` that the others do not go through")]
+#[cfg_attr(miri, ignore = "minutes of checksums, and no code that the others do not go through")]
 #[test]
 fn r6_and_r7_a_damaged_list_is_an_error_and_a_damaged_snapshot_is_not() {
     let (db, storage) = open(&killed()).unwrap();

@@ -5,7 +5,6 @@ use pipkin::Db as Native;
 use pipkin_tape::{Change, Step, Tape};
 use pipkin_wasi_host::{Db, Durability, Error, Op, Options};
 use std::fs;
-use std::path::Path;
 
 #[test]
 fn a_store_outlives_its_instances() {
