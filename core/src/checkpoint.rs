@@ -46,8 +46,8 @@ struct Listed {
 /// Writes a checkpoint while others read and write. The caller sees to it that there is one at a time.
 ///
 /// Without the space for a snapshot the checkpoint goes without: reopening takes longer, but compaction can free the segments in
-/// front of it.
-pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> Result<()> {
+/// front of it. True when it has one.
+pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> Result<bool> {
     let log = &engine.log;
     log.writable()?;
     engine.build_all(&|| false)?;
@@ -67,7 +67,7 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     }
     publish(engine, cut, &directory, (&next, place), &taken)?;
     *directory = next;
-    Ok(())
+    Ok(place.is_some())
 }
 
 /// What a snapshot will be made of.

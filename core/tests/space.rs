@@ -168,6 +168,21 @@ fn a_full_medium_takes_every_kind_of_removal() {
     }
 }
 
+/// It went without the snapshot that the caller had asked for, and answered `Ok`.
+#[test]
+fn a_checkpoint_without_room_for_its_snapshot_says_so_and_the_store_goes_on() {
+    let (medium, db) = full();
+    let before = db.stats().unwrap().records;
+    assert!(matches!(db.checkpoint(), Err(Error::NoSpace)));
+    assert!(!db.is_poisoned());
+    db.remove(0_u32.to_le_bytes()).unwrap();
+    db.close().unwrap();
+    medium.set_capacity(None);
+    let db = opened(medium);
+    assert_eq!(db.stats().unwrap().records, before - 1);
+    db.checkpoint().unwrap();
+}
+
 /// With a small part of a full medium removed all over, compaction was refused or stopped half way: it counted on half of its free segment
 /// only, and more than that was to be copied there.
 #[test]

@@ -374,11 +374,12 @@ impl Db {
     }
 
     /// Writes an index snapshot, so that the next opening has nothing to replay. It happens by itself now and then, and when a
-    /// store with much to replay is closed. Without the room for a snapshot only the list of the segments is written.
+    /// store with much to replay is closed.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Closed`](crate::Error::Closed),
+    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is no room for a snapshot: if there is any for the list of the segments, that was
+    /// written, and nothing is lost. [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Closed`](crate::Error::Closed),
     /// [`Error::Poisoned`](crate::Error::Poisoned), and [`Error::Corrupt`](crate::Error::Corrupt) when a part of the index that is not
     /// built yet cannot be.
     pub fn checkpoint(&self) -> Result<()> {

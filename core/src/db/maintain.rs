@@ -68,8 +68,13 @@ impl Store {
         self.write_checkpoint(Extent::Changes)
     }
 
-    /// Writes a checkpoint. The caller has the turn.
+    /// Writes a checkpoint, without a snapshot where there is no room for one: that is enough for maintenance. The caller has the turn.
     pub(super) fn write_checkpoint(&self, extent: Extent) -> Result<()> {
+        self.try_checkpoint(extent).map(drop)
+    }
+
+    /// The same; true when it has a snapshot.
+    fn try_checkpoint(&self, extent: Extent) -> Result<bool> {
         // Whatever comes of it, the next one is due only after as much again.
         let log = &self.engine.log;
         let apart = self.policy.replay_debt_max.max(log.tail.lock().segments.len() as u64 * APART_PER_SEGMENT);
@@ -162,6 +167,6 @@ impl Store {
         self.may_wait_for_the_turn()?;
         let _maintenance = self.maintenance.lock();
         self.writable()?;
-        self.half_way(self.write_checkpoint(Extent::Changes))
+        if self.half_way(self.try_checkpoint(Extent::Changes))? { Ok(()) } else { Err(Error::NoSpace) }
     }
 }

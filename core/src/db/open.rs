@@ -279,7 +279,7 @@ impl Store {
             match checkpoint::write(&self.engine, &self.names, Extent::Closing) {
                 // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
                 Err(Error::NoSpace) if !log.is_poisoned() => {}
-                result => result?,
+                result => drop(result?),
             }
             // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
             if log.snapshot_could_move_down() {
