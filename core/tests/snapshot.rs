@@ -12,11 +12,12 @@ fn opened(storage: impl Storage + 'static) -> Db {
     Db::builder().segment_size(64 * 1024).replay_debt_max(u64::MAX).background(false).open_storage(Box::new(storage)).unwrap()
 }
 
-/// Counts the bytes that are written.
+/// Counts the bytes that are written, and the reads.
 #[derive(Clone, Debug, Default)]
 struct Counted {
     inner: MemoryStorage,
     written: Arc<AtomicU64>,
+    reads: Arc<AtomicU64>,
 }
 
 impl Storage for Counted {
@@ -24,6 +25,7 @@ impl Storage for Counted {
         self.inner.len()
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StorageError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.inner.read_at(offset, buffer)
     }
     fn write_at(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), StorageError> {
@@ -130,4 +132,28 @@ fn the_parts_of_many_checkpoints_make_the_index_of_a_map() {
         }
     }
     assert!(db.verify().unwrap().is_ok());
+}
+
+/// An open looked at the header of each extent of the file: of 20 GB, at five thousand places.
+#[test]
+fn a_closed_store_opens_with_as_many_reads_however_many_extents_it_has() {
+    let reads_of = |values: u32, len: usize| {
+        let storage = Counted::default();
+        let db = opened(storage.clone());
+        for key in 0..values {
+            db.insert(key.to_le_bytes(), vec![7; len]).unwrap();
+        }
+        db.close().unwrap();
+        let extents = storage.len().unwrap() / (64 * 1024);
+        let before = storage.reads.load(Ordering::Relaxed);
+        let db = opened(storage.clone());
+        assert!(db.open_report().clean);
+        (extents, storage.reads.load(Ordering::Relaxed) - before)
+    };
+    let (few, reads_of_few) = reads_of(20, 60_000);
+    let (many, reads_of_many) = reads_of(2000, 60_000);
+    let (runs, reads_of_runs) = reads_of(40, 2_000_000);
+    assert!(few < 30 && many > 1500 && runs > 1000, "{few}, {many} and {runs} extents");
+    let most = reads_of_few + 10;
+    assert!(reads_of_many <= most && reads_of_runs <= most, "{reads_of_few}, {reads_of_many} and {reads_of_runs} reads");
 }
