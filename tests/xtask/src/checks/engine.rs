@@ -12,7 +12,8 @@ use std::thread;
 /// process. The skip list above goes against the newer model, too, so `ordered::map` is tested without miri.
 const MIRI: [(&[&str], &str); 3] = [
     (&["frame::", "index::", "pins::", "storage::cached::"], ""),
-    (&["recover::"], ""),
+    // Of recovery, which has no `unsafe` of its own, a failed open, a torn tail and a closed store: each open takes a minute here.
+    (&["recover::tests::r11_", "recover::tests::r12_", "recover::tests::r16_"], ""),
     (&["ordered::block::", "ordered::leaf::"], "-Zmiri-tree-borrows -Zmiri-ignore-leaks"),
 ];
 
