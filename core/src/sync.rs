@@ -1,9 +1,13 @@
 //! The one import point for atomics and locks, so that another set can take over: the standard library's, a spinning
 //! one where there is no operating system, a model checker's.
 
+#[cfg(all(not(shuttle), target_has_atomic = "64"))]
+pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(shuttle))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 pub(crate) use core::sync::atomic::{Ordering, compiler_fence};
+#[cfg(all(not(shuttle), not(target_has_atomic = "64")))]
+pub(crate) use portable_atomic::AtomicU64;
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
 

@@ -31,14 +31,13 @@ struct CargoTool<'a> {
 impl Tools {
     /// Adds what the active toolchain lacks of these compilation targets.
     pub(crate) fn rust_targets(&self, wanted: &[&str]) -> Outcome {
-        let Ok(installed) = Step::new("rustup target list --installed").output() else {
-            return cannot(format!("rustup is needed to see and add the targets {}", wanted.join(", ")));
-        };
-        let missing: Vec<&str> = wanted.iter().copied().filter(|&target| !installed.lines().any(|line| line == target)).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        or_cannot(Step::new("rustup target add").args(missing).run())
+        add_targets(&[], wanted)
+    }
+
+    /// A compiler of this version, beside the active one, that builds for these targets.
+    pub(crate) fn rust_with_targets(&self, version: &str, wanted: &[&str]) -> Outcome {
+        self.rust(version)?;
+        add_targets(&["--toolchain", version], wanted)
     }
 
     /// A compiler of this version, beside the active one.
@@ -145,6 +144,11 @@ impl Tools {
         Ok(HEADERS.into())
     }
 
+    /// Boards with an Arm processor, emulated.
+    pub(crate) fn arm_emulator(&self) -> Outcome {
+        self.debian("qemu-system-arm --version", &["qemu-system-arm"])
+    }
+
     fn windows_compiler(&self) -> Outcome {
         self.rust_targets(&["x86_64-pc-windows-gnu"])?;
         self.debian("x86_64-w64-mingw32-gcc --version", &["gcc-mingw-w64-x86-64-posix"])
@@ -221,6 +225,17 @@ fn is_libclang(file: &str) -> bool {
 
 fn cannot<T>(why: String) -> Outcome<T> {
     Err(Stop::CannotRun(why))
+}
+
+fn add_targets(toolchain: &[&str], wanted: &[&str]) -> Outcome {
+    let Ok(installed) = Step::new("rustup target list --installed").args(toolchain.iter().copied()).output() else {
+        return cannot(format!("rustup is needed to see and add the targets {}", wanted.join(", ")));
+    };
+    let missing: Vec<&str> = wanted.iter().copied().filter(|&target| !installed.lines().any(|line| line == target)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    or_cannot(Step::new("rustup target add").args(toolchain.iter().copied()).args(missing).run())
 }
 
 /// An installation that fails says nothing about the code under test.

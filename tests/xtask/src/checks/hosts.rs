@@ -6,8 +6,11 @@ use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 use std::fs;
 
-/// The last is a machine without an operating system; it must have 64-bit atomics.
+/// The last is a machine without an operating system.
 const NO_STD_TARGETS: [&str; 3] = ["wasm32-unknown-unknown", "wasm32-wasip2", "x86_64-unknown-none"];
+/// Microcontrollers, whose processors have no atomics of 64 bits. The oldest Rust compiles for them.
+const MICROCONTROLLERS: [&str; 2] = [CORTEX_M, "riscv32imac-unknown-none-elf"];
+const CORTEX_M: &str = "thumbv7em-none-eabihf";
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 const MACOS: &str = "aarch64-apple-darwin";
 
@@ -23,6 +26,7 @@ pub(super) fn compile_checks() -> Vec<Check> {
 
 pub(super) fn run_checks() -> Vec<Check> {
     vec![
+        Check::quick("bare-metal", "the engine works on a microcontroller with 256 KiB of memory, emulated", bare_metal),
         Check::slow("oldest", "the crates work with the oldest Rust and the oldest Wasmtime that they take", oldest),
         Check::slow("windows-tests", "the engine's tests on Windows, under wine", windows_tests),
     ]
@@ -36,6 +40,33 @@ fn no_std(tools: &Tools) -> Outcome {
     Ok(())
 }
 
+fn bare_metal(tools: &Tools) -> Outcome {
+    let oldest = oldest_rust()?;
+    tools.rust_with_targets(&oldest, &MICROCONTROLLERS)?;
+    tools.arm_emulator()?;
+    for target in MICROCONTROLLERS {
+        Step::new("cargo")
+            .arg(format!("+{oldest}"))
+            .args("check -p pipkin --no-default-features --target".split(' '))
+            .arg(target)
+            .run()?;
+    }
+    let folder = target_dir().join("bare-metal");
+    Step::new("cargo")
+        .arg(format!("+{oldest}"))
+        .args("build --locked --manifest-path tests/bare-metal/Cargo.toml --target".split(' '))
+        .arg(CORTEX_M)
+        .env("CARGO_TARGET_DIR", folder.display().to_string())
+        .run()?;
+    for program in ["conformance", "store"] {
+        Step::new("qemu-system-arm -machine mps2-an386 -nographic -monitor none -serial none")
+            .args("-semihosting-config enable=on,target=native -kernel".split(' '))
+            .path(&folder.join(CORTEX_M).join("debug").join(program))
+            .run()?;
+    }
+    Ok(())
+}
+
 fn clippy_for(tools: &Tools, target: &str) -> Outcome {
     tools.rust_targets(&[target])?;
     Step::new("cargo clippy -p pipkin -p pipkin-cli --all-targets --all-features --target")
@@ -43,13 +74,18 @@ fn clippy_for(tools: &Tools, target: &str) -> Outcome {
         .run()
 }
 
-fn oldest(tools: &Tools) -> Outcome {
+/// The version of Rust that the crates promise to compile with.
+fn oldest_rust() -> Outcome<String> {
     let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
-    let Some(oldest) = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")) else {
-        return failed("Cargo.toml names no rust-version");
-    };
-    let oldest = oldest.trim_matches('"');
-    tools.rust(oldest)?;
+    match manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")) {
+        Some(oldest) => Ok(oldest.trim_matches('"').to_owned()),
+        None => failed("Cargo.toml names no rust-version"),
+    }
+}
+
+fn oldest(tools: &Tools) -> Outcome {
+    let oldest = oldest_rust()?;
+    tools.rust(&oldest)?;
     let component = shipped(tools)?;
     let folder = target_dir().join("oldest");
     let _ = fs::remove_dir_all(&folder);
