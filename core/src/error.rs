@@ -198,13 +198,7 @@ impl fmt::Display for Error {
                 write!(f, "another writer changed what this transaction had read; nothing was written, run it again")
             }
             Self::Poisoned(first) => {
-                f.write_str("writes are refused since an earlier one failed (")?;
-                match &**first {
-                    // Its words are of a write that space was asked for in time.
-                    Self::NoSpace => f.write_str("no space left on the medium")?,
-                    first => fmt::Display::fmt(first, f)?,
-                }
-                f.write_str("); reads go on. Mend the cause, then close and open the store")
+                write!(f, "writes are refused since an earlier one failed ({first}); reads go on. Mend the cause, then close and open the store")
             }
             Self::Closed => write!(f, "the store was closed by another handle; open it again"),
             Self::Nested => f.write_str(

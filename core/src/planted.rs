@@ -58,6 +58,10 @@ pub enum Bug {
     SnapshotUnchecked,
     /// Space that an earlier session left counts as set aside, though closing may have cut it off.
     FoundSpaceTrusted,
+    /// What an unclean end has left is not written again before a sync counts as covering it.
+    TailNotWrittenAgain,
+    /// Nothing in the file says what a flush has synced, until something follows.
+    FlushNotMarked,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -93,6 +97,8 @@ mod imp {
             Self::SnapshotCutTooLate,
             Self::SnapshotUnchecked,
             Self::FoundSpaceTrusted,
+            Self::TailNotWrittenAgain,
+            Self::FlushNotMarked,
         ];
     }
 

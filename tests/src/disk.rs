@@ -58,6 +58,8 @@ impl Moment {
 #[derive(Debug, Default)]
 struct State {
     farthest_write: u64,
+    /// A sync has failed since the last order.
+    failed_a_sync: bool,
     moments: Option<Vec<Moment>>,
 }
 
@@ -115,6 +117,17 @@ impl Disk {
     /// Takes the moments kept so far; recording goes on.
     pub fn take_moments(&self) -> Vec<Moment> {
         self.state().moments.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The `nth` sync from now on fails, and what it should have stored counts as clean: see [`CrashStorage::fail_sync`].
+    pub fn fail_sync(&self, nth: Option<u64>) {
+        self.state().failed_a_sync = false;
+        self.file.fail_sync(nth);
+    }
+
+    /// True when a sync has failed since the last [order](Self::fail_sync).
+    pub fn has_failed_a_sync(&self) -> bool {
+        self.state().failed_a_sync
     }
 
     /// Everything that a crash could leave now.
@@ -193,9 +206,10 @@ impl Storage for Handle {
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {
-        let achieved = self.alive("sync")?.sync()?;
+        let achieved = self.alive("sync")?.sync();
+        self.disk.state().failed_a_sync |= achieved.is_err();
         self.keep(Io::Sync);
-        Ok(achieved)
+        achieved
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {

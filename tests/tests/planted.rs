@@ -8,7 +8,7 @@ use pipkin::limits::DATA_START;
 use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
-use pipkin_tests::suite::{codec, crash, errors, exhaustive, shared_sync, threads};
+use pipkin_tests::suite::{cache, codec, crash, errors, exhaustive, shared_sync, threads};
 use std::time::Instant;
 
 /// Bugs that must be caught, at the least.
@@ -36,6 +36,8 @@ const ERRORS: Suite = ("errors", || {
     shared_sync::run(3)?;
     errors::run(&errors::Budget { workloads: 60, seed: 1 }, &errors::Counts::new(0))
 });
+
+const CACHE: Suite = ("page cache", || cache::run(&cache::Budget { cuts: 20_000, seed: 1 }, &cache::Counts::new(0)));
 
 const CODEC: Suite = ("codec", || {
     for end in [codec::End::Closed, codec::End::Killed] {
@@ -71,7 +73,8 @@ fn suite_of(bug: Bug) -> Suite {
         Bug::FlushSkipsSync | Bug::BatchEndIgnored | Bug::TransactionSplit | Bug::SnapshotCutTooLate => EXHAUSTIVE,
         Bug::AckBeforeSync | Bug::SyncErrorForgotten | Bug::WriteErrorForgotten | Bug::IndexBeforeAppend => ERRORS,
         Bug::ChecksumSkipsKey | Bug::ReadUnchecked | Bug::SyncMarkNever | Bug::SnapshotUnchecked => CODEC,
-        Bug::CompactUnchecked => CRASH_ROT,
+        Bug::CompactUnchecked | Bug::FlushNotMarked => CRASH_ROT,
+        Bug::TailNotWrittenAgain => CACHE,
         Bug::ReaderNotPinned | Bug::CompactOvertakes => THREADS,
         _ => CRASH,
     }

@@ -418,11 +418,10 @@ impl Db {
     /// [`Db::clear`], [`Db::drop_namespace`].
     pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         self.store.may_wait_for_the_turn()?;
-        let report = self.store.compact(|so_far| {
+        self.store.compact(|so_far| {
             let _inside = self.store.engine.inside(Held::Turn);
             progress(so_far);
-        });
-        self.store.half_way(report)
+        })
     }
 
     /// Compacts the one segment where it pays most; `None` when there is none of which a part worth the work is dead: a sixty-fourth, as
@@ -430,7 +429,7 @@ impl Db {
     /// cuts it.
     pub fn compact_step(&self) -> Result<Option<CompactReport>> {
         self.store.may_wait_for_the_turn()?;
-        self.store.half_way(self.store.compact_step())
+        self.store.compact_step()
     }
 
     /// Figures about the store.
@@ -498,6 +497,6 @@ impl Db {
     /// too, answers [`Error::Locked`](crate::Error::Locked).
     pub fn close(self) -> Result<()> {
         self.store.may_wait_for_the_turn()?;
-        self.store.half_way(self.store.close())
+        self.store.close()
     }
 }

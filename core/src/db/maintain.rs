@@ -16,7 +16,7 @@ impl Store {
     pub(super) fn after_write(&self) -> Result<()> {
         let end = self.engine.log.end();
         if self.policy.flush == FlushPolicy::WriteThrough {
-            self.half_way(self.engine.log.sync_to(end).map(drop))?;
+            self.engine.log.sync_to(end)?;
         }
         let low = self.engine.log.space_low.load(Ordering::Relaxed);
         if !low && end < self.checkpoint_due.load(Ordering::Relaxed) && end < self.compaction_due.load(Ordering::Relaxed) {
@@ -114,16 +114,10 @@ impl Store {
             // After a failed write nothing may be tried again, whatever it was that failed it.
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
                 self.reclaim()?;
-                self.half_way(write())
+                write()
             }
-            result => self.half_way(result),
+            result => result,
         }
-    }
-
-    /// "No space left" says that nothing was written. A store that is closed to writes cannot say that.
-    #[inline]
-    pub(super) fn half_way<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| if self.engine.log.is_poisoned() { error.half_way() } else { error })
     }
 
     #[cold]
@@ -167,6 +161,6 @@ impl Store {
         self.may_wait_for_the_turn()?;
         let _maintenance = self.maintenance.lock();
         self.writable()?;
-        if self.half_way(self.try_checkpoint(Extent::Changes))? { Ok(()) } else { Err(Error::NoSpace) }
+        if self.try_checkpoint(Extent::Changes)? { Ok(()) } else { Err(Error::NoSpace) }
     }
 }

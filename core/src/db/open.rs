@@ -92,7 +92,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     if lost_snapshot {
         report.snapshot = SnapshotState::Damaged;
     }
-    stand_at_the_end(&engine, &chain, &pair)?;
+    stand_at_the_end(&engine, &chain, &pair, report.created)?;
     #[cfg(feature = "ordered")]
     if options.ordered {
         engine.order()?;
@@ -168,7 +168,7 @@ fn create(storage: &dyn Storage, options: &OpenOptions) -> Result<SuperblockPair
 }
 
 /// Puts the tail of the log where recovery found its end.
-fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Result<()> {
+fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, created: bool) -> Result<()> {
     let log = &engine.log;
     let geometry = log.geometry;
     let len = log.storage.len()?;
@@ -183,6 +183,10 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair) -> Re
     tail.next_event = chain.next_event;
     tail.first_own_base = chain.next_base;
     tail.torn_headers.clone_from(&chain.torn_headers);
+    tail.unproven.clone_from(&chain.unproven);
+    if !chain.clean && !created {
+        log.set_unsettled();
+    }
     if let Some(last) = live.last() {
         tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
         if chain.clean && !pair.current.torn_end {
@@ -287,7 +291,7 @@ impl Store {
             }
         }
         let _writers = self.engine.lock_all()?;
-        log.mend_headers(&mut log.tail.lock())?;
+        log.settle(&mut log.tail.lock())?;
         log.sync_the_end()?;
         log.reclaim(&self.engine.pins);
         let end = log.position();

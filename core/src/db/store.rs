@@ -70,11 +70,10 @@ impl Store {
     /// Makes everything durable that was written before the call.
     pub(crate) fn flush(&self) -> Result<Durability> {
         let log = &self.engine.log;
-        let synced = match self.policy.flush {
+        match self.policy.flush {
             FlushPolicy::OnEachFlush => log.sync_now(),
             FlushPolicy::Group | FlushPolicy::WriteThrough => log.sync_to(log.end()),
-        };
-        self.half_way(synced)
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

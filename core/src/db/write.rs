@@ -85,7 +85,7 @@ impl Store {
         self.writable()?;
         // `decide` runs once, and no space can be made while the key is held.
         self.make_space()?;
-        self.half_way(self.change_locked(name, key, decide))
+        self.change_locked(name, key, decide)
     }
 
     fn change_locked(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {

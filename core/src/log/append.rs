@@ -93,7 +93,7 @@ impl Log {
         if let Some(active) = &tail.active {
             self.reserve(active.position, active.segment.behind(self.geometry))?;
         }
-        self.mend_headers(tail)?;
+        self.settle(tail)?;
         let synced = self.sync_state.synced();
         let active = tail.active_place();
         self.flip(&|superblock| Superblock {
@@ -104,8 +104,6 @@ impl Log {
             active,
             ..superblock
         })?;
-        // That sync has covered what recovery found, too: the next segment header says so.
-        self.sync_state.start_at(synced.max(self.end()));
         if tail.active.is_none() && is(Bug::TornTailKept) {
             self.continue_torn_segment(tail);
         }
@@ -119,7 +117,7 @@ impl Log {
     }
 
     /// Writes headers whole again of which a crash has left one copy: the same bytes, so a crash of this leaves no less.
-    pub(crate) fn mend_headers(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn mend_headers(&self, tail: &mut Tail) -> Result<()> {
         for (offset, header) in core::mem::take(&mut tail.torn_headers) {
             let bytes = header.encode(self.store_id, offset);
             self.storage.write_at(offset, &[&bytes]).map_err(|error| self.poison(error.into()))?;
@@ -146,7 +144,10 @@ impl Log {
         }
         let headers = self.headers.load(Ordering::Relaxed);
         let current = Superblock { generation: pair.current.generation + step, headers, ..change(pair.current) };
-        let slot = if is(Bug::SuperblockInPlace) { pair.slot } else { pair.slot.other() };
+        // What says that the store is closed may not be on the medium, if the session before failed with it. The other one says the same
+        // but for that: it stays until this one is safe.
+        let in_place = pair.current.clean_end.is_some() && !pair.other_damaged;
+        let slot = if in_place || is(Bug::SuperblockInPlace) { pair.slot } else { pair.slot.other() };
         let written = current.write(&*self.storage, slot).map_err(|error| self.poison(error));
         written.and_then(|()| self.sync_alone())?;
         pair.current = current;
@@ -228,14 +229,13 @@ impl Log {
         self.put(tail, active, &FrameSpec::control(Kind::Mark, &Mark { synced: claimed, clock: 0 }.encode()))
     }
 
-    /// Writes the mark that is due, if nothing was appended behind `end` and room is left for what has to follow. It is no append: whoever
-    /// flushes next finds everything flushed.
-    pub(super) fn mark_the_end(&self, tail: &mut Tail, end: u64) -> Result<()> {
-        let Some(active) = tail.active.filter(|_| tail.announced) else { return Ok(()) };
-        let room = active.room();
-        let is_the_end = active.segment.lsn(self.geometry, active.position) == end;
-        if !is_the_end || room < MARK_LEN as u64 + kept_room(tail, Purpose::MakeSpace) || self.writable().is_err() {
-            return Ok(());
+    /// Writes the mark that is due, if room is left for what has to follow; false when there is none. It is no append: whoever flushes next finds
+    /// everything flushed.
+    pub(super) fn mark_now(&self, tail: &mut Tail) -> Result<bool> {
+        self.writable()?;
+        let Some(active) = tail.active.filter(|_| tail.announced) else { return Ok(false) };
+        if active.room() < MARK_LEN as u64 + kept_room(tail, Purpose::MakeSpace) {
+            return Ok(false);
         }
         let written = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
         written.map_err(|error| {
@@ -243,7 +243,8 @@ impl Log {
             tail.scratch.clear();
             tail.active = Some(active);
             self.poison(error)
-        })
+        })?;
+        Ok(true)
     }
 
     /// Puts one frame behind the last one: into the gathered bytes, or straight to the storage when it is long.

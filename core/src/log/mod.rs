@@ -8,6 +8,7 @@ mod retire;
 mod room;
 mod roster;
 mod segment;
+mod settle;
 mod shrink;
 mod single;
 mod space;
@@ -155,6 +156,8 @@ pub(crate) struct Tail {
     pub(crate) mark_due: Option<u64>,
     /// The file says that a writer is at work. Until then nothing may be appended.
     pub(crate) announced: bool,
+    /// Segments of what an earlier session has left, each with its end, that nothing proves to be synced as a whole.
+    pub(crate) unproven: Vec<Segment>,
     /// Headers of which a crash has left one copy.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
     /// Retired segments whose retirement is not durable yet.
@@ -219,6 +222,8 @@ pub(crate) struct Log {
     /// Number of the newest segment header.
     headers: AtomicU64,
     pub(crate) sync_state: sync::SyncState,
+    /// What an earlier session has left is known to be on the medium.
+    settled: AtomicBool,
     /// Log position behind the last append.
     pub(crate) appended: AtomicU64,
     /// Log position of the newest checkpoint.
@@ -258,6 +263,7 @@ impl Log {
                 space: Space::new(geometry),
                 mark_due: None,
                 announced: false,
+                unproven: Vec::new(),
                 torn_headers: Vec::new(),
                 retired: Vec::new(),
                 scratch: Vec::new(),
@@ -267,6 +273,7 @@ impl Log {
             session: AtomicU64::new(superblocks.current.session),
             headers: AtomicU64::new(superblocks.current.headers),
             sync_state: sync::SyncState::default(),
+            settled: AtomicBool::new(true),
             appended: AtomicU64::new(0),
             checkpoint: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -291,8 +298,10 @@ impl Log {
         }
     }
 
-    /// Closes the store to later writes: after a failed write or sync nobody knows what the file holds behind the last sync.
+    /// Closes the store to later writes: after a failed write or sync nobody knows what the file holds behind the last sync. "No space left"
+    /// cannot say any more that nothing was written.
     pub(crate) fn poison(&self, error: Error) -> Error {
+        let error = error.half_way();
         let _ = self.latch.set(Box::new(Arc::new(error.clone())));
         error
     }

@@ -1,6 +1,6 @@
 //! Group commit without a timer: a lone caller syncs at once, callers that arrive during a sync share the next one.
 
-use super::Log;
+use super::{Log, Superblock};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, is};
 use crate::storage::Durability;
@@ -70,6 +70,10 @@ impl Log {
 
     /// Syncs in turn, unless `covered` says that there is no need to; then a mark may say so.
     fn sync_unless(&self, covered: &dyn Fn(&Turn) -> Option<Durability>, mark: bool) -> Result<Durability> {
+        if !self.is_settled() {
+            self.writable()?;
+            self.announce(&mut self.tail.lock())?;
+        }
         let mut turn = self.sync_state.turn.lock();
         loop {
             if !is(Bug::AckBeforeSync) {
@@ -106,23 +110,32 @@ impl Log {
         drop(turn);
         let _running = Running(&self.sync_state);
         // The sync of somebody else may have taken the one error that the system tells.
-        match self.latch.get() {
-            Some(first) => Err(Error::Poisoned(first.clone())),
-            None => self.storage.sync().map(drop).map_err(|error| self.poison(error.into())),
+        if let Some(first) = self.latch.get() {
+            return Err(Error::Poisoned(first.clone()));
         }
+        let achieved = self.storage.sync().map_err(|error| self.poison(error.into()))?;
+        self.sync_state.turn.lock().achieved = achieved;
+        Ok(())
     }
 
-    /// Sees to it that a mark says how far the log is synced: at once when nothing follows, so that the end of the process takes nothing with it,
-    /// otherwise with the next append.
+    /// Sees to it that the file says how far the log is synced, whether or not anything follows, so that the end of the process takes nothing with
+    /// it: in a mark, or in the superblock where there is no room for one.
     fn prove_synced(&self, end: u64) {
-        if !self.sync_state.unproven.swap(false, Ordering::AcqRel) {
+        if !self.sync_state.unproven.swap(false, Ordering::AcqRel) || is(Bug::FlushNotMarked) {
             return;
         }
         let mut tail = self.tail.lock();
         let due = tail.mark_due.unwrap_or(0).max(end);
         tail.mark_due = Some(due);
         // A write that fails closes the store to later ones. What was flushed is safe all the same.
-        let _ = self.mark_the_end(&mut tail, end);
+        let _ = match self.mark_now(&mut tail) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                tail.mark_due = None;
+                self.flip(&|superblock| Superblock { synced: superblock.synced.max(due), ..superblock })
+            }
+            Err(error) => Err(error),
+        };
     }
 
     fn sync_in_turn(&self, end: u64) -> Result<Durability> {

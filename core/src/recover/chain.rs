@@ -52,6 +52,8 @@ pub(crate) struct Chain {
     pub(crate) tail_bytes: u64,
     /// Headers of which the crash has left one copy, and where: nothing proves that they had been synced.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+    /// Segments, or the last parts of them, that nothing proves to be synced.
+    pub(crate) unproven: Vec<Segment>,
 }
 
 /// Every segment header in the file, by the extent at which it stands, but for those inside of the segments that `listed` names: these are
@@ -486,6 +488,8 @@ impl Follower<'_> {
             torn += Evidence::used_bytes(self.storage, self.geometry.start(segment.extent), segment.end)?;
         }
         self.chain.torn = (torn > 0).then_some((last.end, torn));
+        let unproven = self.chain.tail.iter().filter(|segment| segment.next_base(self.geometry) > self.chain.proven);
+        self.chain.unproven = unproven.copied().collect();
         self.find_torn_headers()
     }
 

@@ -42,7 +42,7 @@ pub enum Durability {
 
 /// The byte-addressed file that the log lives in.
 ///
-/// The engine never writes two overlapping ranges at the same time, never looks at a byte that is being written, and treats
+/// The engine never writes two overlapping ranges at the same time, never looks at a byte that is being changed, and treats
 /// the first failed `write_at` or `sync` as final for the session, so an implementation need not undo anything.
 /// All methods take `&self` and may be called from several threads at once.
 pub trait Storage: Send + Sync {
@@ -66,6 +66,22 @@ pub trait Storage: Send + Sync {
     /// short writes. A gap between the old end and `offset` reads as zero; without any bytes to write nothing happens. After a failure
     /// any subset of the range may have been written, and nothing outside of it.
     fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError>;
+
+    /// Writes the bytes of a range again as they are, so that the next [`sync`](Self::sync) stores them whatever an earlier one, of another
+    /// process, has made of them: after a failed one, Linux takes what it could not write for stored. A reader may look at the range
+    /// meanwhile. A failure is one of the read or of the write.
+    fn rewrite(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        let mut buffer = alloc::vec![0; len.min(REWRITE_PIECE) as usize];
+        let mut done = 0;
+        while done < len {
+            let piece = (len - done).min(REWRITE_PIECE) as usize;
+            let bytes = buffer.get_mut(..piece).unwrap_or_default();
+            self.read_at(offset + done, bytes)?;
+            self.write_at(offset + done, &[bytes])?;
+            done += piece as u64;
+        }
+        Ok(())
+    }
 
     /// Makes everything written before the call as durable as the host can and says how durable that is. After a failure
     /// nothing is known about any write since the last success; the engine never retries.
@@ -160,6 +176,9 @@ pub trait Storage: Send + Sync {
     }
 }
 
+/// Bytes that are written again at a time.
+const REWRITE_PIECE: u64 = 256 * 1024;
+
 /// Where the holder page begins: bytes that belong to the storage, not to the engine, which leaves them alone.
 pub const HOLDER_OFFSET: u64 = 8192;
 /// Length of the note in the holder page, in bytes.
@@ -172,6 +191,7 @@ macro_rules! forward_storage {
             fn set_len(&self, len: u64) -> Result<(), StorageError> { (**self).set_len(len) }
             fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> { (**self).read_at(offset, out) }
             fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> { (**self).write_at(offset, parts) }
+            fn rewrite(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).rewrite(offset, len) }
             fn sync(&self) -> Result<Durability, StorageError> { (**self).sync() }
             unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
                 // SAFETY: the caller's promise is handed on unchanged.

@@ -317,38 +317,51 @@ impl<'a> Life<'a> {
         Ok((image, history.states[found].clone(), how))
     }
 
-    /// Flips bits of the final bytes: all of them safe, once as the kill left them, once closed.
+    /// Flips bits of the final bytes: all of them safe, as the kill left them, closed, and flushed before a kill.
     fn rot(&mut self, killed: &CrashImage, history: &History) -> Result<(), Fault> {
         let closing = Disk::from_image(killed);
         let entropy = self.entropy();
         self.setup.open(closing.storage(), entropy)?.close()?;
         let closed = closing.image();
-        for (image, how) in [(killed, "killed"), (&closed, "closed")] {
+        let (flushed, flushed_history) = self.flush_and_kill(killed, history)?;
+        let whole = [(killed, history, "killed"), (&closed, history, "closed"), (&flushed, &flushed_history, "flushed")];
+        for (image, history, how) in whole {
             let entropy = self.entropy();
             examine(image, &self.setup, history, (history.newest(), history.newest()), After::Kill, entropy)
                 .map_err(|fault| fault.at(format!("the {how} store, before any bit is flipped")))?;
         }
-        let subject = rot::Subject::new(self.setup.clone(), history.clone());
-        for i in 0..self.flips {
-            let clean = i % 2 == 0;
-            let image = if clean { &closed } else { killed };
-            let loss = if clean { rot::Loss::None } else { rot::Loss::Reported };
+        let subjects = whole.map(|(_, history, _)| rot::Subject::new(self.setup.clone(), history.clone()));
+        for i in 0..self.flips as usize {
+            // What a flush has acknowledged is proven although nothing follows: no bit of it is given up.
+            let kind = [1, 2, 0, 2][i % 4];
+            let (image, _, how) = whole[kind];
+            let loss = if kind == 0 { rot::Loss::Reported } else { rot::Loss::None };
             let bit = self.rng.below(image.len().unwrap_or(0) * 8);
             let then = choose(&mut self.rng, &rot::Then::ALL);
             let entropy = self.entropy();
             self.watch.tick();
             self.counts.images.add(1);
             self.counts.rotten.fetch_add(1, Ordering::Relaxed);
-            subject.flip(image, bit, loss, then, entropy).map_err(|fault| {
-                fault.at(format!(
-                    "bit {} of byte {} flipped in the {} store, then {then:?}",
-                    bit % 8,
-                    bit / 8,
-                    if clean { "closed" } else { "killed" }
-                ))
+            subjects[kind].flip(image, bit, loss, then, entropy).map_err(|fault| {
+                fault.at(format!("bit {} of byte {} flipped in the {how} store, then {then:?}", bit % 8, bit / 8))
             })?;
         }
         Ok(())
+    }
+
+    /// The killed store after a session that ends behind a flush, with or without writes in front of it, by a kill.
+    fn flush_and_kill(&mut self, killed: &CrashImage, history: &History) -> Result<(CrashImage, History), Fault> {
+        let disk = Disk::from_image(killed);
+        let host = DiskHost::new(disk.clone(), self.setup.clone(), self.entropy());
+        let mut player = Player::open(host, history.now().clone())?;
+        for _ in 0..self.rng.below(4) {
+            self.tag += 1;
+            let (key, len) = (self.rng.below(30) as u16, self.rng.below(900) as u32);
+            player.play(&Op::Put(0, key, Val { len, tag: self.tag }))?;
+        }
+        player.play(&Op::Flush)?;
+        disk.kill();
+        Ok((disk.image(), player.history.clone()))
     }
 }
 

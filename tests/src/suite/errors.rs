@@ -91,10 +91,11 @@ fn kinds(total: IoCounts) -> [(Io, &'static str, u64); 6] {
 
 fn effect(io: Io, rng: &mut Rng) -> Effect {
     let other = Effect::Error(StorageErrorKind::Other);
+    let full = Effect::Error(StorageErrorKind::NoSpace);
     match io {
-        Io::Write => choose(rng, &[other, Effect::Late, Effect::Torn { bytes: 1 }, Effect::Torn { bytes: 100 }]),
-        Io::Sync => choose(rng, &[other, Effect::LostSync, Effect::LostSync, Effect::Late]),
-        Io::Reserve | Io::SetLen => choose(rng, &[other, Effect::Error(StorageErrorKind::NoSpace)]),
+        Io::Write => choose(rng, &[other, full, Effect::Late, Effect::Torn { bytes: 1 }, Effect::Torn { bytes: 100 }]),
+        Io::Sync => choose(rng, &[other, full, Effect::LostSync, Effect::LostSync, Effect::Late]),
+        Io::Reserve | Io::SetLen => choose(rng, &[other, full]),
         _ => other,
     }
 }
@@ -168,19 +169,22 @@ impl Workload {
         let mut poisoned = false;
         for op in &self.tape.0 {
             // A fault that hit something that may fail (a hint, room for growth) need not show.
-            let closing = is_fatal(order.on) && fault.counts().failed > 0;
+            let closing = is_fatal(order) && fault.counts().failed > 0;
             let Err(stop) = player.play(op) else {
                 if closing && changes(op) {
                     return Fault::wrong(format!("`{op}` succeeded behind a failed write or sync"));
                 }
                 continue;
             };
-            expect_error(stop).map_err(|wrong| wrong.at(format!("`{op}`")))?;
+            let error = expect_error(stop).map_err(|wrong| wrong.at(format!("`{op}`")))?;
+            if matches!(error, Error::NoSpace) && player.db.as_ref().is_some_and(Db::is_poisoned) {
+                return Fault::wrong(format!("`{op}` closed the store to writes and says that nothing was written: {error}"));
+            }
             if fault.counts().failed == 0 {
                 return Fault::wrong(format!("`{op}` failed, though no I/O did"));
             }
             self.reads_go_on(&mut player, order, &fault, op)?;
-            if is_fatal(order.on) {
+            if is_fatal(order) || player.db.as_ref().is_some_and(Db::is_poisoned) {
                 poisoned = true;
                 break;
             }
@@ -221,9 +225,10 @@ impl Workload {
     }
 }
 
-/// A failed write or sync is final. Room that cannot be had and hints that fail are not.
-fn is_fatal(io: Io) -> bool {
-    io == Io::Write || io == Io::Sync
+/// A failed write or sync is final. Room that cannot be had and hints that fail are not; nor is a write of a snapshot for which there is no
+/// space: the checkpoint goes without.
+fn is_fatal(order: Order) -> bool {
+    order.on == Io::Sync || order.on == Io::Write && order.effect != Effect::Error(StorageErrorKind::NoSpace)
 }
 
 /// Operations that write when they succeed, whatever is in the store.
@@ -294,9 +299,23 @@ fn reopen(
     look(&fault.inner().latest_image(), sure, "reopened")?;
     let floor = history.flushed;
     if order.effect == Effect::LostSync {
+        let low = if rng.chance(1, 2) { go_on_in_the_cache(fault, setup, history, sure)? } else { floor };
         fault.lose_unsynced().map_err(|error| Fault::Engine(error.into()))?;
-        return look(&fault.inner().latest_image(), floor, "reopened after a lost sync and a power cut");
+        return look(&fault.inner().latest_image(), low, "reopened after a lost sync and a power cut");
     }
     look(&fault.inner().freeze().synced_image(), floor, "reopened after a power cut that lost everything")?;
     look(&fault.inner().random_image(rng), floor, "reopened after a power cut")
+}
+
+/// The next process opens what the memory of the system has, flushes it and is killed. Where it stood then is safe.
+fn go_on_in_the_cache(fault: &FaultStorage<CrashStorage>, setup: &Setup, history: &History, sure: usize) -> Result<usize, Fault> {
+    let how = "opened again after a lost sync";
+    let db = setup.open(fault.clone(), 98).map_err(|error| Fault::from(error).at(how))?;
+    let place = find_state(&db, history, sure, history.newest()).map_err(|stop| stop.at(how))?;
+    db.flush().map_err(|error| Fault::from(error).at(format!("{how}, flushing")))?;
+    // Dropping a store closes it, and a killed process does not.
+    fault.arm(Order::from_nth(1, Io::Change, Effect::Error(StorageErrorKind::Other)));
+    drop(db);
+    fault.disarm();
+    Ok(place)
 }

@@ -264,6 +264,12 @@ impl<S: Storage, const GATHER: usize> Storage for CachedStorage<S, GATHER> {
         Ok(())
     }
 
+    /// Past the blocks, which stay as they are.
+    fn rewrite(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.hand_over_locked(&mut self.state.lock())?;
+        self.below.rewrite(offset, len)
+    }
+
     /// Only what is in memory in one piece: everything else is read, and is there from then on.
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let state = self.state.lock();

@@ -10,6 +10,8 @@
 //!   file may stop at any sector in between. A shrink that got there takes the old bytes with it.
 //! - A discarded range holds, sector by sector, zeros or what was there before.
 //! - A killed process (the machine runs on) loses nothing that was written, and its last write may have landed in part.
+//! - After a [failed sync](CrashStorage::fail_sync) nobody knows how much of what was written before it has reached the medium. Linux marks
+//!   it clean: it reads well, also for the next process, and later syncs succeed without storing it, until it is written again.
 //!
 //! ```
 //! use pipkin::storage::{Storage, crash::CrashStorage};
@@ -52,6 +54,8 @@ struct State {
     /// Calls so far that could change what the medium holds.
     io_count: u64,
     stop_at: Option<u64>,
+    /// So many syncs from now on one fails.
+    fail_sync_in: Option<u64>,
     stopped: bool,
 }
 
@@ -86,6 +90,17 @@ impl CrashStorage {
     /// later calls fail. `None` takes the order back.
     pub fn stop_at(&self, n: Option<u64>) {
         self.state.lock().stop_at = n;
+    }
+
+    /// The `nth` sync from now on, the first is 1, fails as Linux has it: what was written since the last good one counts as clean from then
+    /// on, and no later sync stores it unless it is written again. The file goes on. `None` takes the order back.
+    pub fn fail_sync(&self, nth: Option<u64>) {
+        self.state.lock().fail_sync_in = nth;
+    }
+
+    /// Number of sectors that a failed sync has marked clean and that nobody has written again: a power cut may take them.
+    pub fn marked_clean_sectors(&self) -> usize {
+        self.state.lock().point.marked_clean_sectors()
     }
 
     /// Crashes now: all later calls fail.
@@ -192,6 +207,16 @@ impl Storage for CrashStorage {
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {
+        {
+            let mut state = self.running("sync")?;
+            state.fail_sync_in = state.fail_sync_in.map(|left| left.saturating_sub(1));
+            if state.fail_sync_in == Some(0) {
+                state.fail_sync_in = None;
+                state.io_count += 1;
+                state.point.fail_sync();
+                return Err(StorageError::new(StorageErrorKind::Other, "sync", "simulated failure of the medium"));
+            }
+        }
         self.counted(
             "sync",
             |_| true,

@@ -5,7 +5,7 @@ use super::images::Images;
 use super::pages::{Pages, SECTOR_LEN, SECTORS_PER_PAGE, Sector};
 use crate::storage::StorageError;
 use crate::storage::random::Rng;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -45,6 +45,9 @@ pub struct CrashPoint {
     /// Changes of the length since the last sync, in order. Change number 0 is the synced length and not in the list.
     lens: Vec<LenChange>,
     ops: Vec<PendingOp>,
+    /// Sectors that a failed sync has marked clean: they read as they were written, and no later sync stores them until they are written
+    /// again.
+    marked_clean: BTreeSet<u64>,
     /// The bytes of all unsynced writes.
     bytes: Vec<u8>,
     /// The last operation was under way when the crash came.
@@ -127,6 +130,7 @@ impl CrashPoint {
             let len = (part.len() - done).min(SECTOR_LEN - start);
             let change = Change::Write { start, len, at: at + done };
             self.sectors.entry(place / SECTOR_LEN as u64).or_default().push(Event { op, change });
+            self.marked_clean.remove(&(place / SECTOR_LEN as u64));
             done += len;
         }
         Ok(())
@@ -154,10 +158,15 @@ impl CrashPoint {
         for sector in super::whole_sectors(&self.current, offset, len) {
             self.current.zero_sector(sector);
             self.sectors.entry(sector).or_default().push(Event { op, change: Change::Discard });
+            // That is the journal's, as lengths are.
+            self.marked_clean.remove(&sector);
         }
     }
 
     pub(super) fn sync(&mut self) {
+        if !self.marked_clean.is_empty() {
+            return self.sync_dirty();
+        }
         let mut last_page = None;
         for sector in self.sectors.keys() {
             let page = sector / SECTORS_PER_PAGE;
@@ -172,6 +181,45 @@ impl CrashPoint {
         self.ops.clear();
         self.bytes.clear();
         self.in_flight = false;
+    }
+
+    /// A sync that stores what is dirty, and nothing that an earlier one has marked clean.
+    fn sync_dirty(&mut self) {
+        let (sectors, lens) = (core::mem::take(&mut self.sectors), self.lens.len());
+        self.durable.set_len(self.current.len());
+        for (sector, mut events) in sectors {
+            if sector * SECTOR_LEN as u64 >= self.current.len() {
+                continue;
+            }
+            if !self.marked_clean.contains(&sector) {
+                self.durable.put_sector(sector, &self.current.sector(sector));
+                continue;
+            }
+            // The changes of the length are certain now, and what they have cut off with them.
+            let certain = low(&events, lens);
+            if certain > 0 {
+                self.durable.put_sector(sector, &self.version(sector, &events, certain, lens));
+                events.drain(..certain);
+            }
+            if !events.is_empty() {
+                self.sectors.insert(sector, events);
+            }
+        }
+        self.marked_clean = self.sectors.keys().copied().collect();
+        self.lens.clear();
+        if self.sectors.is_empty() {
+            self.ops.clear();
+            self.bytes.clear();
+        }
+        self.in_flight = false;
+    }
+
+    /// A failed sync as Linux has it: what was written since the last good one may have reached the medium or not, in any part, and counts
+    /// as clean from now on.
+    pub(super) fn fail_sync(&mut self) {
+        let is_written = |events: &&Vec<Event>| matches!(events.last(), Some(Event { change: Change::Write { .. }, .. }));
+        let written = self.sectors.iter().filter(|(_, events)| is_written(events));
+        self.marked_clean = written.map(|(sector, _)| *sector).collect();
     }
 
     pub(super) fn mark_in_flight(&mut self) {
@@ -198,6 +246,11 @@ impl CrashPoint {
     /// Number of sectors written, discarded or cut off since the last sync.
     pub fn unsynced_sectors(&self) -> usize {
         self.sectors.len()
+    }
+
+    /// Number of sectors that a failed sync has marked clean and that nobody has written again.
+    pub fn marked_clean_sectors(&self) -> usize {
+        self.marked_clean.len()
     }
 
     /// True when no call since the last sync touched the byte at `offset` of the synced file.

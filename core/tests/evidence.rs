@@ -1,0 +1,159 @@
+//! What the file proves: that a flush has returned, though nothing follows; and nothing that a later power cut could take back.
+#![cfg(feature = "testing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use pipkin::storage::crash::{CrashImage, CrashStorage};
+use pipkin::{Db, Durability, Error, Storage, StorageError};
+
+fn opened(storage: impl Storage + 'static) -> pipkin::Result<Db> {
+    Db::builder().segment_size(4096).background(false).open_storage(Box::new(storage))
+}
+
+/// The process ends without a close.
+fn killed(db: Db) {
+    std::mem::forget(db);
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+fn insert(db: &Db, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        db.insert(key(number), [number as u8; 100]).unwrap();
+    }
+}
+
+fn holds(image: &CrashImage, numbers: u32, how: &str) {
+    let db = opened(image.fork()).unwrap_or_else(|error| panic!("{how}: {error}"));
+    for number in 0..numbers {
+        assert_eq!(db.get(key(number)).unwrap().as_deref(), Some(&[number as u8; 100][..]), "{how}: record {number}");
+    }
+}
+
+/// Linux takes the pages of a failed sync for stored. The store that was opened again, as the error advises, read its tail from the memory of the
+/// system, its next flush said `Device`, and a power cut left damage in front of a proven mark, or nothing of what had been acknowledged.
+#[test]
+fn what_a_failed_sync_has_left_is_written_again_before_a_flush_counts() {
+    // Of one segment and of several, written on and not.
+    for (before, after) in [(5, 5), (5, 6), (150, 150), (150, 151), (150, 400)] {
+        for nth in 1..=3 {
+            let disk = CrashStorage::new();
+            let db = opened(disk.clone()).unwrap();
+            insert(&db, 0..3);
+            db.flush().unwrap();
+            disk.fail_sync(Some(nth));
+            insert(&db, 3..before);
+            let failed = db.flush().and_then(|_| db.checkpoint()).and_then(|()| db.flush());
+            assert!(failed.is_err(), "sync {nth} after {before}");
+            killed(db);
+            let how = format!("{before} records, sync {nth} fails, then up to {after}");
+            let db = opened(disk.clone()).unwrap();
+            insert(&db, before..after);
+            assert_eq!(db.flush().unwrap(), Durability::Device);
+            let cut = disk.freeze();
+            holds(&cut.synced_image(), after, &how);
+            holds(&cut.latest_image(), after, &how);
+            // And what is proven by then survives one that comes later.
+            insert(&db, after..after + 60);
+            holds(&disk.freeze().synced_image(), after, &how);
+            killed(db);
+            let mut rng = pipkin::storage::random::Rng::new(u64::from(before) << 8 | nth);
+            for _ in 0..50 {
+                holds(&disk.random_image(&mut rng), after, &how);
+            }
+        }
+    }
+}
+
+/// Flips a bit of the first record.
+fn rotten(image: &CrashImage) -> CrashImage {
+    const FIRST: u64 = 16_384 + 704;
+    let rotten = image.fork();
+    assert!(rotten.flip_bit(FIRST + 20, 3));
+    rotten
+}
+
+fn is_refused(image: &CrashImage, how: &str) {
+    let rotten = rotten(image);
+    match opened(rotten.fork()) {
+        Err(Error::Corrupt { .. }) => {}
+        Ok(db) => panic!("{how}: opens with {} records, {:?}", db.len().unwrap(), db.open_report()),
+        Err(error) => panic!("{how}: {error}"),
+    }
+    assert!(!pipkin::verify_storage(&rotten).unwrap().is_ok(), "{how}: all is well");
+}
+
+/// The mark that proves a sync was left to the next append where it had no room in the segment: a process that flushed and was killed lost
+/// everything behind a damaged bit, and `verify` said that all was well.
+#[test]
+fn a_flush_is_proven_though_nothing_follows_and_no_mark_fits() {
+    for rest in 0..60 {
+        let disk = CrashStorage::new();
+        let db = opened(disk.clone()).unwrap();
+        db.insert("first", "value").unwrap();
+        // A segment has 4096 bytes: 704 of headers, 31 of the trailer, the first record, and the fixed part of the second with a long length.
+        let room = 4096 - 704 - 31 - 18 - (4 + 1 + 1 + 2 + 6);
+        db.insert("second", vec![7; room - rest]).unwrap();
+        db.flush().unwrap();
+        let killed_image = disk.freeze().latest_image();
+        is_refused(&killed_image, &format!("{rest} bytes left"));
+        killed(db);
+    }
+}
+
+/// A storage in whose syncs others write.
+#[derive(Clone)]
+struct Busy {
+    file: CrashStorage,
+    meanwhile: std::sync::Arc<std::sync::Mutex<Option<Db>>>,
+}
+
+impl Storage for Busy {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.file.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.file.set_len(len)
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.file.read_at(offset, out)
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        self.file.write_at(offset, parts)
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(db) = meanwhile {
+            db.insert("meanwhile", "value").unwrap();
+        }
+        self.file.sync()
+    }
+}
+
+/// Another thread wrote a record while a flush ran: the mark waited for the append behind that, which never came.
+#[test]
+fn a_flush_is_proven_though_others_wrote_meanwhile() {
+    let storage = Busy { file: CrashStorage::new(), meanwhile: std::sync::Arc::default() };
+    let db = opened(storage.clone()).unwrap();
+    insert(&db, 0..5);
+    *storage.meanwhile.lock().unwrap() = Some(db.clone());
+    db.flush().unwrap();
+    assert!(db.contains_key("meanwhile").unwrap());
+    is_refused(&storage.file.freeze().latest_image(), "killed");
+    killed(db);
+}
+
+/// A store was killed, opened again and flushed without a write: nothing in the file said so.
+#[test]
+fn a_flush_of_what_an_earlier_session_wrote_is_proven() {
+    let disk = CrashStorage::new();
+    let db = opened(disk.clone()).unwrap();
+    insert(&db, 0..20);
+    killed(db);
+    let db = opened(disk.clone()).unwrap();
+    assert_eq!(db.flush().unwrap(), Durability::Device);
+    killed(db);
+    holds(&disk.freeze().synced_image(), 20, "flushed");
+    is_refused(&disk.freeze().synced_image(), "flushed");
+}
