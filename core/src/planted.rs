@@ -62,6 +62,14 @@ pub enum Bug {
     TailNotWrittenAgain,
     /// Nothing in the file says what a flush has synced, until something follows.
     FlushNotMarked,
+    /// On a full medium, too, each unclean end takes a segment.
+    TornEndKeepsItsSegment,
+    /// What sessions that ended without a close have left undone, no later one does in its first write.
+    DebtOfDeadSessions,
+    /// Steps of a compaction go after what the steps before them have left, too.
+    CompactionWithoutEnd,
+    /// A session that goes on in a torn segment leaves there what the crash has left.
+    LeftoversKept,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -99,6 +107,10 @@ mod imp {
             Self::FoundSpaceTrusted,
             Self::TailNotWrittenAgain,
             Self::FlushNotMarked,
+            Self::TornEndKeepsItsSegment,
+            Self::LeftoversKept,
+            Self::DebtOfDeadSessions,
+            Self::CompactionWithoutEnd,
         ];
     }
 

@@ -148,3 +148,30 @@ fn a_share_of_dead_bytes_at_which_compaction_never_ends_is_refused() {
         assert_eq!(db.len().unwrap(), 5_000, "{share}");
     }
 }
+
+/// Where segments are tiny, the lists that checkpoints leave behind are much of what steps free: `while db.compact_step()?.is_some()` went
+/// after them for ever.
+#[test]
+fn steps_end_whatever_they_leave_dead_themselves() {
+    for (records, len, apart) in [(3_000, 40, 3), (12_000, 90, 7), (30_000, 20, 5)] {
+        let db = Db::builder()
+            .segment_size(4096)
+            .entropy([7; 32])
+            .auto_compact_dead_share(2.0)
+            .replay_debt_max(4096)
+            .in_memory()
+            .unwrap();
+        for number in 0..records {
+            db.insert(u32::to_be_bytes(number), vec![1; len]).unwrap();
+        }
+        for number in (0..records).step_by(apart) {
+            db.remove(number.to_be_bytes()).unwrap();
+        }
+        let most = 4 * db.stats().unwrap().segments;
+        let mut steps = 0;
+        while db.compact_step().unwrap().is_some() {
+            steps += 1;
+            assert!(steps < most, "more than {most} steps, {records} records of {len} bytes");
+        }
+    }
+}

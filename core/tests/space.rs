@@ -26,9 +26,10 @@ fn sessions_that_end_without_a_close_do_not_keep_a_segment_each() {
         // The process ends here: nothing is closed.
         std::mem::forget(db);
     }
+    // Some of them have been compacted by later ones.
+    assert!(storage.len().unwrap() < 20 * u64::from(SEGMENT), "{} bytes", storage.len().unwrap());
     let db = opened(storage.clone());
-    let report = db.compact().unwrap();
-    assert!(report.segments_retired >= 39, "{report:?}");
+    db.compact().unwrap();
     assert!(storage.len().unwrap() < 6 * u64::from(SEGMENT), "{} bytes", storage.len().unwrap());
     assert_eq!(db.len().unwrap(), 40);
 }
@@ -339,4 +340,91 @@ fn removals_find_the_free_extent_that_has_kept_its_blocks() {
         assert!(db.remove(key(number)).unwrap_or_else(|error| panic!("{number}: {error}")));
     }
     assert!(db.verify().unwrap().is_ok());
+}
+
+/// A full medium, an unclean end, one removal, an unclean end: from then on every removal, compaction and insert was refused for good, for
+/// each session took a segment and left it to the next one as torn.
+#[test]
+fn a_full_medium_has_a_way_out_after_any_number_of_unclean_ends() {
+    for (capacity, segment_size) in [(30 * u64::from(SEGMENT), SEGMENT), (14 << 20, 4 << 20), (64 << 20, 4 << 20)] {
+        let medium = FaultStorage::new(MemoryStorage::new());
+        medium.set_capacity(Some(capacity));
+        let builder = || Db::builder().segment_size(segment_size).background(false);
+        let session = || builder().open_storage(Box::new(medium.clone())).unwrap();
+        let db = session();
+        let filled = (0_u32..).find(|key| match db.insert(key.to_le_bytes(), [7; 200]) {
+            Ok(()) => false,
+            Err(Error::NoSpace) => true,
+            Err(error) => panic!("{error}"),
+        });
+        let keys = filled.unwrap();
+        std::mem::forget(db);
+        for key in 0..20_u32 {
+            let db = session();
+            let removed = db.remove(key.to_le_bytes());
+            assert!(matches!(removed, Ok(true)), "{capacity} bytes, session {key}: {removed:?}");
+            std::mem::forget(db);
+        }
+        let db = session();
+        for key in (20..keys).filter(|key| key % 5 != 0) {
+            let removed = db.remove(key.to_le_bytes());
+            assert!(matches!(removed, Ok(true)), "{capacity} bytes, key {key}: {removed:?}");
+        }
+        db.compact().unwrap();
+        for key in 0..keys / 3 {
+            db.insert(format!("again {key}"), [8; 200]).unwrap_or_else(|error| panic!("{capacity} bytes, {key}: {error}"));
+        }
+        assert!(db.verify().unwrap().is_ok());
+    }
+}
+
+/// A program that keeps its store in a `static`, which Rust never drops: 200 runs that insert one record of 8 bytes left 817 MB, and `stats`
+/// knew of 100 kB that were dead.
+#[test]
+fn sessions_that_end_without_a_close_cost_no_segment_each() {
+    for (records, bound) in [(1, 24 << 20), (1000, 40 << 20)] {
+        let storage = MemoryStorage::new();
+        let session = || Db::builder().background(false).open_storage(Box::new(storage.clone())).unwrap();
+        let mut longest = 0;
+        for _ in 0..200 {
+            let db = session();
+            for key in 0..records {
+                db.insert(u64::to_le_bytes(key), [7; 200]).unwrap();
+            }
+            longest = longest.max(storage.len().unwrap());
+            std::mem::forget(db);
+        }
+        assert!(longest < bound, "{longest} bytes for {records} records");
+        assert_eq!(session().len().unwrap(), records);
+    }
+}
+
+/// What unclean ends had left unused was counted nowhere, and where the free extents at the front of the file had given their blocks back, a
+/// compaction moved everything to its end: the next one moved it again, and freed as much again.
+#[test]
+fn one_compaction_frees_what_the_figures_say() {
+    let storage = MemoryStorage::new();
+    let session = |debt| Db::builder().background(false).replay_debt_max(debt).open_storage(Box::new(storage.clone())).unwrap();
+    let db = session(u64::MAX);
+    for round in 0..30_u8 {
+        for key in 0..1000_u32 {
+            db.insert(key.to_le_bytes(), [round; 4000]).unwrap();
+        }
+    }
+    drop(db);
+    for key in 0..7_u32 {
+        let db = session(u64::MAX);
+        db.insert(key.to_le_bytes(), [8; 4000]).unwrap();
+        std::mem::forget(db);
+    }
+    let db = session(u64::MAX);
+    let before = db.stats().unwrap();
+    db.compact().unwrap();
+    let after = db.stats().unwrap();
+    let freed = before.file_bytes - after.file_bytes;
+    assert!(freed * 10 > before.dead_bytes * 9, "{freed} of {} bytes: {before:?}", before.dead_bytes);
+    assert!(after.file_bytes < 4 * after.live_bytes, "{after:?}");
+    let again = db.compact().unwrap();
+    assert_eq!(db.stats().unwrap().file_bytes, after.file_bytes, "{again:?}");
+    assert_eq!(again.records_copied, 0, "{again:?}");
 }

@@ -20,12 +20,28 @@ const COPIED_UNASKED: u64 = 4 * 1024 * 1024;
 #[cfg(feature = "std")]
 const PACE: core::time::Duration = core::time::Duration::from_millis(2);
 
+/// Steps go through the segments that there are before the first of them, and so often through what has been written since.
+const STEP_ROUNDS: u8 = 3;
+
+/// How far the steps of a compaction have come. From the first one to the one that finds nothing they go through the segments in front of a
+/// log position, a few times over: so they end, whatever they leave dead themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Steps {
+    rounds: u8,
+    /// The log position in front of which this round's segments begin.
+    until: u64,
+}
+
 impl Store {
-    /// The segment with the largest share of dead bytes, if that is `share` or more, of those that are not being emptied; or else the
-    /// oldest one, when it is in the way of many tombstones.
-    pub(super) fn worst(&self, share: f64, emptying: Option<&Emptying<'_>>) -> Option<Segment> {
+    /// The segment with the largest share of dead bytes, if that is `share` or more, of those that began in front of the log position
+    /// `until` and are not being emptied; or else the oldest one, when it is in the way of many tombstones.
+    ///
+    /// Whoever asks again and again keeps to one `until`: then each segment comes once at most, and the asking ends, whatever the
+    /// compaction itself leaves dead.
+    pub(super) fn worst(&self, share: f64, until: u64, emptying: Option<&Emptying<'_>>) -> Option<Segment> {
+        let until = if is(Bug::CompactionWithoutEnd) { u64::MAX } else { until };
         let mut candidates = compact::candidates(&self.engine);
-        candidates.retain(|segment| emptying.is_none_or(|emptying| !emptying.holds(segment)));
+        candidates.retain(|segment| segment.base < until && emptying.is_none_or(|emptying| !emptying.holds(segment)));
         let mut oldest = true;
         let mut worst: Option<(f64, Segment)> = None;
         for segment in &candidates {
@@ -73,20 +89,21 @@ impl Store {
     }
 
     /// Compacts what is mostly dead, until somebody waits for the turn. The caller has it.
-    pub(super) fn compact_unasked(&self) -> Result<()> {
+    pub(super) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
+        let until = self.engine.log.end();
         let mut emptying = Emptying::new(&self.engine, COPIED_UNASKED);
         let mut result = Ok(());
         while result.is_ok()
             && !self.is_closed()
             && !self.maintenance.is_wanted()
-            && let Some(victim) = self.worst(self.policy.compact_dead_share, Some(&emptying))
+            && let Some(victim) = self.worst(self.policy.compact_dead_share, until, Some(&emptying))
         {
             // It may take long, and what a reopen has to replay stays bounded.
             match self.checkpoint_if_due() {
                 Ok(()) | Err(Error::NoSpace) => {}
                 Err(error) => return Err(error),
             }
-            result = self.empty(&mut emptying, &victim, &mut self.pace()).map(drop);
+            result = self.empty(&mut emptying, &victim, &mut pace()).map(drop);
         }
         self.put_compaction_off();
         self.free(&mut emptying)?;
@@ -131,19 +148,33 @@ impl Store {
         self.writable()?;
         self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
-        let worst = || self.worst(1.0 / PARTS_ASKED, None);
+        let mut steps = *self.steps.lock();
+        let victim = loop {
+            if let Some(victim) = self.victim_of_step(steps.until)? {
+                break Some(victim);
+            }
+            if steps.rounds == STEP_ROUNDS {
+                break None;
+            }
+            steps = Steps { rounds: steps.rounds + 1, until: log.end() };
+        };
+        // The next series begins anew.
+        *self.steps.lock() = if victim.is_some() { steps } else { Steps::default() };
+        victim.map(|victim| self.compact_one(&victim, &mut |_| {})).transpose()
+    }
+
+    fn victim_of_step(&self, until: u64) -> Result<Option<Segment>> {
+        let log = &self.engine.log;
+        let worst = || self.worst(1.0 / PARTS_ASKED, until, None);
         // Each checkpoint leaves a dead list of the segments for the steps behind it: as far apart as this they make less work than they do.
         let apart = 2 * log.geometry.segment_size() + 4 * checkpoint::list_len(log.tail.lock().segments.len());
-        let mut victim = worst();
-        if victim.is_none() && log.replay_debt() > apart {
-            // What could be compacted may all lie behind the newest checkpoint.
-            self.write_checkpoint(Extent::Changes)?;
-            victim = worst();
+        let victim = worst();
+        if victim.is_some() || until == 0 || (log.replay_debt() <= apart && !is(Bug::CompactionWithoutEnd)) {
+            return Ok(victim);
         }
-        let Some(victim) = victim else {
-            return Ok(None);
-        };
-        self.compact_one(&victim, &mut |_| {}).map(Some)
+        // What could be compacted may all lie behind the newest checkpoint.
+        self.write_checkpoint(Extent::Changes)?;
+        Ok(worst())
     }
 
     /// All segments, the active one up to its last record.
@@ -184,8 +215,11 @@ impl Store {
         if !moves {
             return Ok(());
         }
+        let misplaced: Vec<Segment> = compact::candidates(&self.engine).into_iter().filter(behind).collect();
+        let moved: u64 = misplaced.iter().map(|segment| log.ledger.live(segment.extent)).sum();
+        log.back_front(moved + moved / 2 + log.geometry.segment_size());
         let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
-        for segment in compact::candidates(&self.engine).into_iter().filter(behind) {
+        for segment in misplaced {
             report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
         }
         report.bytes_freed += self.free(&mut emptying)?;

@@ -5,6 +5,7 @@ use super::store::{FlushPolicy, Store};
 use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
 use crate::nested::Held;
+use crate::planted::{Bug, is};
 use crate::sync::Ordering;
 
 /// Bytes of log between two checkpoints at least, for each segment: 16 times what it mostly takes in the list. The lists are dead weight of the
@@ -22,6 +23,9 @@ impl Store {
         if !low && end < self.checkpoint_due.load(Ordering::Relaxed) && end < self.compaction_due.load(Ordering::Relaxed) {
             return Ok(());
         }
+        if self.overdue.load(Ordering::Relaxed) && self.may_wait_for_the_turn().is_ok() && !is(Bug::DebtOfDeadSessions) {
+            let _ = self.catch_up();
+        }
         #[cfg(feature = "std")]
         if self.policy.background {
             self.background.wake();
@@ -36,6 +40,20 @@ impl Store {
         Ok(())
     }
 
+    /// Does what earlier sessions have left undone, in the first write, whatever else would do it later: a process may always end before
+    /// that, and then nothing would ever be done.
+    #[cold]
+    fn catch_up(&self) -> Result<()> {
+        let _maintenance = self.maintenance.lock();
+        if !self.overdue.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.engine.build_all(&|| self.is_closed())?;
+        self.write_checkpoint(Extent::Changes)?;
+        self.compact_unasked(|| |_| {})?;
+        self.engine.log.shrink()
+    }
+
     /// Does what is due. Returns at once when somebody else is at it.
     pub(super) fn maintain(&self) -> Result<()> {
         self.engine.log.write_behind();
@@ -47,7 +65,7 @@ impl Store {
         let log = &self.engine.log;
         self.checkpoint_if_due()?;
         if log.end() >= self.compaction_due.load(Ordering::Relaxed) {
-            match self.compact_unasked() {
+            match self.compact_unasked(|| self.pace()) {
                 // What follows may make some.
                 Ok(()) | Err(Error::NoSpace) => {}
                 Err(error) => return Err(error),
@@ -92,9 +110,10 @@ impl Store {
         if !log.secure_free(1)? {
             self.engine.build_all(&|| false)?;
         }
+        let until = log.end();
         let mut may_checkpoint = log.replay_debt() > log.geometry.segment_size() / 2;
         while is_low() {
-            match self.worst(f64::MIN_POSITIVE, None).map(|victim| self.compact_one(&victim, &mut |_| {})) {
+            match self.worst(f64::MIN_POSITIVE, until, None).map(|victim| self.compact_one(&victim, &mut |_| {})) {
                 Some(Ok(_)) => {}
                 None | Some(Err(Error::NoSpace)) if may_checkpoint => {
                     may_checkpoint = false;

@@ -27,6 +27,12 @@ use once_cell::race::OnceBox;
 /// A closed store with less than this to replay needs no new snapshot: replaying is as quick as loading one.
 const REPLAY_DEBT_AT_CLOSE: u64 = 256 * 1024;
 
+/// What sessions that ended without a close have left unused is compacted by the first write when it is one part in so many of what is used,
+/// from so many bytes on, and always when it is as much as so many segments.
+const LOST_PARTS: u64 = 4;
+const LOST_LEAST: u64 = 128 * 1024;
+const LOST_SEGMENTS_MAX: u64 = 8;
+
 pub(super) struct OpenOptions {
     pub(super) read_only: bool,
     pub(super) create: bool,
@@ -205,6 +211,8 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, creat
         log.retire_again(tail, &engine.pins, extent, chain.end);
     }
     let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
+    let given_up = chain.given_up.iter().filter(|&&extent| !used.contains(extent.into()));
+    tail.given_up = given_up.map(|&extent| geometry.start(extent)).collect();
     // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
     let whole = geometry.whole_extents_in(len);
     tail.space.listed = chain.listed.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
@@ -220,11 +228,25 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, creat
     Ok(())
 }
 
+/// True when sessions that ended without a close have left much of their last segments unused, beside what is used.
+fn is_much_lost(engine: &Engine) -> bool {
+    let geometry = engine.log.geometry;
+    let tail = engine.log.tail.lock();
+    let (mut used, mut lost) = (0, 0);
+    for segment in tail.segments.values() {
+        used += segment.end - segment.first_frame(geometry);
+        lost += segment.limit(geometry) - segment.end;
+    }
+    let segments = LOST_SEGMENTS_MAX * geometry.segment_size();
+    lost > (used / LOST_PARTS).max(LOST_LEAST).min(segments)
+}
+
 fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Arc<Store> {
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();
     let was_closed = report.clean || report.created;
     let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(policy.replay_debt_max);
+    let overdue = !was_closed && (end >= due || is_much_lost(&engine));
     let store = Arc::new(Store {
         default,
         report,
@@ -235,6 +257,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
         checkpoint_due: AtomicU64::new(due),
         // Each session that ends without a close leaves a segment behind, and may be too short to fill another.
         compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
+        steps: Mutex::default(),
+        overdue: AtomicBool::new(overdue),
         closed: AtomicBool::new(false),
         #[cfg(feature = "native")]
         process: std::process::id(),

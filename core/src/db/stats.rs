@@ -17,7 +17,8 @@ pub struct Stats {
     pub file_bytes: u64,
     /// Live records with their headers.
     pub live_bytes: u64,
-    /// What is not live: overwritten and removed records, tombstones, padding, book-keeping. Compaction frees most of it: it leaves
+    /// What is not live: overwritten and removed records, tombstones, padding, book-keeping, and what sessions that ended without a close
+    /// have left unused. Compaction frees most of it: it leaves
     /// segments alone where that is too little for the work, and the padding behind values that fill theirs.
     pub dead_bytes: u64,
     /// Live segments of the log.
@@ -108,7 +109,9 @@ impl Store {
         let active = tail.active.map(|active| (active.segment.base, active.position));
         let (mut used, mut live) = (0, 0);
         for segment in tail.segments.values() {
-            let end = active.filter(|(base, _)| *base == segment.base).map_or(segment.end, |(_, position)| position);
+            // Behind the last record of a segment that a crash has ended nothing will come.
+            let end = active.filter(|(base, _)| *base == segment.base);
+            let end = end.map_or(segment.limit(log.geometry), |(_, position)| position);
             used += end - segment.first_frame(log.geometry);
             live += log.ledger.live(segment.extent);
         }

@@ -1,5 +1,6 @@
 //! What all handles of one open store share.
 
+use super::compact::Steps;
 use super::maintenance::Maintenance;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -24,6 +25,9 @@ pub(crate) struct Store {
     pub(crate) checkpoint_due: AtomicU64,
     /// Log position at which dead space is looked at again.
     pub(crate) compaction_due: AtomicU64,
+    pub(super) steps: Mutex<Steps>,
+    /// What earlier sessions have left undone is over its bound: the first write does it.
+    pub(crate) overdue: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// Who has opened it.
     #[cfg(feature = "native")]

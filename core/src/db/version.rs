@@ -10,7 +10,8 @@ use crate::names::Name;
 use alloc::vec::Vec;
 
 /// Which record a key has. No two records of a store ever have the same, and a record keeps its version when the store is opened
-/// again.
+/// again. The one exception is a record that a power cut took before it was flushed, on a medium without room for another segment: a later one may
+/// get its version.
 ///
 /// Compaction writes a record anew, and its version changes though its value does not: who compares versions must be ready to
 /// read again and try again.

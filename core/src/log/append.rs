@@ -107,6 +107,7 @@ impl Log {
         if tail.active.is_none() && is(Bug::TornTailKept) {
             self.continue_torn_segment(tail);
         }
+        self.resume_if_cramped(tail)?;
         tail.announced = true;
         // Only this tells a medium that is full from one where nothing has been set aside yet.
         match self.keep_reserve(tail) {

@@ -4,6 +4,7 @@ mod append;
 mod geometry;
 mod ledger;
 mod read;
+mod resume;
 mod retire;
 mod room;
 mod roster;
@@ -160,6 +161,8 @@ pub(crate) struct Tail {
     pub(crate) unproven: Vec<Segment>,
     /// Headers of which a crash has left one copy.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+    /// Places of headers that name the last segment as the one before theirs, and that recovery gave up.
+    pub(crate) given_up: Vec<u64>,
     /// Retired segments whose retirement is not durable yet.
     pub(crate) retired: Vec<retire::Retired>,
     /// Reused between appends, so that an append allocates nothing.
@@ -265,6 +268,7 @@ impl Log {
                 announced: false,
                 unproven: Vec::new(),
                 torn_headers: Vec::new(),
+                given_up: Vec::new(),
                 retired: Vec::new(),
                 scratch: Vec::new(),
             }),

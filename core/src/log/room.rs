@@ -35,7 +35,7 @@ impl Log {
                     }
                     Err(error) => {
                         for run in runs {
-                            tail.space.release(run.extent, run.extents, false);
+                            tail.space.release(run.extent, run.extents, run.backed);
                         }
                         return Err(error);
                     }
@@ -48,7 +48,7 @@ impl Log {
 
     /// Takes a run of free extents of at least so many bytes, growing the file where needed.
     pub(crate) fn take(&self, tail: &mut Tail, bytes: u64, purpose: Purpose) -> Result<Run> {
-        let run = match tail.space.take(bytes) {
+        let run = match self.take_front(tail, bytes)? {
             Some(run) => run,
             None => {
                 let before = tail.space.total;
@@ -64,20 +64,30 @@ impl Log {
         if purpose == Purpose::Store
             && let Err(error) = self.keep_reserve(tail)
         {
-            tail.space.release(run.extent, run.extents, false);
+            tail.space.release(run.extent, run.extents, run.backed);
             return Err(error);
-        }
-        if !run.backed {
-            let start = self.geometry.start(run.extent);
-            if let Err(error) = self.reserve(start, start + self.geometry.len_of(run.extent, run.extents)) {
-                tail.space.release(run.extent, run.extents, false);
-                return Err(error);
-            }
         }
         if !tail.space.has_reserve() {
             self.space_low.store(true, Ordering::Relaxed);
         }
         Ok(run)
+    }
+
+    /// Takes the first run of free extents of at least so many bytes that the host has space for: short extents stand in front, and what is
+    /// written there leaves the end of the file to be cut.
+    fn take_front(&self, tail: &mut Tail, bytes: u64) -> Result<Option<Run>> {
+        let Some(run) = tail.space.take(bytes) else { return Ok(None) };
+        if run.backed {
+            return Ok(Some(run));
+        }
+        let start = self.geometry.start(run.extent);
+        match self.reserve(start, start + self.geometry.len_of(run.extent, run.extents)) {
+            Ok(()) => Ok(Some(Run { backed: true, ..run })),
+            Err(error) => {
+                tail.space.release(run.extent, run.extents, false);
+                if matches!(error, Error::NoSpace) { Ok(tail.space.take_backed(bytes)) } else { Err(error) }
+            }
+        }
     }
 
     /// One free segment is for removals and compaction, without which a full store could never get out of being full: new data has
@@ -155,6 +165,26 @@ impl Log {
             }
         }
         self.grow(tail)
+    }
+
+    /// Backs the free extents at the front of the file, up to so many bytes: what is written next goes there, for it goes to the first place
+    /// that is backed. A host without space for that only leaves the file longer.
+    pub(crate) fn back_front(&self, bytes: u64) {
+        let mut tail = self.tail.lock();
+        let mut left = bytes;
+        for (extent, is_backed) in tail.space.all_free() {
+            if left == 0 {
+                return;
+            }
+            let (start, size) = (self.geometry.start(extent), self.geometry.size_of(extent));
+            if !is_backed {
+                if self.reserve(start, start + size).is_err() {
+                    return;
+                }
+                tail.space.set_backed(extent);
+            }
+            left = left.saturating_sub(size);
+        }
     }
 
     /// Backs what can be backed of the extents that are shorter than a whole one: they are no reserve, but copies go there, too.

@@ -145,6 +145,11 @@ impl Space {
         short.filter(|(_, free)| free.blocks != Blocks::Backed).map(|(index, _)| index).collect()
     }
 
+    /// All free extents, and whether they are backed.
+    pub(crate) fn all_free(&self) -> Vec<(u32, bool)> {
+        self.free.iter().map(|(index, free)| (index, free.blocks == Blocks::Backed)).collect()
+    }
+
     /// The host could not back a free extent; true when that was not to be expected.
     pub(crate) fn has_holes(&mut self, extent: u32) -> bool {
         let free = self.free.get(extent).copied().filter(|free| free.blocks == Blocks::Unknown);
@@ -186,9 +191,19 @@ impl Space {
         self.put(extent, Free { fresh: false, blocks: Blocks::GivenBack });
     }
 
-    /// The first run of free neighbours of at least so many bytes, better a backed one.
+    /// The first run of free neighbours of at least so many bytes.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<Run> {
-        let run = self.find(bytes, true).or_else(|| self.find(bytes, false))?;
+        let run = self.find(bytes, false)?;
+        self.take_run(run)
+    }
+
+    /// The first one that is backed.
+    pub(crate) fn take_backed(&mut self, bytes: u64) -> Option<Run> {
+        let run = self.find(bytes, true)?;
+        self.take_run(run)
+    }
+
+    fn take_run(&mut self, run: Run) -> Option<Run> {
         for index in run.extent..run.extent + run.extents {
             self.remove(index);
         }
@@ -288,7 +303,8 @@ mod tests {
         assert_eq!((space.free_count(), space.backed_bytes(), space.first_unbacked()), (2, 0, Some(4)));
         space.set_backed(5);
         assert!(space.has_reserve());
-        assert_eq!(space.take(1), Some(Run { extent: 5, extents: 1, fresh: false, backed: true }));
+        assert_eq!(space.take_backed(1), Some(Run { extent: 5, extents: 1, fresh: false, backed: true }));
+        assert_eq!(space.take_backed(1), None);
         space.release(5, 1, true);
         assert_eq!((space.take_last_backed(4096), space.free_count(), space.backed_bytes()), (Some(4), 1, 4096));
         space.give_back(4);

@@ -54,6 +54,8 @@ pub(crate) struct Chain {
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
     /// Segments, or the last parts of them, that nothing proves to be synced.
     pub(crate) unproven: Vec<Segment>,
+    /// Extents whose headers name the last segment as the one before theirs: the log does not go on there.
+    pub(crate) given_up: Vec<u32>,
 }
 
 /// Every segment header in the file, by the extent at which it stands, but for those inside of the segments that `listed` names: these are
@@ -473,6 +475,8 @@ impl Follower<'_> {
         last.linked = false;
         let last = *last;
         self.chain.end = last.lsn(self.geometry, last.end);
+        let names_it = |header: &SegmentHeader| (header.previous_base, header.previous_salt) == (last.base, last.salt);
+        self.chain.given_up = self.headers.iter().filter(|(_, header)| names_it(header)).map(|(extent, _)| extent).collect();
         if self.chain.clean && self.superblock.clean_end == Some(self.chain.end) {
             return Ok(());
         }
