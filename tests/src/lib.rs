@@ -9,6 +9,7 @@ pub mod disk;
 pub mod drive;
 pub mod forge;
 pub mod fuzz;
+pub mod medium;
 pub mod model;
 pub mod mount;
 pub mod parallel;

@@ -7,6 +7,7 @@ pub mod errors;
 pub mod exhaustive;
 pub mod full;
 pub mod hostile;
+pub mod lives;
 pub mod rot;
 pub mod salvage;
 pub mod shared_sync;

@@ -1,0 +1,333 @@
+//! Chained unclean ends: a store is opened, does a little, dies, and again, many times over, on a medium that is full or has room. After any
+//! number of them removals find a way out, compaction frees what is dead, inserts fit again, and the file stays bounded.
+
+use crate::check::find_state;
+use crate::drive::{Fault, Host, Player, Setup};
+use crate::medium::Medium;
+use crate::model::{History, State};
+use crate::parallel::{Failure, Outcome, Watch, for_each, guard};
+use crate::quota::Quota;
+use crate::rng::{Rng, choose, derive};
+use crate::tape::{Op, Val};
+use pipkin::storage::crash::{CrashImage, CrashStorage};
+use pipkin::{Db, Error};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of a run.
+#[derive(Debug)]
+pub struct Counts {
+    /// Sessions that ended without a close.
+    pub deaths: Quota,
+    /// Of these the ones on a full medium.
+    pub full: AtomicU64,
+    /// Those inside of a call of the storage.
+    pub inside: AtomicU64,
+    /// Power cuts.
+    pub cuts: AtomicU64,
+    /// Removals that had to work.
+    pub removals: AtomicU64,
+    /// Stores that lived.
+    pub lives: AtomicU64,
+}
+
+impl Counts {
+    /// For a suite that owes `least` deaths.
+    pub fn new(least: u64) -> Self {
+        let zero = || AtomicU64::new(0);
+        let deaths = Quota::new("lives", least);
+        Self { deaths, full: zero(), inside: zero(), cuts: zero(), removals: zero(), lives: zero() }
+    }
+}
+
+/// How much is done.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// Deaths to go for.
+    pub deaths: u64,
+    /// Seed of the first life; the others count up from it.
+    pub seed: u64,
+}
+
+/// Runs lives until the deaths are used up.
+pub fn run(budget: &Budget, counts: &Counts) -> Outcome {
+    let seeds = (budget.seed..).take_while(|_| counts.deaths.count() < budget.deaths);
+    for_each(seeds, |seed, watch| one(seed, counts, watch))
+}
+
+/// One life: what a seed replays.
+pub fn one(seed: u64, counts: &Counts, watch: &Watch) -> Outcome {
+    let replay = format!("PIPKIN_LIFE_SEED={seed}");
+    watch.begin(replay.clone());
+    counts.lives.fetch_add(1, Ordering::Relaxed);
+    let mut life = Life::new(seed, counts, watch);
+    let outcome = guard(|| life.run()).unwrap_or_else(Fault::wrong);
+    outcome.map_err(|fault| {
+        let story: Vec<&str> = life.story.iter().rev().take(40).rev().map(String::as_str).collect();
+        let what =
+            format!("{fault}\n  {:?}, {} bytes, full: {}\n  ...{}", life.setup, life.capacity, life.is_full, story.join("; "));
+        Failure::new(replay, what)
+    })
+}
+
+/// How a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Death {
+    /// The process is killed: nothing written is lost, but the end of the last write.
+    Kill,
+    /// The power goes: sectors are lost, kept, stale or torn, in any order.
+    Power,
+    /// The power goes, and nothing reached the medium since the last sync.
+    PowerAllLost,
+}
+
+/// The file of a life as a host: every session opens it with entropy of its own.
+struct MediumHost {
+    medium: Medium,
+    setup: Setup,
+    entropy: u64,
+}
+
+impl Host for MediumHost {
+    fn open(&self) -> pipkin::Result<Db> {
+        self.setup.open(self.medium.clone(), self.entropy)
+    }
+
+    fn kill(&self, _: Db) -> pipkin::Result<Db> {
+        Err(Error::Closed)
+    }
+}
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Played {
+    Done,
+    Refused,
+    Died,
+}
+
+struct Life<'a> {
+    rng: Rng,
+    setup: Setup,
+    capacity: u64,
+    is_full: bool,
+    medium: Medium,
+    state: State,
+    tag: u32,
+    entropy: u64,
+    session: usize,
+    counts: &'a Counts,
+    watch: &'a Watch,
+    story: Vec<String>,
+}
+
+const KEYS_MAX: u64 = 2000;
+
+impl<'a> Life<'a> {
+    fn new(seed: u64, counts: &'a Counts, watch: &'a Watch) -> Self {
+        let mut rng = derive(seed, 0x11fe);
+        let segment_size = 8192 << rng.below(3);
+        let is_full = !rng.chance(1, 4);
+        let capacity = if is_full { u64::from(segment_size) * (12 + rng.below(20)) } else { 1 << 40 };
+        let setup = Setup { segment_size, replay_debt_max: choose(&mut rng, &[16 * 1024, 200_000, 32 << 20]) };
+        Self {
+            rng,
+            setup,
+            capacity,
+            is_full,
+            medium: Medium::new(capacity),
+            state: State::default(),
+            tag: 0,
+            entropy: seed << 16,
+            session: 0,
+            counts,
+            watch,
+            story: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Fault> {
+        let sessions = 10 + self.rng.below(50);
+        if self.is_full {
+            self.fill()?;
+        }
+        for _ in 0..sessions {
+            let ops = self.rng.below(5) as usize;
+            self.live(ops, |life| life.little()).map(drop)?;
+        }
+        if self.is_full {
+            self.way_out()?;
+        }
+        self.compacted()
+    }
+
+    fn put(&mut self) -> Op {
+        self.tag += 1;
+        let len = choose(&mut self.rng, &[20, 100, 300, 300, 900]);
+        Op::Put(0, self.rng.below(KEYS_MAX) as u16, Val { len: self.rng.below(len) as u32, tag: self.tag })
+    }
+
+    fn removal(&mut self) -> Op {
+        let keys: Vec<u16> = self.state.spaces[&0].keys().copied().collect();
+        if keys.is_empty() { Op::Flush } else { Op::Del(0, choose(&mut self.rng, &keys)) }
+    }
+
+    fn little(&mut self) -> Op {
+        match self.rng.below(20) {
+            0..=5 => self.put(),
+            6..=13 => self.removal(),
+            14 | 15 => Op::Flush,
+            16 => Op::Step,
+            17 => Op::Compact,
+            18 => Op::Checkpoint,
+            _ => {
+                self.tag += 2;
+                let val = |tag| Val { len: 200, tag };
+                Op::Many(0, vec![(3, val(self.tag - 1)), (4, val(self.tag))])
+            }
+        }
+    }
+
+    /// Sessions that write until there is no space, some of which die on the way.
+    fn fill(&mut self) -> Result<(), Fault> {
+        for _ in 0..1000 {
+            let refused = self.live(120, |life| {
+                let (tag, len) = (life.tag + 1, 200 + life.rng.below(900) as u32);
+                life.tag = tag;
+                // The same keys again and again would never fill it.
+                Op::Put(0, (tag % 60_000) as u16, Val { len, tag })
+            })?;
+            if refused {
+                return Ok(());
+            }
+        }
+        Fault::wrong("the medium never got full")
+    }
+
+    /// Removes four of five records, each of which must work, with deaths in between; then there is room.
+    fn way_out(&mut self) -> Result<(), Fault> {
+        let keys: Vec<u16> = self.state.spaces[&0].keys().copied().collect();
+        let mut left: Vec<u16> = keys.iter().enumerate().filter(|(at, _)| at % 5 != 0).map(|(_, &key)| key).rev().collect();
+        let most = left.len() * 4 + 200;
+        for _ in 0..most {
+            left.retain(|key| self.state.get(0, *key).is_some());
+            if left.is_empty() {
+                break;
+            }
+            let mut queue = left.clone();
+            let some = 1 + self.rng.below(60) as usize;
+            self.live(some.min(queue.len()), |_| queue.pop().map_or(Op::Flush, |key| Op::Del(0, key)))?;
+        }
+        left.retain(|key| self.state.get(0, *key).is_some());
+        if left.is_empty() { Ok(()) } else { Fault::wrong("the sessions came to no end") }
+    }
+
+    /// The end of a life: one compaction frees what is dead, and what was removed fits again.
+    fn compacted(&mut self) -> Result<(), Fault> {
+        let mut player = self.open()?;
+        player.play(&Op::Compact).map_err(|fault| fault.at("the compaction at the end"))?;
+        let stats = player.db()?.stats()?;
+        let segment = u64::from(self.setup.segment_size);
+        let bound = 2 * stats.live_bytes + 8 * segment;
+        if stats.file_bytes > bound {
+            return Fault::wrong(format!("{} bytes of file after a compaction, more than {bound}: {stats:?}", stats.file_bytes));
+        }
+        let room = if self.is_full { self.capacity.saturating_sub(bound) / 3 } else { 0 };
+        let mut written = 0;
+        while written < room {
+            let op = self.put();
+            player
+                .play(&op)
+                .map_err(|fault| fault.at(format!("`{op}` behind the compaction at the end, {written} of {room}")))?;
+            written += 300;
+        }
+        player.play(&Op::Verify)?;
+        player.db()?.close()?;
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<Player<MediumHost>, Fault> {
+        self.watch.tick();
+        self.entropy += 1;
+        self.session += 1;
+        let host = MediumHost { medium: self.medium.clone(), setup: self.setup.clone(), entropy: self.entropy };
+        Player::open(host, self.state.clone()).map_err(|fault| fault.at(format!("session {}", self.session)))
+    }
+
+    /// One session: so many operations, then it dies, unless it died before. True when there was no space for several of them.
+    fn live(&mut self, ops: usize, mut next: impl FnMut(&mut Self) -> Op) -> Result<bool, Fault> {
+        let mut player = self.open()?;
+        let death = choose(&mut self.rng, &[Death::Kill, Death::Kill, Death::Power, Death::PowerAllLost]);
+        let file = self.medium.file().clone();
+        if self.rng.chance(1, 2) {
+            let most = choose(&mut self.rng, &[4, 12, 60, 400]);
+            file.stop_at(Some(file.io_count() + 1 + self.rng.below(most)));
+        }
+        let mut refused = 0;
+        for _ in 0..ops {
+            let op = next(self);
+            let played = self.play(&mut player, &op).map_err(|fault| fault.at(format!("session {}, `{op}`", self.session)))?;
+            self.story.push(format!("{op} ({played:?})"));
+            self.state.clone_from(player.history.now());
+            refused += usize::from(played == Played::Refused);
+            if played == Played::Died || refused > 3 {
+                break;
+            }
+        }
+        self.die(player, death)?;
+        Ok(refused > 3)
+    }
+
+    /// Plays an operation; what may be refused on a full medium changes nothing.
+    fn play(&mut self, player: &mut Player<MediumHost>, op: &Op) -> Result<Played, Fault> {
+        let outcome = player.play(op);
+        if self.medium.file().is_stopped() {
+            return Ok(Played::Died);
+        }
+        match outcome {
+            Ok(()) => {
+                self.counts.removals.fetch_add(u64::from(matches!(op, Op::Del(..))), Ordering::Relaxed);
+                Ok(Played::Done)
+            }
+            Err(Fault::Engine(Error::NoSpace)) if self.is_full && !matches!(op, Op::Del(..) | Op::Flush) => {
+                player.in_doubt.clear();
+                Ok(Played::Refused)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The session ends without a close; what it leaves is opened, and must be what a crash may leave.
+    fn die(&mut self, player: Player<MediumHost>, death: Death) -> Result<(), Fault> {
+        let file = self.medium.file();
+        let inside = file.is_stopped();
+        let point = file.freeze();
+        file.stop();
+        let image = match death {
+            Death::Kill => point.killed_image(self.rng.below(point.in_flight_len() + 1)),
+            Death::Power => point.random_image(&mut self.rng),
+            Death::PowerAllLost => point.synced_image(),
+        };
+        self.counts.deaths.add(1);
+        self.counts.full.fetch_add(u64::from(self.is_full), Ordering::Relaxed);
+        self.counts.inside.fetch_add(u64::from(inside), Ordering::Relaxed);
+        self.counts.cuts.fetch_add(u64::from(death != Death::Kill), Ordering::Relaxed);
+        self.story.push(format!("[{death:?}, inside: {inside}]"));
+        let Player { db, mut history, in_doubt, .. } = player;
+        drop(db);
+        let low = if death == Death::Kill { history.newest() } else { history.flushed };
+        history.states.extend(in_doubt);
+        let high = history.newest();
+        self.medium = self.medium.after(&image);
+        let place =
+            self.look(&image, &history, low, high).map_err(|fault| fault.at(format!("what session {} left", self.session)))?;
+        self.state = history.states[place].clone();
+        Ok(())
+    }
+
+    /// Opens a copy of what a session left.
+    fn look(&mut self, image: &CrashImage, history: &History, low: usize, high: usize) -> Result<usize, Fault> {
+        self.entropy += 1;
+        let db = self.setup.open(CrashStorage::from_image(image), self.entropy)?;
+        find_state(&db, history, low, high)
+    }
+}
