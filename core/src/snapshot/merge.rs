@@ -2,14 +2,12 @@
 
 use super::parts::ShardPart;
 use crate::index::{ShardImage, Slot};
-use crate::sorted::sort;
 use alloc::vec::Vec;
 
-/// A slot that parts behind the first one mention: the slot, then the newest part that does. Whether it is there, that part says.
+/// A slot that a part behind the first one mentions, and whether the part says that it is there.
 #[derive(Clone, Copy)]
 struct Mention {
     slot: Slot,
-    part: usize,
     is_there: bool,
 }
 
@@ -17,20 +15,22 @@ struct Mention {
 pub(super) fn merge(parts: Vec<ShardPart>) -> Option<ShardImage> {
     let mut parts = parts.into_iter();
     let Some(ShardPart::Whole(mut image)) = parts.next() else { return None };
+    let changes = parts.map(|part| if let ShardPart::Changes(changes) = part { Some(changes) } else { None });
+    let changes = changes.collect::<Option<Vec<_>>>()?;
+    if let Some(newest) = changes.last() {
+        image.counts.clone_from(&newest.counts);
+    }
+    // The newest part first, and what it added in front of what it removed: a place that was used again may be in both.
     let mut mentions: Vec<Mention> = Vec::new();
-    for (part, changes) in parts.enumerate() {
-        let ShardPart::Changes(changes) = changes else { return None };
-        // What was removed goes first: a place that was used again may be in both.
-        let removed = changes.removed.into_iter().map(|slot| Mention { slot, part: 2 * part, is_there: false });
-        let added = changes.added.into_iter().map(|slot| Mention { slot, part: 2 * part + 1, is_there: true });
-        mentions.extend(removed.chain(added));
-        image.counts = changes.counts;
+    for changes in changes.iter().rev() {
+        mentions.extend(changes.added.iter().map(|&slot| Mention { slot, is_there: true }));
+        mentions.extend(changes.removed.iter().map(|&slot| Mention { slot, is_there: false }));
     }
     if !mentions.is_empty() {
-        // The newest mention of each slot first; the others go.
-        mentions.sort_unstable_by_key(|mention| (mention.slot, core::cmp::Reverse(mention.part)));
+        // Keeps the order of equal slots, and is quick with the ordered runs that these are.
+        mentions.sort_by_key(|mention| mention.slot);
         mentions.dedup_by_key(|mention| mention.slot);
-        image.slots = with(image.slots, &mentions);
+        image.slots = with(image.slots, mentions);
     }
     // Counts of a forged file may add up to more than a number holds.
     let counted = image.counts.iter().try_fold(0_u64, |sum, &(_, count)| sum.checked_add(count));
@@ -38,12 +38,20 @@ pub(super) fn merge(parts: Vec<ShardPart>) -> Option<ShardImage> {
 }
 
 /// The slots as the mentions leave them. Both are in order.
-fn with(slots: Vec<Slot>, mentions: &[Mention]) -> Vec<Slot> {
-    let is_mentioned = |slot: &Slot| mentions.binary_search_by_key(slot, |mention| mention.slot).is_ok();
-    let added = mentions.iter().filter(|mention| mention.is_there).map(|mention| mention.slot);
-    let mut bits: Vec<u64> = slots.into_iter().filter(|slot| !is_mentioned(slot)).chain(added).map(Slot::bits).collect();
-    sort(&mut bits);
-    bits.into_iter().map(Slot::from_bits).collect()
+fn with(slots: Vec<Slot>, mentions: Vec<Mention>) -> Vec<Slot> {
+    let mut merged = Vec::with_capacity(slots.len() + mentions.len());
+    let mut slots = slots.into_iter().peekable();
+    for mention in mentions {
+        while let Some(slot) = slots.next_if(|slot| *slot < mention.slot) {
+            merged.push(slot);
+        }
+        slots.next_if_eq(&mention.slot);
+        if mention.is_there {
+            merged.push(mention.slot);
+        }
+    }
+    merged.extend(slots);
+    merged
 }
 
 #[cfg(test)]
