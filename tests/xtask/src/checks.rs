@@ -51,6 +51,7 @@ pub(crate) fn all() -> Vec<Check> {
         compare::checks(),
         engine::checks(),
         evidence::checks(),
+        evidence::power_cut_checks(),
         wasm::checks(),
         hosts::run_checks(),
         evidence::fuzz_checks(),

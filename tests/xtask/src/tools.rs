@@ -149,6 +149,15 @@ impl Tools {
         self.debian("qemu-system-arm --version", &["qemu-system-arm"])
     }
 
+    /// The programs that make file systems. One that cannot be had is no reason to do without the others.
+    pub(crate) fn file_systems(&self) {
+        for (probe, package) in [("mkfs.ext4 -V", "e2fsprogs"), ("mkfs.xfs -V", "xfsprogs"), ("mkfs.btrfs -V", "btrfs-progs")] {
+            if let Err(stop) = self.debian(probe, &[package]) {
+                println!("{stop}");
+            }
+        }
+    }
+
     fn windows_compiler(&self) -> Outcome {
         self.rust_targets(&["x86_64-pc-windows-gnu"])?;
         self.debian("x86_64-w64-mingw32-gcc --version", &["gcc-mingw-w64-x86-64-posix"])
@@ -244,17 +253,20 @@ fn or_cannot(outcome: Outcome) -> Outcome {
 }
 
 /// How to call `apt-get` with the rights that it needs, without ever asking for a password.
-fn apt_command() -> Outcome<&'static str> {
+fn apt_command() -> Outcome<String> {
     if !Step::new("apt-get --version").succeeds() {
         return cannot("there is no apt-get here".to_owned());
     }
+    let root = as_root().map_err(|stop| Stop::CannotRun(format!("apt-get needs root: {stop}")))?;
+    Ok(format!("{root}env DEBIAN_FRONTEND=noninteractive apt-get"))
+}
+
+/// What to put in front of a command that only root may run; nothing for root.
+pub(crate) fn as_root() -> Outcome<&'static str> {
     if Step::new("id -u").output().is_ok_and(|id| id.trim() == "0") {
-        return Ok("env DEBIAN_FRONTEND=noninteractive apt-get");
+        return Ok("");
     }
-    if Step::new("sudo -n true").succeeds() {
-        return Ok("sudo -n env DEBIAN_FRONTEND=noninteractive apt-get");
-    }
-    cannot("apt-get needs root, and `sudo -n` is refused".to_owned())
+    if Step::new("sudo -n true").succeeds() { Ok("sudo -n ") } else { cannot("`sudo -n` is refused".to_owned()) }
 }
 
 /// The version of a dependency in the first lock file that names it.

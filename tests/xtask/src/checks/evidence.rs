@@ -2,7 +2,7 @@
 
 use super::{Check, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
-use crate::tools::Tools;
+use crate::tools::{Tools, as_root};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -10,6 +10,8 @@ use tinyjson::JsonValue;
 
 type Object = HashMap<String, JsonValue>;
 
+/// What a store must survive power cuts on.
+const FILE_SYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// Inputs of each target, the same in every run: what a search finds anew every day is for `PIPKIN_FUZZ_SECONDS`, not for a check.
 const FUZZ_RUNS: u32 = 2000;
 /// No input may take longer.
@@ -52,6 +54,39 @@ fn features_in(metadata: &JsonValue, suite: &str) -> Option<Vec<String>> {
     let package = named(list(metadata, "packages")?, "pipkin-tests")?;
     let target = named(list(&package, "targets")?, suite)?;
     list(&target, "required-features")?.iter().map(|feature| feature.get::<String>().cloned()).collect()
+}
+
+pub(super) fn power_cut_checks() -> Vec<Check> {
+    vec![Check::slow(
+        "power-cut",
+        "cuts under ext4, XFS and Btrfs, on a device that drops, tears and reorders what was not flushed",
+        power_cut,
+    )]
+}
+
+/// As root, over the file systems that the machine has.
+fn power_cut(tools: &Tools) -> Outcome {
+    if !cfg!(target_os = "linux") {
+        return Err(Stop::CannotRun("the suite mounts as Linux does".to_owned()));
+    }
+    let root = as_root().map_err(|stop| Stop::CannotRun(format!("only root may mount: {stop}")))?;
+    tools.file_systems();
+    let package = "--release -p pipkin-power-cut --features planted-bugs";
+    run_tests(Step::new(&format!("cargo test {package}")), &[])?;
+    Step::new(&format!("cargo build {package}")).run()?;
+    let binary = target_dir().join("release/pipkin-power-cut");
+    let able = Step::new(root).path(&binary).arg("able").output().map_err(|stop| Stop::CannotRun(stop.to_string()))?;
+    let able: Vec<&str> = able.lines().collect();
+    if able.is_empty() {
+        return Err(Stop::CannotRun(format!("this machine has none of {}", FILE_SYSTEMS.join(", "))));
+    }
+    let settings = ["PIPKIN_CUTS", "PIPKIN_SEED", "PIPKIN_SYSTEM"].into_iter();
+    let settings = settings.filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
+    Step::new(root).arg("env").args(settings).path(&binary).args(able.iter().copied()).limit_minutes(60).run()?;
+    match FILE_SYSTEMS.iter().find(|system| !able.contains(system)) {
+        None => Ok(()),
+        Some(system) => Err(Stop::CannotRun(format!("passed over {}, but this machine has no {system}", able.join(" and ")))),
+    }
 }
 
 pub(super) fn fuzz_checks() -> Vec<Check> {
