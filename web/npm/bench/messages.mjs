@@ -46,6 +46,34 @@ async function measure([records, rounds]) {
   return times;
 }
 
+/** Runs in each of two pages, of which one leads and goes on to: it believes that it is seen. */
+async function openSeen() {
+  Object.defineProperty(Document.prototype, "visibilityState", { get: () => "visible" });
+  window.db = await pipkin.open("messages");
+  window.gets = async (count) => {
+    const start = performance.now();
+    for (let i = 0; i < count; i++) await db.get(String((i * 37 * 7919) % 100_000).padStart(24, "0"));
+    return ((performance.now() - start) * 1000) / count;
+  };
+  // Until the way to the leader is there.
+  await gets(300);
+  return db.role;
+}
+
+/** What a `get` of a follower takes beside one of its leader, in turns. */
+async function beside(open, rounds) {
+  const pages = [await open(site.url), await open(site.url)];
+  const times = { leader: [], follower: [] };
+  for (const page of pages) {
+    await page.waitForFunction(() => window.pipkin);
+    if ((await page.evaluate(openSeen)) !== (page === pages[0] ? "leader" : "follower")) throw new Error("the tabs have other roles");
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, list] of Object.values(times).entries()) list.push(await pages[i].evaluate(() => gets(300)));
+  }
+  return { "get, awaited, of a leader": times.leader, "the same of a follower": times.follower };
+}
+
 // The clock of a page is finer when that is isolated.
 const headers = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
 const site = await serve([["/pipkin/", folder("../dist")], ["/", folder("../test/site")]], 0, headers);
@@ -54,6 +82,8 @@ for (const browser of process.argv.length > 2 ? process.argv.slice(2) : BROWSERS
     const page = await open(site.url);
     await page.waitForFunction(() => window.pipkin);
     report(version, await page.evaluate(measure, [RECORDS, ROUNDS]));
+    await page.close();
+    report(`${version}, two tabs`, await beside(open, ROUNDS));
   });
 }
 await site.close();

@@ -9,7 +9,7 @@ import { Message, Outbox } from "./outbox.js";
 import { PageLife } from "./page.js";
 import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
-import { type Working, startWorker } from "./start.js";
+import { type Working, startBroker, startWorker } from "./start.js";
 import { Updates } from "./updates.js";
 import { type Bytes, type EngineOptions, type OpenOptions, type Role, checkDurability } from "./types.js";
 
@@ -25,6 +25,8 @@ const HEARERS = 4;
 /** The worker of a page that is being left has so long for what was sent last: a hundred times what a write takes. */
 const LEAVE_MS = 20;
 const NOT_LOADED = "its script could not be loaded; it lies beside that of the package unless `worker` says where, and a Content-Security-Policy has to allow it: `worker-src \'self\'`, with the entry `inline` `worker-src blob:`";
+/** A leader that has not answered directly for so long may have gone without a word: the worker asks, which finds out. */
+const DIRECT_MS = 500;
 /** A file that is not closed by then never will be. */
 const CLOSE_MS = 30_000;
 const NO_KEY = new Uint8Array();
@@ -42,6 +44,13 @@ export class Connection {
   #worker: Working | undefined;
   /** In the order of their answers: one, or several when the page is being left. */
   #underWay: Message[] = [];
+  /** Takes reads to the worker of the leader, if that is another tab's, and their answers back. */
+  #direct: MessagePort | undefined;
+  /** The message that is under way went there. */
+  #isDirect = false;
+  #directTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Kept as long as it is used. */
+  #broker: SharedWorker | undefined;
   /** Ends the wait for the end of the worker. */
   #watching: AbortController | undefined;
   #scheduled = false;
@@ -139,6 +148,7 @@ export class Connection {
     await this.#calls.settled();
     this.#life.end();
     this.#watching?.abort();
+    this.#leaveDirect();
     // It may have failed meanwhile, and then there is nobody left to close it.
     if (this.#ended !== closed || !this.#worker) return;
     const late = setTimeout(() => this.#end(new PipkinError("failed", "the browser did not close the file of the store in time; it was given up")), CLOSE_MS);
@@ -201,9 +211,49 @@ export class Connection {
   }
 
   /** What only reads is kept, so that it can be sent again. */
-  #post({ bytes, writes }: Message): void {
+  #post(message: Message): void {
+    const { bytes, writes } = message;
+    if (this.#direct && !writes && !this.#isLeaving) {
+      this.#isDirect = true;
+      this.#direct.postMessage(bytes);
+      this.#directTimer ??= setTimeout(() => this.#lookAtDirect(message), DIRECT_MS);
+      return;
+    }
     const sent = writes || transferred(bytes).length === 0 ? bytes : bytes.slice();
     this.#tell(sent, transferred(sent));
+  }
+
+  #lookAtDirect(message: Message): void {
+    this.#directTimer = undefined;
+    const [underWay] = this.#underWay;
+    if (!this.#isDirect || !underWay) return;
+    if (underWay !== message) {
+      this.#directTimer = setTimeout(() => this.#lookAtDirect(underWay), DIRECT_MS);
+      return;
+    }
+    this.#leaveDirect();
+    this.#tell({ kind: "meet" });
+  }
+
+  #useDirect(port: MessagePort): void {
+    this.#leaveDirect();
+    this.#direct = port;
+    port.onmessage = ({ data }: MessageEvent<ToPage>) => {
+      if (this.#direct !== port) return;
+      this.#isDirect = false;
+      this.#hear(data);
+    };
+  }
+
+  /** From now on the worker is asked, also for what has not been answered yet. */
+  #leaveDirect(): void {
+    if (!this.#direct) return;
+    this.#direct.onmessage = null;
+    this.#direct.close();
+    this.#direct = undefined;
+    if (!this.#isDirect) return;
+    this.#isDirect = false;
+    for (const message of this.#underWay) this.#post(message);
   }
 
   #tell(message: ToWorker, transfer: Transferable[] = []): void {
@@ -283,7 +333,15 @@ export class Connection {
         else call?.resolve("value" in answer ? answer.value : undefined);
         break;
       }
+      case "broker":
+        this.#broker = startBroker({ worker: this.script });
+        if (this.#broker) this.#tell({ kind: "broker", port: this.#broker.port }, [this.#broker.port]);
+        break;
+      case "direct":
+        this.#useDirect(message.port);
+        break;
       case "role":
+        this.#leaveDirect();
         this.role = message.role;
         this.#events.tell("leaderchange", { role: message.role });
         break;
@@ -308,6 +366,7 @@ export class Connection {
   /** What has gathered leaves at once, and so does what is called from now on. */
   #leave(): void {
     this.#isLeaving = true;
+    this.#leaveDirect();
     if (this.#outbox.isEmpty) this.#giveTime();
     else this.#send();
   }
@@ -329,6 +388,8 @@ export class Connection {
     if (this.options.memory || !this.#worker) return;
     this.#watching?.abort();
     this.#isLeaving = true;
+    this.#leaveDirect();
+    this.#broker = undefined;
     if (this.#outbox.writes) this.#send();
     this.#worker.onmessage = null;
     this.#tell({ kind: "leave" });
@@ -368,6 +429,7 @@ export class Connection {
     this.#watching?.abort();
     this.#worker?.terminate();
     this.#worker = undefined;
+    this.#leaveDirect();
     this.#opening?.reject(reason);
     this.#opening = undefined;
     this.#ended = error;

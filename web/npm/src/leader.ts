@@ -4,9 +4,9 @@ import { WasmStore, openEngine, verifyCopy } from "./engine.js";
 import { PipkinError, pack } from "./errors.js";
 import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
 import { PROTOCOL, commonChannel, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
-import type { Answer, Call, Request, ToLeader, ToTabs } from "./protocol.js";
+import type { Answer, Call, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import type { EngineOptions, Stats } from "./types.js";
-import { isDurable, isWrite, writtenKeys } from "./request.js";
+import { isDurable, isWrite, transferred, writtenKeys } from "./request.js";
 
 /** A relaxed write is handed to the system so long after it at the latest, and the file of a store that is written to is looked for so often. */
 const FLUSH_AFTER_MS = 250;
@@ -24,6 +24,8 @@ export interface Owner {
   changed(keys: readonly Uint8Array[] | undefined, tab: string): void;
   /** It may be time to hand over: a tab that a person sees works through this one, or this one takes no writes any more. */
   reconsider(): void;
+  /** Another tab works through this one. */
+  joined(): void;
   /** Something failed that nobody waits for. */
   trouble(thrown: unknown): void;
   /** The engine is of no use any more: gives up the lock, so that another tab can begin anew. */
@@ -36,6 +38,8 @@ export class Leader {
   readonly #requests: BroadcastChannel;
   /** Where the answers of other tabs go. */
   readonly #tabs = new Map<string, BroadcastChannel>();
+  /** By which the pages of other tabs ask for what only reads. */
+  readonly #ports = new Map<string, MessagePort>();
   readonly #listeners = new Set<string>();
   /** Other tabs that a person sees. */
   readonly #visible = new Set<string>();
@@ -146,6 +150,7 @@ export class Leader {
     this.#requests.close();
     this.#common.close();
     for (const channel of this.#tabs.values()) channel.close();
+    this.#closePorts();
     this.#isEnded = true;
     // Chromium never answers who closes such a file.
     if (!this.#isGone) this.store.close();
@@ -157,6 +162,7 @@ export class Leader {
         void this.#answer(message.request, message.tab);
         break;
       case "visible":
+        this.owner.joined();
         if (message.on) this.#visible.add(message.tab);
         else this.#visible.delete(message.tab);
         this.owner.reconsider();
@@ -170,6 +176,8 @@ export class Leader {
         for (const [copy, { end }] of this.#copies) if (copy.startsWith(message.tab)) end();
         this.#tabs.get(message.tab)?.close();
         this.#tabs.delete(message.tab);
+        this.#ports.get(message.tab)?.close();
+        this.#ports.delete(message.tab);
         break;
     }
   }
@@ -181,6 +189,36 @@ export class Leader {
     } catch (thrown) {
       this.owner.failed(thrown);
     }
+  }
+
+  /**
+   * Answers what the page of another tab asks for by a way of its own, without its worker in between. Only reads come that way: when this
+   * leader goes, they are asked for again.
+   */
+  serveDirectly(tab: string, port: MessagePort): void {
+    this.#ports.get(tab)?.close();
+    if (this.#isEnded || this.#isPoisoned) return;
+    this.#ports.set(tab, port);
+    port.onmessage = ({ data }: MessageEvent<Packed>) => void this.#answerDirectly(port, data, tab);
+    // It is used from this word on.
+    port.postMessage(null);
+  }
+
+  async #answerDirectly(port: MessagePort, bytes: Packed, tab: string): Promise<void> {
+    if (typeof bytes !== "string" && isWrite(bytes)) return;
+    try {
+      const served = this.serve({ number: 0, bytes }, tab, false);
+      const answer = served instanceof Promise ? await served : served;
+      if ("bytes" in answer) port.postMessage(answer.bytes, transferred(answer.bytes));
+      else if ("error" in answer) port.postMessage({ kind: "refused", error: answer.error } satisfies ToPage);
+    } catch (thrown) {
+      this.owner.failed(thrown);
+    }
+  }
+
+  #closePorts(): void {
+    for (const port of this.#ports.values()) port.close();
+    this.#ports.clear();
   }
 
   #channelOf(tab: string): BroadcastChannel {
@@ -234,6 +272,7 @@ export class Leader {
     if (this.#isPoisoned || !this.store.isPoisoned()) return;
     this.#isPoisoned = true;
     this.#requests.close();
+    this.#closePorts();
     this.owner.reconsider();
   }
 

@@ -46,6 +46,10 @@ export type Told =
   /** A piece of a copy that comes in; an empty one ends it. Goes to a file, not to the store. */
   | { readonly kind: "copy"; readonly number: number; readonly file: string; readonly bytes: Bytes }
   | { readonly kind: "listen"; readonly on: boolean }
+  /** The way to the broker, which was asked for. */
+  | { readonly kind: "broker"; readonly port: MessagePort }
+  /** The way to the leader that this page had does not answer. */
+  | { readonly kind: "meet" }
   /** The page is being stopped: nothing comes after this, and nobody waits for an answer. */
   | { readonly kind: "leave" }
   | { readonly kind: "close"; readonly number: number };
@@ -58,11 +62,20 @@ export type ToPage =
   | { readonly kind: "failed"; readonly error: PackedError }
   | { readonly kind: "answer"; readonly answer: Answer }
   | { readonly kind: "role"; readonly role: Role }
+  /** Other tabs have the store open, too: a worker cannot start the broker itself. */
+  | { readonly kind: "broker" }
+  /** Takes what only reads to the worker of the leader, and its answers back, until the next change of roles. */
+  | { readonly kind: "direct"; readonly port: MessagePort }
   /** The tab that has the store open does not answer. */
   | { readonly kind: "blocked" }
   /** Something failed that nobody waits for. */
   | { readonly kind: "trouble"; readonly error: PackedError }
   | { readonly kind: "change"; readonly keys: readonly Uint8Array[] | undefined; readonly local: boolean };
+
+/** Said to the broker: who leads, or, with a port, who wants to be introduced to that leader. The leader gets the latter with the port. */
+export type ToBroker =
+  | { readonly kind: "lead"; readonly name: string; readonly epoch: string }
+  | { readonly kind: "meet"; readonly name: string; readonly epoch: string; readonly tab: string };
 
 /** Said to all tabs. */
 export type ToTabs =

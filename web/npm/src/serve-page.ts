@@ -59,6 +59,12 @@ export function servePage(tell: (message: ToPage, transfer?: Transferable[]) => 
       case "listen":
         tab?.setListening(message.on);
         break;
+      case "broker":
+        tab?.useBroker(message.port);
+        break;
+      case "meet":
+        tab?.meet();
+        break;
       case "support":
         void answer(0, support);
         break;

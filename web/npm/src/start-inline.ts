@@ -16,6 +16,11 @@ export function startWorker({ worker }: Pick<OpenOptions, "worker" | "memory"> =
   return new Worker(worker ?? url, { type: "module", name: "pipkin" });
 }
 
+/** A string of one page is no script that others could share: tabs talk by broadcasts. */
+export function startBroker(_: Pick<OpenOptions, "worker">): SharedWorker | undefined {
+  return undefined;
+}
+
 /** The worker compiles it: pages may not compile that much at once. */
 export function wasm(): ArrayBuffer {
   bytes ??= Uint8Array.from(atob(module), (unit) => unit.charCodeAt(0)).buffer;

@@ -33,6 +33,11 @@ export function startWorker({ memory = false }: Pick<OpenOptions, "worker" | "me
   return worker;
 }
 
+/** There are no other tabs. */
+export function startBroker(_: Pick<OpenOptions, "worker">): SharedWorker | undefined {
+  return undefined;
+}
+
 export function wasm(): ArrayBuffer {
   bytes ??= Uint8Array.from(readFileSync(new URL("./pipkin_bg.wasm", import.meta.url))).buffer;
   return bytes;

@@ -20,6 +20,20 @@ export function startWorker(options: Pick<OpenOptions, "worker" | "memory"> = {}
   }
 }
 
+/** The shared worker that introduces the workers of several tabs to each other. Without one they go on to talk by broadcasts. */
+export function startBroker({ worker }: Pick<OpenOptions, "worker">): SharedWorker | undefined {
+  if (typeof SharedWorker !== "function" || typeof worker === "function") return undefined;
+  try {
+    const broker = worker !== undefined
+      ? new SharedWorker(worker, { type: "module", name: "pipkin" })
+      : new SharedWorker(new URL("./worker.js", import.meta.url), { type: "module", name: "pipkin" });
+    broker.onerror = (event) => event.preventDefault();
+    return broker;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The module, if the worker does not find it by itself. */
 export function wasm(): EngineOptions["wasm"] {
   return undefined;

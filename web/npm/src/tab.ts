@@ -3,7 +3,7 @@
 import { PipkinError, pack } from "./errors.js";
 import { GONE, Leader } from "./leader.js";
 import { PROTOCOL, commonChannel, leaderChannel, leaderLock, openChannel, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
-import type { Answer, Call, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
+import type { Answer, Call, Packed, Request, ToBroker, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import { transferred } from "./request.js";
 import type { EngineOptions, Role } from "./types.js";
 
@@ -38,6 +38,8 @@ export class Tab {
   #giveUp: () => void = () => undefined;
   #leader: Leader | undefined;
   #follows: { readonly epoch: string; readonly channel: BroadcastChannel } | undefined;
+  #broker: MessagePort | undefined;
+  #wantsBroker = false;
   #askTimer: ReturnType<typeof setInterval> | undefined;
   #handOverTimer: ReturnType<typeof setTimeout> | undefined;
   #listens = false;
@@ -91,6 +93,35 @@ export class Tab {
     this.#considerHandingOver();
   }
 
+  /** Takes the way to the broker, which the page was asked for. */
+  useBroker(broker: MessagePort): void {
+    this.#broker = broker;
+    broker.onmessage = ({ data, ports: [port] }: MessageEvent<ToBroker>) => {
+      if (data.kind === "meet" && port && this.#leader?.epoch === data.epoch) this.#leader.serveDirectly(data.tab, port);
+    };
+    this.meet();
+  }
+
+  /** Has the page and its leader introduced to each other, or the other way round. */
+  meet(): void {
+    const { name } = this;
+    if (!this.#broker) {
+      if (!this.#wantsBroker && (this.#leader || this.#follows)) this.tellPage({ kind: "broker" });
+      this.#wantsBroker = true;
+    } else if (this.#leader) {
+      this.#broker.postMessage({ kind: "lead", name, epoch: this.#leader.epoch } satisfies ToBroker);
+    } else if (this.#follows) {
+      const { epoch } = this.#follows;
+      const { port1, port2 } = new MessageChannel();
+      // The leader says that it is there. If it never does, everything goes by broadcasts.
+      port1.onmessage = () => {
+        port1.onmessage = null;
+        if (this.#follows?.epoch === epoch) this.tellPage({ kind: "direct", port: port1 }, [port1]);
+      };
+      this.#broker.postMessage({ kind: "meet", name, epoch, tab: this.id } satisfies ToBroker, [port2]);
+    }
+  }
+
   /** The same when the page waits for it: it hears of a file that has gone. */
   async closeAsked(): Promise<void> {
     const isGone = await this.#leader?.isGone();
@@ -105,6 +136,7 @@ export class Tab {
     this.#closed.abort();
     this.#tellLeader({ kind: "gone", tab: this.id });
     this.#follows?.channel.close();
+    this.#broker?.close();
     this.#answers.close();
     this.#common.close();
     try {
@@ -151,6 +183,7 @@ export class Tab {
     return Leader.begin(this.name, this.id, options, {
       changed: (keys, tab) => this.#change(keys, tab),
       reconsider: () => this.#considerHandingOver(),
+      joined: () => this.#broker ?? this.meet(),
       trouble: (thrown) => this.tellPage({ kind: "trouble", error: pack(thrown) }),
       failed: (thrown) => this.#fail(thrown),
     });
@@ -160,6 +193,7 @@ export class Tab {
     this.#leader = leader;
     leader.setListening(this.id, this.#listens);
     this.#enter("leader");
+    if (this.#broker) this.meet();
     this.#sendAgain((pending) => this.#serve(leader, pending, true));
   }
 
@@ -252,6 +286,7 @@ export class Tab {
     if (this.#listens) this.setListening(true);
     this.setVisible(this.visible);
     this.#enter("follower");
+    this.meet();
     this.#sendAgain((pending) => this.#send(pending));
   }
 

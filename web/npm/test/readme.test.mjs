@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { brotliCompressSync } from "node:zlib";
 
 const here = join(dirname(fileURLToPath(import.meta.url)), "..");
 const readme = readFileSync(join(here, "README.md"), "utf8");
@@ -32,6 +33,13 @@ const PROGRAM = `
   declare const gte: undefined, gt: string, lte: string, lt: undefined, limit: number, replace: boolean, progress: NonNullable<CopyOptions["progress"]>;
   declare const stream: ReadableStream<Uint8Array>, source: Blob, blocked: () => void;
   declare const event: "change", listener: () => void;`;
+
+test("a page loads as much as the README says, and no more than 125 kB", () => {
+  const files = ["index.js", "worker.js", "pipkin_bg.wasm"].map((file) => readFileSync(join(here, "dist", file)));
+  const bytes = files.reduce((sum, file) => sum + brotliCompressSync(file).length, 0);
+  const [said] = all(readFileSync(join(here, "../../README.md"), "utf8"), /A page loads (\d+) kB/g).map(Number);
+  assert.ok(bytes <= 125_000 && Math.abs(bytes / 1000 - said) < 3, `${bytes} bytes, the README says ${said} kB`);
+});
 
 test("what the README shows are programs, and what it names is there", () => {
   const methods = cells("| | |");

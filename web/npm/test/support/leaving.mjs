@@ -1,43 +1,46 @@
 // What a page saves in the events in which it goes. For both browsers.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { until } from "./pages.mjs";
 
-/** So many pages go in each way. */
-const PAGES = 4;
-/** The events that each way of going has for certain. */
-const WAYS = { closed: ["pagehide", "visibilitychange"], left: ["beforeunload", "pagehide", "visibilitychange"] };
+/** So many pages go in each way and event. */
+const PAGES = Number(process.env.PIPKIN_LEAVING ?? 2);
+const EVENTS = ["beforeunload", "pagehide", "visibilitychange"];
 
 /**
- * `browser.tab` opens a tab in front of the others, and `browser.leave` has it go to another page, which may keep this one for the way back.
- * `browser.cutShort` says of how many calls of a page the browser may keep the package from hearing, by the way in which the page goes.
+ * `browser.tab` opens a tab in front of the others. `browser.ways` are functions that make a page go, by their names, `browser.events` those that
+ * have other events than these three, and `browser.cutShort` says of how many calls of a page the browser may keep the package from hearing.
+ * A way resolves to a function that tidies up, if there is something left of the page.
  */
 export function testLeaving(browser) {
+  const saves = { made: 0, kept: 0 };
   // Saves in `pagehide` and `visibilitychange` were lost when a page was left: the package, whose listener came before that of the application,
   // had ended its worker already. What was called while an answer was waited for was lost, too.
   for (const role of ["leader", "follower"]) {
-    for (const [way, events] of Object.entries(WAYS)) {
-      for (const event of events) {
+    for (const [way, go] of Object.entries(browser.ways)) {
+      for (const event of browser.events?.[way] ?? EVENTS) {
         test(`what a ${role} saves in ${event} is there when its page was ${way}`, async () => {
           const least = 4 - (browser.cutShort?.[way] ?? 0);
           for (let number = 0; number < PAGES; number++) {
-            const kept = await saved(`${role}-${event}-${way}-${number}`, role, event, way, least);
+            const kept = await saved(`${role}-${event}-${way.replaceAll(" ", "-")}-${number}`, role, event, go, least);
             assert.ok(kept.filter((saved) => saved === role).length >= least, `page ${number} has kept ${kept}`);
+            saves.made += kept.length;
+            saves.kept += kept.filter(Boolean).length;
           }
         });
       }
     }
   }
+  after(() => console.log(`${saves.kept} of ${saves.made} saves of pages that were going are there`));
 
-  async function saved(name, role, event, way, least) {
+  async function saved(name, role, event, go, least) {
     const other = role === "follower" && (await browser.tab());
     // A leader that believes that it is seen keeps the file.
     if (other) await other.evaluate(leadOn, name);
     const page = await browser.tab();
     await page.evaluate(saveIn, { name, event });
-    if (way === "closed") await page.close();
-    else await browser.leave(page);
+    const end = await go(page);
     const again = other || (await browser.tab());
     let seen;
     await until(async () => {
@@ -45,7 +48,7 @@ export function testLeaving(browser) {
       // The words of a follower are still on their way, perhaps.
       return seen.filter(Boolean).length >= least || !other;
     }).catch(() => undefined);
-    if (way !== "closed") await page.close();
+    await end?.();
     await again.close();
     return seen;
   }
@@ -59,7 +62,7 @@ async function leadOn(name) {
 
 /** Runs in a page: saves in four ways, one of which is still under way when the next is called. */
 async function saveIn({ name, event }) {
-  const target = event === "visibilitychange" ? document : window;
+  const target = event === "visibilitychange" || event === "freeze" ? document : window;
   const save = (key) => void db.set(key, db.role);
   target.addEventListener(event, () => save("before"));
   window.db = await pipkin.open(name);

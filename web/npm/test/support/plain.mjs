@@ -103,6 +103,11 @@ class PlainTab {
     await this.browser.send("Target.closeTarget", { targetId: this.target });
   }
 
+  /** The same as a person does: the page is told beforehand. */
+  async closeAsked() {
+    await this.#send("Page.close");
+  }
+
   #send(method, params) {
     return this.browser.send(method, params, this.session);
   }
