@@ -1,4 +1,4 @@
-// A static host: folders of this machine under paths of a site, without any special header unless some are given.
+// A static host: folders of this machine under paths of a site, without any special header unless some are given, for all or by the address asked for.
 
 import { readFile, stat } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -23,7 +23,7 @@ export async function serve(mounts, port = 0, headers = {}) {
       let file = join(folder, normalize(`/${path.slice(start.length)}`));
       if ((await stat(file)).isDirectory()) file = join(file, "index.html");
       const bytes = await readFile(file);
-      response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream", "cache-control": "no-cache", ...headers }).end(bytes);
+      response.writeHead(200, { "content-type": TYPES[extname(file)] ?? "application/octet-stream", "cache-control": "no-cache", ...(typeof headers === "function" ? headers(request.url) : headers) }).end(bytes);
     } catch {
       response.writeHead(404).end();
     }

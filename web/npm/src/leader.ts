@@ -253,9 +253,14 @@ export class Leader {
     }
   }
 
-  /** Browsers go on taking writes to a file that has been removed with the data of the site. */
+  /** Of a file that has been removed with the data of the site Firefox takes no more writes, and Chromium goes on to. */
   async #lookForFile(): Promise<void> {
-    if (await this.isGone()) this.owner.failed(new PipkinError("failed", GONE));
+    this.#calls++;
+    try {
+      if (await this.isGone()) this.owner.failed(new PipkinError("failed", GONE));
+    } finally {
+      this.#calls--;
+    }
   }
 
   /** Whether the file was removed while it was open. */
@@ -273,6 +278,7 @@ export class Leader {
     this.#isPoisoned = true;
     this.#requests.close();
     this.#closePorts();
+    void this.#lookForFile();
     this.owner.reconsider();
   }
 

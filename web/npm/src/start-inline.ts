@@ -2,7 +2,7 @@
 
 import { module, worker as script } from "pipkin:assets";
 import { PipkinError } from "./errors.js";
-import { hint } from "./place.js";
+import { hint, notStarted } from "./place.js";
 import type { Working } from "./start.js";
 import type { OpenOptions } from "./types.js";
 
@@ -13,7 +13,11 @@ export function startWorker({ worker }: Pick<OpenOptions, "worker" | "memory"> =
   if (typeof worker === "function") return worker();
   if (typeof Worker !== "function") throw new PipkinError("unavailable", hint() ?? "there are no workers here");
   url ??= URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-  return new Worker(worker ?? url, { type: "module", name: "pipkin" });
+  try {
+    return new Worker(worker ?? url, { type: "module", name: "pipkin" });
+  } catch (thrown) {
+    throw notStarted(thrown);
+  }
 }
 
 /** A string of one page is no script that others could share: tabs talk by broadcasts. */

@@ -1,7 +1,7 @@
 // Where the worker and the module come from: two files beside this one. The entries `inline` and `node` have their own.
 
-import { PipkinError, toError } from "./errors.js";
-import { hint } from "./place.js";
+import { PipkinError } from "./errors.js";
+import { hint, notStarted } from "./place.js";
 import type { EngineOptions, OpenOptions } from "./types.js";
 
 /** What is used of a worker. */
@@ -16,7 +16,7 @@ export function startWorker(options: Pick<OpenOptions, "worker" | "memory"> = {}
     if (worker !== undefined) return new Worker(worker, { type: "module", name: "pipkin" });
     return new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "pipkin" });
   } catch (thrown) {
-    throw toError(thrown);
+    throw notStarted(thrown);
   }
 }
 

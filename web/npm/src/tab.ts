@@ -177,15 +177,19 @@ export class Tab {
     });
   }
 
-  #beginToLead(): Promise<Leader> {
+  async #beginToLead(): Promise<Leader> {
     // What was open and is not there any more must not come back empty.
     const options = { ...this.options, create: this.options.create && !this.#opened };
-    return Leader.begin(this.name, this.id, options, {
+    const beginning = Leader.begin(this.name, this.id, options, {
       changed: (keys, tab) => this.#change(keys, tab),
       reconsider: () => this.#considerHandingOver(),
       joined: () => this.#broker ?? this.meet(),
       trouble: (thrown) => this.tellPage({ kind: "trouble", error: pack(thrown) }),
       failed: (thrown) => this.#fail(thrown),
+    });
+    return beginning.catch((thrown: unknown) => {
+      if (!this.#opened || !(thrown instanceof PipkinError) || thrown.code !== "missing") throw thrown;
+      throw new PipkinError("missing", `"${this.name}" is not there any more: it was destroyed, or the data of this site was cleared; open the store again to begin a new one`);
     });
   }
 

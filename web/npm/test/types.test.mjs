@@ -9,8 +9,8 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 const here = join(dirname(fileURLToPath(import.meta.url)), "..");
-/** The oldest that is promised, and the newest. */
-const COMPILERS = { "5.4": "typescript-5.4/bin/tsc", newest: "typescript/bin/tsc" };
+/** The oldest that is promised, the first one to tell buffers apart, what apps have that lag behind, and the newest. */
+const COMPILERS = { newest: "typescript/bin/tsc", ...Object.fromEntries(["5.4", "5.7", "5.9", "6.0"].map((version) => [version, `typescript-${version}/bin/tsc`])) };
 
 /** Options are handed on as they came, also those that nobody has given. */
 const APP = `

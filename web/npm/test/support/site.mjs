@@ -5,6 +5,9 @@ import { serve as serveFolders } from "../../serve.mjs";
 
 const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 
+/** Who asks for this has the browser clear the data of the site, as a logout does. */
+export const CLEARING = "/?clearing";
+
 /** Serves until `close` is called; `url` is the empty page. */
 export function serve() {
   return serveFolders([
@@ -12,5 +15,5 @@ export function serve() {
     ["/demo/pipkin/", folder("../../dist")],
     ["/demo/", folder("../../../../examples/web")],
     ["/", folder("../site")],
-  ]);
+  ], 0, (url) => (url === CLEARING ? { "clear-site-data": '"storage"' } : {}));
 }

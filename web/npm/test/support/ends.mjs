@@ -1,0 +1,86 @@
+// Ends that nobody asked for: the data of the site is cleared, a worker dies. For both browsers.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { endWorkers, until } from "./pages.mjs";
+import { CLEARING } from "./site.mjs";
+
+const REFUSED = /^unavailable: a shared worker has no synchronous files/;
+
+/**
+ * `browser.tab` opens a tab in front of the others, `clears` are ways to clear the data of the site, by their names, and `shared` is what comes of
+ * opening a store in a shared worker.
+ */
+export function testEnds(browser, { clears = {}, shared = REFUSED }) {
+  async function openPage(name) {
+    const page = await browser.tab();
+    await page.evaluate(async (name) => {
+      window.fate = (call) => call.then((value) => value ?? null, (error) => error.code ?? error.name);
+      window.db = await pipkin.open(name);
+      window.told = [];
+      db.on("error", ({ error }) => told.push([error.code, error.message]));
+      await db.set("a", "1");
+    }, name);
+    return page;
+  }
+
+  // Writes went on to a file without a name, and were acknowledged; closing never ended.
+  for (const [how, clear] of Object.entries({ ...clears, "by a response": (page) => page.evaluate((url) => fetch(url), CLEARING) })) {
+    test(`when the data of the site is cleared ${how}, an open store says so, takes no more writes, and can be closed and opened again`, async () => {
+      const [page, other] = [await openPage("cleared"), await openPage("closing")];
+      await page.evaluate(() => db.get("a"));
+      await clear(page);
+      assert.equal(await other.evaluate(() => fate(db.close())), "failed");
+      await page.evaluate(() => fate(db.set("lost", "1")));
+      await until(() => page.evaluate(() => told.length > 0));
+      const seen = await page.evaluate(async () => [told.length, told[0][0], /data of this site was cleared/.test(told[0][1]), await fate(db.set("b", "1")), await fate(db.close())]);
+      assert.deepEqual(seen, [1, "failed", true, "failed", null]);
+      for (const [tab, name] of [[page, "cleared"], [other, "closing"]]) {
+        assert.deepEqual(await tab.evaluate(async (name) => { const db = await pipkin.open(name); await db.set("new", "1"); const seen = [await db.has("a"), await db.text().get("new")]; await db.close(); await pipkin.destroy(name); return seen; }, name), [false, "1"]);
+        await tab.close();
+      }
+    });
+  }
+
+  // A page whose worker had ended, for want of memory, waited for ever.
+  test("when a worker dies its page hears of it, and what waits rejects", async () => {
+    const page = await openPage("dies");
+    const codes = page.evaluate(async () => {
+      await db.get("a");
+      workers.at(-1).postMessage = () => undefined;
+      const fates = [fate(db.set("b", "1"))];
+      return Promise.all([...fates, fate(db.stats())]);
+    });
+    await page.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
+    await endWorkers(page);
+    assert.deepEqual(await codes, ["outcome-unknown", "failed"]);
+    assert.deepEqual(await page.evaluate(async () => [told.map(([code]) => code), await fate(db.get("a")), await (await pipkin.open("dies")).text().get("a")]), [["failed"], "failed", "1"]);
+    await page.close();
+  });
+
+  test("shared workers and service workers are told what to do instead", async () => {
+    const page = await browser.tab();
+    const seen = await page.evaluate(async () => {
+      const script = (entry) => `
+        import { open } from "${location.origin}/pipkin/${entry}.js";
+        globalThis.said = Promise.resolve().then(() => open("nowhere")).then(() => "opened", ({ code, message }) => code + ": " + message);
+        onconnect = ({ ports: [port] }) => said.then((text) => port.postMessage(text));`;
+      const shared = (entry) => new Promise((resolve) => {
+        const worker = new SharedWorker(URL.createObjectURL(new Blob([script(entry)], { type: "text/javascript" })), { type: "module", name: entry });
+        worker.port.onmessage = ({ data }) => resolve(data);
+        worker.onerror = () => resolve("did not start");
+      });
+      const registered = await navigator.serviceWorker.register("/service.js", { type: "module" });
+      await navigator.serviceWorker.ready;
+      const services = new Promise((resolve) => (navigator.serviceWorker.onmessage = ({ data }) => resolve(data)));
+      registered.active.postMessage("nowhere");
+      const seen = { shared: [await shared("index"), await shared("sync")], services: await services };
+      await registered.unregister();
+      return seen;
+    });
+    assert.match(seen.shared[0], shared);
+    assert.match(seen.shared[1], REFUSED);
+    for (const said of seen.services) assert.match(said, /^unavailable: a service worker can start no worker and has no synchronous files/);
+    await page.close();
+  });
+}
