@@ -2,6 +2,7 @@
 
 const RECORDS = 10_000;
 const COMMIT = 1000;
+const SINGLE = 200;
 const ROUNDS = 3;
 
 /** Keys and values that are the same in every run. */
@@ -25,26 +26,42 @@ function sum(values) {
   return values.reduce((total, value) => total + value.reduce((sum, byte) => sum + byte, 0), 0);
 }
 
-async function timed(work) {
+async function timed(count, work) {
   const start = performance.now();
   const result = await work();
-  return { us: ((performance.now() - start) * 1000) / RECORDS, result };
+  return { us: ((performance.now() - start) * 1000) / count, result };
+}
+
+/** All that is measured of a store, of which `put` writes one commit and `get` reads some values. */
+async function phases(records, put, get) {
+  const written = await timed(RECORDS, async () => {
+    for (const commit of commits(records)) await put(commit);
+  });
+  const keys = shuffled(records);
+  const read = await timed(RECORDS, async () => {
+    let total = 0;
+    for (const some of commits(keys)) total += sum(await get(some));
+    return total;
+  });
+  const set = await timed(SINGLE, async () => {
+    for (const record of records.slice(0, SINGLE)) await put([record]);
+  });
+  const got = await timed(SINGLE, async () => {
+    let total = 0;
+    for (const key of keys.slice(0, SINGLE)) total += sum(await get([key]));
+    return total;
+  });
+  return { times: { write: written.us, read: read.us, set: set.us, get: got.us }, sum: read.result + got.result };
 }
 
 async function pipkinRound({ open, destroy }, records, durability) {
   const db = await open("demo-benchmark", { durability });
-  const written = await timed(async () => {
-    for (const commit of commits(records)) await db.setMany(commit);
-  });
-  const keys = commits(shuffled(records));
-  const read = await timed(async () => {
-    let total = 0;
-    for (const some of keys) total += sum(await db.getMany(some));
-    return total;
-  });
+  const put = (commit) => (commit.length > 1 ? db.setMany(commit) : db.set(...commit[0]));
+  const get = async (keys) => (keys.length > 1 ? db.getMany(keys) : [await db.get(keys[0])]);
+  const round = await phases(records, put, get);
   await db.close();
   await destroy("demo-benchmark");
-  return { write: written.us, read: read.us, sum: read.result };
+  return round;
 }
 
 const settled = (request) => new Promise((resolve, reject) => {
@@ -61,45 +78,43 @@ async function indexedDbRound(records, durability) {
   const opening = indexedDB.open("demo-benchmark");
   opening.onupgradeneeded = () => opening.result.createObjectStore("records");
   const db = await settled(opening);
-  const written = await timed(async () => {
-    for (const commit of commits(records)) {
-      const transaction = db.transaction("records", "readwrite", { durability });
-      const store = transaction.objectStore("records");
-      for (const [key, value] of commit) store.put(value, key);
-      await completed(transaction);
-    }
-  });
-  const keys = commits(shuffled(records));
-  const read = await timed(async () => {
-    let total = 0;
-    for (const some of keys) {
-      const store = db.transaction("records").objectStore("records");
-      total += sum(await Promise.all(some.map((key) => settled(store.get(key)))));
-    }
-    return total;
-  });
+  const put = async (commit) => {
+    const transaction = db.transaction("records", "readwrite", { durability });
+    const store = transaction.objectStore("records");
+    for (const [key, value] of commit) store.put(value, key);
+    await completed(transaction);
+  };
+  const get = (keys) => {
+    const store = db.transaction("records").objectStore("records");
+    return Promise.all(keys.map((key) => settled(store.get(key))));
+  };
+  const round = await phases(records, put, get);
   db.close();
   await settled(indexedDB.deleteDatabase("demo-benchmark"));
-  return { write: written.us, read: read.us, sum: read.result };
+  return round;
 }
+
+const PHASES = {
+  relaxed: { write: "write, 1,000 in a commit, relaxed", read: "read, 1,000 at a time", set: "write one, relaxed", get: "read one" },
+  strict: { write: "write, 1,000 in a commit, strict", set: "write one, strict" },
+};
 
 /** The fastest of several rounds of each store, which take turns. */
 export async function compare(pipkin, tell) {
   const records = makeRecords();
   const results = [];
   for (const durability of ["relaxed", "strict"]) {
-    const best = { pipkin: { write: Infinity, read: Infinity }, indexedDb: { write: Infinity, read: Infinity } };
+    const best = { pipkin: {}, indexedDb: {} };
     for (let round = 1; round <= ROUNDS; round++) {
       tell(`${durability}, round ${round} of ${ROUNDS}…`);
       const ours = await pipkinRound(pipkin, records, durability);
       const theirs = await indexedDbRound(records, durability);
       if (ours.sum !== theirs.sum) throw new Error("the two stores gave different bytes back");
-      for (const [name, { write, read }] of [["pipkin", ours], ["indexedDb", theirs]]) {
-        best[name] = { write: Math.min(best[name].write, write), read: Math.min(best[name].read, read) };
+      for (const [name, { times }] of [["pipkin", ours], ["indexedDb", theirs]]) {
+        for (const [what, us] of Object.entries(times)) best[name][what] = Math.min(best[name][what] ?? Infinity, us);
       }
     }
-    results.push({ what: `write, 1,000 in a commit, ${durability}`, pipkin: best.pipkin.write, indexedDb: best.indexedDb.write });
-    if (durability === "relaxed") results.push({ what: "read, 1,000 at a time", pipkin: best.pipkin.read, indexedDb: best.indexedDb.read });
+    for (const [phase, what] of Object.entries(PHASES[durability])) results.push({ what, pipkin: best.pipkin[phase], indexedDb: best.indexedDb[phase] });
   }
   return results;
 }

@@ -6,27 +6,32 @@ const $ = (id) => document.getElementById(id);
 const MINE = "page/";
 const FILLED = "filled/";
 const FILLED_RECORDS = 20_000;
+const KILLED = "killed/";
+const KILLED_RECORDS = 200;
 
 const { destroy, open, support } = await begun(import("./pipkin/index.js"), () => "The package could not be loaded: build it, and serve what it makes beside this page as `pipkin/`.");
 const { supported, reason } = await support();
 if (!supported) await begun(Promise.reject(new Error(reason)), () => `This browser cannot hold a store: ${reason}.`);
 const blocked = () => tell("waiting for another tab, which has the store open and does not answer");
-// Small segments, so that there is something to see.
-const db = await begun(open("demo", { segmentSize: 256 * 1024, blocked }));
-const records = db.text(MINE);
+// Started here, so that a button can kill it.
+let worker;
+const startWorker = () => (worker = new Worker(new URL("./pipkin/worker.js", import.meta.url), { type: "module" }));
+let db, records;
 
-showRole(db.role);
+await begun(openStore());
 await begun(Promise.all([showRecords(), showFile()]));
-db.on("error", ({ error }) => tellProblem(error.message));
 document.documentElement.dataset.ready = "true";
 
-db.on("leaderchange", ({ role }) => showRole(role));
-db.on("change", async ({ keys, local }) => {
-  const decoder = new TextDecoder();
-  const mine = keys?.map((key) => decoder.decode(key)).filter((key) => key.startsWith(MINE));
-  if (!mine || mine.length > 0) await showRecords(local ? [] : (mine ?? []).map((key) => key.slice(MINE.length)));
-  showFileSoon();
-});
+async function openStore() {
+  // Small segments, so that there is something to see.
+  db = await open("demo", { segmentSize: 256 * 1024, blocked, worker: startWorker });
+  records = db.text(MINE);
+  showRole(db.role);
+  db.on("error", ({ error }) => tellProblem(error.message));
+  db.on("leaderchange", ({ role }) => showRole(role));
+  records.on("change", ({ keys, local }) => showRecords(local ? [] : (keys ?? [])));
+  db.on("change", () => showFileSoon());
+}
 
 $("write").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -80,6 +85,39 @@ $("import").addEventListener("change", async ({ target }) => {
 $("copy").addEventListener("click", async () => {
   if (await attempt(() => navigator.clipboard.writeText($("snippet").textContent))) $("copy").textContent = "Copied";
 });
+const tabs = new BroadcastChannel("demo");
+tabs.onmessage = ({ data }) => data === "kill" && db.role === "leader" && void killWorker();
+onClick("kill", async () => {
+  const view = db.text(KILLED);
+  await view.clear();
+  let acknowledged = 0;
+  let waited = 0;
+  let killed;
+  for (let i = 0; i < KILLED_RECORDS; i++) {
+    if (i === KILLED_RECORDS / 2) {
+      if (db.role === "leader") killed = killWorker();
+      else tabs.postMessage("kill");
+    }
+    const start = performance.now();
+    // Of one that was under way when its own worker was killed nobody knows whether it is there.
+    await db.text(KILLED).set(`${i}`, "acknowledged").then(() => acknowledged++, () => killed);
+    waited = Math.max(waited, performance.now() - start);
+  }
+  const found = await db.text(KILLED).count();
+  if (found < acknowledged) throw new Error(`${acknowledged} writes were acknowledged, and only ${found} are there`);
+  $("survived").textContent = `killed half way through ${KILLED_RECORDS} writes: ${acknowledged} acknowledged, ${found} there, the longest wait ${waited.toFixed(0)} ms`;
+});
+
+/** Ends the worker of this page as a crash would, and opens the store again. */
+async function killWorker() {
+  const ended = new Promise((resolve) => db.on("error", resolve));
+  worker.terminate();
+  await ended;
+  await openStore();
+  $("problem").hidden = true;
+  await showRecords();
+}
+
 onClick("bench", async () => {
   const results = await compare({ open, destroy }, (state) => ($("bench-state").textContent = state));
   $("results").hidden = false;
