@@ -42,6 +42,10 @@ export class Calls {
     return done;
   }
 
+  get areUnderWay(): boolean {
+    return this.#calls.size > 0;
+  }
+
   /** When all that were made have been answered. */
   settled(): Promise<unknown> {
     return Promise.allSettled([...this.#calls.values()].map(({ done }) => done));

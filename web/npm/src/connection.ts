@@ -22,8 +22,16 @@ interface Opening {
 
 /** Microtasks until they have called, as functions of their own may stand between. */
 const HEARERS = 4;
-/** The worker of a page that is being left has so long for what was sent last: a hundred times what a write takes. */
+/** The worker of a page that is being left has at least so long for what was sent last: a hundred times what a write takes. */
 const LEAVE_MS = 20;
+/** It has so many times what the slowest write took lately: the machine may be busy. */
+const LEAVE_TIMES = 4;
+/** And besides a millisecond for so many bytes. */
+const LEAVE_BYTES = 20_000;
+/** And this, where calls are under way that take as long as the file is large. */
+const LEAVE_CALLS_MS = 200;
+/** A page is not kept longer in all. */
+const LEAVE_MOST_MS = 1_000;
 const NOT_LOADED = "its script could not be loaded; it lies beside that of the package unless `worker` says where, and a Content-Security-Policy has to allow it: `worker-src \'self\'`, with the entry `inline` `worker-src blob:`";
 /** A leader that has not answered directly for so long may have gone without a word: the worker asks, which finds out. */
 const DIRECT_MS = 500;
@@ -56,6 +64,11 @@ export class Connection {
   #scheduled = false;
   /** The page may be gone before an answer comes: messages do not wait for one. */
   #isLeaving = false;
+  /** By then it has been kept long enough. */
+  #leaveUntil = 0;
+  #wroteAt = 0;
+  /** What the slowest write took lately, in milliseconds. */
+  #slowest = 0;
   #ended: PipkinError | undefined;
   #opening: Opening | undefined;
   #closing: Promise<void> | undefined;
@@ -205,9 +218,11 @@ export class Connection {
     if (this.#isWaiting || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
     const message = this.#outbox.take();
     if (!message) return;
+    const { length } = message.bytes;
     this.#underWay.push(message);
     this.#post(message);
-    if (this.#isLeaving) this.#giveTime();
+    if (this.#isLeaving) this.#giveTime(length);
+    else if (message.writes) this.#wroteAt = performance.now();
   }
 
   /** What only reads is kept, so that it can be sent again. */
@@ -305,7 +320,9 @@ export class Connection {
 
   #hear(message: ToPage): void {
     if (message === null || message instanceof Uint8Array) {
-      this.#underWay.shift()?.answer(message);
+      const answered = this.#underWay.shift();
+      if (answered?.writes) this.#slowest = Math.max(performance.now() - this.#wroteAt, this.#slowest * 0.95);
+      answered?.answer(message);
       this.#goOn();
       return;
     }
@@ -366,6 +383,7 @@ export class Connection {
   /** What has gathered leaves at once, and so does what is called from now on. */
   #leave(): void {
     this.#isLeaving = true;
+    this.#leaveUntil = performance.now() + LEAVE_MOST_MS;
     this.#leaveDirect();
     if (this.#outbox.isEmpty) this.#giveTime();
     else this.#send();
@@ -373,11 +391,12 @@ export class Connection {
 
   /**
    * Browsers end a worker with its page: Firefox without a look at what has been sent to it. So the page waits a moment; nothing can tell it,
-   * while it blocks, that the worker is done.
+   * while it blocks, that the worker is done. A file that grows needs the page in Chromium, too.
    */
-  #giveTime(): void {
+  #giveTime(bytes = 0): void {
     if (!this.#underWay.some(({ writes }) => writes)) return;
-    for (const until = performance.now() + LEAVE_MS; performance.now() < until; );
+    const ms = Math.max(LEAVE_MS, this.#slowest * LEAVE_TIMES) + bytes / LEAVE_BYTES + (this.#calls.areUnderWay ? LEAVE_CALLS_MS : 0);
+    for (const until = Math.min(performance.now() + ms, this.#leaveUntil); performance.now() < until; );
   }
 
   /**

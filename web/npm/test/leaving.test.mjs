@@ -39,5 +39,6 @@ testLeaving({
       return () => page.close();
     },
   },
+  large: "closed",
   events: { closed: ["pagehide", "visibilitychange"], frozen: ["freeze"] },
 });

@@ -21,6 +21,7 @@ testLeaving({
       return () => page.close();
     },
   },
+  large: "reloaded",
   events: { closed: ["pagehide", "visibilitychange"] },
   // Firefox cuts the script short that runs in a page when the browser closes it: in one of twenty pages, a listener does not get to its end.
   cutShort: { closed: 1, "closed by a person": 1 },

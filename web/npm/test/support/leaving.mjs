@@ -11,7 +11,7 @@ const EVENTS = ["beforeunload", "pagehide", "visibilitychange"];
 /**
  * `browser.tab` opens a tab in front of the others. `browser.ways` are functions that make a page go, by their names, `browser.events` those that
  * have other events than these three, and `browser.cutShort` says of how many calls of a page the browser may keep the package from hearing.
- * A way resolves to a function that tidies up, if there is something left of the page.
+ * `browser.large` is the way in which pages go that save much. A way resolves to a function that tidies up, if there is something left of the page.
  */
 export function testLeaving(browser) {
   const saves = { made: 0, kept: 0 };
@@ -32,6 +32,22 @@ export function testLeaving(browser) {
       }
     }
   }
+
+  // A page waited 20 ms for its worker, whatever that had to do: values of 20 MB were lost, and what was called behind a `verify`.
+  for (const [what, [save, expected]] of Object.entries(LARGE)) {
+    test(`${what} that a page saves when it goes is there`, async () => {
+      const name = what.replaceAll(" ", "-");
+      const page = await browser.tab();
+      await page.evaluate(openFull, name);
+      await page.evaluate(save);
+      const end = await browser.ways[browser.large](page);
+      const again = await browser.tab();
+      assert.deepEqual(await again.evaluate(countSaved, name), expected);
+      await end?.();
+      await again.close();
+    });
+  }
+
   after(() => console.log(`${saves.kept} of ${saves.made} saves of pages that were going are there`));
 
   async function saved(name, role, event, go, least) {
@@ -58,6 +74,28 @@ export function testLeaving(browser) {
 async function leadOn(name) {
   Object.defineProperty(Document.prototype, "visibilityState", { get: () => "visible" });
   window.db = await pipkin.open(name);
+}
+
+/** Each runs in a page; with how many records there are afterwards, and their bytes. */
+const LARGE = {
+  "a large value": [() => addEventListener("pagehide", () => db.set("saved/0", new Uint8Array(20 << 20))), [1, 20 << 20]],
+  "many records": [() => addEventListener("pagehide", () => { for (let i = 0; i < 1000; i++) db.set(`saved/${i}`, "1"); }), [1000, 1000]],
+  "a record behind a check of the file": [() => addEventListener("pagehide", () => { db.verify(); db.set("saved/0", "1"); }), [1, 1]],
+};
+
+/** Runs in a page: a store of 20 MB. */
+async function openFull(name) {
+  window.db = await pipkin.open(name);
+  await db.setMany(Array.from({ length: 20_000 }, (_, i) => [`${i}`, "x".repeat(1000)]));
+}
+
+/** Runs in a page: how many records were saved, and their bytes. */
+async function countSaved(name) {
+  const db = await pipkin.open(name);
+  let [count, bytes] = [0, 0];
+  for await (const [, value] of db.prefix("saved/").entries({ ordered: true })) [count, bytes] = [count + 1, bytes + value.length];
+  await db.close();
+  return [count, bytes];
 }
 
 /** Runs in a page: saves in four ways, one of which is still under way when the next is called. */

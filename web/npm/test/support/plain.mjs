@@ -17,10 +17,10 @@ export class PlainBrowser {
   #number = 0;
   #rest = "";
 
-  static async start(site) {
+  static async start(site, profile = mkdtempSync(join(tmpdir(), "pipkin-profile-"))) {
     const browser = new PlainBrowser();
     browser.site = site;
-    browser.profile = mkdtempSync(join(tmpdir(), "pipkin-profile-"));
+    browser.profile = profile;
     const args = ["--headless", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe", `--user-data-dir=${browser.profile}`];
     browser.process = spawn(PROGRAM, args, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
     browser.process.stdio[4].setEncoding("utf8").on("data", (text) => browser.#hear(text));
@@ -42,10 +42,15 @@ export class PlainBrowser {
     return tab;
   }
 
-  async end() {
+  /** Quits, as a person does; the profile stays for the next one. */
+  async quit() {
     const ended = once(this.process, "exit");
     await this.send("Browser.close");
     await ended;
+  }
+
+  async end() {
+    await this.quit();
     rmSync(this.profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 
