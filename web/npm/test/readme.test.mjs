@@ -32,7 +32,7 @@ const PROGRAM = `
   declare const name: string, key: string, value: string, p: string, url: URL, buffer: Uint8Array, options: {}, ordered: boolean, reverse: boolean;
   declare const gte: undefined, gt: string, lte: string, lt: undefined, limit: number, replace: boolean, progress: NonNullable<CopyOptions["progress"]>;
   declare const stream: ReadableStream<Uint8Array>, source: Blob, blocked: () => void;
-  declare const event: "change", listener: () => void;`;
+  declare const event: "change", listener: () => void, policy: { createScriptURL(url: string | URL): URL };`;
 
 test("a page loads as much as the README says, and no more than 125 kB", () => {
   const files = ["index.js", "worker.js", "pipkin_bg.wasm"].map((file) => readFileSync(join(here, "dist", file)));
