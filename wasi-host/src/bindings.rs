@@ -3,6 +3,6 @@
 
 wasmtime::component::bindgen!({
     path: "../wit",
-    world: "pipkin:kv/provider",
+    world: "pipkin:kv/provider-base",
     additional_derives: [PartialEq],
 });

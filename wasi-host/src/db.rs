@@ -1,6 +1,6 @@
 //! A store that is open in an instance of the component.
 
-use crate::bindings::Provider;
+use crate::bindings::ProviderBase as Provider;
 use crate::bindings::exports::pipkin::kv::admin;
 use crate::lock::Lock;
 use crate::records::Records;

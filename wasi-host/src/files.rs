@@ -74,6 +74,29 @@ pub fn add_files_to_linker<T: WasiView + 'static>(linker: &mut Linker<T>) -> Res
     Ok(())
 }
 
+/// Puts functions that refuse to make a file longer than so many bytes in the place of those of [`add_files_to_linker`].
+pub(crate) fn limit_files<T: WasiView + 'static>(linker: &mut Linker<T>, most: u64) -> Result<()> {
+    linker.allow_shadowing(true);
+    let mut types = linker.instance("wasi:filesystem/types@0.2.12")?;
+    types.func_wrap(
+        "[method]descriptor.write",
+        move |mut store: StoreContextMut<'_, T>, (file, bytes, offset): (File, Vec<u8>, u64)| {
+            if offset.saturating_add(bytes.len() as u64) > most {
+                return Ok((Err(ErrorCode::Quota),));
+            }
+            answer(HostDescriptor::write(&mut store.data_mut().filesystem(), file, bytes, offset))
+        },
+    )?;
+    types.func_wrap("[method]descriptor.set-size", move |mut store: StoreContextMut<'_, T>, (file, size): (File, u64)| {
+        if size > most {
+            return Ok((Err(ErrorCode::Quota),));
+        }
+        answer(HostDescriptor::set_size(&mut store.data_mut().filesystem(), file, size))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
 fn answer<T>(result: impl Future<Output = FsResult<T>>) -> Answer<T> {
     Ok((match finished(result) {
         Ok(value) => Ok(value),

@@ -1,7 +1,8 @@
 //! The component, compiled and ready, and the directory that its instances see.
 
-use crate::bindings::ProviderPre;
+use crate::bindings::{ProviderBase as Provider, ProviderBasePre as ProviderPre};
 use crate::db::refuel;
+use crate::files::limit_files;
 use crate::sandbox::{Sandbox, config, linker};
 use crate::{Db, Error, Options, Result, compiled};
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ pub struct Builder {
     directory: Option<PathBuf>,
     cache: Option<PathBuf>,
     memory_bytes: Option<usize>,
+    file_bytes: Option<u64>,
     fuel: Option<u64>,
 }
 
@@ -82,6 +84,13 @@ impl Builder {
         self
     }
 
+    /// The longest that a file of a store may be, in bytes. What would make it longer is refused with [`Reason::NoSpace`](crate::Reason), and
+    /// nothing is written; reads and removals go on. Default: no limit but the medium.
+    pub fn file_limit(mut self, bytes: u64) -> Self {
+        self.file_bytes = Some(bytes);
+        self
+    }
+
     /// The most work that a single call may do, in Wasmtime's units of fuel, about one for an instruction. A call that wants more ends
     /// with [`Error::Trapped`]. Opening, compaction and verifying take more with the size of the store. Default: no limit, and calls
     /// that are quicker for it.
@@ -110,7 +119,11 @@ impl Builder {
         let load = || -> wasmtime::Result<_> {
             let engine = Engine::new(&config)?;
             let component = compiled::component(&engine, &wasm, self.cache.as_deref())?;
-            let component = ProviderPre::new(linker(&engine)?.instantiate_pre(&component)?)?;
+            let mut linker = linker(&engine)?;
+            if let Some(bytes) = self.file_bytes {
+                limit_files(&mut linker, bytes)?;
+            }
+            let component = ProviderPre::new(linker.instantiate_pre(&component)?)?;
             Ok((engine, component))
         };
         let (engine, component) = load().map_err(Error::Component)?;
@@ -159,7 +172,7 @@ impl Host {
     }
 
     /// A new instance, with nothing open in it.
-    pub(crate) fn instantiate(&self, read_only: bool) -> Result<(Store<Sandbox>, crate::bindings::Provider)> {
+    pub(crate) fn instantiate(&self, read_only: bool) -> Result<(Store<Sandbox>, Provider)> {
         let permissions = if read_only { FsPerms::ReadOnly } else { FsPerms::ReadWrite };
         let start = || -> wasmtime::Result<_> {
             let sandbox = Sandbox::limited(&self.0.directory, permissions, self.0.memory_bytes)?;

@@ -9,12 +9,44 @@
 //! For anything that touches a file the first is quicker. The second is for those who want a parser of files from strangers to be unable to
 //! do harm, or who want to run the same component everywhere.
 //!
+//! # Which Wasmtime
+//!
+//! The types of two versions of Wasmtime do not fit together, so this crate is built for the one that your program uses. By default that is 50;
+//! for another one, name it in `Cargo.toml`:
+//!
+//! ```toml
+//! pipkin-wasi-host = { version = "0.1", default-features = false, features = ["wasmtime-48"] }
+//! wasmtime = "48"
+//! ```
+//!
 //! # What is left open
 //!
 //! What was acknowledged is in the file, however a program or an instance ends. But a store that nobody has closed opens less quickly: the
 //! end of its log is read again. [`Host`] and [`keyvalue`] close their stores when the last handle is dropped. Inside a component only the
 //! program can: whoever composes one with the component of pipkin should have it drop its buckets, or close its stores, before its instance
 //! ends, and an embedder that runs such programs cannot do it for them.
+
+#[cfg(not(any(feature = "wasmtime-48", feature = "wasmtime-49", feature = "wasmtime-50")))]
+compile_error!(
+    "choose the major version of Wasmtime that your program uses: the feature `wasmtime-48`, `wasmtime-49` or `wasmtime-50`"
+);
+#[cfg(any(
+    all(feature = "wasmtime-48", feature = "wasmtime-49"),
+    all(feature = "wasmtime-48", feature = "wasmtime-50"),
+    all(feature = "wasmtime-49", feature = "wasmtime-50"),
+))]
+compile_error!(
+    "features for two major versions of Wasmtime are on: choose one, and turn the default one off with `default-features = false`"
+);
+
+#[cfg(all(feature = "wasmtime-48", not(feature = "wasmtime-50")))]
+extern crate wasmtime48 as wasmtime;
+#[cfg(all(feature = "wasmtime-49", not(any(feature = "wasmtime-48", feature = "wasmtime-50"))))]
+extern crate wasmtime49 as wasmtime;
+#[cfg(all(feature = "wasmtime-48", not(feature = "wasmtime-50")))]
+extern crate wasmtime_wasi48 as wasmtime_wasi;
+#[cfg(all(feature = "wasmtime-49", not(any(feature = "wasmtime-48", feature = "wasmtime-50"))))]
+extern crate wasmtime_wasi49 as wasmtime_wasi;
 
 mod bindings;
 mod compiled;
@@ -29,6 +61,9 @@ mod packed;
 mod records;
 mod sandbox;
 mod scan;
+
+/// The Wasmtime that this crate was built for: whose program uses these has no other by mistake.
+pub use {wasmtime, wasmtime_wasi};
 
 pub use bindings::exports::pipkin::kv::admin::{Report, Stats, Step};
 pub use bindings::exports::pipkin::kv::types::{

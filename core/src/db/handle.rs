@@ -252,6 +252,33 @@ impl Db {
         self.store.update(&self.store.default, key.as_ref(), new)
     }
 
+    /// [`Db::update`] with a closure that may refuse: then nothing is written, and its error comes back.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let spend = |old: Option<&[u8]>| match old {
+    ///     Some([coins @ 1..]) => Ok(Some(vec![coins - 1])),
+    ///     _ => Err("there is nothing left"),
+    /// };
+    /// db.insert("purse", [1])?;
+    /// assert_eq!(db.try_update("purse", spend)?, Ok(()));
+    /// assert_eq!(db.try_update("purse", spend)?, Err("there is nothing left"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::insert`].
+    pub fn try_update<E>(
+        &self,
+        key: impl AsRef<[u8]>,
+        new: impl FnOnce(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<Result<(), E>> {
+        self.store.try_update(&self.store.default, key.as_ref(), new)
+    }
+
     /// Removes all records of the default namespace, as one commit of a few bytes.
     ///
     /// The index still has to forget them: of each of its 256 shards that holds a record of the namespace, every record is looked at,
@@ -303,6 +330,11 @@ impl Db {
     /// ```
     pub fn namespace(&self, name: &str) -> Result<Namespace> {
         Ok(Namespace { name: self.store.namespace(name)?, store: self.store.clone() })
+    }
+
+    /// The namespace of that name if there is one: unlike [`Db::namespace`], this creates none.
+    pub fn find_namespace(&self, name: &str) -> Option<Namespace> {
+        Some(Namespace { name: self.store.find_namespace(name)?, store: self.store.clone() })
     }
 
     /// The namespace that the store has without a name, and that the methods of this handle work on.

@@ -148,6 +148,11 @@ impl Store {
         self.renumber(name, &|names| Ok(names.get(name)))
     }
 
+    /// The default one, which is no caller's to name, is not found.
+    pub(super) fn find_namespace(&self, name: &str) -> Option<Arc<Name>> {
+        self.names.read().get(name).filter(|_| name != DEFAULT)
+    }
+
     /// Drops a namespace with all its records; false when there is none of that name.
     pub(super) fn drop_namespace(&self, name: &str) -> Result<bool> {
         self.writable()?;

@@ -79,6 +79,27 @@ impl Store {
         })
     }
 
+    pub(super) fn try_update<E>(
+        &self,
+        name: &Name,
+        key: &[u8],
+        new: impl FnOnce(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<Result<(), E>> {
+        let (mut new, mut refused) = (Some(new), Ok(()));
+        self.change(name, key, &mut |old| {
+            let _inside = self.engine.inside(Held::Shard);
+            match new.take().map(|new| new(old.map(Frame::value))) {
+                Some(Ok(value)) => Change::To(value),
+                Some(Err(error)) => {
+                    refused = Err(error);
+                    Change::None
+                }
+                None => Change::None,
+            }
+        })?;
+        Ok(refused)
+    }
+
     /// Reads a key, decides, and writes it, with no other writer of the key in between.
     pub(super) fn change(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
         check_key(key)?;

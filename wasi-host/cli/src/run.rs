@@ -35,7 +35,7 @@ struct Ctx {
 }
 
 /// The most that a program may hand over in one call: a value of any length that a store takes, and its key.
-const TRANSFER_BYTES_MAX: usize = (1 << 30) + (1 << 20);
+const TRANSFER_BYTES_MAX: usize = keyvalue::hostcall_fuel(1 << 30);
 
 impl WasiView for Ctx {
     fn ctx(&mut self) -> WasiCtxView<'_> {
@@ -49,10 +49,15 @@ impl RunArgs {
         let engine = pipkin_wasi_host::engine()?;
         let mut linker = Linker::<Ctx>::new(&engine);
         wasmtime_wasi::p2::add_to_linker_sync(&mut linker)?;
-        keyvalue::add_to_linker(&mut linker, view)?;
+        let component = Component::from_file(&engine, &self.program)?;
+        if keyvalue::speaks_spin(&component) {
+            keyvalue::add_spin_to_linker(&mut linker, view)?;
+        } else {
+            keyvalue::add_to_linker(&mut linker, view)?;
+        }
         keyvalue::add_client_to_linker(&mut linker, view)?;
         let keyvalue = self.stores();
-        let code = self.call(&engine, &linker, keyvalue.clone(), memory_bytes)?;
+        let code = self.call(&engine, &linker, &component, keyvalue.clone(), memory_bytes)?;
         keyvalue.flush()?;
         Ok(code)
     }
@@ -66,15 +71,21 @@ impl RunArgs {
         self.stores.iter().fold(builder, |builder, name| builder.store_with(name, policy)).build()
     }
 
-    fn call(&self, engine: &Engine, linker: &Linker<Ctx>, keyvalue: WasiKeyValueCtx, memory_bytes: Option<usize>) -> Result<u8> {
+    fn call(
+        &self,
+        engine: &Engine,
+        linker: &Linker<Ctx>,
+        component: &Component,
+        keyvalue: WasiKeyValueCtx,
+        memory_bytes: Option<usize>,
+    ) -> Result<u8> {
         let name = self.program.file_name().unwrap_or(Path::new("program").as_os_str());
         let wasi = WasiCtx::builder().inherit_stdio().arg(name.to_string_lossy()).args(&self.args).build();
         let limits = memory_bytes.map_or_else(StoreLimits::default, |bytes| StoreLimitsBuilder::new().memory_size(bytes).build());
         let mut store = Store::new(engine, Ctx { wasi, table: ResourceTable::new(), keyvalue, limits });
         store.limiter(|ctx| &mut ctx.limits);
         store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
-        let component = Component::from_file(engine, &self.program)?;
-        let command = Command::instantiate(&mut store, &component, linker)?;
+        let command = Command::instantiate(&mut store, component, linker)?;
         match command.wasi_cli_run().call_run(&mut store) {
             Ok(ended) => Ok(u8::from(ended.is_err())),
             Err(error) => match error.downcast_ref::<I32Exit>() {

@@ -3,6 +3,31 @@
 
 use crate::Component;
 
+#[cfg(not(feature = "spin"))]
 wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/provider" });
+#[cfg(feature = "spin")]
+wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/provider-base" });
 
 export!(Component);
+
+/// The one interface that has two texts under one name. What is generated apart from the rest is joined with it in the component.
+#[cfg(feature = "spin")]
+pub(crate) mod spin {
+    use crate::Component;
+
+    wit_bindgen::generate!({
+        inline: "
+            package pipkin:spin;
+
+            world draft2 {
+                export wasi:keyvalue/store@0.2.0-draft2;
+                export wasi:keyvalue/atomics@0.2.0-draft2;
+                export wasi:keyvalue/batch@0.2.0-draft2;
+            }
+        ",
+        path: "../../wit/spin/keyvalue-draft2",
+        world: "pipkin:spin/draft2",
+    });
+
+    export!(Component);
+}

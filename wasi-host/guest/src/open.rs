@@ -6,13 +6,13 @@
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::storage::{Access, WasiStorage};
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use pipkin::limits::SEGMENT_SIZE_DEFAULT;
 use pipkin::storage::{CacheOptions, CachedStorage};
-use pipkin::{Db, Result, StorageError, StorageErrorKind};
+use pipkin::{Db, Result, StorageError};
+use pipkin_wasi_shared::refused;
 use spin::Mutex;
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::Descriptor;
@@ -152,16 +152,12 @@ fn checked(name: &str) -> Result<&str> {
     if name.split('/').all(is_plain) && !name.contains(is_odd) {
         return Ok(name);
     }
-    Err(denied("this name is no path inside the directory; name a file in it, such as app.pipkin".to_string()))
+    Err(refused("this name is no path inside the directory; name a file in it, such as app.pipkin"))
 }
 
 fn directory() -> Result<Descriptor> {
     let first = get_directories().into_iter().next().map(|(directory, _)| directory);
-    first.ok_or_else(|| denied("the host has opened no directory to this component; preopen one".to_string()))
-}
-
-fn denied(why: String) -> pipkin::Error {
-    StorageError::new(StorageErrorKind::PermissionDenied, "open", why).into()
+    first.ok_or_else(|| refused("the host has opened no directory to this component; preopen one"))
 }
 
 fn entropy() -> [u8; 32] {

@@ -8,6 +8,7 @@ use crate::records::{Pages, Records};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use pipkin_wasi_shared::{Change, commit};
 
 /// A handle to an open store.
 pub(crate) struct Handle {
@@ -60,17 +61,11 @@ impl GuestDb for Handle {
 
     fn write(&self, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
         self.open.writable()?;
-        let unnamed = self.open.db()?.default_namespace();
-        let named: Vec<Option<pipkin::Namespace>> = ops
+        let changes: Vec<Change<'_>> = ops
             .iter()
-            .map(|op| op.namespace.as_deref().map(|name| self.open.db()?.namespace(name)).transpose())
-            .collect::<pipkin::Result<_>>()?;
-        let places = named.iter().map(|name| name.as_ref().unwrap_or(&unnamed));
-        let batch = places.zip(&ops).fold(self.open.db()?.batch(), |batch, (name, op)| match &op.value {
-            Some(value) => batch.insert_in(name, &op.key, value),
-            None => batch.remove_in(name, &op.key),
-        });
-        batch.commit()?;
+            .map(|Op { namespace, key, value }| Change { namespace: namespace.as_deref(), key, value: value.as_deref() })
+            .collect();
+        commit(self.open.db()?, &changes, |_| Ok::<(), pipkin::Error>(()))?;
         self.open.settle(durability)?;
         Ok(())
     }

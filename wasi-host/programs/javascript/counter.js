@@ -5,7 +5,10 @@ import { open } from "wasi:keyvalue/store@0.2.0-draft";
 
 export const run = {
   run() {
-    const runs = increment(open(""), "runs", 1);
+    const bucket = open("");
+    const runs = increment(bucket, "runs", 1);
+    // Composed with the component, dropping the last bucket closes the store; otherwise the next open has the end of the log to read again.
+    bucket[Symbol.dispose]?.();
     getStdout().blockingWriteAndFlush(Uint8Array.from(`run ${runs}\n`, (letter) => letter.charCodeAt(0)));
   },
 };

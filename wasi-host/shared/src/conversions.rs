@@ -41,7 +41,7 @@ macro_rules! impl_conversions {
 
             impl From<Error> for types::Error {
                 fn from(error: Error) -> Self {
-                    Self { reason: (&error).into(), message: $crate::format!("{error:#}") }
+                    Self { reason: (&error).into(), message: $crate::words(&error) }
                 }
             }
 

@@ -6,13 +6,15 @@ extern crate alloc;
 
 mod answer;
 mod bucket;
+mod commit;
 mod conversions;
 mod packed;
 mod walk;
+mod words;
 
-#[doc(hidden)]
-pub use alloc::format;
 pub use answer::Answer;
 pub use bucket::{counted, keys};
+pub use commit::{Change, commit};
 pub use packed::{Packing, PackingValues, records, strings};
 pub use walk::Walk;
+pub use words::{refused, words};

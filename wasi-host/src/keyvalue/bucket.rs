@@ -1,11 +1,14 @@
 //! A bucket of `wasi:keyvalue`: a store with keys that are text.
 
-use super::context::{SyncPolicy, Unlisted, WasiKeyValueCtx};
+use super::context::{Entry, Kept, Unlisted, WasiKeyValueCtx};
+use super::quota::{Admitted, Failure};
 use super::store_file::{Call, Engine};
-use pipkin::Version;
-use pipkin_wasi_shared::{Answer, counted, keys};
+use pipkin::{Db, Version};
+use pipkin_wasi_shared::{Answer, counted, keys, words};
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
+use wasmtime::component::ResourceTableError;
 
 /// Why a call of the standard failed, before it is put into the words of one of its drafts.
 #[derive(Debug)]
@@ -15,8 +18,29 @@ pub(super) enum Refused {
     Other(String),
 }
 
-impl<E: Display> From<E> for Refused {
-    fn from(error: E) -> Self {
+impl From<pipkin::Error> for Refused {
+    fn from(error: pipkin::Error) -> Self {
+        Self::Other(words(&error))
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Engine(error) => error.into(),
+            Failure::Quota(words) => Self::Other(words.to_owned()),
+        }
+    }
+}
+
+impl From<&str> for Refused {
+    fn from(words: &str) -> Self {
+        Self::Other(words.to_owned())
+    }
+}
+
+impl From<ResourceTableError> for Refused {
+    fn from(error: ResourceTableError) -> Self {
         Self::Other(error.to_string())
     }
 }
@@ -28,29 +52,61 @@ pub(super) type Record = (String, Vec<u8>);
 #[derive(Clone)]
 pub struct Bucket {
     engine: Engine,
-    sync: SyncPolicy,
+    entry: Entry,
+    _kept: Arc<Kept>,
 }
 
 impl Bucket {
-    pub(super) fn open(ctx: &WasiKeyValueCtx, identifier: &str) -> Result<Self, Refused> {
+    /// What opening needs: it may take long, and is done without the table.
+    pub(super) fn find(ctx: &WasiKeyValueCtx, identifier: &str) -> Result<(Entry, Kept), Refused> {
         let entry = ctx.entry(identifier).map_err(|why| match why {
             Unlisted::Unknown => Refused::NoSuchStore,
             Unlisted::Denied => Refused::AccessDenied,
         })?;
-        Ok(Self { engine: entry.store.open(true, 0)?, sync: entry.sync })
+        Ok((entry.clone(), ctx.keep(0)?))
+    }
+
+    pub(super) fn open((entry, kept): (Entry, Kept)) -> Result<Self, Refused> {
+        let engine = entry.opened(|store| if entry.is_read_only() { store.open_to_read() } else { store.open(true, 0) })?;
+        Ok(Self { engine, entry, _kept: Arc::new(kept) })
+    }
+
+    /// Whether writes wait for the device.
+    pub(super) fn syncs(&self) -> bool {
+        self.entry.syncs()
     }
 
     fn db(&self) -> Result<Call<'_>, Refused> {
         Ok(self.engine.call()?)
     }
 
-    fn write<T>(&self, write: impl FnOnce(&Call<'_>) -> pipkin::Result<T>) -> Result<T, Refused> {
+    /// Writes, and syncs what was written if that is wanted. `admitted` is for as long as it is being written.
+    fn write<'a, T>(
+        &'a self,
+        admit: impl FnOnce(&Call<'a>) -> Result<Admitted<'a>, Failure>,
+        mut write: impl FnMut(&Db) -> pipkin::Result<T>,
+    ) -> Result<T, Refused> {
+        if self.entry.is_read_only() {
+            return Err(Refused::AccessDenied);
+        }
         let db = self.db()?;
-        let answer = write(&db)?;
-        if self.sync == SyncPolicy::EachSet {
-            db.flush()?;
+        let admitted = admit(&db)?;
+        let answer = db.limits().with_room(&db, || Ok(write(&db)?)).map_err(|failure| self.entry.failed(failure, db.limits()))?;
+        drop(admitted);
+        if self.syncs() {
+            db.flush().map_err(|error| self.entry.failed(error.into(), db.limits()))?;
         }
         Ok(answer)
+    }
+
+    /// The same for what can only be one new record.
+    fn store<T>(&self, key: &str, write: impl FnMut(&Db) -> pipkin::Result<T>) -> Result<T, Refused> {
+        self.write(|db| db.admit(1, || Ok(u64::from(!db.contains_key(key)?))), write)
+    }
+
+    /// The same for what makes no new record.
+    fn remove<T>(&self, write: impl FnMut(&Db) -> pipkin::Result<T>) -> Result<T, Refused> {
+        self.write(|_| Ok(Admitted::none()), write)
     }
 
     pub(super) fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Refused> {
@@ -62,11 +118,11 @@ impl Bucket {
     }
 
     pub(super) fn set(&self, key: &str, value: &[u8]) -> Result<(), Refused> {
-        self.write(|db| db.insert(key, value))
+        self.store(key, |db| db.insert(key, value))
     }
 
     pub(super) fn delete(&self, key: &str) -> Result<(), Refused> {
-        self.write(|db| db.remove(key)).map(drop)
+        self.remove(|db| db.remove(key)).map(drop)
     }
 
     pub(super) fn exists(&self, key: &str) -> Result<bool, Refused> {
@@ -74,7 +130,7 @@ impl Bucket {
     }
 
     pub(super) fn swap(&self, key: &str, seen: Option<Version>, value: &[u8]) -> Result<bool, Refused> {
-        self.write(|db| db.compare_version_and_swap(key, seen, Some(value)))
+        self.store(key, |db| db.compare_version_and_swap(key, seen, Some(value)))
     }
 
     /// A page of keys, and where the next one begins.
@@ -82,22 +138,28 @@ impl Bucket {
         Ok(keys(&*self.db()?, cursor)?)
     }
 
-    pub(super) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
+    /// What `record` makes of each key and the value that it has.
+    pub(super) fn get_many<R>(
+        &self,
+        keys: Vec<String>,
+        record: impl Fn(String, Option<Vec<u8>>) -> R,
+    ) -> Result<Vec<R>, Refused> {
         let (db, mut records, mut answer) = (self.db()?, Vec::new(), Answer::default());
         for key in keys {
             let value = db.get(&key)?;
             answer.add(key.len().saturating_add(value.as_ref().map_or(0, Vec::len)))?;
-            records.push(value.map(|value| (key, value)));
+            records.push(record(key, value));
         }
         Ok(records)
     }
 
     pub(super) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {
-        self.write(|db| db.insert_many(records.iter().map(|(key, value)| (key, value))))
+        let new = |db: &Db| records.iter().try_fold(0, |new, (key, _)| Ok(new + u64::from(!db.contains_key(key)?)));
+        self.write(|db| db.admit(records.len(), || new(db)), |db| db.insert_many(records.iter().map(|(key, value)| (key, value))))
     }
 
     pub(super) fn delete_many(&self, keys: &[String]) -> Result<(), Refused> {
-        self.write(|db| keys.iter().fold(db.batch(), pipkin::Batch::remove).commit())
+        self.remove(|db| keys.iter().fold(db.batch(), pipkin::Batch::remove).commit())
     }
 
     /// Counts in decimal text, from zero where there is nothing.
@@ -106,13 +168,14 @@ impl Bucket {
         key: &str,
         add: impl Fn(N) -> Option<N>,
     ) -> Result<N, Refused> {
-        loop {
-            let seen = self.db()?.get_versioned(key)?;
-            let new = counted(seen.as_ref().map(|(value, _)| value.as_slice()), &add)?;
-            // Somebody else may have counted meanwhile.
-            if self.swap(key, seen.map(|(_, version)| version), new.to_string().as_bytes())? {
-                return Ok(new);
-            }
-        }
+        let mut sum = N::default();
+        self.store(key, |db| {
+            db.try_update(key, |old| {
+                sum = counted(old, &add)?;
+                Ok(Some(sum.to_string().into_bytes()))
+            })
+        })?
+        .map_err(Refused::Other)?;
+        Ok(sum)
     }
 }

@@ -9,7 +9,8 @@ mod wit {
     });
 }
 
-super::wire::serve!(u64);
+super::wire::serve_store!("0.2.0-draft", u64, u64);
+super::wire::serve_batch!("0.2.0-draft", Option<Record>, |key, value| Some((key, value?)));
 
 fn from_cursor(cursor: u64) -> Result<u64, Refused> {
     Ok(cursor)

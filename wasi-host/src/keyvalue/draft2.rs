@@ -1,7 +1,7 @@
-//! `wasi:keyvalue@0.2.0-draft2`, which Spin speaks: cursors are strings, counters signed, and there is a swap of a value that nobody has
+//! `wasi:keyvalue@0.2.0-draft2` as it was published: cursors are strings, counters signed, and there is a swap of a value that nobody has
 //! changed.
 
-mod wit {
+pub(super) mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
         path: "../wit/deps/keyvalue-draft2",
@@ -13,7 +13,8 @@ mod wit {
     });
 }
 
-super::wire::serve!(String);
+super::wire::serve_store!("0.2.0-draft2", String, i64);
+super::wire::serve_batch!("0.2.0-draft2", Option<Record>, |key, value| Some((key, value?)));
 
 use super::context::Kept;
 use atomics::CasError;
@@ -26,6 +27,40 @@ pub struct Cas {
     key: String,
     seen: Option<Version>,
     _kept: Kept,
+}
+
+impl Cas {
+    fn swap(&self, value: &[u8]) -> Result<bool, Refused> {
+        self.bucket.swap(&self.key, self.seen, value)
+    }
+}
+
+/// As [`add_async_to_linker`], for the swap, which only this draft has.
+pub(super) fn add_async_swap_to_linker<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> WasiKeyValue<'_>,
+) -> Outcome<()> {
+    linker.instance("wasi:keyvalue/atomics@0.2.0-draft2")?.func_wrap_async(
+        "swap",
+        move |mut store: StoreContextMut<'_, T>, (cas, value): (Resource<Cas>, Vec<u8>)| -> Later<'_, (Result<(), CasError>,)> {
+            let cas = view(store.data_mut()).table.delete(cas).map_err(Refused::from);
+            Box::new(async move {
+                let syncs = cas.as_ref().is_ok_and(|cas| cas.bucket.syncs());
+                let swap = move || {
+                    let cas = cas?;
+                    Ok((!cas.swap(&value)?).then_some((cas.bucket, cas.key)))
+                };
+                let failed = |refused: Refused| CasError::StoreError(refused.into());
+                Ok((match off_thread(syncs, swap).await {
+                    Ok(None) => Ok(()),
+                    Ok(Some((bucket, key))) => {
+                        Err(view(store.data_mut()).look(bucket, key).map_or_else(failed, CasError::CasFailed))
+                    }
+                    Err(refused) => Err(failed(refused)),
+                },))
+            })
+        },
+    )
 }
 
 fn from_cursor(cursor: String) -> Result<u64, Refused> {
@@ -69,11 +104,11 @@ impl atomics::Host for WasiKeyValue<'_> {
 
     fn swap(&mut self, cas: Resource<Cas>, value: Vec<u8>) -> Result<(), CasError> {
         let failed = |refused: Refused| CasError::StoreError(refused.into());
-        let Cas { bucket, key, seen, .. } = self.table.delete(cas).map_err(|error| failed(error.into()))?;
-        if bucket.swap(&key, seen, &value).map_err(failed)? {
+        let cas = self.table.delete(cas).map_err(|error| failed(error.into()))?;
+        if cas.swap(&value).map_err(failed)? {
             return Ok(());
         }
-        Err(self.look(bucket, key).map_or_else(failed, CasError::CasFailed))
+        Err(self.look(cas.bucket, cas.key).map_or_else(failed, CasError::CasFailed))
     }
 }
 
@@ -103,8 +138,25 @@ mod tests {
         let long = "k".repeat(64 << 10);
         let handles: Vec<_> = (0..1024).map(|_| HostCas::new(&mut view, own(), long.clone()).unwrap()).collect();
         let words = HostCas::new(&mut view, own(), long.clone()).map(drop).unwrap_err();
-        assert!(matches!(words, Error::Other(words) if words.contains("64 MiB of keys")));
+        assert!(matches!(words, Error::Other(words) if words.contains("bytes of keys")));
+        // It was one number for all guests together: one of them could take every other's.
+        let (other, mut table) = (ctx.clone(), ResourceTable::new());
+        let mut others = WasiKeyValue::new(&other, &mut table);
+        let bucket = store::Host::open(&mut others, String::new()).unwrap();
+        HostCas::new(&mut others, bucket, long.clone()).unwrap();
         handles.into_iter().for_each(|handle| HostCas::drop(&mut view, handle).unwrap());
         HostCas::new(&mut view, own(), long).unwrap();
+    }
+
+    #[test]
+    fn a_guest_has_so_many_handles_and_no_more() {
+        let ctx = WasiKeyValueCtx::builder().store_in_memory("").handles_per_guest(10).build();
+        let mut table = ResourceTable::new();
+        let mut view = WasiKeyValue::new(&ctx, &mut table);
+        let mut buckets: Vec<_> = (0..10).map(|_| store::Host::open(&mut view, String::new()).unwrap()).collect();
+        let words = store::Host::open(&mut view, String::new()).map(drop).unwrap_err();
+        assert!(matches!(words, Error::Other(words) if words.contains("handles")));
+        store::HostBucket::drop(&mut view, buckets.pop().unwrap()).unwrap();
+        store::Host::open(&mut view, String::new()).unwrap();
     }
 }

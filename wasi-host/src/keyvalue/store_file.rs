@@ -1,22 +1,40 @@
 //! The file of a listed store, and the engine that guests share while it is in use.
 
-use pipkin::storage::{NativeOptions, NativeStorage};
+use super::quota::{Admitted, Failure, Ledger, Limits, Metered, Quota};
+use pipkin::limits::{SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MIN};
+use pipkin::storage::{MemoryStorage, NativeOptions, NativeStorage};
 use pipkin::{Db, Storage};
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
+
+/// Records that a store begins with.
+pub(super) type Presets = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Where the records of a store are.
+pub(super) enum Place {
+    File(PathBuf),
+    /// In memory, for as long as the context.
+    Memory,
+    /// In an engine that belongs to the embedder.
+    Embedder(Db),
+}
 
 /// A file, and the engine of it if somebody has opened it.
 pub(super) struct StoreFile {
-    /// None for an engine that belongs to the embedder.
-    path: Option<PathBuf>,
+    place: Place,
+    quota: Quota,
+    ledger: Arc<Ledger>,
+    presets: Presets,
+    /// The bytes of the file that are in the ledger.
+    counted: Arc<Mutex<u64>>,
     opened: Mutex<Opened>,
 }
 
 impl fmt::Debug for StoreFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreFile").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("StoreFile").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 
@@ -30,54 +48,81 @@ struct Opened {
 }
 
 impl StoreFile {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path: Some(path), opened: Mutex::default() }
+    pub(super) fn new(place: Place, quota: Quota, ledger: Arc<Ledger>, presets: Presets) -> Self {
+        let counted = match &place {
+            Place::File(path) => std::fs::metadata(path).map_or(0, |file| file.len()),
+            Place::Memory | Place::Embedder(_) => 0,
+        };
+        ledger.count(counted);
+        Self { place, quota, ledger, presets, counted: Arc::new(Mutex::new(counted)), opened: Mutex::default() }
     }
 
-    pub(super) fn of_embedder(db: Db) -> Self {
-        Self { path: None, opened: Mutex::new(Opened { writer: Some(Engine::new(db)), ..Opened::default() }) }
-    }
-
-    /// Where the file is, or will be; none for an engine that belongs to the embedder.
+    /// Where the file is, or will be; none for what is no file of this context.
     pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        if let Place::File(path) = &self.place { Some(path) } else { None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The engine, if somebody has opened it to write.
     pub(super) fn opened(&self) -> Option<Engine> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner).writer.clone()
+        self.lock().writer.clone()
     }
 
     /// The engine to read and write with, which the first caller opens, and whoever comes after a write or sync has failed.
     pub(super) fn open(&self, create: bool, segment_bytes: u32) -> pipkin::Result<Engine> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_over = |engine: &mut Engine| self.path.is_some() && engine.0.db.is_poisoned();
-        if let Some(failed) = opened.writer.take_if(is_over) {
+        let mut opened = self.lock();
+        let is_ours = !matches!(self.place, Place::Embedder(_));
+        if let Some(failed) = opened.writer.take_if(|engine| is_ours && engine.0.db.is_poisoned()) {
             failed.take_away();
         }
         if let Some(engine) = &opened.writer {
             return Ok(engine.clone());
         }
-        let path = self.path().ok_or(pipkin::Error::Closed)?;
-        let file = match &opened.file {
-            Some(file) => file.clone(),
-            None if opened.reader.strong_count() > 0 => {
+        let limits = || Limits::new(self.quota, self.ledger.clone());
+        let path = match &self.place {
+            Place::Embedder(db) => return Ok(self.enter(&mut opened, Engine::new(db.clone(), limits()))),
+            Place::File(path) => Some(path),
+            Place::Memory => None,
+        };
+        let limits = limits();
+        let file = match (&opened.file, path) {
+            (Some(file), _) => file.clone(),
+            (None, Some(path)) if opened.reader.strong_count() > 0 => {
                 return Err(pipkin::Error::Locked { path: path.display().to_string(), holder: None });
             }
-            None => writable(path, create)?,
+            (None, Some(path)) => writable(path, create)?,
+            (None, None) => Arc::new(MemoryStorage::new()),
         };
-        let mut builder = Db::builder().create(create).background(true);
-        if segment_bytes > 0 {
-            builder = builder.segment_size(segment_bytes);
+        let mut builder = Db::builder().create(create || path.is_none()).background(true);
+        let bytes = self.ledger.bytes_for(self.quota);
+        match (segment_bytes, bytes) {
+            (0, None) => {}
+            (0, Some(bytes)) => builder = builder.segment_size(segment_for(bytes)),
+            (wanted, _) => builder = builder.segment_size(wanted),
         }
-        let engine = Engine::new(builder.open_storage(Box::new(file.clone()))?);
+        let storage: Box<dyn Storage> = match bytes {
+            None => Box::new(file.clone()),
+            Some(_) => Box::new(Metered::new(file.clone(), &limits, self.counted.clone())?),
+        };
+        let db = builder.open_storage(storage)?;
+        if !self.presets.is_empty() && db.is_empty()? {
+            db.insert_many(self.presets.iter().map(|(key, value)| (key, value)))?;
+        }
         opened.file = Some(file);
-        Ok(opened.writer.insert(engine).clone())
+        Ok(self.enter(&mut opened, Engine::new(db, limits)))
+    }
+
+    fn enter(&self, opened: &mut Opened, engine: Engine) -> Engine {
+        self.ledger.enter(&engine);
+        opened.writer.insert(engine).clone()
     }
 
     /// An engine to read with: the one that writes if there is one, or else one that leaves the file as it is.
     pub(super) fn open_to_read(&self) -> pipkin::Result<Engine> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.lock();
         let Some(path) = self.path().filter(|_| opened.file.is_none()) else {
             drop(opened);
             return self.open(false, 0);
@@ -85,9 +130,25 @@ impl StoreFile {
         if let Some(shared) = opened.reader.upgrade() {
             return Ok(Engine(shared));
         }
-        let engine = Engine::new(Db::builder().path(path).read_only(true).open()?);
+        let db = Db::builder().path(path).read_only(true).open()?;
+        let engine = Engine::new(db, Limits::new(self.quota, self.ledger.clone()));
         opened.reader = Arc::downgrade(&engine.0);
         Ok(engine)
+    }
+
+    /// Makes the file out of a copy of `source`, which nobody has opened.
+    pub(super) fn copy_from(&self, source: &Engine) -> Result<u64, Failure> {
+        let Some(path) = self.path() else { return Err(pipkin::Error::Closed.into()) };
+        let _opened = self.lock();
+        let source = source.call()?;
+        let expected = source.stats()?.file_bytes;
+        if !self.ledger.may_copy(self.quota, expected) {
+            return Err(Failure::Quota(super::quota::FILE_BYTES));
+        }
+        let bytes = source.backup_to(path)?.bytes;
+        self.ledger.count(bytes);
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
+        Ok(bytes)
     }
 }
 
@@ -95,15 +156,28 @@ impl StoreFile {
 #[derive(Clone, Debug)]
 pub(super) struct Engine(Arc<Shared>);
 
+/// An engine that others keep open.
+#[derive(Clone, Debug)]
+pub(super) struct WeakEngine(Weak<Shared>);
+
+impl WeakEngine {
+    pub(super) fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(Engine)
+    }
+}
+
 #[derive(Debug)]
 struct Shared {
     db: Db,
     is_gone: RwLock<bool>,
+    /// Held while names of namespaces are looked up or given, so that nobody sees one that a failing commit takes back.
+    names: Mutex<()>,
+    limits: Limits,
 }
 
 /// An engine during a call.
 pub(super) struct Call<'a> {
-    db: &'a Db,
+    engine: &'a Shared,
     _in: RwLockReadGuard<'a, bool>,
 }
 
@@ -111,19 +185,43 @@ impl Deref for Call<'_> {
     type Target = Db;
 
     fn deref(&self) -> &Db {
-        self.db
+        &self.engine.db
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Asks for room for as many records, of which `new` says how many are none yet. What is held lets nobody count meanwhile.
+    pub(super) fn admit(&self, records: usize, new: impl FnOnce() -> pipkin::Result<u64>) -> Result<Admitted<'a>, Failure> {
+        self.engine.limits.admit(&self.engine.db, records as u64, new)
+    }
+
+    /// For looking up and giving names of namespaces.
+    pub(super) fn names(&self) -> MutexGuard<'a, ()> {
+        self.engine.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn limits(&self) -> &'a Limits {
+        &self.engine.limits
     }
 }
 
 impl Engine {
-    fn new(db: Db) -> Self {
-        Self(Arc::new(Shared { db, is_gone: RwLock::new(false) }))
+    fn new(db: Db, limits: Limits) -> Self {
+        Self(Arc::new(Shared { db, is_gone: RwLock::new(false), names: Mutex::new(()), limits }))
+    }
+
+    pub(super) fn downgrade(&self) -> WeakEngine {
+        WeakEngine(Arc::downgrade(&self.0))
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.0.limits
     }
 
     /// For one call, during which nobody takes it away.
     pub(super) fn call(&self) -> pipkin::Result<Call<'_>> {
         let is_in = self.0.is_gone.read().unwrap_or_else(PoisonError::into_inner);
-        if *is_in { Err(pipkin::Error::Closed) } else { Ok(Call { db: &self.0.db, _in: is_in }) }
+        if *is_in { Err(pipkin::Error::Closed) } else { Ok(Call { engine: &self.0, _in: is_in }) }
     }
 
     /// Waits for the calls that are under way, and ends it for all handles: what they would read, its successor may write over.
@@ -132,6 +230,13 @@ impl Engine {
         // It has failed: what closing cannot do, opening again will.
         let _ = self.0.db.clone().close();
     }
+}
+
+/// The segments of a new store that may have so many bytes: some are kept free, and compaction needs several to choose from.
+fn segment_for(bytes: u64) -> u32 {
+    const SEGMENTS: u64 = 32;
+    let segment = (bytes / SEGMENTS).clamp(SEGMENT_SIZE_MIN.into(), SEGMENT_SIZE_DEFAULT.into());
+    1 << segment.ilog2()
 }
 
 /// The locked file of a store.
@@ -146,7 +251,7 @@ fn writable(path: &Path, create: bool) -> pipkin::Result<Arc<dyn Storage>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 mod tests {
-    use super::{StoreFile, writable};
+    use super::{Place, Quota, StoreFile, writable};
     use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
     use pipkin::{Db, Error, StorageErrorKind};
     use std::sync::Arc;
@@ -155,7 +260,7 @@ mod tests {
     fn a_store_that_has_failed_is_opened_anew_by_the_next_guest() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pipkin");
-        let store = StoreFile::new(path.clone());
+        let store = StoreFile::new(Place::File(path.clone()), Quota::default(), Arc::default(), Vec::new());
         let faults = FaultStorage::new(writable(&path, true).unwrap());
         store.opened.lock().unwrap().file = Some(Arc::new(faults.clone()));
         let old = store.open(true, 0).unwrap();
@@ -180,7 +285,7 @@ mod tests {
     fn readers_leave_the_file_as_it_is_and_writers_wait_for_them() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pipkin");
-        let store = StoreFile::new(path.clone());
+        let store = StoreFile::new(Place::File(path.clone()), Quota::default(), Arc::default(), Vec::new());
         assert!(matches!(store.open_to_read(), Err(Error::NotFound { .. })));
         let db = Db::open(&path).unwrap();
         db.insert("k", "v").unwrap();

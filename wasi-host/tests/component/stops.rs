@@ -1,7 +1,7 @@
 //! Instances that are stopped in the middle of a call: by a lack of fuel, by a lack of memory, by being dropped.
 
 use super::{Rng, builder, host, open, small};
-use pipkin_wasi_host::{Db, Durability, Error, Op, Options};
+use pipkin_wasi_host::{Db, Durability, Error, Op, Options, Reason};
 use std::collections::BTreeMap;
 
 /// Enough for any call on a small store.
@@ -194,4 +194,32 @@ fn every_call_works_in_a_task_and_a_handle_that_is_dropped_there_closes_its_stor
         drop(open(&host, "a.pipkin"));
     });
     assert!(pipkin::Db::open(folder.path().join("a.pipkin")).unwrap().open_report().clean);
+}
+
+/// A guest that stores without end filled the host's disk: only memory and fuel had limits.
+#[test]
+fn a_file_does_not_grow_over_its_limit() {
+    const MOST: u64 = 300 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let host = builder(folder.path()).file_limit(MOST).build().unwrap();
+    let mut db = open(&host, "a.pipkin");
+    let mut count = 0_u32;
+    let refused = loop {
+        match db.insert(&count.to_le_bytes(), &[7; 1000]) {
+            Ok(()) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused.reason(), Some(Reason::NoSpace)), "{refused}");
+    let len = || folder.path().join("a.pipkin").metadata().unwrap().len();
+    assert!(count > 100 && len() <= MOST, "{count} {}", len());
+    for number in (0..count).step_by(2) {
+        assert!(db.remove(&number.to_le_bytes()).unwrap());
+    }
+    db.insert(b"again", &[7; 1000]).unwrap();
+    assert!(len() <= MOST);
+    db.close().unwrap();
+    let mut db = open(&super::host(folder.path()), "a.pipkin");
+    assert_eq!(db.len().unwrap(), u64::from(count / 2 + 1));
+    assert!(db.verify().unwrap().damage.is_empty());
 }

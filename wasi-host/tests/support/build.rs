@@ -23,6 +23,13 @@ pub(crate) fn product() -> &'static Path {
     })
 }
 
+/// The same with the text of the standard that Spin has.
+#[allow(dead_code, reason = "not every test binary needs every component")]
+pub(crate) fn spin() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("pipkin-wasi-guest", "pipkin_wasi_guest", "spin", &["--features", "spin"]))
+}
+
 /// The same, and the interfaces that only tests call.
 #[allow(dead_code, reason = "not every test binary needs every component")]
 pub(crate) fn proof() -> &'static Path {

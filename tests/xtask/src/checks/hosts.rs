@@ -28,6 +28,11 @@ pub(super) fn run_checks() -> Vec<Check> {
     vec![
         Check::quick("bare-metal", "the engine works on a microcontroller with 256 KiB of memory, emulated", bare_metal),
         Check::slow("oldest", "the crates work with the oldest Rust and the oldest Wasmtime that they take", oldest),
+        Check::slow(
+            "wasmtime-versions",
+            "a fresh program gets the Wasmtime that it asked for, once, whichever it is",
+            wasmtime_versions,
+        ),
         Check::slow("windows-tests", "the engine's tests on Windows, under wine", windows_tests),
     ]
 }
@@ -97,6 +102,63 @@ fn oldest(tools: &Tools) -> Outcome {
         .path(&folder)
         .env("CARGO_TARGET_DIR", target_dir().display().to_string())
         .run()
+}
+
+/// The major versions that `pipkin-wasi-host` has features for.
+const WASMTIMES: [u32; 3] = [48, 49, 50];
+/// The one that is compiled here, too: `oldest` runs with 48, everything else with 50.
+const COMPILED: u32 = 49;
+
+const FRESH_PROGRAM: &str = "\
+use pipkin_wasi_host::keyvalue::{WasiKeyValue, WasiKeyValueCtx, add_to_linker, add_to_linker_async};
+use wasmtime::component::{Linker, ResourceTable};
+
+struct Ctx {
+    table: ResourceTable,
+    keyvalue: WasiKeyValueCtx,
+}
+
+fn main() -> wasmtime::Result<()> {
+    let engine = wasmtime::Engine::default();
+    let view = |ctx: &mut Ctx| WasiKeyValue::new(&ctx.keyvalue, &mut ctx.table);
+    add_to_linker(&mut Linker::<Ctx>::new(&engine), view)?;
+    add_to_linker_async(&mut Linker::<Ctx>::new(&engine), view)
+}
+";
+
+/// What `cargo new` and `cargo add` make, in a folder that knows nothing of this repository.
+fn wasmtime_versions(_: &Tools) -> Outcome {
+    for major in WASMTIMES {
+        let folder = target_dir().join(format!("fresh/wasmtime-{major}"));
+        fs::create_dir_all(folder.join("src"))?;
+        let host = root().join("wasi-host");
+        let manifest = format!(
+            "[package]\nname = \"fresh\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nwasmtime = \"{major}\"\n\
+             pipkin-wasi-host = {{ path = {host:?}, default-features = false, features = [\"wasmtime-{major}\"] }}\n"
+        );
+        fs::write(folder.join("Cargo.toml"), manifest)?;
+        fs::write(folder.join("src/main.rs"), FRESH_PROGRAM)?;
+        let manifest = folder.join("Cargo.toml");
+        let tree = Step::new("cargo tree --edges normal --prefix none --manifest-path").path(&manifest).output()?;
+        let mut found: Vec<&str> = tree.lines().filter(|line| line.starts_with("wasmtime v")).map(version).collect();
+        found.sort_unstable();
+        found.dedup();
+        let is_it =
+            |version: &str| version.strip_prefix('v').and_then(|version| version.split('.').next()) == Some(&major.to_string());
+        if !matches!(found.as_slice(), [only] if is_it(only)) {
+            return failed(format!("a program with `wasmtime = \"{major}\"` gets {found:?}"));
+        }
+        if major == COMPILED {
+            let check = Step::new("cargo check --manifest-path").path(&manifest);
+            check.env("CARGO_TARGET_DIR", target_dir().display().to_string()).run()?;
+        }
+    }
+    Ok(())
+}
+
+/// Of a line such as `wasmtime v50.0.1 (*)`.
+fn version(line: &str) -> &str {
+    line.split(' ').nth(1).unwrap_or_default()
 }
 
 fn windows_tests(tools: &Tools) -> Outcome {

@@ -1,19 +1,28 @@
 //! A bucket: a store with keys that are text.
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
-use crate::open::{Closed, How, Open, open};
+use crate::open::{Closed, How, Open, open, storage};
+use crate::storage::Access;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Display;
 use core::str::FromStr;
-use pipkin::Version;
-use pipkin_wasi_shared::{Answer, counted, keys};
+use pipkin::{Storage, Version};
+use pipkin_wasi_shared::{Answer, counted, keys, words};
+use spin::Mutex;
 
 /// Blocks of the file that a bucket keeps in memory.
 const CACHE_BYTES: u32 = 8 << 20;
 const NAME_LEN_MAX: usize = 64;
+/// What the empty name means.
+const DEFAULT: &str = "default";
+/// Where the host can say which names there are, one a line.
+const ALLOWED_FILE: &str = "pipkin-buckets";
+/// What is behind that is not read: none of it is allowed.
+const ALLOWED_BYTES_MAX: u64 = 1 << 20;
 
 /// A key and its value.
 pub(crate) type Record = (String, Vec<u8>);
@@ -26,7 +35,7 @@ pub(crate) enum Refused {
 
 impl From<pipkin::Error> for Refused {
     fn from(error: pipkin::Error) -> Self {
-        Self::Other(error.to_string())
+        Self::Other(words(&error))
     }
 }
 
@@ -42,12 +51,42 @@ impl From<Closed> for Refused {
 #[derive(Clone)]
 pub(crate) struct Bucket(Arc<Open>);
 
+/// What the file of allowed names says; none where there is no such file.
+static ALLOWED: Mutex<Option<Option<String>>> = Mutex::new(None);
+
+/// Whether the host lets this component open that store. Asked once: what is allowed stays so for as long as the instance.
+fn is_allowed(name: &str) -> Result<bool, pipkin::Error> {
+    let mut allowed = ALLOWED.lock();
+    let names = match &mut *allowed {
+        Some(names) => names,
+        none => none.insert(read_allowed()?),
+    };
+    let is_it = |line: &str| line == name || (line.is_empty() && name == DEFAULT);
+    Ok(names.as_ref().is_none_or(|names| names.lines().map(str::trim).any(is_it)))
+}
+
+fn read_allowed() -> Result<Option<String>, pipkin::Error> {
+    let file = match storage(ALLOWED_FILE, Access::Read) {
+        Ok(file) => file,
+        Err(pipkin::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let len = file.len()?.min(ALLOWED_BYTES_MAX);
+    let mut bytes = vec![0; len as usize];
+    file.read_at(0, &mut bytes)?;
+    // A name that is no text is none that anybody could ask for.
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
 impl Bucket {
     /// The store of that name, made if need be.
     pub(crate) fn open(identifier: &str) -> Result<Self, Refused> {
-        let name = if identifier.is_empty() { "default" } else { identifier };
+        let name = if identifier.is_empty() { DEFAULT } else { identifier };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.len() > NAME_LEN_MAX || !name.chars().all(is_plain) || name.starts_with('.') || name.ends_with('.') {
+            return Err(Refused::NoSuchStore);
+        }
+        if !is_allowed(name)? {
             return Err(Refused::NoSuchStore);
         }
         let how = How { create: true, read_only: false, cache_bytes: CACHE_BYTES, segment_bytes: 0 };
@@ -90,12 +129,17 @@ impl Bucket {
         Ok(keys(self.0.db()?, cursor)?)
     }
 
-    pub(crate) fn get_many(&self, keys: Vec<String>) -> Result<Vec<Option<Record>>, Refused> {
+    /// What `record` makes of each key and the value that it has.
+    pub(crate) fn get_many<R>(
+        &self,
+        keys: Vec<String>,
+        record: impl Fn(String, Option<Vec<u8>>) -> R,
+    ) -> Result<Vec<R>, Refused> {
         let (mut records, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
         for key in keys {
             let value = self.0.db()?.get(&key)?;
             answer.add(key.len().saturating_add(value.as_ref().map_or(0, Vec::len)))?;
-            records.push(value.map(|value| (key, value)));
+            records.push(record(key, value));
         }
         Ok(records)
     }
@@ -114,8 +158,12 @@ impl Bucket {
         key: &str,
         add: impl Fn(N) -> Option<N>,
     ) -> Result<N, Refused> {
-        let new = counted(self.get(key)?.as_deref(), add).map_err(Refused::Other)?;
-        self.set(key, new.to_string().as_bytes())?;
-        Ok(new)
+        let mut sum = N::default();
+        let count = |old: Option<&[u8]>| {
+            sum = counted(old, add)?;
+            Ok(Some(sum.to_string().into_bytes()))
+        };
+        self.settled(self.0.db()?.try_update(key, count))?.map_err(Refused::Other)?;
+        Ok(sum)
     }
 }

@@ -1,6 +1,6 @@
 //! `wasi:keyvalue@0.2.0-draft`: cursors and counters are unsigned numbers.
 
-super::bucket_of_draft!(wasi::keyvalue0_2_0_draft, u64);
+super::bucket_of_draft!(exports::wasi::keyvalue0_2_0_draft, u64, Option<Record>, |key, value| Some((key, value?)));
 
 fn from_cursor(cursor: u64) -> Result<u64, Refused> {
     Ok(cursor)

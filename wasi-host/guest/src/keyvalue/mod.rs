@@ -6,9 +6,9 @@ mod draft2;
 
 /// What is the same in both drafts but for the generated types: errors, buckets, batches.
 macro_rules! bucket_of_draft {
-    ($($package:ident)::+, $cursor:ty) => {
-        use $crate::bindings::exports::$($package)::+ as wit;
-        use $crate::keyvalue::bucket::{self, Refused};
+    ($($package:ident)::+, $cursor:ty, $found:ty, $answer:expr) => {
+        use $crate::bindings::$($package)::+ as wit;
+        use $crate::keyvalue::bucket::{self, Record, Refused};
         use $crate::Component;
         use alloc::string::String;
         use alloc::vec::Vec;
@@ -62,11 +62,11 @@ macro_rules! bucket_of_draft {
         }
 
         impl wit::batch::Guest for Component {
-            fn get_many(bucket: BucketBorrow<'_>, keys: Vec<String>) -> Result<Vec<Option<(String, Vec<u8>)>>, Error> {
-                Ok(inner(&bucket).get_many(keys)?)
+            fn get_many(bucket: BucketBorrow<'_>, keys: Vec<String>) -> Result<Vec<$found>, Error> {
+                Ok(inner(&bucket).get_many(keys, $answer)?)
             }
 
-            fn set_many(bucket: BucketBorrow<'_>, key_values: Vec<(String, Vec<u8>)>) -> Result<(), Error> {
+            fn set_many(bucket: BucketBorrow<'_>, key_values: Vec<Record>) -> Result<(), Error> {
                 Ok(inner(&bucket).set_many(&key_values)?)
             }
 
