@@ -17,7 +17,7 @@ use pipkin::Db;
 use pipkin::frame::{Event, Optional, Tag, build};
 use pipkin::storage::MemoryStorage;
 use pipkin_tape::kinds::{EVENTS, SPACE, STUB, value_of};
-use pipkin_tests::forge::{sign, sign_front};
+use pipkin_tests::forge::{sign, sign_chunk_at, sign_front};
 
 const PUT: u8 = 1;
 const TOMBSTONE: u8 = 2;
@@ -55,7 +55,7 @@ fn main() {
     db.compact().unwrap();
     db.checkpoint().unwrap();
     db.close().unwrap();
-    write("kinds/compacted.pipkin", &storage.to_vec());
+    write("kinds/compacted.pipkin", &with_other_parts(&storage.to_vec()));
 
     write("refused/adopt.pipkin", &self::written(&[build(ADOPT, 0, &Optional::default(), b"", &[7; 32]).unwrap()]));
     let mut feature = written.clone();
@@ -168,5 +168,22 @@ fn cut_in_a_commit(db: &Db, storage: &MemoryStorage) -> Vec<u8> {
     let last = b"lost 3";
     let at = bytes.windows(last.len()).rposition(|window| window == last).unwrap();
     bytes[at..at + 1].fill(b'L');
+    bytes
+}
+
+/// A closed store whose snapshot also has parts of kinds that this build does not know.
+fn with_other_parts(store: &[u8]) -> Vec<u8> {
+    let word = |at: usize| u64::from_le_bytes(store[at..at + 8].try_into().unwrap());
+    let newer = if word(48) > word(4096 + 48) { 0 } else { 4096 };
+    let (directory, len, salt) = (word(newer + 96) as usize, word(newer + 104) as usize, word(newer + 112));
+    let mut chunk = store[directory..directory + len].to_vec();
+    assert_eq!(chunk.pop(), Some(0), "no other parts");
+    // Two of them: one has a part where the names are and three bytes of its own, the other has nothing.
+    chunk.extend_from_slice(&[2, 100, 1, 0, 0xc0, 0x05, 3, 1, 2, 3, 101, 0, 0]);
+    let len = chunk.len();
+    sign_chunk_at(&mut chunk, salt, directory as u64);
+    let mut bytes = store.to_vec();
+    bytes[directory..directory + len].copy_from_slice(&chunk);
+    sign_front(&mut bytes, 104, len as u64);
     bytes
 }

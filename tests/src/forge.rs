@@ -160,8 +160,7 @@ fn chunks(bytes: &[u8], (header, end): (usize, usize)) -> Vec<(usize, usize)> {
 
 fn sign_chunk(bytes: &mut [u8], at: usize, len: usize, salt: u64) {
     if let Some(chunk) = bytes.get_mut(at..at + len) {
-        let sum = crc32c::crc32c(&chunk[CHUNK_FRONT..]) ^ bind(salt, at as u64);
-        chunk[4..CHUNK_FRONT].copy_from_slice(&sum.to_le_bytes());
+        sign_chunk_at(chunk, salt, at as u64);
     }
 }
 
@@ -332,6 +331,14 @@ fn forge_frame(bytes: &mut [u8], rng: &mut impl Choices) {
     change_byte(bytes, at + within, rng);
     let len = bytes.get(at..).and_then(frame_len).filter(|len| at + len <= bytes.len()).unwrap_or(len);
     sign_frame(bytes, at, len, salt);
+}
+
+/// Gives a chunk of a snapshot at `offset` of the file the length and the checksum that fit it.
+pub fn sign_chunk_at(chunk: &mut [u8], salt: u64, offset: u64) {
+    if let Some((front, body)) = chunk.split_first_chunk_mut::<CHUNK_FRONT>() {
+        let sum = crc32c::crc32c(body) ^ bind(salt, offset);
+        *front = (u64::from(sum) << 32 | body.len() as u64).to_le_bytes();
+    }
 }
 
 /// Puts a word into both superblocks, and signs them.

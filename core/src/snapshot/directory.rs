@@ -98,6 +98,8 @@ impl Directory {
             [one.base.saturating_sub(before), one.live, one.tombstones].into_iter().for_each(|number| put_long(out, number));
             before = one.base;
         }
+        // Parts of capabilities that are not built yet.
+        put_long(out, 0);
     }
 
     /// `None` when the bytes are no directory that stands at the offset `own` of a file of `file_len` bytes: places outside of the file or
@@ -160,6 +162,15 @@ impl Directory {
             base = base.checked_add(distance).filter(|&base| base <= LOG_POSITION_MAX && distance > 0)?;
             uses.push(SegmentUse { base, live: reader.long()?, tombstones: reader.long()? });
         }
+        // A newer build has written parts that this one does not know. They are beside the shards, and the next directory goes without them.
+        for _ in 0..reader.count()? {
+            let _kind = reader.long()?;
+            for _ in 0..reader.count()? {
+                place(&mut reader)?;
+            }
+            let len = reader.count()?;
+            reader.take(len)?;
+        }
         reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, uses })
     }
 }
@@ -210,6 +221,20 @@ mod tests {
         let mut falling = directory.clone();
         falling.shards.reverse();
         assert!(Directory::decode(&bytes_of(&falling), geometry, own, len).is_none(), "shards out of order");
+        let with_others = |others: &[u8]| {
+            let mut bytes = bytes.clone();
+            bytes.pop();
+            bytes.extend_from_slice(others);
+            Directory::decode(&bytes, geometry, own, len).map(|back| back.shards)
+        };
+        // Two of unknown kinds: one with a place and three bytes of its own, one with neither.
+        let others = [2, 40, 1, 0, 0x88, 0x06, 3, 1, 2, 3, 41, 0, 0];
+        assert_eq!(with_others(&others), Some(directory.shards.clone()));
+        for cut in 0..others.len() {
+            assert_eq!(with_others(others.get(..cut).unwrap()), None);
+        }
+        assert_eq!(with_others(&[1, 40, 1, 0, 1, 0]), None, "a part inside of a header");
+        assert_eq!(with_others(&[1, 40, 1, 9, 0x88, 0x06, 0]), None, "a part of no segment");
         let mut outside = directory;
         outside.names = Some(part(&first, 703));
         assert!(Directory::decode(&bytes_of(&outside), geometry, own, len).is_none(), "a part inside of a header");

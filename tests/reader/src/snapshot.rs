@@ -102,6 +102,14 @@ impl Snapshot {
         for _ in 0..rest.count()? {
             let (_base, _live, _tombstones) = (rest.long()?, rest.long()?, rest.long()?);
         }
+        for _ in 0..rest.count()? {
+            let _kind = rest.long()?;
+            for _ in 0..rest.count()? {
+                read(&mut rest)?;
+            }
+            let len = usize::try_from(rest.long()?).ok()?;
+            rest.take(len)?;
+        }
         rest.is_empty().then_some(Self { names, shards })
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Durability};
+use pipkin::{Db, Durability, SnapshotState};
 use pipkin_tape::Tape;
 use pipkin_tape::kinds::check_kinds;
 
@@ -58,7 +58,11 @@ fn stores_with_every_kind_and_flag_are_read_and_go_on() {
     for name in ["written", "killed", "compacted"] {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/kinds").join(name).with_extension("pipkin");
         let before = fs::read(&source).unwrap();
-        check_kinds(&Db::builder().path(&source).read_only(true).open().unwrap()).unwrap();
+        let db = Db::builder().path(&source).read_only(true).open().unwrap();
+        let snapshot = if name == "written" { SnapshotState::None } else { SnapshotState::Loaded };
+        assert_eq!(db.open_report().snapshot, snapshot, "{name}");
+        check_kinds(&db).unwrap();
+        drop(db);
         assert!(fs::read(&source).unwrap() == before, "reading changed {name}");
         fs::write(&path, &before).unwrap();
         let db = Db::open(&path).unwrap();
