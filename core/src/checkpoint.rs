@@ -62,7 +62,9 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
         Err(Error::NoSpace) => (Directory::default(), None),
         Err(error) => return Err(log.poison(error)),
     };
-    if !is(Bug::SuperblockBeforeData) {
+    if is(Bug::CheckpointSyncsBeside) {
+        log.sync_beside()?;
+    } else if !is(Bug::SuperblockBeforeData) {
         log.sync_now()?;
     }
     publish(engine, cut, &directory, (&next, place), &taken)?;
@@ -168,7 +170,8 @@ fn take_segment(engine: &Engine, wanted: u64, needed: u64) -> Result<SnapshotSeg
         // Whatever becomes of this attempt, the next one gets another number, and so another salt.
         let number = tail.next_header;
         log.took_header(&mut tail);
-        let salt = salt(log.store_id, generation, number, log.entropy);
+        let drawn = if is(Bug::SaltOfAttemptAgain) { u64::from(run.extent) } else { number };
+        let salt = salt(log.store_id, generation, drawn, log.entropy);
         let header = SegmentHeader {
             salt,
             kind: SegmentKind::Snapshot,

@@ -51,11 +51,17 @@ pub struct CompactProgress {
     pub segments_total: u64,
 }
 
-/// Segments that compaction may take: those in front of the newest checkpoint, for a reopen needs what comes behind it.
+/// Segments that compaction may take: those in front of the newest checkpoint, for a reopen needs what comes behind it, but for those behind whose
+/// end records stand that nobody has given up.
 pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
     let replay_from = engine.log.superblocks.lock().current.checkpoint.map_or(0, |place| place.base);
-    let tail = engine.log.tail.lock();
-    tail.segments.values().filter(|segment| segment.base < replay_from).copied().collect()
+    let segments: Vec<Segment> = {
+        let tail = engine.log.tail.lock();
+        tail.segments.values().filter(|segment| segment.base < replay_from).copied().collect()
+    };
+    // What nobody could look at stays.
+    let stays = |segment: &Segment| engine.log.keeps_stranded(segment).unwrap_or(true);
+    segments.into_iter().filter(|segment| !stays(segment)).collect()
 }
 
 /// The bytes that a segment keeps from others, unless it is the active one: what a crash has left behind its last record serves nobody.

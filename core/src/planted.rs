@@ -70,6 +70,14 @@ pub enum Bug {
     CompactionWithoutEnd,
     /// A session that goes on in a torn segment leaves there what the crash has left.
     LeftoversKept,
+    /// Records that check behind the end of the log are neither said nor kept.
+    StrandedDropped,
+    /// A log whose first segment has lost its header is an empty one.
+    LostBeginningForgotten,
+    /// A checkpoint syncs beside whoever has the turn.
+    CheckpointSyncsBeside,
+    /// A checkpoint that is tried again draws the salt of the attempt before.
+    SaltOfAttemptAgain,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -111,6 +119,10 @@ mod imp {
             Self::LeftoversKept,
             Self::DebtOfDeadSessions,
             Self::CompactionWithoutEnd,
+            Self::StrandedDropped,
+            Self::LostBeginningForgotten,
+            Self::CheckpointSyncsBeside,
+            Self::SaltOfAttemptAgain,
         ];
     }
 

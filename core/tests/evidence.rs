@@ -157,3 +157,93 @@ fn a_flush_of_what_an_earlier_session_wrote_is_proven() {
     holds(&disk.freeze().synced_image(), 20, "flushed");
     is_refused(&disk.freeze().synced_image(), "flushed");
 }
+
+/// Everything that checks behind a damaged bit was dropped without a word: the store opened with the records in front of it, `verify` said that all
+/// was well, 26 MB in seven segments were reported as four, and the next writes took their places.
+#[test]
+fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
+    let disk = CrashStorage::new();
+    let db = opened(disk.clone()).unwrap();
+    insert(&db, 0..150);
+    killed(db);
+    let image = disk.freeze().latest_image();
+    let whole = image.to_vec();
+    let nth = |number: u32| whole.windows(4).position(|bytes| bytes == key(number)).unwrap() as u64;
+    image.flip_bit(nth(5), 0);
+    let check = |stranded: (u64, u64, Option<u64>), how: &str| {
+        assert_eq!(stranded, (144, 144 * 111, Some(nth(6) - 7)), "{how}");
+    };
+    let verified = |how: &str| {
+        let report = pipkin::verify_storage(&image).unwrap();
+        assert!(report.is_ok(), "{how}: {:?}", report.damage);
+        (report.stranded_records, report.stranded_bytes, report.stranded_at)
+    };
+    check(verified("before the open"), "before the open");
+
+    let mut put = 1000;
+    for round in 0..4 {
+        let db = opened(image.clone()).unwrap();
+        let report = db.open_report();
+        if round == 0 {
+            check((report.stranded_records, report.stranded_bytes, report.stranded_at), "the open");
+            assert!(report.torn_bytes >= 145 * 111, "{} bytes", report.torn_bytes);
+        }
+        insert(&db, put..put + 100);
+        for number in put..put + 70 {
+            db.remove(key(number)).unwrap();
+        }
+        put += 100;
+        db.flush().unwrap();
+        match round {
+            0 => {}
+            _ => drop(db.compact().unwrap()),
+        }
+        let report = db.verify().unwrap();
+        check((report.stranded_records, report.stranded_bytes, report.stranded_at), "verify");
+        if round % 2 == 0 {
+            killed(db)
+        } else {
+            db.close().unwrap()
+        }
+        check(verified("written on"), "written on");
+    }
+    let db = opened(image.clone()).unwrap();
+    assert_eq!(db.len().unwrap(), 5 + 4 * 30);
+    let before = db.stats().unwrap().segments;
+    db.drop_stranded().unwrap();
+    assert!(db.stats().unwrap().segments < before);
+    db.close().unwrap();
+    assert_eq!(verified("given up"), (0, 0, None));
+}
+
+/// A store without a checkpoint whose first segment had lost both copies of its header was empty and well, and the next put started over: also when
+/// something in it had been flushed.
+#[test]
+fn a_log_whose_beginning_is_lost_is_no_empty_one() {
+    for flushed in [false, true] {
+        let disk = CrashStorage::new();
+        let db = opened(disk.clone()).unwrap();
+        insert(&db, 0..100);
+        if flushed {
+            db.flush().unwrap();
+        }
+        killed(db);
+        let image = disk.freeze().latest_image();
+        image.write_at(16_384, &[&[0; 704]]).unwrap();
+        let verified = pipkin::verify_storage(&image).unwrap();
+        if flushed {
+            assert!(matches!(opened(image.fork()), Err(Error::Corrupt { .. })));
+            assert!(!verified.is_ok());
+            continue;
+        }
+        // Nothing says that any of it had been safe: what is left is said and kept.
+        assert!(verified.stranded_records > 50, "{verified:?}");
+        let db = opened(image.clone()).unwrap();
+        let report = db.open_report().clone();
+        assert_eq!((db.len().unwrap(), report.stranded_records), (0, verified.stranded_records));
+        assert!(report.torn_bytes >= report.stranded_bytes && report.stranded_bytes >= 50 * 111);
+        insert(&db, 0..100);
+        db.close().unwrap();
+        assert_eq!(pipkin::verify_storage(&image).unwrap().stranded_records, report.stranded_records);
+    }
+}

@@ -15,6 +15,7 @@ pub mod mount;
 pub mod parallel;
 pub mod quota;
 pub mod rng;
+pub mod salts;
 pub mod suite;
 pub mod tape;
 pub mod witness;

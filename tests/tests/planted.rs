@@ -72,8 +72,9 @@ fn suite_of(bug: Bug) -> Suite {
     match bug {
         Bug::FlushSkipsSync | Bug::BatchEndIgnored | Bug::TransactionSplit | Bug::SnapshotCutTooLate => EXHAUSTIVE,
         Bug::AckBeforeSync | Bug::SyncErrorForgotten | Bug::WriteErrorForgotten | Bug::IndexBeforeAppend => ERRORS,
+        Bug::CheckpointSyncsBeside | Bug::SaltOfAttemptAgain => ERRORS,
         Bug::ChecksumSkipsKey | Bug::ReadUnchecked | Bug::SyncMarkNever | Bug::SnapshotUnchecked => CODEC,
-        Bug::CompactUnchecked | Bug::FlushNotMarked => CRASH_ROT,
+        Bug::CompactUnchecked | Bug::FlushNotMarked | Bug::StrandedDropped | Bug::LostBeginningForgotten => CRASH_ROT,
         Bug::TailNotWrittenAgain => CACHE,
         Bug::ReaderNotPinned | Bug::CompactOvertakes => THREADS,
         _ => CRASH,

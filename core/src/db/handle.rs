@@ -456,6 +456,18 @@ impl Db {
         })
     }
 
+    /// Gives up the records that stand [behind an unclean end](crate::OpenReport::stranded_records) of the log, of this one and of all earlier
+    /// ones, and compacts: their segments are free for others. Run [`salvage`](crate::salvage) on the file first if they are wanted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::compact`]. What it did not get to is kept again after the next open.
+    pub fn drop_stranded(&self) -> Result<CompactReport> {
+        self.store.may_wait_for_the_turn()?;
+        self.store.engine.log.give_up_stranded();
+        self.compact()
+    }
+
     /// Compacts the one segment where it pays most; `None` when there is none of which a part worth the work is dead: a sixty-fourth, as
     /// for [`Db::compact`]. What was written last is left for later, and what is free stays in the file until [`Db::compact`], or closing,
     /// cuts it.

@@ -75,6 +75,8 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
     report.clean = chain.clean;
     report.damaged_superblock = pair.other_damaged;
+    let stranded = chain.stranded;
+    (report.stranded_records, report.stranded_bytes, report.stranded_at) = (stranded.records, stranded.bytes, stranded.at);
     (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
 
     let log_options = LogOptions {
@@ -203,7 +205,15 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, creat
     let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
     tail.snapshot.clone_from(&engine.checkpoints.lock().segments);
     let snapshot = tail.snapshot.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
-    let used = Set::collect(live.iter().flat_map(places).chain(snapshot).map(u64::from));
+    let mut used = Set::collect(live.iter().flat_map(places).chain(snapshot).map(u64::from));
+    // What a recovery has given up stays, with nothing in it that counts, for the sake of the records in it.
+    for segment in chain.kept.iter().filter(|_| !log.read_only) {
+        if !places(segment).any(|extent| used.contains(extent.into())) {
+            used = Set::collect(used.iter().chain(places(segment).map(u64::from)));
+            tail.segments.insert(segment.base, *segment);
+            log.ledger.enter(segment.extent, segment.extents, segment.salt);
+        }
+    }
     let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
     // Where the tail has used the place again already, it stays.
     let retired: Vec<u32> = retired.flat_map(places).filter(|&extent| !used.contains(extent.into())).collect();
@@ -303,10 +313,12 @@ impl Store {
             return Ok(());
         }
         log.writable()?;
-        if log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16) {
+        // Segments that are kept for what is stranded in them are found behind an unclean end, or in the list.
+        let has_stranded = self.report.stranded_records > 0;
+        if has_stranded || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16) {
             match checkpoint::write(&self.engine, &self.names, Extent::Closing) {
                 // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
-                Err(Error::NoSpace) if !log.is_poisoned() => {}
+                Err(Error::NoSpace) if !log.is_poisoned() && !has_stranded => {}
                 result => drop(result?),
             }
             // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.

@@ -3,7 +3,7 @@
 use super::store::Store;
 use crate::error::Result;
 use crate::log::Segment;
-use crate::verify::{VerifyReport, check_front, check_store, check_untouched, forgive_torn};
+use crate::verify::{VerifyReport, check_front, check_store, check_stranded, check_untouched, forgive_torn};
 use alloc::vec::Vec;
 
 impl Store {
@@ -28,6 +28,8 @@ impl Store {
             *pair
         };
         check_store(&*log.storage, &pair, &ends.collect::<Vec<_>>(), &mut report)?;
+        let unfinished = segments.iter().filter(|segment| active.is_none_or(|active| active.segment.base != segment.base));
+        check_stranded(&*log.storage, log.geometry, unfinished, &mut report)?;
         if log.is_poisoned() {
             // A write that failed half way may have left the other superblock torn, and bytes behind the end of the log.
             report.damage.retain(|damage| damage.offset != pair.slot.other().offset());

@@ -128,7 +128,7 @@ impl Log {
 
     /// The planted bug of that name.
     fn continue_torn_segment(&self, tail: &mut Tail) {
-        if let Some(segment) = tail.segments.values().next_back()
+        if let Some(segment) = tail.segments.get(tail.previous.base)
             && self.reserve(segment.end, segment.behind(self.geometry)).is_ok()
         {
             tail.active = Some(Active::new(*segment, segment.end, self.geometry, false));
@@ -370,7 +370,7 @@ impl Log {
         self.writable()?;
         self.announce(&mut tail)?;
         self.seal(&mut tail).map_err(|error| self.poison(error))?;
-        if let Some(last) = tail.segments.values().next_back() {
+        if let Some(last) = tail.segments.get(tail.previous.base) {
             self.appended.fetch_max(last.lsn(self.geometry, last.end), Ordering::AcqRel);
         }
         Ok(())

@@ -13,6 +13,7 @@ mod settle;
 mod shrink;
 mod single;
 mod space;
+mod stranded;
 mod superblock;
 mod sync;
 mod walk;
@@ -26,6 +27,7 @@ pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
 pub(crate) use space::Space;
+pub(crate) use stranded::{Stranded, in_segment as stranded_in};
 pub(crate) use superblock::{
     ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot,
     read_superblocks,
@@ -225,6 +227,7 @@ pub(crate) struct Log {
     /// Number of the newest segment header.
     headers: AtomicU64,
     pub(crate) sync_state: sync::SyncState,
+    stranded: stranded::StrandedState,
     /// What an earlier session has left is known to be on the medium.
     settled: AtomicBool,
     /// Log position behind the last append.
@@ -277,6 +280,7 @@ impl Log {
             session: AtomicU64::new(superblocks.current.session),
             headers: AtomicU64::new(superblocks.current.headers),
             sync_state: sync::SyncState::default(),
+            stranded: stranded::StrandedState::default(),
             settled: AtomicBool::new(true),
             appended: AtomicU64::new(0),
             checkpoint: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! Going on in the segment that a crash has torn, where the medium has no room for a fresh one: otherwise each crash would take a segment
 //! away from a full store, and after a few of them nothing could be removed any more.
 
-use super::{Active, Log, Purpose, SEGMENT_HEADER_LEN, Tail};
+use super::{Active, Log, Purpose, SEGMENT_HEADER_LEN, Segment, Tail};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_LEN_MIN;
 use crate::planted::{Bug, is};
@@ -13,10 +13,13 @@ impl Log {
     /// again, behind its last whole commit.
     pub(super) fn resume_if_cramped(&self, tail: &mut Tail) -> Result<()> {
         let given_up = core::mem::take(&mut tail.given_up);
-        if tail.active.is_some() || tail.segments.len() == 0 || is(Bug::TornEndKeepsItsSegment) || self.has_place(tail)? {
+        // Where something is kept that stands behind the end, the log would go on there.
+        let last = tail.segments.values().next_back().copied().filter(|last| last.base == tail.previous.base);
+        let Some(last) = last.filter(|_| tail.active.is_none() && !is(Bug::TornEndKeepsItsSegment)) else { return Ok(()) };
+        if self.has_place(tail)? || self.keeps_stranded(&last)? {
             return Ok(());
         }
-        self.resume(tail, &given_up)
+        self.resume(tail, &last, &given_up)
     }
 
     /// There is room for a fresh segment beside the reserve.
@@ -33,8 +36,7 @@ impl Log {
 
     /// Nothing of what stands behind the end may ever check again: zeros take its place, and that of the headers in `given_up`, which name
     /// this segment as the one before theirs.
-    fn resume(&self, tail: &mut Tail, given_up: &[u64]) -> Result<()> {
-        let Some(&segment) = tail.segments.values().next_back() else { return Ok(()) };
+    fn resume(&self, tail: &mut Tail, segment: &Segment, given_up: &[u64]) -> Result<()> {
         let (end, behind) = (segment.end, segment.behind(self.geometry));
         match self.reserve(end, behind) {
             // The file has lost its end, and the medium has no room for it.
@@ -51,7 +53,7 @@ impl Log {
             self.write_zeros(end + head, behind - end - head)?;
         }
         self.sync_alone()?;
-        tail.active = Some(Active::new(segment, end, self.geometry, false));
+        tail.active = Some(Active::new(*segment, end, self.geometry, false));
         Ok(())
     }
 

@@ -6,7 +6,8 @@ use crate::frame::{DecodeError, Kind, Mark, event_number};
 use crate::index::{KeyHash, seed_of};
 use crate::limits::{DATA_START, LOG_POSITION_FIRST};
 use crate::log::{
-    Figures, Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk, read_next,
+    Figures, Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Stranded, Superblock, SuperblockPair, Walk, read_next,
+    stranded_in,
 };
 use crate::planted::{Bug, is};
 use crate::sorted::{Map, Set};
@@ -52,6 +53,10 @@ pub(crate) struct Chain {
     pub(crate) tail_bytes: u64,
     /// Headers of which the crash has left one copy, and where: nothing proves that they had been synced.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+    /// Records that check behind the end, or in segments that an earlier recovery has given up and that no checkpoint has listed since.
+    pub(crate) stranded: Stranded,
+    /// Those segments, whole ones, as they are kept: nothing in them counts.
+    pub(crate) kept: Vec<Segment>,
     /// Segments, or the last parts of them, that nothing proves to be synced.
     pub(crate) unproven: Vec<Segment>,
     /// Extents whose headers name the last segment as the one before theirs: the log does not go on there.
@@ -208,8 +213,18 @@ impl Chain {
         };
         let seed = seed_of(&superblock.seed);
         let chain = Self::default();
-        let mut follower =
-            Follower { storage, geometry, seed, headers, superblock, pair, chain, pending: Vec::new(), retired: Vec::new() };
+        let mut follower = Follower {
+            storage,
+            geometry,
+            seed,
+            headers,
+            superblock,
+            pair,
+            chain,
+            pending: Vec::new(),
+            retired: Vec::new(),
+            stopped: None,
+        };
         follower.run(listed)?;
         Ok(follower.chain)
     }
@@ -248,6 +263,8 @@ struct Follower<'a> {
     pending: Vec<Op>,
     /// Bases of retired segments, as they are met.
     retired: Vec<u64>,
+    /// The walk has met a frame that does not check, in this segment, whose end is here the place of that frame.
+    stopped: Option<Segment>,
 }
 
 /// Where the log would end if nothing more came.
@@ -280,7 +297,9 @@ impl Follower<'_> {
         self.chain.listed = listed;
         self.chain.proven = self.superblock.synced.max(self.superblock.clean_end.unwrap_or(0));
         self.chain.clean = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
-        if !self.chain.tail.is_empty() {
+        if self.chain.tail.is_empty() {
+            self.judge_nothing()?;
+        } else {
             self.walk_tail(position)?;
         }
         self.chain.retired = Set::collect(self.retired.drain(..));
@@ -461,11 +480,68 @@ impl Follower<'_> {
         if self.chain.proven > lsn && !is(Bug::SyncMarkNever) {
             return Err(Error::corrupt(offset, error.what()));
         }
+        self.stopped = Some(Segment { end: offset, ..*segment });
+        Ok(())
+    }
+
+    /// No segment of the log is to be found. Was there never one, or is the first one lost?
+    fn judge_nothing(&mut self) -> Result<()> {
+        let before_all = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
+        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        self.chain.proven = self.chain.proven.max(evidence.behind(&before_all, u64::MAX)?);
+        if self.chain.proven > 0 && !is(Bug::LostBeginningForgotten) {
+            return Err(Error::corrupt(DATA_START, "the log begins behind this point, but its first part is missing"));
+        }
+        self.find_stranded(&[], 0, 0)
+    }
+
+    /// Looks at what stands behind the end: records of whole commits that check are counted and kept, the rest is counted in bytes. `walked`
+    /// are the segments that the walk has seen, `torn` so many bytes behind the end in them.
+    fn find_stranded(&mut self, walked: &[Segment], end: u64, mut torn: u64) -> Result<()> {
+        if let Some(segment) = self.stopped {
+            self.chain.stranded.add(stranded_in(self.storage, self.geometry, &segment)?);
+        }
+        let len = self.storage.len()?;
+        let listed = self.chain.listed.segments.last().map_or(0, |last| last.base);
+        let mut others: Vec<Segment> = Vec::new();
+        for (extent, header) in self.headers.iter().filter(|(_, header)| header.kind == SegmentKind::Log && header.base > listed)
+        {
+            let segment = header.segment(self.geometry, extent);
+            if walked.iter().all(|used| are_apart(used, &segment)) {
+                others.push(segment);
+            }
+        }
+        others.sort_unstable_by_key(|segment| segment.base);
+        let mut before = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
+        for segment in others {
+            // One that stands inside of a record of the one before is a part of a value.
+            let is_inside =
+                !are_apart(&before, &segment) && is_inside_a_record(self.storage, self.geometry, &before, segment.extent)?;
+            if is_inside || segment.base < before.next_base(self.geometry) {
+                continue;
+            }
+            let start = self.geometry.start(segment.extent);
+            if segment.base > end {
+                torn += Evidence::used_bytes(self.storage, start, segment.end.min(len))?;
+            }
+            let kept = Segment { end: segment.first_frame(self.geometry), ..segment };
+            let found = stranded_in(self.storage, self.geometry, &kept)?;
+            if found.records > 0 {
+                self.chain.stranded.add(found);
+                self.chain.kept.push(kept);
+            }
+            before = segment;
+        }
+        if torn > 0 {
+            let at = self.chain.tail.last().map_or(DATA_START, |last| last.end);
+            self.chain.torn = Some((at, torn));
+        }
         Ok(())
     }
 
     /// The log ends here. What an unfinished commit left behind is dropped with the rest of the tail.
     fn finish(&mut self, commit_end: CommitEnd) -> Result<()> {
+        let walked = self.chain.tail.clone();
         let given_up = self.chain.tail.split_off(commit_end.segments.min(self.chain.tail.len()));
         let Some(last) = self.chain.tail.last_mut() else {
             return Ok(());
@@ -491,7 +567,7 @@ impl Follower<'_> {
         for segment in &given_up {
             torn += Evidence::used_bytes(self.storage, self.geometry.start(segment.extent), segment.end)?;
         }
-        self.chain.torn = (torn > 0).then_some((last.end, torn));
+        self.find_stranded(&walked, walked.last().map_or(0, |segment| segment.base), torn)?;
         let unproven = self.chain.tail.iter().filter(|segment| segment.next_base(self.geometry) > self.chain.proven);
         self.chain.unproven = unproven.copied().collect();
         self.find_torn_headers()

@@ -20,11 +20,20 @@ pub struct OpenReport {
     pub created: bool,
     /// The last writer had closed the store.
     pub clean: bool,
-    /// Bytes behind the last whole commit that a crash left unfinished, and that were dropped. In a segment that had been used
+    /// Bytes behind the last whole commit that a crash left unfinished, in all segments, and that do not count. In a segment that had been used
     /// before, older leftovers count too.
     pub torn_bytes: u64,
     /// Where in the file they begin.
     pub torn_at: Option<u64>,
+    /// Records of whole commits that check among these bytes, behind a place that does not. A power cut leaves such records when it tears what was
+    /// not flushed; a damaged bit leaves them, too. They do not count, and their segments are kept for [`salvage`](crate::salvage) until
+    /// [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up. Those of earlier unclean ends are counted as long as no checkpoint
+    /// has come between: [`Db::verify`](crate::Db::verify) counts all.
+    pub stranded_records: u64,
+    /// Their bytes.
+    pub stranded_bytes: u64,
+    /// Where in the file the first of them begins.
+    pub stranded_at: Option<u64>,
     /// What became of the index snapshot.
     pub snapshot: SnapshotState,
     /// Records replayed from the log.

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{
     CheckpointPlace, Front, Geometry, HEADER_COPIES, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, Superblock,
-    SuperblockPair, TRAILER_LEN, Window, read_next, read_superblocks,
+    SuperblockPair, TRAILER_LEN, Window, read_next, read_superblocks, stranded_in,
 };
 use crate::scan::{Damage, Found, Stretch, scan};
 use crate::snapshot::{self, PartPlace};
@@ -77,6 +77,22 @@ fn check_headers(
 pub(crate) fn forgive_torn(report: &mut VerifyReport, torn: &[(u64, SegmentHeader)]) {
     let is_torn = |at: u64| torn.iter().any(|&(start, _)| (start..start + SEGMENT_HEADER_LEN as u64).contains(&at));
     report.damage.retain(|damage| !is_torn(damage.offset));
+}
+
+/// Records that check behind the ends of segments, which are not full.
+pub(crate) fn check_stranded<'a>(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    segments: impl Iterator<Item = &'a Segment>,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    for segment in segments.filter(|segment| segment.end < segment.limit(geometry)) {
+        let found = stranded_in(storage, geometry, segment)?;
+        report.stranded_records += found.records;
+        report.stranded_bytes += found.bytes;
+        report.stranded_at = report.stranded_at.or(found.at);
+    }
+    Ok(())
 }
 
 fn check_segment(

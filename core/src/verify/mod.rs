@@ -4,7 +4,7 @@ mod checks;
 #[cfg(feature = "salvage")]
 mod survey;
 
-pub(crate) use checks::{check_front, check_store, check_untouched, forgive_torn};
+pub(crate) use checks::{check_front, check_store, check_stranded, check_untouched, forgive_torn};
 #[cfg(feature = "salvage")]
 pub(crate) use survey::Survey;
 
@@ -27,10 +27,17 @@ pub struct VerifyReport {
     pub segments: u64,
     /// Everything that does not check.
     pub damage: Vec<Damage>,
+    /// Records of whole commits that check and stand behind a place at which an unclean end has cut the log: what a power cut has torn, or what a
+    /// damaged bit has cut off. They do not count, and are kept until [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up.
+    pub stranded_records: u64,
+    /// Their bytes.
+    pub stranded_bytes: u64,
+    /// Where in the file the first of them begins.
+    pub stranded_at: Option<u64>,
 }
 
 impl VerifyReport {
-    /// True when everything checks.
+    /// True when everything that counts checks. What is stranded does not count.
     pub fn is_ok(&self) -> bool {
         self.damage.is_empty()
     }
@@ -51,11 +58,15 @@ pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
     match Chain::follow(storage, &pair) {
         Ok(chain) => {
             let segments = chain.live_segments();
+            let is_closed = chain.clean && !pair.current.torn_end;
             let mut report = VerifyReport::default();
             check_front(storage, &mut report)?;
             check_store(storage, &pair, &segments, &mut report)?;
             forgive_torn(&mut report, &chain.torn_headers);
-            if let Some(last) = segments.last().filter(|_| chain.clean && !pair.current.torn_end) {
+            let open = segments.last().map(|last| last.base).filter(|_| is_closed);
+            let unfinished = segments.iter().filter(|segment| Some(segment.base) != open);
+            checks::check_stranded(storage, pair.current.geometry(), unfinished.chain(&chain.kept), &mut report)?;
+            if let Some(last) = segments.last().filter(|_| is_closed) {
                 check_untouched(storage, &pair.current, last, &mut report)?;
             }
             Ok(report)

@@ -11,6 +11,7 @@ use crate::rng::{Rng, choose, derive, index};
 use crate::suite::rot;
 use crate::tape::{Mix, Op, Tape, Val};
 use pipkin::Storage;
+use pipkin::limits::DATA_START;
 use pipkin::storage::crash::{CrashImage, CrashPoint};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +57,8 @@ pub struct Budget {
 const GENERATIONS: usize = 4;
 /// Flipped bits at the end of each generation in the normal run.
 pub const FLIPS: u64 = 20;
+/// Bytes of a segment's header, both copies.
+const HEADER_LEN: usize = 704;
 /// Images of a crash point.
 const CUTS_PER_POINT: usize = 8;
 
@@ -323,13 +326,24 @@ impl<'a> Life<'a> {
         let entropy = self.entropy();
         self.setup.open(closing.storage(), entropy)?.close()?;
         let closed = closing.image();
-        let (flushed, flushed_history) = self.flush_and_kill(killed, history)?;
+        let puts = self.rng.below(4);
+        let (flushed, flushed_history) = self.flush_and_kill(killed, history, puts)?;
         let whole = [(killed, history, "killed"), (&closed, history, "closed"), (&flushed, &flushed_history, "flushed")];
         for (image, history, how) in whole {
             let entropy = self.entropy();
             examine(image, &self.setup, history, (history.newest(), history.newest()), After::Kill, entropy)
                 .map_err(|fault| fault.at(format!("the {how} store, before any bit is flipped")))?;
         }
+        // The first place of the file loses both copies of its header, in a store that may have no checkpoint yet. The superblock knows how
+        // far it was flushed.
+        let (beginning, beginning_history) = self.flush_and_kill(killed, history, 0)?;
+        beginning.write_at(DATA_START, &[&[0; HEADER_LEN]]).map_err(pipkin::Error::from)?;
+        let entropy = self.entropy();
+        self.counts.images.add(1);
+        self.counts.rotten.fetch_add(1, Ordering::Relaxed);
+        rot::Subject::new(self.setup.clone(), beginning_history)
+            .look(&beginning, rot::Loss::None, rot::Then::Read, entropy)
+            .map_err(|fault| fault.at("the first segment's header is lost in the flushed store"))?;
         let subjects = whole.map(|(_, history, _)| rot::Subject::new(self.setup.clone(), history.clone()));
         for i in 0..self.flips as usize {
             // What a flush has acknowledged is proven although nothing follows: no bit of it is given up.
@@ -350,11 +364,11 @@ impl<'a> Life<'a> {
     }
 
     /// The killed store after a session that ends behind a flush, with or without writes in front of it, by a kill.
-    fn flush_and_kill(&mut self, killed: &CrashImage, history: &History) -> Result<(CrashImage, History), Fault> {
+    fn flush_and_kill(&mut self, killed: &CrashImage, history: &History, puts: u64) -> Result<(CrashImage, History), Fault> {
         let disk = Disk::from_image(killed);
         let host = DiskHost::new(disk.clone(), self.setup.clone(), self.entropy());
         let mut player = Player::open(host, history.now().clone())?;
-        for _ in 0..self.rng.below(4) {
+        for _ in 0..puts {
             self.tag += 1;
             let (key, len) = (self.rng.below(30) as u16, self.rng.below(900) as u32);
             player.play(&Op::Put(0, key, Val { len, tag: self.tag }))?;

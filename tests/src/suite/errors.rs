@@ -11,6 +11,7 @@ use crate::model::{History, State};
 use crate::parallel::{Failure, Outcome, Watch, for_each, guard};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive};
+use crate::salts::{Drawn, Salts};
 use crate::tape::{Mix, Op, Tape, Val};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::fault::{Counts as IoCounts, Effect, Fault as Order, FaultStorage, Io};
@@ -105,11 +106,13 @@ struct FaultHost {
     fault: FaultStorage<CrashStorage>,
     setup: Setup,
     opens: Arc<AtomicU64>,
+    drawn: Drawn,
 }
 
 impl Host for FaultHost {
     fn open(&self) -> pipkin::Result<Db> {
-        self.setup.open(self.fault.clone(), self.opens.fetch_add(1, Ordering::Relaxed))
+        let watched = Salts::new(self.fault.clone(), self.drawn.clone());
+        self.setup.open(watched, self.opens.fetch_add(1, Ordering::Relaxed))
     }
 
     fn kill(&self, db: Db) -> pipkin::Result<Db> {
@@ -143,7 +146,7 @@ impl Workload {
 
     fn host(&self) -> FaultHost {
         let fault = FaultStorage::new(CrashStorage::new());
-        FaultHost { fault, setup: self.setup.clone(), opens: Arc::default() }
+        FaultHost { fault, setup: self.setup.clone(), opens: Arc::default(), drawn: Drawn::default() }
     }
 
     fn count(&self) -> Result<IoCounts, Fault> {

@@ -133,7 +133,7 @@ impl Subject {
             Err(error) if is_honest(&error, len) => return Ok(()),
             Err(error) => return Err(Fault::from(error).at("open")),
         };
-        let older = self.older_state(&db, loss);
+        let older = self.older_state(&db, loss)?;
         let expected = older.as_ref().unwrap_or(&self.newest);
         // Walking costs as much as all the gets, and finds what they do not: look at every fourth for it when nothing else is done.
         let walk = then != Then::Read || entropy.is_multiple_of(4);
@@ -171,18 +171,26 @@ impl Subject {
     }
 
     /// The state that the store claims to be in, if that is not the newest and a tail may be given up.
-    fn older_state(&self, db: &Db, loss: Loss) -> Option<Expected> {
+    fn older_state(&self, db: &Db, loss: Loss) -> Result<Option<Expected>, Fault> {
         let shorter = match loss {
             Loss::None => false,
             Loss::Reported => db.open_report().torn_bytes > 0,
             Loss::Any => true,
         };
         if !shorter {
-            return None;
+            return Ok(None);
         }
         // Reads may fail here too; then nothing better is known than the newest state.
-        let place = self.history.find(dump(db).ok()?, 0, self.history.newest())?;
-        Some(Expected::new(&self.history.states[place]))
+        let found = dump(db).ok().and_then(|digest| self.history.find(digest, 0, self.history.newest()));
+        let Some(place) = found else { return Ok(None) };
+        // One commit is damaged. Those behind it that changed something check, and are said.
+        let lost = self.history.states.get(place..).unwrap_or_default();
+        let changes = lost.windows(2).filter(|pair| pair[0].digest != pair[1].digest).count() as u64;
+        let stranded = db.open_report().stranded_records;
+        if loss == Loss::Reported && stranded + 1 < changes {
+            return Fault::wrong(format!("{changes} commits are given up, and {stranded} records are said to be stranded"));
+        }
+        Ok(Some(Expected::new(&self.history.states[place])))
     }
 }
 

@@ -151,10 +151,35 @@ fn a_late_writer_waits_for_the_next_sync() -> Result<(), String> {
     })
 }
 
-/// Both, several times.
+/// A checkpoint synced beside the flush that had the turn: the one error that the system tells went to the checkpoint, and the flush said
+/// `Device`.
+fn a_checkpoint_waits_for_its_turn() -> Result<(), String> {
+    let storage = GatedStorage::default();
+    let db = open(&storage)?;
+    let before = storage.begun();
+    storage.change(|gate| gate.closed = true);
+    let (at_once, outcomes) = std::thread::scope(|scope| {
+        let flusher = scope.spawn(|| db.flush().map(drop));
+        let begun = storage.wait(|gate| gate.begun > before);
+        let checkpointer = scope.spawn(|| db.checkpoint());
+        std::thread::sleep(ARRIVES);
+        let at_once = storage.begun() - before;
+        storage.change(|gate| (gate.closed, gate.fails) = (false, true));
+        let outcomes = [flusher, checkpointer].map(|thread| thread.join().map_err(|_| "a thread panicked"));
+        begun.then_some((at_once, outcomes)).ok_or("the flush did not sync")
+    })?;
+    for (name, outcome) in ["the flush", "the checkpoint"].into_iter().zip(outcomes) {
+        if outcome?.is_ok() {
+            return Err(format!("{name} was told that all is safe, though a sync failed, {at_once} at once"));
+        }
+    }
+    if at_once == 1 { Ok(()) } else { Err(format!("{at_once} syncs at once")) }
+}
+
+/// All of them, several times.
 pub fn run(rounds: u64) -> Outcome {
     for _ in 0..rounds {
-        for trial in [all_hear_of_a_failed_sync, a_late_writer_waits_for_the_next_sync] {
+        for trial in [all_hear_of_a_failed_sync, a_late_writer_waits_for_the_next_sync, a_checkpoint_waits_for_its_turn] {
             trial().map_err(|what| Failure::new("(needs no seed)", what))?;
         }
     }

@@ -24,6 +24,9 @@ system can, and is used for new records.";
 pub(crate) struct CompactArgs {
     /// The store file
     store: PathBuf,
+    /// Give up the records behind unclean ends of the log that `verify` counts
+    #[arg(long)]
+    drop_stranded: bool,
 }
 
 #[derive(Serialize)]
@@ -47,7 +50,9 @@ pub(crate) fn run(global: Global, args: &CompactArgs) -> Outcome {
             progress.set_total(now.segments_total);
             progress.set(now.segments_done);
         };
-        store.db().compact_with(show).map_err(|error| store.failure(&error))?
+        let db = store.db();
+        let compacted = if args.drop_stranded { db.drop_stranded() } else { db.compact_with(show) };
+        compacted.map_err(|error| store.failure(&error))?
     };
     store.flush_and_close()?;
     let after = about(&args.store)?;

@@ -41,6 +41,7 @@ struct Report {
     closed_cleanly: bool,
     replayed_records: u64,
     torn_bytes: u64,
+    stranded_records: u64,
 }
 
 pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
@@ -62,6 +63,7 @@ pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
         closed_cleanly: opened.clean,
         replayed_records: opened.replayed_records,
         torn_bytes: opened.torn_bytes,
+        stranded_records: opened.stranded_records,
     };
     output::report(global.json, &report, plain(&report).trim_end())?;
     Ok(Exit::Done)
@@ -106,8 +108,12 @@ fn last_close(report: &Report) -> String {
         return "clean".to_owned();
     }
     let replayed = human_count(report.replayed_records);
+    let stranded = match report.stranded_records {
+        0 => String::new(),
+        some => format!(" ({} records among them, see `pipkin verify`)", human_count(some)),
+    };
     match report.torn_bytes {
         0 => format!("unclean, nothing lost; {replayed} records replayed"),
-        torn => format!("unclean, {torn} unfinished bytes at the end ignored; {replayed} records replayed"),
+        torn => format!("unclean, {torn} unfinished bytes at the end ignored{stranded}; {replayed} records replayed"),
     }
 }

@@ -19,8 +19,11 @@ Examples:
   pipkin verify app.pipkin --json | jq -c '.damage[]'
 
 Reads the whole file and checks every checksum, also of a store that does not \
-open. Nothing is changed. Exits with 0 if all is well and with 3 if there is \
-damage.";
+open. Nothing is changed. Exits with 0 if all is well, and with 3 if there is \
+damage, or if records stand behind the place where an unclean end has cut the \
+log: a power cut leaves such records, and so does a damaged bit. They do not \
+count; `pipkin salvage` copies the store, and `pipkin compact --drop-stranded` \
+gives them up.";
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
@@ -38,6 +41,10 @@ struct Report<'a> {
     bytes_checked: u64,
     segments: u64,
     damage: Vec<DamageJson<'a>>,
+    /// Records behind the place where an unclean end has cut the log, their bytes, and where the first of them stands.
+    stranded_records: u64,
+    stranded_bytes: u64,
+    stranded_at: Option<u64>,
 }
 
 /// A damaged place in reports.
@@ -85,16 +92,30 @@ pub(crate) fn run(global: Global, args: &VerifyArgs) -> Outcome {
         pipkin::verify_storage(&storage).map_err(failure)?
     };
     let report = Report {
-        ok: checked.is_ok(),
+        ok: checked.is_ok() && checked.stranded_records == 0,
         log_records: checked.records,
         bytes_checked: checked.bytes_checked,
         segments: checked.segments,
         damage: DamageJson::list(&checked.damage),
+        stranded_records: checked.stranded_records,
+        stranded_bytes: checked.stranded_bytes,
+        stranded_at: checked.stranded_at,
     };
     let mut plain = describe(&checked.damage);
+    if let Some(at) = report.stranded_at {
+        let (stranded, bytes) = (records(report.stranded_records), human_bytes(report.stranded_bytes));
+        let _ = writeln!(plain, "stranded behind an unclean end of the log, from byte {at}: {stranded}, {bytes}");
+    }
     let (good, bytes) = (records(report.log_records), human_bytes(report.bytes_checked));
     let _ = if report.ok {
         write!(plain, "all is well: {good} in the log, {bytes} checked")
+    } else if checked.is_ok() {
+        write!(
+            plain,
+            "{good} in the log are good, {bytes} checked; what is stranded does not count. Copy the store with `pipkin salvage {} NEW_FILE`, or \
+             give it up with `pipkin compact --drop-stranded`",
+            args.store.display()
+        )
     } else {
         let places = if report.damage.len() == 1 { "place" } else { "places" };
         write!(
