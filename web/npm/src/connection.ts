@@ -77,6 +77,7 @@ export class Connection {
     this.#life = new PageLife({
       seen: (on) => this.#tell({ kind: "visible", on }),
       leave: () => this.#leave(),
+      left: () => this.#send(),
       suspend: () => this.#suspend(),
       resume: () => this.#resume(),
     });
@@ -384,6 +385,7 @@ export class Connection {
   #leave(): void {
     this.#isLeaving = true;
     this.#leaveUntil = performance.now() + LEAVE_MOST_MS;
+    this.#tell({ kind: "leaving" });
     this.#leaveDirect();
     if (this.#outbox.isEmpty) this.#giveTime();
     else this.#send();

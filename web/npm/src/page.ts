@@ -5,6 +5,8 @@ export interface Hearing {
   seen(on: boolean): void;
   /** The page is being left or closed: what it calls now may be the last. */
   leave(): void;
+  /** All listeners of the page have heard of that, and perhaps nothing runs any more once this has returned: a frame is being removed. */
+  left(): void;
   /** The browser is about to stop the page: it is frozen, or put aside for the button that goes back. */
   suspend(): void;
   /** The page runs again. */
@@ -23,12 +25,17 @@ export class PageLife {
     if (typeof document === "undefined") return;
     const { signal } = this.#ended;
     const suspend = (): void => hearing.suspend();
+    const left = (): void => hearing.left();
     document.addEventListener("visibilitychange", () => hearing.seen(this.isSeen), { signal });
     document.addEventListener("freeze", () => last(document, "freeze", suspend), { signal, capture: true });
     document.addEventListener("resume", () => hearing.resume(), { signal });
     const leaving = ({ persisted }: PageTransitionEvent): void => {
       hearing.leave();
-      if (!persisted) return;
+      last(globalThis, "pagehide", left);
+      if (!persisted) {
+        document.addEventListener("visibilitychange", () => last(document, "visibilitychange", left), { signal, capture: true, once: true });
+        return;
+      }
       // A page that is seen goes out of sight next: by the standard after this event, in Chromium before it.
       if (this.isSeen) document.addEventListener("visibilitychange", () => last(document, "visibilitychange", suspend), { signal, capture: true, once: true });
       else last(globalThis, "pagehide", suspend);

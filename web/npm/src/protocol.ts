@@ -50,6 +50,8 @@ export type Told =
   | { readonly kind: "broker"; readonly port: MessagePort }
   /** The way to the leader that this page had does not answer. */
   | { readonly kind: "meet" }
+  /** The page may be gone at any moment. */
+  | { readonly kind: "leaving" }
   /** The page is being stopped: nothing comes after this, and nobody waits for an answer. */
   | { readonly kind: "leave" }
   | { readonly kind: "close"; readonly number: number };
@@ -82,6 +84,9 @@ export type ToTabs =
   /** Who leads? */
   | { readonly kind: "who" }
   | { readonly kind: "leader"; readonly epoch: string; readonly protocol: number }
+  /** Writes of a tab that is going, which no leader has got: whoever leads next carries them out, and says so. */
+  | { readonly kind: "left"; readonly tab: string; readonly request: Request }
+  | { readonly kind: "taken"; readonly left: string }
   | { readonly kind: "change"; readonly keys: readonly Uint8Array[] | undefined; readonly tab: string };
 
 /** Said to the leader. */

@@ -71,8 +71,12 @@ export function servePage(tell: (message: ToPage, transfer?: Transferable[]) => 
       case "copy":
         void answer(message.number, () => writeCopy(message.file, message.bytes));
         break;
+      case "leaving":
+        tab?.setLeaving();
+        break;
       case "leave":
         try {
+          tab?.setLeaving();
           tab?.close();
         } finally {
           end();

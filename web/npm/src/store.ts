@@ -151,18 +151,18 @@ export class Store extends View<Bytes, Value, Bytes> {
   }
 
   /** Whether the browser has agreed to keep the storage of this origin. */
-  persisted(): Promise<boolean> {
-    return navigator.storage.persisted();
+  async persisted(): Promise<boolean> {
+    return this.mode === "opfs" && navigator.storage.persisted();
   }
 
-  /** How many bytes this origin takes, and how many it may. */
-  estimate(): Promise<StorageEstimate> {
-    return navigator.storage.estimate();
+  /** How many bytes this origin takes, and how many it may; of a store in memory nothing is said. */
+  async estimate(): Promise<StorageEstimate> {
+    return this.mode === "opfs" ? navigator.storage.estimate() : {};
   }
 
   /** Asks the browser not to delete the storage of this origin when it runs out of space; true if it agrees. */
-  persist(): Promise<boolean> {
-    return navigator.storage.persist();
+  async persist(): Promise<boolean> {
+    return this.mode === "opfs" && navigator.storage.persist();
   }
 
   /**

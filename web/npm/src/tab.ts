@@ -4,7 +4,7 @@ import { PipkinError, pack } from "./errors.js";
 import { GONE, Leader } from "./leader.js";
 import { PROTOCOL, commonChannel, leaderChannel, leaderLock, openChannel, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, Packed, Request, ToBroker, ToLeader, ToPage, ToTabs } from "./protocol.js";
-import { transferred } from "./request.js";
+import { isWrite, transferred } from "./request.js";
 import type { EngineOptions, Role } from "./types.js";
 
 /** An unanswered tab asks again who leads, should it have missed the word. */
@@ -15,6 +15,9 @@ const BLOCKED_AFTER_MS = 2_000;
 const PATIENCE_MS = 30_000;
 /** A leader out of sight waits so long before it hands over: tabs come and go while somebody looks for one. */
 const HAND_OVER_AFTER_MS = 200;
+
+/** What a tab had left to do when it went is kept so long: somebody leads by then. */
+const LEFT_MS = 10_000;
 
 /** What has not been answered yet. */
 interface Pending {
@@ -43,6 +46,9 @@ export class Tab {
   #askTimer: ReturnType<typeof setInterval> | undefined;
   #handOverTimer: ReturnType<typeof setTimeout> | undefined;
   #listens = false;
+  #isLeaving = false;
+  /** What other tabs had left to do when they went, until a leader takes it. */
+  readonly #left = new Map<string, { readonly tab: string; readonly request: Request }>();
   #opened = false;
   #heardAt = performance.now();
   #toldBlocked = false;
@@ -91,6 +97,37 @@ export class Tab {
     this.visible = on;
     this.#tellLeader({ kind: "visible", tab: this.id, on });
     this.#considerHandingOver();
+  }
+
+  /** The page may be gone before there is a leader again: what waits for one is told to all tabs, now and from now on. */
+  setLeaving(): void {
+    this.#isLeaving = true;
+    for (const pending of this.#pending.values()) this.#leaveBehind(pending);
+  }
+
+  /** Only what no leader has got: it is carried out once, in whichever order. */
+  #leaveBehind(pending: Pending): void {
+    const { request, sent } = pending;
+    if (sent || this.options.memory || !("bytes" in request) || typeof request.bytes === "string" || !isWrite(request.bytes)) return;
+    pending.sent = true;
+    this.#common.postMessage({ kind: "left", tab: this.id, request } satisfies ToTabs);
+  }
+
+  /** Any tab may be the next to lead. The leader that there seems to be has heard it, too, if it is still there, and says so. */
+  #keepLeft(tab: string, request: Request): void {
+    const name = leftName(tab, request);
+    this.#left.set(name, { tab, request });
+    setTimeout(() => this.#left.delete(name), LEFT_MS);
+  }
+
+  #carryOut(leader: Leader, tab: string, request: Request): void {
+    try {
+      // Nobody waits for the answer.
+      void leader.serve(request, tab, true);
+      this.#common.postMessage({ kind: "taken", left: leftName(tab, request) } satisfies ToTabs);
+    } catch (thrown) {
+      this.#fail(thrown);
+    }
   }
 
   /** Takes the way to the broker, which the page was asked for. */
@@ -197,6 +234,8 @@ export class Tab {
     this.#leader = leader;
     leader.setListening(this.id, this.#listens);
     this.#enter("leader");
+    for (const { tab, request } of this.#left.values()) this.#carryOut(leader, tab, request);
+    this.#left.clear();
     if (this.#broker) this.meet();
     this.#sendAgain((pending) => this.#serve(leader, pending, true));
   }
@@ -232,6 +271,7 @@ export class Tab {
     if (this.#leader && !this.#leader.isPoisoned) return this.#serve(this.#leader, pending, false);
     this.#pending.set(pending.request.number, pending);
     this.#send(pending);
+    if (this.#isLeaving) this.#leaveBehind(pending);
   }
 
   /** The leader before may have carried these out. Operations tell by their numbers, but a file cannot be put in place twice. */
@@ -270,6 +310,13 @@ export class Tab {
         break;
       case "leader":
         if (!this.#leader) this.#follow(message.epoch, message.protocol);
+        break;
+      case "left":
+        if (this.#leader && !this.#leader.isPoisoned) this.#carryOut(this.#leader, message.tab, message.request);
+        else this.#keepLeft(message.tab, message.request);
+        break;
+      case "taken":
+        this.#left.delete(message.left);
         break;
       case "change":
         // A leader has told its own page already.
@@ -366,4 +413,8 @@ export class Tab {
     this.tellPage({ kind: "failed", error: pack(thrown) });
     this.close();
   }
+}
+
+function leftName(tab: string, request: Request): string {
+  return `${tab}/${request.number}`;
 }

@@ -191,3 +191,26 @@ test("a page that is left gives the file up, and goes on when the browser brings
   await one.close();
   await two.close();
 });
+
+// When a tab that is not seen had given the file up, and the next one had not opened it yet, what the first one saved as it was closed was lost.
+test("what a tab saves when it goes is carried out by the next leader, where there is none at the moment", async () => {
+  const gone = await browser.tab();
+  await gone.evaluate(async () => {
+    window.db = await pipkin.open("between");
+    await db.set("a", "1");
+    addEventListener("pagehide", () => void db.set("going", "1"));
+  });
+  // It gets the lock between the two.
+  const between = await browser.tab();
+  await between.evaluate(() => void navigator.locks.request("pipkin/between", () => new Promise((end) => (window.end = end))));
+  const next = await tab("between");
+  await between.until(() => window.end);
+  await gone.evaluate(() => void db.set("waiting", "1"));
+  await gone.close();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await between.evaluate(() => end());
+  await leads(next);
+  assert.deepEqual(await next.evaluate(() => db.text().getMany(["a", "waiting", "going"])), ["1", "1", "1"]);
+  await next.close();
+  await between.close();
+});

@@ -33,6 +33,14 @@ export function testLeaving(browser) {
     }
   }
 
+  // A script that removes a frame runs on until the frame is gone: nothing that the frame had put off until the end of its task was ever sent.
+  test("what a frame saves in pagehide is there when it was removed, or went elsewhere", async () => {
+    const page = await browser.tab();
+    const kept = await page.evaluate(saveInFrames);
+    assert.deepEqual(kept, Array(3).fill(["1", "1"]));
+    await page.close();
+  });
+
   // A page waited 20 ms for its worker, whatever that had to do: values of 20 MB were lost, and what was called behind a `verify`.
   for (const [what, [save, expected]] of Object.entries(LARGE)) {
     test(`${what} that a page saves when it goes is there`, async () => {
@@ -82,6 +90,29 @@ const LARGE = {
   "many records": [() => addEventListener("pagehide", () => { for (let i = 0; i < 1000; i++) db.set(`saved/${i}`, "1"); }), [1000, 1000]],
   "a record behind a check of the file": [() => addEventListener("pagehide", () => { db.verify(); db.set("saved/0", "1"); }), [1, 1]],
 };
+
+/** Runs in a page: opens a store in a frame, which then goes in each of three ways. */
+async function saveInFrames() {
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
+  const ways = [(frame) => frame.remove(), (frame) => void (frame.src = "about:blank"), (frame) => void (frame.src += "?again")];
+  const kept = [];
+  for (const [i, go] of ways.entries()) {
+    const frame = Object.assign(document.createElement("iframe"), { src: location.href });
+    document.body.append(frame);
+    while (!frame.contentWindow.ready) await pause();
+    const inside = frame.contentWindow;
+    inside.db = await inside.pipkin.open(`frame-${i}`);
+    inside.addEventListener("pagehide", () => void inside.db.set("pagehide", "1"));
+    inside.addEventListener("pagehide", () => void inside.db.json().setMany([["last", 1]]));
+    await inside.db.set("warm", "1");
+    go(frame);
+    const db = await pipkin.open(`frame-${i}`);
+    kept.push(await db.text().getMany(["pagehide", "last"]));
+    await db.close();
+    frame.remove();
+  }
+  return kept;
+}
 
 /** Runs in a page: a store of 20 MB. */
 async function openFull(name) {
