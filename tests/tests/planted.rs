@@ -1,5 +1,5 @@
 //! The suites see bugs: each of the bugs that can be planted into the engine is caught by the suite named beside it, and the
-//! same run of that suite passes without the bug. A test that cannot fail is a defect.
+//! same run of that suite passes without the bug, here or in a test of its own. A test that cannot fail is a defect.
 
 #![allow(clippy::panic, reason = "tests fail by panicking")]
 
@@ -108,7 +108,8 @@ fn every_planted_bug_is_caught_by_its_suite_and_by_nothing_but_the_bug() {
         }
     }
     set(None);
-    let mut healthy: Vec<&str> = Vec::new();
+    // Not those that the tests of the same names run without a bug, from the same seeds and further.
+    let mut healthy: Vec<&str> = vec![CRASH.0, EXHAUSTIVE.0];
     for &bug in &bugs {
         let (name, run) = suite_of(bug);
         if !healthy.contains(&name) {
