@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::frame::{FrameSpec, Kind};
+use crate::frame::{FrameSpec, Kind, Next};
 use crate::index::{Dump, SHARDS, ShardGuard};
 use crate::log::{
     CheckpointPlace, Cut, DirectoryPlace, Figures, Geometry, LIST_ENTRY_LEN_MAX, Purpose, Roster, SEGMENT_HEADER_LEN, Segment,
@@ -150,7 +150,9 @@ pub(crate) fn append_list(engine: &Engine, tail: &mut Tail, next_namespace: u32)
     log.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;
     match placed.first() {
         Some(placed) if placed.offset == room.position => {
-            Ok(Cut { segment: room.segment, offset: placed.offset, end: placed.offset + placed.len, listed })
+            let cut = Cut { segment: room.segment, offset: placed.offset, end: placed.offset + placed.len, listed };
+            log.claim_again(tail)?;
+            Ok(cut)
         }
         _ => Err(log.poison(Error::corrupt(room.position, "a checkpoint that did not land where it was planned"))),
     }
@@ -172,6 +174,8 @@ fn take_segment(engine: &Engine, wanted: u64, needed: u64) -> Result<SnapshotSeg
         log.took_header(&mut tail);
         let drawn = if is(Bug::SaltOfAttemptAgain) { u64::from(run.extent) } else { number };
         let salt = salt(log.store_id, generation, drawn, log.entropy);
+        let named = Next { extent: run.extent, extents: run.extents, base: tail.next_base, salt };
+        log.claim(&mut tail, named)?;
         let header = SegmentHeader {
             salt,
             kind: SegmentKind::Snapshot,

@@ -87,7 +87,7 @@ impl Engine {
         FullKey { namespace, key, hash }: FullKey<'_>,
     ) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
-        shard.find(hash, |offset| self.log.frame_if(offset, same))
+        shard.find(hash, |offset| self.log.frame_if(offset, same)).map_err(|error| self.log.or_fenced(error))
     }
 
     /// Where the record of a key stands, for a writer that holds its shard.

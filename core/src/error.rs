@@ -90,6 +90,9 @@ pub enum Error {
     LogExhausted,
     /// Another writer changed what this transaction had read. Nothing was written.
     Conflict,
+    /// Somebody else has taken the store over, on a host that has no locks. What this handle has flushed is safe; what it has written since
+    /// may be gone. It takes no more writes: open the store again.
+    Fenced,
     /// An earlier write or sync failed; writes are refused until the store is opened again. Reads go on.
     Poisoned(Arc<Error>),
     /// The store was closed by another handle.
@@ -197,6 +200,10 @@ impl fmt::Display for Error {
             Self::Conflict => {
                 write!(f, "another writer changed what this transaction had read; nothing was written, run it again")
             }
+            Self::Fenced => f.write_str(
+                "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
+                 since may be lost. Open the store again; where several share a store, let the host serve it to them",
+            ),
             Self::Poisoned(first) => {
                 write!(f, "writes are refused since an earlier one failed ({first}); reads go on. Mend the cause, then close and open the store")
             }

@@ -78,6 +78,16 @@ pub enum Bug {
     CheckpointSyncsBeside,
     /// A checkpoint that is tried again draws the salt of the attempt before.
     SaltOfAttemptAgain,
+    /// A session that takes a store over goes on in the segment of the one before it.
+    TakeoverInPlace,
+    /// It puts its superblock into one of the two slots only.
+    TakeoverOneSlot,
+    /// It does not look again at what the one before it had written.
+    TakeoverUnlooked,
+    /// A session does not look behind its flush for somebody who has taken the store over.
+    FlushNotLookedBehind,
+    /// Nor in front of a new segment.
+    SegmentNotLookedFor,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -123,6 +133,11 @@ mod imp {
             Self::LostBeginningForgotten,
             Self::CheckpointSyncsBeside,
             Self::SaltOfAttemptAgain,
+            Self::TakeoverInPlace,
+            Self::TakeoverOneSlot,
+            Self::TakeoverUnlooked,
+            Self::FlushNotLookedBehind,
+            Self::SegmentNotLookedFor,
         ];
     }
 

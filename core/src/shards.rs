@@ -45,7 +45,8 @@ impl Engine {
         self.refuse_inside(&[Held::Shard])?;
         let mut shard = self.index.lock_shard(index);
         if shard.is_parked() {
-            shard.unpark(&self.pins, |shard, parked| self.build(index, shard, parked))?;
+            let built = shard.unpark(&self.pins, |shard, parked| self.build(index, shard, parked));
+            built.map_err(|error| self.log.or_fenced(error))?;
         }
         Ok(shard)
     }

@@ -33,6 +33,7 @@ impl Default for Options {
 impl From<Options> for store::Options {
     fn from(options: Options) -> Self {
         let Options { create, read_only, durability, cache_bytes, segment_bytes } = options;
-        Self { create, read_only, durability, cache_bytes, segment_bytes }
+        // The host holds a lock on the file.
+        Self { create, read_only, durability, cache_bytes, segment_bytes, exclusive: true }
     }
 }

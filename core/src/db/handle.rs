@@ -415,7 +415,7 @@ impl Db {
     /// [`Error::Poisoned`](crate::Error::Poisoned), and [`Error::Corrupt`](crate::Error::Corrupt) when a part of the index that is not
     /// built yet cannot be.
     pub fn checkpoint(&self) -> Result<()> {
-        self.store.checkpoint()
+        self.store.seen(self.store.checkpoint())
     }
 
     /// Compacts every segment that holds anything dead worth the copying, and gives the space at the end of the file back. Others read and
@@ -450,10 +450,11 @@ impl Db {
     /// [`Db::clear`], [`Db::drop_namespace`].
     pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         self.store.may_wait_for_the_turn()?;
-        self.store.compact(|so_far| {
+        let report = self.store.compact(|so_far| {
             let _inside = self.store.engine.inside(Held::Turn);
             progress(so_far);
-        })
+        });
+        self.store.seen(report)
     }
 
     /// Gives up the records that stand [behind an unclean end](crate::OpenReport::stranded_records) of the log, of this one and of all earlier
@@ -473,12 +474,12 @@ impl Db {
     /// cuts it.
     pub fn compact_step(&self) -> Result<Option<CompactReport>> {
         self.store.may_wait_for_the_turn()?;
-        self.store.compact_step()
+        self.store.seen(self.store.compact_step())
     }
 
     /// Figures about the store.
     pub fn stats(&self) -> Result<Stats> {
-        self.store.stats()
+        self.store.seen(self.store.stats())
     }
 
     /// What the file is used for, front to back. As [`Db::stats`] it builds what is not built yet of the index.
@@ -487,7 +488,7 @@ impl Db {
     ///
     /// [`Error::Corrupt`](crate::Error::Corrupt) and errors of the storage, when that cannot be done.
     pub fn segments(&self) -> Result<Vec<SegmentUse>> {
-        self.store.segments()
+        self.store.seen(self.store.segments())
     }
 
     /// Copies the store, as it is at this moment, into an empty storage, checking every record on the way. Others read and write
@@ -541,6 +542,6 @@ impl Db {
     /// too, answers [`Error::Locked`](crate::Error::Locked).
     pub fn close(self) -> Result<()> {
         self.store.may_wait_for_the_turn()?;
-        self.store.close()
+        self.store.seen(self.store.close())
     }
 }

@@ -114,7 +114,7 @@ impl<'a> Frames<'a> {
             {
                 Ok(Some(frame)) => return Some(Ok(frame)),
                 Ok(None) => {}
-                Err(error) => return Some(Err(error)),
+                Err(error) => return Some(Err(self.store.engine.log.or_fenced(error))),
             }
         }
     }

@@ -8,12 +8,12 @@ use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
 use crate::limits::{DATA_START, LOG_POSITION_FIRST};
 use crate::log::{
-    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Front, Geometry, Log, LogOptions, Previous, Segment, Superblock,
-    SuperblockPair, SuperblockSlot, Tail, read_superblocks,
+    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Fence, Front, Geometry, Log, LogOptions, Previous, Segment, Slots,
+    Superblock, SuperblockPair, SuperblockSlot, Tail, read_slots, read_superblocks,
 };
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
-use crate::recover::{Chain, OpenReport, SnapshotState, rebuild};
+use crate::recover::{Chain, OpenReport, SnapshotState, rebuild, standing};
 use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
 use crate::storage::Storage;
@@ -46,28 +46,7 @@ pub(super) struct OpenOptions {
 
 pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Arc<Store>> {
     let mut report = OpenReport::default();
-    let mut pair = match read_superblocks(&*storage)? {
-        Front::Store(pair) => pair,
-        Front::Blank if options.create && !options.read_only => {
-            report.created = true;
-            create(&*storage, &options)?
-        }
-        Front::Blank if storage.is_empty()? => {
-            // A storage has no path to tell.
-            return Err(Error::NotFound { path: String::from("this path (the file there is empty)") });
-        }
-        Front::Blank => {
-            return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
-        }
-    };
-    if !options.read_only && pair.current.write_version > FORMAT_VERSION {
-        return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
-    }
-    if !options.read_only && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
-        // A creation that a crash cut short behind its first superblock.
-        storage.set_len(DATA_START)?;
-    }
-    let chain = Chain::follow(&*storage, &pair)?;
+    let (mut pair, chain, slots) = find(&*storage, &options, &mut report)?;
     if !options.read_only && (pair.current.floor != 0 || chain.has_history()) {
         let offset = pair.current.checkpoint.map_or(0, |place| place.offset);
         return Err(Error::Unsupported { offset, what: "history that is kept for followers (reading only is safe)" });
@@ -79,7 +58,16 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     (report.stranded_records, report.stranded_bytes, report.stranded_at) = (stranded.records, stranded.bytes, stranded.at);
     (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
 
+    let fence = match slots {
+        Some(slots) => {
+            let found = pair.current.generation;
+            let standing_now = chain.standing(&*storage, &pair.current)?;
+            Some(Fence { follow: standing, standing: standing_now, found, slots: Mutex::new(slots) })
+        }
+        None => None,
+    };
     let log_options = LogOptions {
+        fence,
         read_only: options.read_only,
         verify_on_read: options.verify_on_read,
         entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy, 0),
@@ -96,7 +84,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         ordered: OnceBox::new(),
         seed,
     };
-    let names = rebuild(&engine, &chain, &mut report)?;
+    let names = rebuild(&engine, &chain, &mut report).map_err(|error| engine.log.or_fenced(error))?;
     if lost_snapshot {
         report.snapshot = SnapshotState::Damaged;
     }
@@ -109,7 +97,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     if !engine.log.read_only {
         engine.log.storage.claim()?;
     }
-    if pair.other_damaged && !engine.log.read_only {
+    if pair.other_damaged && !engine.log.read_only && !engine.log.is_fenced() {
         // Two good ones again. What the lost one said is not known, so the log does not count as closed.
         engine.log.flip(&|superblock| Superblock {
             synced: superblock.synced.max(superblock.clean_end.unwrap_or(0)),
@@ -119,6 +107,92 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         })?;
     }
     Ok(start(engine, names, report, options.policy))
+}
+
+/// How often a file is read again that seems damaged, where somebody else may be writing to it.
+const FINDS_MAX: usize = 64;
+
+/// Reads the superblocks and follows the log. Where others may write to the file, too: the slots as they were read.
+fn find(storage: &dyn Storage, options: &OpenOptions, report: &mut OpenReport) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
+    if storage.is_exclusive() {
+        return find_once(storage, options, report);
+    }
+    let mut before = None;
+    for _ in 0..FINDS_MAX {
+        let found = find_once(storage, options, report);
+        let at = match &found {
+            Err(Error::Corrupt { offset, .. }) => *offset,
+            Err(Error::NotAStore { .. }) => u64::MAX,
+            _ => return found,
+        };
+        storage.refresh()?;
+        let now = Some((at, storage.len()?, read_slots(storage)?));
+        if now == before {
+            // Twice the same: it is not that somebody was writing meanwhile.
+            return found;
+        }
+        before = now;
+    }
+    find_once(storage, options, report)
+}
+
+fn find_once(
+    storage: &dyn Storage,
+    options: &OpenOptions,
+    report: &mut OpenReport,
+) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
+    let is_shared = !storage.is_exclusive();
+    let slots = if is_shared { Some(read_slots(storage)?) } else { None };
+    if is_shared {
+        // Whatever they name is there by now.
+        storage.refresh()?;
+    }
+    let pair = match read_superblocks(storage)? {
+        Front::Store(pair) => pair,
+        Front::Blank if options.create && !options.read_only => {
+            report.created = true;
+            if is_shared {
+                create_shared(storage, options)?;
+                return find_once(storage, &OpenOptions { create: false, ..*options }, report);
+            }
+            create(storage, options)?
+        }
+        Front::Blank if storage.is_empty()? => {
+            // A storage has no path to tell.
+            return Err(Error::NotFound { path: String::from("this path (the file there is empty)") });
+        }
+        Front::Blank => {
+            return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
+        }
+    };
+    if !options.read_only && pair.current.write_version > FORMAT_VERSION {
+        return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
+    }
+    if !options.read_only && !is_shared && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
+        // A creation that a crash cut short behind its first superblock.
+        storage.set_len(DATA_START)?;
+    }
+    let chain = Chain::follow(storage, &pair)?;
+    if slots.is_some_and(|slots| read_slots(storage).is_ok_and(|now| now != slots)) {
+        // Once more, or it would be what nobody has ever seen together.
+        return Err(Error::corrupt(0, "the superblocks, which are being written"));
+    }
+    Ok((pair, chain, slots.filter(|_| !options.read_only)))
+}
+
+/// As [`create`], where another one may be at the same: neither writes over what the other one has begun with.
+fn create_shared(storage: &dyn Storage, options: &OpenOptions) -> Result<()> {
+    let first = first_superblock(options);
+    // Longer without cutting what somebody else has made longer.
+    storage.write_at(DATA_START - 1, &[&[0]])?;
+    first.write(storage, SuperblockSlot::A)?;
+    storage.sync()?;
+    if read_slots(storage)?.of(SuperblockSlot::B).iter().all(|&byte| byte == 0) {
+        Superblock { generation: 2, ..first }.write(storage, SuperblockSlot::B)?;
+        storage.sync()?;
+    }
+    storage.refresh()?;
+    Ok(())
 }
 
 /// Finds the snapshot. One that is not where it should be, or stands where the log does, is forgotten.
@@ -144,8 +218,20 @@ fn overlaps(directory: &Directory, live: &[Segment]) -> bool {
 
 /// Writes the superblocks of a new store, one after the other, so that a crash leaves a blank file or a store.
 fn create(storage: &dyn Storage, options: &OpenOptions) -> Result<SuperblockPair> {
+    let mut current = first_superblock(options);
+    storage.set_len(DATA_START)?;
+    for slot in [SuperblockSlot::A, SuperblockSlot::B] {
+        current.write(storage, slot)?;
+        storage.sync()?;
+        current.generation += 1;
+    }
+    current.generation -= 1;
+    Ok(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: false })
+}
+
+fn first_superblock(options: &OpenOptions) -> Superblock {
     let (id, seed) = options.entropy.split_at(16);
-    let mut current = Superblock {
+    Superblock {
         write_version: FORMAT_VERSION,
         optional_features: 0,
         store_id: id.try_into().unwrap_or_default(),
@@ -164,15 +250,7 @@ fn create(storage: &dyn Storage, options: &OpenOptions) -> Result<SuperblockPair
         key_page: 0,
         sealed_from: 0,
         seed: seed.try_into().unwrap_or_default(),
-    };
-    storage.set_len(DATA_START)?;
-    for slot in [SuperblockSlot::A, SuperblockSlot::B] {
-        current.write(storage, slot)?;
-        storage.sync()?;
-        current.generation += 1;
     }
-    current.generation -= 1;
-    Ok(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: false })
 }
 
 /// Puts the tail of the log where recovery found its end.
@@ -188,6 +266,7 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, creat
     }
     tail.next_base = chain.next_base;
     tail.next_header = chain.next_header;
+    log.found_headers(chain.headers);
     tail.next_event = chain.next_event;
     tail.first_own_base = chain.next_base;
     tail.torn_headers.clone_from(&chain.torn_headers);
@@ -309,7 +388,8 @@ impl Store {
 
     fn mark_clean(&self) -> Result<()> {
         let log = &self.engine.log;
-        if !log.tail.lock().announced && self.report.clean {
+        if !log.tail.lock().announced && (self.report.clean || log.is_fenced()) {
+            // What a session has not taken over it does not close either.
             return Ok(());
         }
         log.writable()?;

@@ -234,7 +234,7 @@ impl Store {
                     .and_then(|frame| frame.is_readable().map(|()| frame));
                 let frame = match frame {
                     Ok(frame) => frame,
-                    Err(error) => return Err(self.named(error, number, offset)),
+                    Err(error) => return Err(self.named(log.or_fenced(error), number, offset)),
                 };
                 if !each(frame.key(), frame.value()) {
                     return Ok(());

@@ -36,6 +36,10 @@ impl Store {
     }
 
     fn checked_frame<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+        self.find_checked(pin, key).map_err(|error| self.engine.log.or_fenced(error))
+    }
+
+    fn find_checked<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         let Some(frame) = self.engine.find(pin, key)? else {
             return Ok(None);
         };
@@ -165,6 +169,6 @@ impl Store {
     }
 
     pub(super) fn len(&self, name: &Name) -> Result<u64> {
-        name.number().map_or(Ok(0), |number| self.engine.count(number))
+        name.number().map_or(Ok(0), |number| self.engine.count(number)).map_err(|error| self.engine.log.or_fenced(error))
     }
 }

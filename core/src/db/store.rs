@@ -80,6 +80,11 @@ impl Store {
         }
     }
 
+    /// What a call has seen of the file: damage need not be any where somebody else writes to it.
+    pub(crate) fn seen<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.engine.log.or_fenced(error))
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

@@ -1,8 +1,10 @@
 //! Appending commits: the space is secured first, so that running out of it happens before the first byte is written.
 
+use super::fence::LOST;
 use super::space::Run;
 use super::{
-    Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, TRAILER_LEN, Tail, salt,
+    Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, SuperblockPair, SuperblockSlot,
+    TRAILER_LEN, Tail, salt,
 };
 use crate::error::{Error, Result};
 use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, MARK_VALUE_LEN, Mark, Next, pad_spec};
@@ -90,6 +92,12 @@ impl Log {
         if tail.announced {
             return Ok(());
         }
+        if let Some(fence) = &self.fence {
+            self.take_over(fence, tail)?;
+            tail.announced = true;
+            self.claim_again(tail)?;
+            return self.keep_reserve(tail);
+        }
         if let Some(active) = &tail.active {
             self.reserve(active.position, active.segment.behind(self.geometry))?;
         }
@@ -127,7 +135,7 @@ impl Log {
     }
 
     /// The planted bug of that name.
-    fn continue_torn_segment(&self, tail: &mut Tail) {
+    pub(super) fn continue_torn_segment(&self, tail: &mut Tail) {
         if let Some(segment) = tail.segments.get(tail.previous.base)
             && self.reserve(segment.end, segment.behind(self.geometry)).is_ok()
         {
@@ -138,12 +146,17 @@ impl Log {
     /// Writes a new superblock to the other slot and syncs it: the commit point of every change of structure.
     pub(crate) fn flip(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
         let mut pair = self.superblocks.lock();
+        let headers = self.headers_so_far();
+        if let Some(fence) = &self.fence {
+            let superblock = Superblock { headers, ..change(pair.current) };
+            let slot = pair.slot.other();
+            return self.flip_fenced(fence, &mut pair, superblock, slot);
+        }
         // A slot that could not be read may have held a higher generation: leave it far behind.
-        let step = if pair.other_damaged { 1024 } else { 1 };
+        let step = if pair.other_damaged { LOST } else { 1 };
         if pair.current.generation > LOG_POSITION_MAX - LOG_POSITION_SPARE {
             return Err(Error::LogExhausted);
         }
-        let headers = self.headers.load(Ordering::Relaxed);
         let current = Superblock { generation: pair.current.generation + step, headers, ..change(pair.current) };
         // What says that the store is closed may not be on the medium, if the session before failed with it. The other one says the same
         // but for that: it stays until this one is safe.
@@ -151,12 +164,15 @@ impl Log {
         let slot = if in_place || is(Bug::SuperblockInPlace) { pair.slot } else { pair.slot.other() };
         let written = current.write(&*self.storage, slot).map_err(|error| self.poison(error));
         written.and_then(|()| self.sync_alone())?;
-        pair.current = current;
+        self.became(&mut pair, current, slot);
+        Ok(())
+    }
+
+    /// A superblock was written and synced.
+    pub(super) fn became(&self, pair: &mut SuperblockPair, current: Superblock, slot: SuperblockSlot) {
         self.generation.store(current.generation, Ordering::Relaxed);
         self.session.store(current.session, Ordering::Relaxed);
-        pair.slot = slot;
-        pair.other_damaged = false;
-        Ok(())
+        *pair = SuperblockPair { current, slot, other_damaged: false };
     }
 
     /// Sees to it that a control frame of `len(tail)` bytes fits into the active segment, with no mark due in front of it. Says where
@@ -290,7 +306,7 @@ impl Log {
     }
 
     /// Closes the active segment and begins the next one on `run`, at the front of which `carried_over` bytes of an earlier commit will stand.
-    fn begin_segment(&self, tail: &mut Tail, run: Run, carried_over: u32) -> Result<Active> {
+    pub(super) fn begin_segment(&self, tail: &mut Tail, run: Run, carried_over: u32) -> Result<Active> {
         self.seal(tail)?;
         let start = self.geometry.start(run.extent);
         let (store_id, generation) = (self.store_id, self.generation.load(Ordering::Relaxed));
@@ -332,6 +348,10 @@ impl Log {
             if let Some(previous) = tail.segments.get_mut(tail.previous.base) {
                 previous.linked = true;
             }
+        }
+        if !is(Bug::SegmentNotLookedFor) {
+            // The trailer says what place this is going to be: whoever takes the store over from here on leaves it alone.
+            self.look_if(tail.announced)?;
         }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
         self.ledger.enter(run.extent, run.extents, salt);

@@ -1,6 +1,7 @@
 //! The append-only log: one file of superblocks and segments, appended to at one end and read anywhere.
 
 mod append;
+mod fence;
 mod geometry;
 mod ledger;
 mod read;
@@ -21,16 +22,17 @@ mod window;
 mod write_behind;
 
 pub(crate) use append::{Cut, MARK_LEN, Placed, Purpose};
+pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
 pub(crate) use ledger::{Ledger, Tally};
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
-pub(crate) use space::Space;
+pub(crate) use space::{Barred, Space};
 pub(crate) use stranded::{Stranded, in_segment as stranded_in};
 pub(crate) use superblock::{
-    ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Superblock, SuperblockPair, SuperblockSlot,
-    read_superblocks,
+    ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Slots, Superblock, SuperblockPair,
+    SuperblockSlot, read_superblocks,
 };
 pub(crate) use walk::{Step, Walk};
 pub(crate) use window::Window;
@@ -213,6 +215,8 @@ pub(crate) struct Log {
     pub(crate) verify_on_read: bool,
     /// The storage remembers which records have been checked.
     remembers_checks: bool,
+    /// Somebody else may write to the file, too.
+    pub(crate) fence: Option<Fence>,
     /// Randomness of this session, mixed into the salts.
     pub(crate) entropy: u64,
     /// Salt and live bytes of every extent, readable without a lock.
@@ -255,6 +259,7 @@ impl Log {
             store_id: superblocks.current.store_id,
             read_only: options.read_only,
             verify_on_read: options.verify_on_read,
+            fence: options.fence,
             entropy: options.entropy,
             ledger: Ledger::default(),
             tail: Mutex::new(Tail {
@@ -301,9 +306,19 @@ impl Log {
             return Err(Error::Closed);
         }
         match self.latch.get() {
-            Some(first) => Err(Error::Poisoned(first.clone())),
+            Some(first) => Err(poisoned(first)),
             None => Ok(()),
         }
+    }
+
+    /// The newest header that counts has this number.
+    pub(crate) fn found_headers(&self, newest: u64) {
+        self.headers.fetch_max(newest, Ordering::Relaxed);
+    }
+
+    /// Number of the newest segment header.
+    pub(crate) fn headers_so_far(&self) -> u64 {
+        self.headers.load(Ordering::Relaxed)
     }
 
     /// Closes the store to later writes: after a failed write or sync nobody knows what the file holds behind the last sync. "No space left"
@@ -357,9 +372,14 @@ impl Log {
     }
 }
 
+/// The error of a write behind the one that has closed the store to writes.
+fn poisoned(first: &Arc<Error>) -> Error {
+    if matches!(**first, Error::Fenced) { Error::Fenced } else { Error::Poisoned(first.clone()) }
+}
+
 /// How a log is opened.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct LogOptions {
+    pub(crate) fence: Option<Fence>,
     pub(crate) read_only: bool,
     pub(crate) verify_on_read: bool,
     pub(crate) entropy: u64,

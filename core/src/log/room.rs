@@ -203,7 +203,8 @@ impl Log {
     fn grow(&self, tail: &mut Tail) -> Result<()> {
         let start = self.geometry.start(tail.space.total);
         // A crash may have left the file cut in the middle of this extent, with leftovers in the part that exists.
-        let fresh = self.storage.len()? <= start;
+        // Where nothing is set aside, the file may end in front of this extent for long: whatever has to be there must be written.
+        let fresh = !self.is_fenced() && self.storage.len()? <= start;
         self.reserve(start, start + self.geometry.size_of(tail.space.total))?;
         tail.space.grown(fresh);
         Ok(())
@@ -213,7 +214,7 @@ impl Log {
     fn undo_growth(&self, tail: &mut Tail, total: u32) {
         tail.space.shrink(tail.space.total.saturating_sub(total));
         let end = self.geometry.start(tail.space.total);
-        if self.storage.len().is_ok_and(|len| len > end) {
+        if !self.is_fenced() && self.storage.len().is_ok_and(|len| len > end) {
             // If the host refuses that, too, the file is longer than it need be.
             let _ = self.storage.set_len(end);
         }
@@ -223,6 +224,10 @@ impl Log {
     pub(super) fn reserve(&self, from: u64, to: u64) -> Result<()> {
         if to > FILE_LEN_MAX {
             return Err(Error::NoSpace);
+        }
+        if self.is_fenced() {
+            // What is set aside is written, and somebody else may have written there meanwhile.
+            return Ok(());
         }
         let reserved = self.storage.reserve(from, to - from).map_err(|error| match error.kind {
             StorageErrorKind::NoSpace => Error::NoSpace,

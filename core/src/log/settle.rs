@@ -27,11 +27,11 @@ impl Log {
         }
         if !is(Bug::TailNotWrittenAgain) {
             for segment in core::mem::take(&mut tail.unproven) {
-                self.write_again(&segment).map_err(|error| self.poison(error))?;
+                self.write_again(&segment).map_err(|error| self.poison(self.or_fenced(error)))?;
             }
             let pair = *self.superblocks.lock();
             // The next one goes to the other slot: until it is safe, this one has to be.
-            if !pair.other_damaged && pair.current.clean_end.is_none() {
+            if !pair.other_damaged && pair.current.clean_end.is_none() && !self.is_fenced() {
                 pair.current.write(&*self.storage, pair.slot).map_err(|error| self.poison(error))?;
             }
         }

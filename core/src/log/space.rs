@@ -34,6 +34,15 @@ enum Blocks {
     GivenBack,
 }
 
+/// A run that an earlier session may still write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Barred {
+    pub(crate) extent: u32,
+    pub(crate) extents: u32,
+    /// How many sessions have begun since, this one included.
+    pub(crate) sessions: u64,
+}
+
 /// The free extents, and how many there are in all.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
@@ -47,6 +56,8 @@ pub(crate) struct Space {
     pub(crate) total: u32,
     /// The newest checkpoint names places below this one: the file is never cut so far that one of them lies outside.
     pub(crate) listed: u32,
+    /// Runs that somebody else may still write to: they never become free.
+    pub(crate) barred: Vec<Barred>,
 }
 
 impl Space {
@@ -116,7 +127,26 @@ impl Space {
     pub(crate) fn release(&mut self, extent: u32, extents: u32, backed: bool) {
         let blocks = if backed { Blocks::Backed } else { Blocks::Unknown };
         for index in extent..extent.saturating_add(extents) {
-            self.put(index, Free { fresh: false, blocks });
+            if !is_in(&self.barred, index) {
+                self.put(index, Free { fresh: false, blocks });
+            }
+        }
+        self.total = self.total.max(extent.saturating_add(extents));
+    }
+
+    /// From now on these extents are never free, wherever they are: somebody else may still write to them.
+    pub(crate) fn bar(&mut self, run: Barred) {
+        let Barred { extent, extents, .. } = run;
+        let total = self.total;
+        match self.barred.iter_mut().find(|known| (known.extent, known.extents) == (extent, extents)) {
+            Some(known) => known.sessions = known.sessions.min(run.sessions),
+            None => self.barred.push(run),
+        }
+        for index in extent..extent.saturating_add(extents).min(total) {
+            self.remove(index);
+        }
+        if extent > total {
+            self.release(total, extent - total, false);
         }
         self.total = self.total.max(extent.saturating_add(extents));
     }
@@ -279,6 +309,10 @@ impl Space {
             }
         }
     }
+}
+
+fn is_in(runs: &[Barred], index: u32) -> bool {
+    runs.iter().any(|run| (run.extent..run.extent.saturating_add(run.extents)).contains(&index))
 }
 
 #[cfg(test)]

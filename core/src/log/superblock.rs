@@ -14,7 +14,7 @@ const MAGIC: [u8; 8] = *b"PIPKIN\x1a\n";
 pub(crate) const FORMAT_VERSION: u32 = 1;
 /// Features that a reader must know to read the file at all. None exist yet.
 const FEATURES_KNOWN: u64 = 0;
-const SECTOR: usize = 512;
+pub(super) const SECTOR: usize = 512;
 /// Distance between the slots.
 pub(crate) const SLOT_LEN: u64 = 4096;
 
@@ -38,6 +38,22 @@ impl SuperblockSlot {
             Self::A => Self::B,
             Self::B => Self::A,
         }
+    }
+}
+
+/// The bytes of both slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slots(pub(super) [[u8; SECTOR]; 2]);
+
+impl Slots {
+    pub(crate) const fn of(&self, slot: SuperblockSlot) -> &[u8; SECTOR] {
+        let Self([a, b]) = self;
+        if matches!(slot, SuperblockSlot::A) { a } else { b }
+    }
+
+    pub(super) const fn of_mut(&mut self, slot: SuperblockSlot) -> &mut [u8; SECTOR] {
+        let Self([a, b]) = self;
+        if matches!(slot, SuperblockSlot::A) { a } else { b }
     }
 }
 
@@ -156,7 +172,7 @@ impl Superblock {
         Geometry::new(self.segment_size, self.first_extent)
     }
 
-    fn encode(&self, slot: SuperblockSlot) -> [u8; SECTOR] {
+    pub(super) fn encode(&self, slot: SuperblockSlot) -> [u8; SECTOR] {
         let mut out = [0; SECTOR];
         let mut put = |at: usize, bytes: &[u8]| {
             if let Some(place) = out.get_mut(at..at + bytes.len()) {
@@ -191,6 +207,11 @@ impl Superblock {
         let sum = crc32c(body) ^ bind(0, slot.offset());
         crc.copy_from_slice(&sum.to_le_bytes());
         out
+    }
+
+    /// The generation of the superblock in these bytes of `slot`; `None` where none is that checks.
+    pub(super) fn generation_of(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Option<u64> {
+        if let Decoded::Good(found) = Self::decode(bytes, slot) { Some(found.generation) } else { None }
     }
 
     fn decode(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Decoded {

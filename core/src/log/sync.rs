@@ -1,6 +1,6 @@
 //! Group commit without a timer: a lone caller syncs at once, callers that arrive during a sync share the next one.
 
-use super::{Log, Superblock};
+use super::{Log, Superblock, poisoned};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, is};
 use crate::storage::Durability;
@@ -70,17 +70,21 @@ impl Log {
 
     /// Syncs in turn, unless `covered` says that there is no need to; then a mark may say so.
     fn sync_unless(&self, covered: &dyn Fn(&Turn) -> Option<Durability>, mark: bool) -> Result<Durability> {
-        if !self.is_settled() {
+        // One that shares the file takes nothing over only to sync it.
+        if !self.is_settled() && !self.is_fenced() {
             self.writable()?;
             self.announce(&mut self.tail.lock())?;
         }
+        let announced = self.is_fenced() && self.tail.lock().announced;
+        self.look_if(announced)?;
         let mut turn = self.sync_state.turn.lock();
         loop {
             if !is(Bug::AckBeforeSync) {
                 self.writable()?;
             }
             if let Some(achieved) = covered(&turn) {
-                return Ok(achieved);
+                drop(turn);
+                return self.look_behind(announced).map(|()| achieved);
             }
             if !turn.running {
                 break;
@@ -94,10 +98,16 @@ impl Log {
         let achieved = self.sync_in_turn(end)?;
         // Whoever holds the tail may wait for the turn.
         drop(running);
-        if mark {
+        self.look_behind(announced)?;
+        if mark && (announced || !self.is_fenced()) {
             self.prove_synced(end);
         }
         Ok(achieved)
+    }
+
+    /// What was synced counts only if the store was still this session's then.
+    fn look_behind(&self, announced: bool) -> Result<()> {
+        if is(Bug::FlushNotLookedBehind) { Ok(()) } else { self.look_if(announced) }
     }
 
     /// Syncs, when nobody else does, what belongs to no position of the log. The caller may hold the tail.
@@ -111,7 +121,7 @@ impl Log {
         let _running = Running(&self.sync_state);
         // The sync of somebody else may have taken the one error that the system tells.
         if let Some(first) = self.latch.get() {
-            return Err(Error::Poisoned(first.clone()));
+            return Err(poisoned(first));
         }
         let achieved = self.storage.sync().map_err(|error| self.poison(error.into()))?;
         self.sync_state.turn.lock().achieved = achieved;

@@ -2,12 +2,12 @@
 
 use super::evidence::Evidence;
 use crate::error::{Error, Result};
-use crate::frame::{DecodeError, Kind, Mark, event_number};
+use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
 use crate::index::{KeyHash, seed_of};
-use crate::limits::{DATA_START, LOG_POSITION_FIRST};
+use crate::limits::{DATA_START, LOG_POSITION_FIRST, LOG_POSITION_MAX, SEGMENT_SIZE_MAX, VALUE_LEN_MAX};
 use crate::log::{
-    Figures, Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Stranded, Superblock, SuperblockPair, Walk, read_next,
-    stranded_in,
+    ActivePlace, Barred, Figures, Geometry, REMEMBERED, Roster, Segment, SegmentHeader, SegmentKind, Standing, Step, Stranded,
+    Superblock, SuperblockPair, Walk, read_next, stranded_in,
 };
 use crate::planted::{Bug, is};
 use crate::sorted::{Map, Set};
@@ -39,6 +39,8 @@ pub(crate) struct Chain {
     pub(crate) next_base: u64,
     /// The number behind that of every header that was ever written.
     pub(crate) next_header: u64,
+    /// The number of the newest header that counts.
+    pub(crate) headers: u64,
     /// The number behind that of every event.
     pub(crate) next_event: u64,
     /// Log position of the end.
@@ -61,6 +63,8 @@ pub(crate) struct Chain {
     pub(crate) unproven: Vec<Segment>,
     /// Extents whose headers name the last segment as the one before theirs: the log does not go on there.
     pub(crate) given_up: Vec<u32>,
+    /// Runs that the tail names without being on them.
+    pub(crate) claims: Vec<Next>,
 }
 
 /// Every segment header in the file, by the extent at which it stands, but for those inside of the segments that `listed` names: these are
@@ -230,6 +234,18 @@ impl Chain {
     }
 }
 
+/// So many of the runs that a tail names count, the last ones: a session names few between two checkpoints.
+const CLAIMS_MAX: usize = 256;
+/// And only those that begin this close behind the end of the file, or behind another one ...
+const CLAIMS_BEYOND: u32 = 4;
+/// ... and are no longer than the longest record with the shortest extents.
+const EXTENTS_MAX: u32 = 1 << 19;
+
+/// How the log stands behind a superblock.
+pub(crate) fn standing(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Standing> {
+    Chain::follow(storage, pair)?.standing(storage, &pair.current)
+}
+
 impl Chain {
     /// All live segments in log order, each with its end.
     pub(crate) fn live_segments(&self) -> Vec<Segment> {
@@ -243,6 +259,51 @@ impl Chain {
         let listed = self.listed.segments.iter().zip(&self.listed.figures);
         let counts = |(segment, figures): &(&Segment, &Figures)| !figures.history && !self.retired.contains(segment.base);
         listed.filter(counts).map(|(segment, _)| *segment).collect()
+    }
+
+    /// How the log stands, for a session that shares its file with others.
+    pub(crate) fn standing(&self, storage: &dyn Storage, superblock: &Superblock) -> Result<Standing> {
+        let geometry = superblock.geometry();
+        let live = self.live_segments();
+        let mut named = self.claims.iter().rev().take(CLAIMS_MAX).copied().collect::<Vec<_>>();
+        for (index, segment) in live.iter().enumerate().filter(|(_, segment)| !segment.linked) {
+            // A trailer may name a segment that never came, or came too late.
+            let next = read_next(storage, geometry, segment)?;
+            named.extend(next.filter(|next| live.get(index + 1).is_none_or(|real| real.salt != next.salt)));
+        }
+        let ActivePlace { base, salt, extent, extents } = superblock.active;
+        if base > 0 && extents > 0 {
+            named.push(Next { extent, extents, base, salt });
+        }
+        named.retain(|next| next.base >= LOG_POSITION_FIRST || next.base < REMEMBERED);
+        let is_free = |next: &Next| live.iter().all(|segment| segment.extent != next.extent || segment.base != next.base);
+        named.retain(is_free);
+        named.sort_unstable_by_key(|next| next.extent);
+        // Nobody takes more at once than the longest record needs, nor leaves much of the file out.
+        let longest = VALUE_LEN_MAX as u64 + 2 * u64::from(SEGMENT_SIZE_MAX);
+        let mut behind = geometry.extents_in(storage.len()?);
+        let mut claims = Vec::new();
+        for Next { extent, extents, base, .. } in named {
+            let len = geometry.len_of(extent, extents.min(EXTENTS_MAX));
+            if extent <= behind + CLAIMS_BEYOND && len <= longest && extents <= EXTENTS_MAX {
+                behind = behind.max(extent + extents);
+                // No segment has a base so low: it is a number of sessions.
+                let is_old = base < LOG_POSITION_FIRST;
+                let run = Barred { extent, extents, sessions: if is_old { base } else { 0 } };
+                claims.push((run, if is_old { 0 } else { base.saturating_add(len).min(LOG_POSITION_MAX) }));
+            }
+        }
+        Ok(Standing {
+            end: self.end,
+            records: self.ops.len(),
+            retired: self.retired.len(),
+            is_clean: self.clean,
+            claims,
+            last: live.last().map(|last| (last.extent, last.extents)),
+            next_base: self.next_base,
+            next_header: self.next_header,
+            headers: self.headers,
+        })
     }
 
     /// Some segments are kept for those alone who read history. A build that does not keep it may only read such a store.
@@ -282,6 +343,12 @@ impl Follower<'_> {
         self.chain.next_base = logs.map(begun).max().unwrap_or(0).max(LOG_POSITION_FIRST);
         let written = self.headers.values().map(|header| header.number).max().unwrap_or(0);
         self.chain.next_header = written.max(self.superblock.headers) + 1;
+        // An earlier session that goes on behind the beginning of a later one writes what nobody has counted.
+        let Superblock { headers, session, .. } = self.superblock;
+        let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
+        let late: Vec<u32> = self.headers.iter().filter(|(_, header)| came_late(header)).map(|(extent, _)| extent).collect();
+        self.headers.retain(|extent| late.binary_search(&extent).is_err());
+        self.chain.headers = self.headers.values().map(|header| header.number).max().unwrap_or(0).max(headers);
         let mut position = 0;
         if let Some(&last) = listed.segments.last() {
             self.chain.next_base = self.chain.next_base.max(last.next_base(self.geometry));
@@ -447,7 +514,10 @@ impl Follower<'_> {
                         Kind::Adopt => {
                             return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" });
                         }
-                        Kind::Checkpoint | Kind::Pad | Kind::Floor | Kind::Next => {}
+                        Kind::Next => {
+                            self.chain.claims.extend(Next::decode(walk.value(offset, &header)?));
+                        }
+                        Kind::Checkpoint | Kind::Pad | Kind::Floor => {}
                         Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
                             if header.kind.is_carried() {
                                 let number = event_number(walk.value(offset, &header)?);

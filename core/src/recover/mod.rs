@@ -7,7 +7,7 @@ mod chain;
 mod evidence;
 mod replay;
 
-pub(crate) use chain::Chain;
+pub(crate) use chain::{Chain, standing};
 #[cfg(feature = "salvage")]
 pub(crate) use chain::{find_headers, read_roster};
 pub(crate) use replay::rebuild;

@@ -163,6 +163,28 @@ pub trait Storage: Send + Sync {
         Ok(())
     }
 
+    /// True when nobody else can write to the file as long as this storage lives: it holds a lock, or the file is its own. Over a host
+    /// that has no locks the answer is `false`. Then the engine looks at the file in front of and behind each flush, each new segment and
+    /// each superblock, and ends with [`Error::Fenced`](crate::Error::Fenced) once somebody else has taken the store over. In exchange nothing is
+    /// [reserved](Self::reserve), and the file is never cut: another one may be writing behind the place.
+    fn is_exclusive(&self) -> bool {
+        true
+    }
+
+    /// As [`read_at`](Self::read_at), of the file as it is now: past whatever this storage keeps in memory, and behind everything that
+    /// it was given to write. Where the file ends in front of it, zeros.
+    fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        let there = usize::try_from(self.len()?.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+        let (front, rest) = out.split_at_mut(there);
+        rest.fill(0);
+        if front.is_empty() { Ok(()) } else { self.read_at(offset, front) }
+    }
+
+    /// Forgets what is kept in memory of the file, its length included: somebody else may have changed it.
+    fn refresh(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Says that the engine has recognised the file and is going to write to it: a host whose lock carries no name may leave a note
     /// of who holds it in the holder page ([`HOLDER_OFFSET`]). Without a promise of durability.
     fn claim(&self) -> Result<(), StorageError> {
@@ -208,6 +230,9 @@ macro_rules! forward_storage {
             fn will_sync(&self, offset: u64, len: u64) { (**self).will_sync(offset, len) }
             fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).reserve(offset, len) }
             fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).discard(offset, len) }
+            fn is_exclusive(&self) -> bool { (**self).is_exclusive() }
+            fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> { (**self).read_now(offset, out) }
+            fn refresh(&self) -> Result<(), StorageError> { (**self).refresh() }
             fn claim(&self) -> Result<(), StorageError> { (**self).claim() }
             fn release(&self) -> Result<(), StorageError> { (**self).release() }
         }

@@ -56,6 +56,7 @@ pub(crate) struct Segment {
     pub(crate) end_before: u64,
     pub(crate) synced: u64,
     number: u64,
+    session: u64,
 }
 
 impl Segment {
@@ -89,10 +90,12 @@ pub(crate) fn read(file: &[u8], superblock: &Superblock, extent: u32) -> Option<
     copies.into_iter().flatten().max_by_key(|header| header.number)
 }
 
-/// All headers of the file that check, those of free space among them.
+/// All headers of the file that check, those of free space among them, but for those that an earlier session has written behind the beginning of
+/// the last one.
 pub(crate) fn all(file: &[u8], superblock: &Superblock) -> Vec<Segment> {
     let count = Extents::new(superblock).count(file.len() as u64);
-    (0..count).filter_map(|extent| read(file, superblock, extent)).collect()
+    let is_late = |header: &Segment| header.number > superblock.headers && header.session < superblock.session;
+    (0..count).filter_map(|extent| read(file, superblock, extent)).filter(|header| !is_late(header)).collect()
 }
 
 fn decode(file: &[u8], superblock: &Superblock, extent: u32, offset: u64) -> Option<Segment> {
@@ -125,5 +128,5 @@ fn decode(file: &[u8], superblock: &Superblock, extent: u32, offset: u64) -> Opt
         return None;
     }
     let (start, end) = (places.start(extent), places.start(behind));
-    Some(Segment { kind, salt, base, extent, extents, start, end, before, end_before, synced, number })
+    Some(Segment { kind, salt, base, extent, extents, start, end, before, end_before, synced, number, session })
 }

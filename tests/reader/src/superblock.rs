@@ -37,6 +37,9 @@ pub(crate) struct Superblock {
     /// The log's end, of a store that was closed and of which both superblocks check.
     pub(crate) closed: Option<u64>,
     pub(crate) synced: u64,
+    /// The last session, and the number of the newest header at its beginning or later.
+    pub(crate) session: u64,
+    pub(crate) headers: u64,
     pub(crate) seed: [u8; 16],
 }
 
@@ -82,7 +85,7 @@ fn decode(file: &[u8], slot: u64) -> Result<Option<Superblock>, Refusal> {
     }
     let decoded = (|| {
         let id = bytes.take(16)?.try_into().ok()?;
-        let (generation, _session) = (bytes.u64()?, bytes.u64()?);
+        let (generation, session) = (bytes.u64()?, bytes.u64()?);
         let (full, first) = (bytes.u32()?, bytes.u32()?);
         let checkpoint = Checkpoint { base: bytes.u64()?, salt: bytes.u64()?, offset: bytes.u64()? };
         let snapshot = DirectoryPlace { offset: bytes.u64()?, len: bytes.u64()?, salt: bytes.u64()? };
@@ -99,7 +102,7 @@ fn decode(file: &[u8], slot: u64) -> Result<Option<Superblock>, Refusal> {
             && [checkpoint.offset, snapshot.offset].iter().all(|&offset| offset <= OFFSET_MAX);
         let checkpoint = (checkpoint.base != 0).then_some(checkpoint);
         let snapshot = (snapshot.offset != 0).then_some(snapshot);
-        let superblock = Superblock { id, generation, full, first, checkpoint, snapshot, closed, synced, seed };
+        let superblock = Superblock { id, generation, full, first, checkpoint, snapshot, closed, synced, session, headers, seed };
         (sizes && in_range).then_some(superblock)
     })();
     Ok(decoded)

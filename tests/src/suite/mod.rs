@@ -12,3 +12,4 @@ pub mod rot;
 pub mod salvage;
 pub mod shared_sync;
 pub mod threads;
+pub mod two_writers;

@@ -130,7 +130,7 @@ fn exit_code(error: &(dyn AnyError + 'static)) -> u8 {
         Some(Error::Store(error)) => match error.reason {
             Reason::KeyTooLong(_) | Reason::ValueTooLong(_) | Reason::InvalidArgument => 2,
             Reason::Corrupt(_) => 3,
-            Reason::Locked => 4,
+            Reason::Locked | Reason::Fenced => 4,
             Reason::NoSpace | Reason::Quota => 5,
             Reason::NotFound | Reason::NotAStore | Reason::NewerVersion(_) | Reason::Unsupported(_) => 6,
             _ => 7,

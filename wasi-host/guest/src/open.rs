@@ -1,7 +1,7 @@
 //! Opening stores: names, files, and the list of those that are open in this instance.
 //!
-//! WASI has no file lock. The host keeps other processes and instances away; what keeps a second engine of this instance away is the
-//! list.
+//! WASI has no file lock. Other processes and instances are kept away by the host, which says so in `options.exclusive`, or else fenced off by
+//! the engine; what keeps a second engine of this instance away is the list.
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::storage::{Access, WasiStorage};
@@ -29,6 +29,7 @@ pub(crate) type Cached = CachedStorage<WasiStorage, GATHER_BYTES>;
 
 /// One open store, shared by all handles to it.
 pub(crate) struct Open {
+    name: String,
     db: Db,
     pub(crate) storage: Arc<Cached>,
     read_only: bool,
@@ -52,6 +53,8 @@ pub(crate) struct How {
     pub(crate) read_only: bool,
     pub(crate) cache_bytes: u32,
     pub(crate) segment_bytes: u32,
+    /// The host keeps all others away from the file.
+    pub(crate) exclusive: bool,
 }
 
 impl Open {
@@ -105,10 +108,15 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
         How { create: true, .. } => Access::Create,
         How { .. } => Access::Write,
     };
-    let storage = WasiStorage::open(&directory()?, checked(name)?, access)?;
+    let directory = directory()?;
+    let storage = WasiStorage::open(&directory, checked(name)?, access)?.exclusive(how.exclusive);
     let mut list = OPEN.lock();
     list.retain(|open| open.strong_count() > 0);
-    let found = list.iter().filter_map(Weak::upgrade).find(|open| open.storage.below().is_same_file(&storage));
+    let is_it = |open: &Arc<Open>| {
+        // A host that cannot tell leaves the name to say it. One that can knows better: the file may be another one by now.
+        open.storage.below().is_same_file(&storage) || open.name == name && !storage.can_be_told(&directory, name)
+    };
+    let found = list.iter().filter_map(Weak::upgrade).find(is_it);
     if let Some(found) = found {
         return if found.read_only != how.read_only {
             // With other rights: that handle has to go first.
@@ -125,7 +133,7 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
         .segment_size(if how.segment_bytes == 0 { SEGMENT_SIZE_DEFAULT } else { how.segment_bytes })
         .open_storage(Box::new(storage.clone()))?;
     storage.hand_over()?;
-    let open = Arc::new(Open { db, storage, read_only: how.read_only, is_closed: AtomicBool::new(false) });
+    let open = Arc::new(Open { name: name.into(), db, storage, read_only: how.read_only, is_closed: AtomicBool::new(false) });
     list.push(Arc::downgrade(&open));
     Ok(open)
 }

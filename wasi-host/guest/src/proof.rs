@@ -73,7 +73,7 @@ impl Guest for Proof {
 
 /// Of the store, as the verbs write it: each change is handed over before the next one.
 fn filled(path: &str) -> Result<Result<u32, String>, Error> {
-    let how = How { create: true, read_only: false, cache_bytes: 1 << 20, segment_bytes: 0 };
+    let how = How { create: true, read_only: false, cache_bytes: 1 << 20, segment_bytes: 0, exclusive: true };
     let store = open::open(path, how)?;
     let value = vec![9; 10_000];
     let mut number = 0_u32;
@@ -130,7 +130,7 @@ fn directory() -> Result<Descriptor, String> {
 }
 
 fn open(path: &str, access: Access, entropy: Entropy) -> Result<Db, String> {
-    let storage = WasiStorage::open(&directory()?, path, access).map_err(|error| error.to_string())?;
+    let storage = WasiStorage::open(&directory()?, path, access).map_err(|error| error.to_string())?.exclusive(true);
     let storage = cached(storage, 1 << 20).map_err(|error| error.to_string())?;
     let mut random = [0; 32];
     for (place, word) in random.as_chunks_mut().0.iter_mut().zip([entropy.0, entropy.1, !entropy.0, !entropy.1]) {

@@ -2,7 +2,7 @@
 //!
 //! A call costs about as much as copying some KiB, so the parts of a write travel together. A read returns at most 64 KiB
 //! whatever was asked for, and a write of more than 128 MiB traps the guest, so long transfers go in pieces. WASI has no
-//! file lock: the host must see to it that only one instance has the file open.
+//! file lock: unless the caller says that the host keeps all others away, the engine fences.
 
 use alloc::vec;
 use pipkin::{Durability, Error, Storage, StorageError, StorageErrorKind};
@@ -35,6 +35,8 @@ pub(crate) enum Access {
 pub(crate) struct WasiStorage {
     file: Descriptor,
     access: Access,
+    /// Whoever runs this keeps all others away from the file.
+    is_exclusive: bool,
 }
 
 impl WasiStorage {
@@ -57,14 +59,29 @@ impl WasiStorage {
             _ => return Err(Error::NotAStore { detail: "it is neither a file nor a directory" }),
         }
         if access != Access::Read && stat.size == 0 {
-            directory.sync_data().map_err(failed)?;
+            match directory.sync_data() {
+                Err(code @ (ErrorCode::Io | ErrorCode::InsufficientSpace | ErrorCode::Quota)) => return Err(failed(code)),
+                // Not every host can do that with a folder: the name is as durable then as it makes it.
+                Ok(()) | Err(_) => {}
+            }
         }
-        Ok(Self { file, access })
+        Ok(Self { file, access, is_exclusive: access == Access::New })
+    }
+
+    /// The same, where whoever runs this keeps all others away from the file.
+    pub(crate) fn exclusive(self, is_exclusive: bool) -> Self {
+        Self { is_exclusive: self.is_exclusive || is_exclusive, ..self }
     }
 
     /// True when both are the same file, by whatever names they were opened.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         self.file.is_same_object(&other.file)
+    }
+
+    /// True when the host can tell that two descriptors are of one file, this one at `path` under `directory`.
+    pub(crate) fn can_be_told(&self, directory: &Descriptor, path: &str) -> bool {
+        let again = directory.open_at(PathFlags::SYMLINK_FOLLOW, path, OpenFlags::empty(), DescriptorFlags::READ);
+        again.is_ok_and(|again| again.is_same_object(&self.file))
     }
 
     fn writable(&self, operation: &'static str) -> Result<(), StorageError> {
@@ -191,6 +208,10 @@ impl Storage for WasiStorage {
             at += part.len() as u64;
         }
         Ok(())
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {

@@ -33,8 +33,8 @@ impl Handle {
 
 impl GuestDb for Handle {
     fn open(name: String, options: Options) -> Result<Db, Error> {
-        let Options { create, read_only, durability, cache_bytes, segment_bytes } = options;
-        let open = open(&name, How { create, read_only, cache_bytes, segment_bytes })?;
+        let Options { create, read_only, durability, cache_bytes, segment_bytes, exclusive } = options;
+        let open = open(&name, How { create, read_only, cache_bytes, segment_bytes, exclusive })?;
         Ok(Db::new(Handle { open, durability }))
     }
 

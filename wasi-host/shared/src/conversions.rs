@@ -30,6 +30,7 @@ macro_rules! impl_conversions {
                         Error::NamespaceDropped => Self::NamespaceDropped,
                         Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
                         Error::Unsupported { offset, .. } => Self::Unsupported(*offset),
+                        Error::Fenced => Self::Fenced,
                         Error::Poisoned(_) => Self::Poisoned,
                         Error::Closed => Self::Closed,
                         Error::InvalidArgument(_) => Self::InvalidArgument,

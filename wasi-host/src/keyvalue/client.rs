@@ -507,7 +507,7 @@ mod tests {
     use wasmtime::component::ResourceTable;
 
     fn options(read_only: bool) -> Options {
-        Options { create: true, read_only, durability: Durability::Written, cache_bytes: 0, segment_bytes: 0 }
+        Options { create: true, read_only, durability: Durability::Written, cache_bytes: 0, segment_bytes: 0, exclusive: false }
     }
 
     fn op(namespace: &str, key: &[u8], value: Option<Vec<u8>>) -> Op {

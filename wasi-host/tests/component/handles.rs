@@ -18,8 +18,14 @@ fn a_handle_to_a_store_that_was_closed_says_so() {
     let mut instance = Store::new(&engine, Sandbox::new(folder.path()).unwrap());
     let provider = Provider::instantiate(&mut instance, &component, &linker(&engine).unwrap()).unwrap();
     let (store, admin) = (provider.pipkin_kv_store(), provider.pipkin_kv_admin());
-    let options =
-        Options { create: true, read_only: false, durability: Durability::Written, cache_bytes: 0, segment_bytes: 16 * 1024 };
+    let options = Options {
+        create: true,
+        read_only: false,
+        durability: Durability::Written,
+        cache_bytes: 0,
+        segment_bytes: 16 * 1024,
+        exclusive: false,
+    };
     let open = |instance: &mut Store<Sandbox>| {
         let db = store.db().call_open(&mut *instance, "a.pipkin", options).unwrap().unwrap();
         let records = store.db().call_namespace(&mut *instance, db, None).unwrap().unwrap();

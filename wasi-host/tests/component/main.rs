@@ -17,6 +17,7 @@ mod handles;
 mod hostile;
 mod places;
 mod stops;
+mod two_instances;
 mod verbs;
 
 use pipkin_wasi_host::{Db, Host, Options};

@@ -98,7 +98,8 @@ impl State {
 }
 
 impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
-    /// A storage over `below`, which nobody else changes as long as this lives.
+    /// A storage over `below`, which nobody else changes as long as this lives, or which says that it is not
+    /// [exclusive](Storage::is_exclusive).
     pub fn new(below: S, options: CacheOptions) -> Result<Self, StorageError> {
         let len = below.len()?;
         let blocks = Blocks::new(options.cache_bytes);
@@ -305,6 +306,24 @@ impl<S: Storage, const GATHER: usize> Storage for CachedStorage<S, GATHER> {
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         self.below.discard(offset, len)
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.below.is_exclusive()
+    }
+
+    fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.hand_over_locked(&mut self.state.lock())?;
+        self.below.read_now(offset, out)
+    }
+
+    fn refresh(&self) -> Result<(), StorageError> {
+        let mut state = self.state.lock();
+        self.hand_over_locked(&mut state)?;
+        self.below.refresh()?;
+        state.blocks.cut(0);
+        state.len = self.below.len()?;
+        Ok(())
     }
 
     fn claim(&self) -> Result<(), StorageError> {

@@ -89,7 +89,7 @@ impl Bucket {
         if !is_allowed(name)? {
             return Err(Refused::NoSuchStore);
         }
-        let how = How { create: true, read_only: false, cache_bytes: CACHE_BYTES, segment_bytes: 0 };
+        let how = How { create: true, read_only: false, cache_bytes: CACHE_BYTES, segment_bytes: 0, exclusive: false };
         Ok(Self(open(&format!("{name}.pipkin"), how)?))
     }
 

@@ -17,8 +17,14 @@ struct Player {
 
 impl Player {
     fn open(name: &str) -> Result<Self, Error> {
-        let options =
-            Options { create: true, read_only: false, durability: Durability::Written, cache_bytes: 1 << 20, segment_bytes: 0 };
+        let options = Options {
+            create: true,
+            read_only: false,
+            durability: Durability::Written,
+            cache_bytes: 1 << 20,
+            segment_bytes: 0,
+            exclusive: false,
+        };
         Ok(Self { db: Db::open(name, options)?, spaces: HashMap::new() })
     }
 

@@ -1,0 +1,52 @@
+//! Two sessions on one file that nobody can lock. See `pipkin_tests::suite::two_writers`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+use pipkin_tests::parallel::unwrap;
+use pipkin_tests::quota::env_u64;
+use pipkin_tests::suite::two_writers::{Budget, Counts, Host, parse, random, run, run_one};
+use std::sync::atomic::Ordering;
+
+/// Runs that are owed.
+const RUNS_LEAST: u64 = 100_000;
+
+/// Two sessions on a file that is not locked, though its storage says so, are caught: as it was before there was a fence.
+#[test]
+fn sessions_that_do_not_know_of_each_other_lose_what_was_flushed() {
+    const HOSTS: &[Host] = &[Host::ThoughtLocked];
+    let budget = Budget { pauses: 1, pauses_coarse: 0, random: 0, seed: 1, hosts: HOSTS };
+    let failure = run(&budget, &Counts::new(0)).expect_err("two writers without a fence");
+    println!("two writers without a fence: {}", failure.what.lines().next().unwrap_or_default());
+}
+
+#[test]
+fn two_sessions_on_one_file_lose_nothing_that_was_flushed() {
+    const HOSTS: &[Host] = &[Host::Plain, Host::Cached];
+    let seed = std::env::var("PIPKIN_SEED").ok().map(|_| random(env_u64("PIPKIN_SEED", 0), HOSTS));
+    let trial = std::env::var("PIPKIN_TRIAL").ok().map(|text| parse(&text).expect("the words that a failure prints"));
+    if let Some(trial) = seed.or(trial) {
+        let report = run_one(&trial);
+        println!("{trial}\n{report:?}");
+        return drop(report.unwrap());
+    }
+    let budget = Budget {
+        pauses: env_u64("PIPKIN_PAUSES", 1) as usize,
+        pauses_coarse: env_u64("PIPKIN_PAUSES_COARSE", 2) as usize,
+        random: env_u64("PIPKIN_PLANS", 6000),
+        seed: 1,
+        hosts: HOSTS,
+    };
+    let counts = Counts::new(RUNS_LEAST);
+    unwrap("two writers", run(&budget, &counts));
+    let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    counts.runs.finish(format_args!(
+        "{} calls of the storage, {} flushes acknowledged, {} sessions fenced off; {} records written and not flushed are gone, in {} runs; in {} \
+         runs a session slept through several of the other one, in {} of them that cost the store something",
+        get(&counts.calls),
+        get(&counts.flushes),
+        get(&counts.fenced),
+        get(&counts.written_lost),
+        get(&counts.runs_written_lost),
+        get(&counts.slept),
+        get(&counts.slept_lost),
+    ));
+}
