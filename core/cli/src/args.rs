@@ -44,8 +44,8 @@ Exit codes:
   1    no: the key or the namespace is not there
   2    usage: an argument makes no sense, a key or value is too long, or a
        file that would be created is there already
-  3    damage: stored bytes have changed; `verify` lists them, `salvage`
-       copies everything else
+  3    damage: stored bytes have changed, or records are stranded; `verify`
+       lists them, `salvage` copies everything else
   4    locked: the store is open elsewhere
   5    no space left for the store, or for a file that is written
   6    no store: nothing is there, it is a directory, a pipe, a device or

@@ -127,3 +127,41 @@ fn a_damaged_record_can_be_removed() {
     folder.ok(&["rm", STORE, "k777"]);
     folder.run(&["get", STORE, "k777"]).exits(1);
 }
+
+/// A bit was damaged behind the last flush of a program that was killed: the store opened with five records, `verify` said that all was well, and
+/// the next write gave the other 2994 away.
+#[test]
+fn records_behind_an_unclean_end_are_named_and_stay_until_they_are_given_up() {
+    let folder = Folder::new();
+    let storage = pipkin::storage::MemoryStorage::new();
+    let db = pipkin::Db::builder().background(false).open_storage(Box::new(storage.clone())).unwrap();
+    for number in 0..3000_u32 {
+        db.insert(number.to_be_bytes(), [7; 100]).unwrap();
+    }
+    let mut bytes = storage.to_vec();
+    let sixth = bytes.windows(5).position(|window| window == [0, 0, 0, 5, 7]).unwrap();
+    bytes[sixth + 50] ^= 1;
+    folder.write(STORE, bytes);
+
+    let verified = |code: i32| -> Value {
+        let run = folder.run(&["verify", STORE, "--json"]).exits(code);
+        serde_json::from_slice(&run.out).unwrap()
+    };
+    let is_said = |report: &Value| {
+        assert_eq!((&report["ok"], &report["stranded_records"]), (&Value::from(false), &Value::from(2994)), "{report}");
+        assert_eq!(report["damage"], Value::from(Vec::<Value>::new()));
+    };
+    is_said(&verified(3));
+    let run = folder.run(&["verify", STORE]).exits(3);
+    assert!(run.text().contains("stranded") && run.text().contains("--drop-stranded"), "{}", run.text());
+    assert_eq!(folder.json(&["stats", STORE])["stranded_records"], 2994);
+    folder.run(&["salvage", STORE, "mended.pipkin"]);
+    assert_eq!(folder.json(&["stats", "mended.pipkin"])["records"], 2999);
+
+    folder.ok(&["put", STORE, "key", "value"]);
+    folder.ok(&["compact", STORE]);
+    is_said(&verified(3));
+    folder.ok(&["compact", STORE, "--drop-stranded"]);
+    assert_eq!(verified(0)["stranded_records"], 0);
+    assert_eq!(folder.json(&["stats", STORE])["records"], 6);
+}
