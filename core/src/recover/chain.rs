@@ -599,6 +599,11 @@ impl Follower<'_> {
             if found.records > 0 {
                 self.chain.stranded.add(found);
                 self.chain.kept.push(kept);
+                if let Some(&header) = self.header_of(&kept)
+                    && !SegmentHeader::read_both(self.storage, self.superblock.store_id, start)?.is_whole()
+                {
+                    self.chain.torn_headers.push((start, header));
+                }
             }
             before = segment;
         }

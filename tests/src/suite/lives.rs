@@ -225,6 +225,10 @@ impl<'a> Life<'a> {
     fn compacted(&mut self) -> Result<(), Fault> {
         let mut player = self.open()?;
         player.play(&Op::Compact).map_err(|fault| fault.at("the compaction at the end"))?;
+        // What power cuts have left behind the ends of the log is kept until somebody gives it up.
+        if player.db()?.verify()?.stranded_records > 0 {
+            player.db()?.drop_stranded()?;
+        }
         let stats = player.db()?.stats()?;
         let segment = u64::from(self.setup.segment_size);
         let bound = 2 * stats.live_bytes + 8 * segment;
