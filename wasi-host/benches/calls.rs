@@ -98,7 +98,7 @@ fn guests(criterion: &mut Criterion) {
     for (name, run) in runs {
         let mut group = criterion.benchmark_group(name);
         run("set", KEYS);
-        for verb in ["set", "get", "missing", "set-many", "get-many"] {
+        for verb in ["set", "increment", "get", "missing", "set-many", "get-many"] {
             group.bench_function(verb, |bencher| {
                 bencher.iter_custom(|count| {
                     // A run of a few calls would measure the start of the instance.

@@ -7,8 +7,8 @@ export const run = {
   run() {
     const bucket = open("");
     const runs = increment(bucket, "runs", 1);
-    // Composed with the component, dropping the last bucket closes the store; otherwise the next open has the end of the log to read again.
-    bucket[Symbol.dispose]?.();
+    // Composed with the component, the last bucket that is dropped closes the store; otherwise the next open reads the end of the log again.
+    bucket[Symbol.dispose]();
     getStdout().blockingWriteAndFlush(Uint8Array.from(`run ${runs}\n`, (letter) => letter.charCodeAt(0)));
   },
 };

@@ -7,11 +7,11 @@
     reason = "a program that measures and may fail; what is generated has its documents in the WIT"
 )]
 
-wit_bindgen::generate!({ path: "../../wit/deps/keyvalue-draft2", world: "wasi:keyvalue/imports" });
+wit_bindgen::generate!({ path: "../../wit/deps/keyvalue-draft", world: "wasi:keyvalue/imports" });
 
 use std::time::Instant;
-use wasi::keyvalue::batch;
 use wasi::keyvalue::store::{self, Bucket, Error};
+use wasi::keyvalue::{atomics, batch};
 
 /// Different keys.
 const KEYS: u64 = 10_000;
@@ -25,6 +25,7 @@ fn call(bucket: &Bucket, verb: &str, keys: &[String]) -> Result<(), Error> {
     match verb {
         "set" => keys.iter().try_for_each(|key| bucket.set(key, &value)),
         "get" => keys.iter().try_for_each(|key| bucket.get(key).map(drop)),
+        "increment" => keys.iter().try_for_each(|key| atomics::increment(bucket, key.get(..8).unwrap_or_default(), 1).map(drop)),
         "missing" => keys.iter().try_for_each(|key| bucket.exists(key.get(1..).unwrap_or_default()).map(drop)),
         "set-many" => {
             let records: Vec<(String, Vec<u8>)> = keys.iter().map(|key| (key.clone(), value.to_vec())).collect();
