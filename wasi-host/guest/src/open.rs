@@ -6,6 +6,7 @@
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::storage::{Access, WasiStorage};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
