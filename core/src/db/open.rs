@@ -270,6 +270,7 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, creat
     tail.next_event = chain.next_event;
     tail.first_own_base = chain.next_base;
     tail.torn_headers.clone_from(&chain.torn_headers);
+    tail.lost_trailers.clone_from(&chain.lost_trailers);
     tail.unproven.clone_from(&chain.unproven);
     if !chain.clean && !created {
         log.set_unsettled();

@@ -134,6 +134,24 @@ impl Log {
         Ok(())
     }
 
+    /// Writes the trailers that a crash took: a store that is closed has all that its headers promise.
+    pub(super) fn mend_trailers(&self, tail: &mut Tail) -> Result<()> {
+        for (segment, next) in core::mem::take(&mut tail.lost_trailers) {
+            self.write_trailer(&segment, &next).map_err(|error| self.poison(error))?;
+            if let Some(known) = tail.segments.get_mut(segment.base) {
+                known.linked = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_trailer(&self, segment: &Segment, next: &Segment) -> Result<()> {
+        let at = segment.limit(self.geometry);
+        let next = Next { extent: next.extent, extents: next.extents, base: next.base, salt: next.salt }.encode();
+        let frame = FrameSpec::control(Kind::Next, &next).header(segment.salt, at);
+        Ok(self.storage.write_at(at, &[frame.as_slice(), &next])?)
+    }
+
     /// The planted bug of that name.
     pub(super) fn continue_torn_segment(&self, tail: &mut Tail) {
         if let Some(segment) = tail.segments.get(tail.previous.base)

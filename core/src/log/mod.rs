@@ -165,6 +165,8 @@ pub(crate) struct Tail {
     pub(crate) unproven: Vec<Segment>,
     /// Headers of which a crash has left one copy.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+    /// Segments whose trailer a crash took, each with the segment that it named.
+    pub(crate) lost_trailers: Vec<(Segment, Segment)>,
     /// Places of headers that name the last segment as the one before theirs, and that recovery gave up.
     pub(crate) given_up: Vec<u64>,
     /// Retired segments whose retirement is not durable yet.
@@ -276,6 +278,7 @@ impl Log {
                 announced: false,
                 unproven: Vec::new(),
                 torn_headers: Vec::new(),
+                lost_trailers: Vec::new(),
                 given_up: Vec::new(),
                 retired: Vec::new(),
                 scratch: Vec::new(),

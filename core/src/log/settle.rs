@@ -36,6 +36,7 @@ impl Log {
             }
         }
         self.mend_headers(tail)?;
+        self.mend_trailers(tail)?;
         self.sync_alone()?;
         self.sync_state.start_at(self.sync_state.synced().max(self.end()));
         self.settled.store(true, Ordering::Release);

@@ -55,6 +55,8 @@ pub(crate) struct Chain {
     pub(crate) tail_bytes: u64,
     /// Headers of which the crash has left one copy, and where: nothing proves that they had been synced.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+    /// Segments whose trailer a crash took, each with the segment that it named.
+    pub(crate) lost_trailers: Vec<(Segment, Segment)>,
     /// Records that check behind the end, or in segments that an earlier recovery has given up and that no checkpoint has listed since.
     pub(crate) stranded: Stranded,
     /// Those segments, whole ones, as they are kept: nothing in them counts.
@@ -470,9 +472,12 @@ impl Follower<'_> {
                 Some(next) => {
                     position = next.first_frame(self.geometry);
                     drop_inside(self.storage, self.geometry, &mut self.headers, &next)?;
+                    let mut linked = self.header_of(&next).is_some_and(|header| header.linked);
                     // After a crash the trailer may not have reached the medium, though what follows has.
-                    let linked = self.header_of(&next).is_some_and(|header| header.linked)
-                        && (self.chain.clean || read_next(self.storage, self.geometry, &segment)?.is_some());
+                    if linked && !self.chain.clean && read_next(self.storage, self.geometry, &segment)?.is_none() {
+                        self.chain.lost_trailers.push((segment, next));
+                        linked = false;
+                    }
                     if let Some(last) = self.chain.tail.last_mut() {
                         last.linked = linked;
                         last.end = end;
@@ -645,7 +650,20 @@ impl Follower<'_> {
         self.find_stranded(&walked, walked.last().map_or(0, |segment| segment.base), torn)?;
         let unproven = self.chain.tail.iter().filter(|segment| segment.next_base(self.geometry) > self.chain.proven);
         self.chain.unproven = unproven.copied().collect();
+        self.judge_lost_trailers();
         self.find_torn_headers()
+    }
+
+    /// A trailer that was proven to be synced has been damaged; the others a crash may have taken.
+    fn judge_lost_trailers(&mut self) {
+        let Chain { lost_trailers, tail, proven, .. } = &mut self.chain;
+        lost_trailers.retain(|(segment, next)| {
+            let damaged = segment.lsn(self.geometry, segment.limit(self.geometry)) < *proven;
+            if let Some(segment) = tail.iter_mut().find(|known| known.base == segment.base) {
+                segment.linked = damaged;
+            }
+            !damaged && tail.iter().any(|known| known.base == next.base)
+        });
     }
 
     fn find_torn_headers(&mut self) -> Result<()> {
