@@ -29,7 +29,7 @@ async function openStore() {
   showRole(db.role);
   db.on("error", ({ error }) => tellProblem(error.message));
   db.on("leaderchange", ({ role }) => showRole(role));
-  records.on("change", ({ keys, local }) => showRecords(local ? [] : (keys ?? [])));
+  records.on("change", ({ keys, local }) => unasked(showRecords(local ? [] : (keys ?? []))));
   db.on("change", () => showFileSoon());
 }
 
@@ -143,7 +143,7 @@ function onClick(id, work) {
     const told = await attempt(work);
     if (typeof told === "string") tell(told);
     $(id).removeAttribute("aria-disabled");
-    await showFile();
+    unasked(showFile());
   });
 }
 
@@ -167,6 +167,11 @@ async function attempt(work) {
     tellProblem(error.message);
     return false;
   }
+}
+
+/** Shows what is there now. Of a store whose worker was killed meanwhile the next one is shown. */
+function unasked(showing) {
+  showing.catch((error) => error.code === "failed" || tellProblem(error.message));
 }
 
 function tell(text) {
@@ -219,7 +224,7 @@ function focusRow(key, index) {
 
 let soon;
 function showFileSoon() {
-  soon ??= setTimeout(() => ((soon = undefined), showFile()), 200);
+  soon ??= setTimeout(() => ((soon = undefined), unasked(showFile())), 200);
 }
 
 async function showFile() {
