@@ -20,6 +20,7 @@ mod sync;
 mod walk;
 mod window;
 mod write_behind;
+mod zeros;
 
 pub(crate) use append::{Cut, MARK_LEN, Placed, Purpose};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
@@ -36,6 +37,7 @@ pub(crate) use superblock::{
 };
 pub(crate) use walk::{Step, Walk};
 pub(crate) use window::Window;
+pub(crate) use zeros::without_last_zeros;
 
 use crate::error::{Error, Result};
 use crate::limits::LOG_POSITION_FIRST;

@@ -1,6 +1,7 @@
 //! Records behind the place where the log ends: what stands behind a frame that does not check may be the rest of a write that a power cut has
 //! torn, or what a damaged bit has cut off. Nothing tells the two apart when no sync is proven, so they are counted, said, and kept.
 
+use super::zeros::first_used;
 use super::{Geometry, Log, Segment, Step, Walk};
 use crate::error::Result;
 use crate::frame::{HEADER_LEN_MAX, Header, check};
@@ -114,7 +115,7 @@ fn next_frame(storage: &dyn Storage, salt: u64, from: u64, to: u64, budget: &mut
         storage.read_at(piece, &mut bytes)?;
         let mut index = 0;
         // The head, which is never 0, stands behind the checksum.
-        while let Some(zeros) = bytes.get(index + 4..).unwrap_or_default().iter().position(|&head| head != 0) {
+        while let Some(zeros) = first_used(bytes.get(index + 4..).unwrap_or_default()) {
             index += zeros;
             if index >= PIECE as usize {
                 break;

@@ -5,15 +5,13 @@
 
 use crate::error::Result;
 use crate::frame::{Header, Kind, MARK_VALUE_LEN, Mark, check};
-use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window};
+use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window, without_last_zeros};
 use crate::sorted::Map;
 use crate::storage::Storage;
 
 /// Head, key length and value length of a mark, as they stand behind its checksum.
 const MARK_SHAPE: [u8; 3] = [3, 0, MARK_VALUE_LEN as u8];
 const PIECE: u64 = 64 * 1024;
-/// Zeros that are passed over at once.
-const CHUNK: usize = 64;
 
 /// Where to look.
 pub(super) struct Evidence<'a> {
@@ -79,32 +77,5 @@ impl Evidence<'_> {
             piece += len as u64;
         }
         Ok(used)
-    }
-}
-
-/// The bytes up to the last one that is not zero. Most of what is looked at was never written, so it goes by chunks of zeros.
-fn without_last_zeros(bytes: &[u8]) -> &[u8] {
-    let zeros = bytes.rchunks(CHUNK).take_while(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0).map(<[u8]>::len).sum();
-    let rest = bytes.get(..bytes.len().saturating_sub(zeros)).unwrap_or_default();
-    let len = rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    rest.get(..len).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::indexing_slicing, reason = "tests fail by panicking")]
-    use super::*;
-
-    #[test]
-    fn zeros_are_left_out_at_the_end_and_nowhere_else() {
-        for len in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5] {
-            let mut bytes = alloc::vec![0; len];
-            assert_eq!(without_last_zeros(&bytes), b"");
-            for last in 0..len {
-                bytes.fill(0);
-                bytes[last] = 1;
-                assert_eq!(without_last_zeros(&bytes).len(), last + 1, "of {len}");
-            }
-        }
     }
 }
