@@ -47,9 +47,18 @@ struct Listed {
 ///
 /// Without the space for a snapshot the checkpoint goes without: reopening takes longer, but compaction can free the segments in
 /// front of it. True when it has one.
+///
+/// # Errors
+///
+/// [`Error::NoSpace`] before anything is written, when the last free segment is in use and compaction can get at nearly everything without
+/// another list: lists would fill what is left for removals and copies.
 pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> Result<bool> {
     let log = &engine.log;
     log.writable()?;
+    let is_needed = || log.replay_debt() > log.geometry.segment_size() / 2;
+    if !log.secure_free(1)? && !is_needed() {
+        return Err(Error::NoSpace);
+    }
     engine.build_all(&|| false)?;
     let mut directory = engine.checkpoints.lock();
     let plan = Plan::new(engine, &names.read(), &directory, extent)?;

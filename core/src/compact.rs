@@ -129,6 +129,11 @@ fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
     ledger.live(segment.extent) + if oldest { 0 } else { ledger.tombstones(segment.extent) }
 }
 
+/// The bytes that emptying a segment takes elsewhere.
+pub(crate) fn needed_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
+    kept_bytes(engine, segment, oldest) + SLACK
+}
+
 /// Segments that are emptied together: what lives in them is copied forward, then one sync is for all of them, then they are retired.
 pub(crate) struct Emptying<'a> {
     engine: &'a Engine,

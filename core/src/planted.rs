@@ -68,6 +68,10 @@ pub enum Bug {
     DebtOfDeadSessions,
     /// Steps of a compaction go after what the steps before them have left, too.
     CompactionWithoutEnd,
+    /// A write that finds no room on a full medium makes none out of what was removed.
+    RemovalsMakeNoRoom,
+    /// Whoever waits for a sync that is running counts as covered by it, though it began before.
+    SharedSyncCountsForAll,
     /// A session that goes on in a torn segment leaves there what the crash has left.
     LeftoversKept,
     /// Records that check behind the end of the log are neither said nor kept.
@@ -127,6 +131,8 @@ mod imp {
             Self::FlushNotMarked,
             Self::TornEndKeepsItsSegment,
             Self::LeftoversKept,
+            Self::RemovalsMakeNoRoom,
+            Self::SharedSyncCountsForAll,
             Self::DebtOfDeadSessions,
             Self::CompactionWithoutEnd,
             Self::StrandedDropped,

@@ -170,6 +170,26 @@ impl Model {
         Ok(out)
     }
 
+    /// Finds how far a writer has come, from `low` to `high` operations: the first number and the last one that it may be, for some operations
+    /// change nothing.
+    pub fn find_between(&mut self, spaces: &Spaces, seed: u64, writer: u64, low: u64, high: u64) -> Result<(u64, u64), String> {
+        self.advance(seed, writer, low);
+        let missing = self.differences(spaces, writer)?;
+        let mut found = missing.is_empty().then_some((low, low));
+        while self.played < high {
+            self.advance(seed, writer, self.played + 1);
+            if self.differences(spaces, writer)?.is_empty() {
+                found = Some((found.map_or(self.played, |found| found.0), self.played));
+            } else if found.is_some() {
+                break;
+            }
+        }
+        found.ok_or_else(|| {
+            let shown: Vec<&str> = missing.iter().take(8).map(String::as_str).collect();
+            format!("writer {writer} has come to no state from {low} to {high}; against {low}:\n  {}", shown.join("\n  "))
+        })
+    }
+
     /// Finds out whether the operation behind the `acked` ones is there, too: the child may have died between its end and the
     /// note of the witness. Moves the model there.
     pub fn find(&mut self, spaces: &Spaces, seed: u64, writer: u64, acked: u64) -> Result<(), String> {

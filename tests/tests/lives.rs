@@ -1,9 +1,12 @@
 //! Many unclean ends in a row, on full media and others. See `pipkin_tests::suite::lives`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
+use pipkin::{Db, Error};
+use pipkin_tests::mount::Mount;
 use pipkin_tests::parallel::{unwrap, watched};
-use pipkin_tests::quota::env_u64;
+use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::lives::{Budget, Counts, one, run};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Unclean ends that the normal run owes.
@@ -26,4 +29,73 @@ fn whatever_number_of_unclean_ends_a_store_has_a_way_out_and_stays_bounded() {
         count(&counts.cuts),
         count(&counts.removals)
     ));
+}
+
+const STORE: &str = "PIPKIN_LIVES_STORE";
+const NOTE: &str = "PIPKIN_LIVES_NOTE";
+
+/// Not a test of its own: a process that fills a store, or removes four of five keys of a range, and ends without a close, when the
+/// environment says so.
+#[test]
+fn session() {
+    let Ok(path) = std::env::var(STORE) else { return };
+    let (from, to) = (env_u64("PIPKIN_LIVES_FROM", 0), env_u64("PIPKIN_LIVES_TO", 0));
+    let db = Db::open(path).unwrap();
+    if to == 0 {
+        let keys = (0_u64..).find(|key| match db.insert(key.to_le_bytes(), [7; 200]) {
+            Ok(()) => false,
+            Err(Error::NoSpace) => true,
+            Err(error) => panic!("{error}"),
+        });
+        std::fs::write(std::env::var(NOTE).unwrap(), keys.unwrap().to_string()).unwrap();
+    }
+    for key in (from..to).filter(|key| key % 5 != 0) {
+        assert!(db.remove(key.to_le_bytes()).unwrap(), "{key} was not there");
+    }
+    // As a store in a `static` ends.
+    std::process::exit(0);
+}
+
+/// Filled, 8 sessions that remove one key each and end without a close, then some that remove four of five: on a tmpfs of 14 MB and on one of
+/// 64 MB every removal, compaction and insert was refused from the third session on, for good.
+#[test]
+fn a_full_file_system_has_a_way_out_after_processes_that_end_without_a_close() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("keys");
+    let quota = Quota::new("lives, file systems", 0);
+    for mib in [14, 64] {
+        let Some(mount) = Mount::tmpfs(mib * 1024) else { return };
+        let path = mount.path().join("store.pipkin");
+        let run = |from: u64, to: u64| {
+            let output = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "session", "--nocapture"])
+                .env(STORE, &path)
+                .env(NOTE, &note)
+                .env("PIPKIN_LIVES_FROM", from.to_string())
+                .env("PIPKIN_LIVES_TO", to.to_string())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{mib} MiB, session {from}..{to}: {:?}, {said}", output.status);
+            quota.add(1);
+        };
+        run(0, 0);
+        let keys: u64 = std::fs::read_to_string(&note).unwrap().parse().unwrap();
+        (0..8).map(|number| number * 5 + 1).for_each(|key| run(key, key + 1));
+        let part = (keys - 60) / 3;
+        (0..3).for_each(|number| run(60 + number * part, 60 + (number + 1) * part));
+        let db = Db::open(&path).unwrap();
+        let before = db.stats().unwrap();
+        db.compact().unwrap();
+        for key in 0..keys / 3 {
+            db.insert(format!("again {key}"), [8; 200]).unwrap_or_else(|error| panic!("{mib} MiB, {key} of {keys}: {error}"));
+        }
+        assert!(db.verify().unwrap().is_ok());
+        println!(
+            "lives: tmpfs of {mib} MiB, {keys} keys, {} bytes alive and {} of file when compacted",
+            before.live_bytes, before.file_bytes
+        );
+        db.close().unwrap();
+    }
+    quota.finish("sessions of processes of their own");
 }

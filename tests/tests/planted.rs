@@ -8,7 +8,7 @@ use pipkin::limits::DATA_START;
 use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
-use pipkin_tests::suite::{cache, codec, crash, errors, exhaustive, shared_sync, threads, two_writers};
+use pipkin_tests::suite::{cache, codec, crash, errors, exhaustive, lives, shared_sync, threads, two_writers, writers};
 use std::time::Instant;
 
 /// Bugs that must be caught, at the least.
@@ -72,6 +72,15 @@ const TWO_WRITERS: Suite = ("two writers", || {
     two_writers::run(&budget, &two_writers::Counts::new(0))
 });
 
+const LIVES: Suite = ("lives", || {
+    lives::steps()?;
+    lives::forgotten()?;
+    lives::room()?;
+    lives::run(&lives::Budget { deaths: 1500, seed: 1 }, &lives::Counts::new(0))
+});
+
+const WRITERS: Suite = ("writers", || writers::run(&writers::Budget { images: 3000, seed: 1 }, &writers::Counts::new(0)));
+
 /// The suite that is to catch a bug.
 fn suite_of(bug: Bug) -> Suite {
     match bug {
@@ -87,6 +96,9 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::TakeoverUnlooked
         | Bug::FlushNotLookedBehind
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
+        Bug::TornEndKeepsItsSegment | Bug::LeftoversKept | Bug::RemovalsMakeNoRoom => LIVES,
+        Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
+        Bug::SharedSyncCountsForAll => WRITERS,
         _ => CRASH,
     }
 }

@@ -57,6 +57,27 @@ impl Store {
         worst.map(|(_, segment)| segment).or_else(|| candidates.first().copied().filter(|_| is_in_the_way()))
     }
 
+    /// The segment with the largest share of dead bytes, of those that began in front of `until` and whose live records there may be room for,
+    /// but for `tried`: where space is short, what does not fit must not stand in the way of what does.
+    pub(super) fn worst_that_fits(&self, until: u64, tried: &[u64]) -> Option<Segment> {
+        let room = self.engine.log.room_at_most();
+        let mut worst: Option<(f64, Segment)> = None;
+        for (number, segment) in compact::candidates(&self.engine).iter().enumerate() {
+            let is_oldest = number == 0;
+            let fits = compact::needed_bytes(&self.engine, segment, is_oldest) <= room;
+            if segment.base >= until || tried.contains(&segment.base) || !fits {
+                continue;
+            }
+            let taken = compact::taken_bytes(&self.engine, segment).max(1);
+            let Some(gain) = compact::gain(&self.engine, segment, taken, is_oldest, f64::INFINITY) else { continue };
+            let dead = gain as f64 / taken as f64;
+            if worst.is_none_or(|(most, _)| dead > most) {
+                worst = Some((dead, *segment));
+            }
+        }
+        worst.map(|(_, segment)| segment)
+    }
+
     /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so do a full medium, a checkpoint that has
     /// become due, and whoever waits for the turn.
     #[cfg(feature = "std")]
@@ -163,7 +184,7 @@ impl Store {
         victim.map(|victim| self.compact_one(&victim, &mut |_| {})).transpose()
     }
 
-    fn victim_of_step(&self, until: u64) -> Result<Option<Segment>> {
+    pub(super) fn victim_of_step(&self, until: u64) -> Result<Option<Segment>> {
         let log = &self.engine.log;
         let worst = || self.worst(1.0 / PARTS_ASKED, until, None);
         // Each checkpoint leaves a dead list of the segments for the steps behind it: as far apart as this they make less work than they do.
@@ -211,9 +232,10 @@ impl Store {
         if moves {
             log.seal_active()?;
         }
-        self.write_checkpoint(Extent::Whole)?;
-        if !moves {
-            return Ok(());
+        match self.write_checkpoint(Extent::Whole) {
+            Ok(()) if moves => {}
+            Ok(()) | Err(Error::NoSpace) => return Ok(()),
+            Err(error) => return Err(error),
         }
         let misplaced: Vec<Segment> = compact::candidates(&self.engine).into_iter().filter(behind).collect();
         let moved: u64 = misplaced.iter().map(|segment| log.ledger.live(segment.extent)).sum();
@@ -259,7 +281,11 @@ impl Store {
         if log.secure_free(2)? {
             log.seal_active()?;
         }
-        self.write_checkpoint(Extent::Changes)?;
+        match self.write_checkpoint(Extent::Changes) {
+            // What lies in front of the one before can be compacted all the same.
+            Ok(()) | Err(Error::NoSpace) => {}
+            Err(error) => return Err(error),
+        }
         let mut segments = compact::candidates(&self.engine);
         let front = compact::front_of_tombstones(&self.engine, &segments, PARTS_ASKED);
         let front = segments.iter().take(front).map(|segment| segment.base).next_back();
@@ -309,6 +335,13 @@ impl Store {
         progress(CompactProgress { segments_done: total, segments_total: total });
         if report.segments_retired > 0 || has_gaps {
             self.settle(&mut report)?;
+            // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
+            if log.snapshot_could_move_down() {
+                match self.write_checkpoint(Extent::Whole) {
+                    Ok(()) | Err(Error::NoSpace) => {}
+                    Err(error) => return Err(error),
+                }
+            }
         }
         log.reclaim(&self.engine.pins);
         log.shrink()?;

@@ -295,14 +295,15 @@ fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, creat
         }
     }
     let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
+    // A place that the tail has retired is one where the log may have gone on, too.
+    let given_up = chain.given_up.iter().filter(|&&extent| !used.contains(extent.into()));
+    tail.given_up = given_up.map(|&extent| geometry.start(extent)).collect();
     // Where the tail has used the place again already, it stays.
     let retired: Vec<u32> = retired.flat_map(places).filter(|&extent| !used.contains(extent.into())).collect();
     for &extent in &retired {
         log.retire_again(tail, &engine.pins, extent, chain.end);
     }
     let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
-    let given_up = chain.given_up.iter().filter(|&&extent| !used.contains(extent.into()));
-    tail.given_up = given_up.map(|&extent| geometry.start(extent)).collect();
     // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
     let whole = geometry.whole_extents_in(len);
     tail.space.listed = chain.listed.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
@@ -348,6 +349,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
         // Each session that ends without a close leaves a segment behind, and may be too short to fill another.
         compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
         steps: Mutex::default(),
+        dead_left: AtomicU64::new(0),
         overdue: AtomicBool::new(overdue),
         closed: AtomicBool::new(false),
         #[cfg(feature = "native")]

@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use crate::error::Result;
-use crate::log::Segment;
+use crate::log::{Log, Segment, Tail};
 use crate::nested::Held;
 use crate::sorted::Map;
 use alloc::vec::Vec;
@@ -25,6 +25,8 @@ pub struct Stats {
     pub segments: u64,
     /// Segments that are free for new records.
     pub free_segments: u64,
+    /// Their bytes. A compaction frees about this and what is dead; those at the end of the file make it shorter.
+    pub free_bytes: u64,
     /// Size of a segment.
     pub segment_size: u64,
     /// Memory that the index takes.
@@ -66,6 +68,20 @@ pub enum SegmentUse {
     },
 }
 
+/// Bytes that the segments keep from others, and those of live records in them.
+fn used_and_live(log: &Log, tail: &Tail) -> (u64, u64) {
+    let active = tail.active.map(|active| (active.segment.base, active.position));
+    let (mut used, mut live) = (0, 0);
+    for segment in tail.segments.values() {
+        // Behind the last record of a segment that a crash has ended nothing will come.
+        let end = active.filter(|(base, _)| *base == segment.base);
+        let end = end.map_or(segment.limit(log.geometry), |(_, position)| position);
+        used += end - segment.first_frame(log.geometry);
+        live += log.ledger.live(segment.extent);
+    }
+    (used, live)
+}
+
 impl Store {
     pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
         self.engine.refuse_inside(&[Held::Shard])?;
@@ -97,6 +113,14 @@ impl Store {
         Ok(uses)
     }
 
+    /// As in the figures. Everything is built.
+    pub(super) fn dead_bytes(&self) -> u64 {
+        let log = &self.engine.log;
+        let tail = log.tail.lock();
+        let (used, live) = used_and_live(log, &tail);
+        used.saturating_sub(live)
+    }
+
     pub(super) fn stats(&self) -> Result<Stats> {
         let engine = &self.engine;
         engine.refuse_inside(&[Held::Shard])?;
@@ -106,15 +130,7 @@ impl Store {
         let index_bytes = engine.index.bytes();
         let log = &engine.log;
         let tail = log.tail.lock();
-        let active = tail.active.map(|active| (active.segment.base, active.position));
-        let (mut used, mut live) = (0, 0);
-        for segment in tail.segments.values() {
-            // Behind the last record of a segment that a crash has ended nothing will come.
-            let end = active.filter(|(base, _)| *base == segment.base);
-            let end = end.map_or(segment.limit(log.geometry), |(_, position)| position);
-            used += end - segment.first_frame(log.geometry);
-            live += log.ledger.live(segment.extent);
-        }
+        let (used, live) = used_and_live(log, &tail);
         Ok(Stats {
             records,
             file_bytes: log.storage.len()?,
@@ -122,6 +138,7 @@ impl Store {
             dead_bytes: used.saturating_sub(live),
             segments: tail.segments.len() as u64,
             free_segments: u64::from(tail.space.free_count()),
+            free_bytes: tail.space.free_bytes(),
             segment_size: log.geometry.segment_size(),
             index_bytes,
             replay_debt: log.replay_debt(),

@@ -106,14 +106,21 @@ impl Log {
         self.announce(&mut tail)?;
         while self.room(&tail) < bytes {
             match self.back_one_more(&mut tail) {
-                Err(Error::NoSpace) => {
-                    self.back_short_ones(&mut tail)?;
-                    return if self.room_up_to(&tail, longest()?) >= bytes { Ok(()) } else { Err(Error::NoSpace) };
-                }
+                Err(Error::NoSpace) => return self.secure_the_last(&mut tail, bytes, longest),
                 result => result?,
             }
         }
-        Ok(())
+        // What a whole segment held fits into a free one, whatever the records before it leave empty elsewhere.
+        if tail.space.has_reserve() { Ok(()) } else { self.secure_the_last(&mut tail, bytes, longest) }
+    }
+
+    /// The same where the last free segment is in use: a copy that stops half way has freed nothing, and has filled what was left.
+    fn secure_the_last(&self, tail: &mut Tail, bytes: u64, longest: &dyn Fn() -> Result<u64>) -> Result<()> {
+        if tail.active.is_some_and(|active| active.room() >= bytes + RETIRE_ROOM) {
+            return Ok(());
+        }
+        self.back_short_ones(tail)?;
+        if self.room_up_to(tail, longest()?) >= bytes { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Bytes of records of `longest` bytes at most for which there is certainly room: of each segment they leave less than that.
@@ -121,6 +128,12 @@ impl Log {
         let unused = longest + RETIRE_ROOM;
         let active = tail.active.map_or(0, |active| active.room());
         active.saturating_sub(unused) + tail.space.backed_beyond(SEGMENT_HEADER_LEN as u64 + TRAILER_LEN + unused)
+    }
+
+    /// Bytes of records for which there may be room, and never more.
+    pub(crate) fn room_at_most(&self) -> u64 {
+        let tail = self.tail.lock();
+        tail.active.map_or(0, |active| active.room()) + tail.space.free_bytes()
     }
 
     /// True when records of `bytes` bytes in all can be appended to what is there.

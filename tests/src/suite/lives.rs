@@ -9,8 +9,10 @@ use crate::parallel::{Failure, Outcome, Watch, for_each, guard};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive};
 use crate::tape::{Op, Val};
+use pipkin::limits::DATA_START;
+use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::{Db, Error};
+use pipkin::{Db, Error, Storage};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of a run.
@@ -69,6 +71,57 @@ pub fn one(seed: u64, counts: &Counts, watch: &Watch) -> Outcome {
     })
 }
 
+/// Steps of compaction in stores of tiny segments, whose lists are long beside what is dead: they end.
+pub fn steps() -> Outcome {
+    let fail = |what: &dyn std::fmt::Display| Failure::new("none", what);
+    for (records, len, apart) in [(3_000, 40, 3), (12_000, 90, 7), (20_000, 20, 5)] {
+        let builder = Db::builder().segment_size(4096).entropy([7; 32]).auto_compact_dead_share(2.0).replay_debt_max(4096);
+        let db = builder.in_memory().map_err(|error| fail(&error))?;
+        let key = u32::to_be_bytes;
+        (0..records).try_for_each(|number| db.insert(key(number), vec![1; len])).map_err(|error| fail(&error))?;
+        let removed = (0..records).step_by(apart).try_for_each(|number| db.remove(key(number)).map(drop));
+        removed.map_err(|error| fail(&error))?;
+        let most = 4 * db.stats().map_err(|error| fail(&error))?.segments;
+        let mut steps = 0;
+        while db.compact_step().map_err(|error| fail(&error))?.is_some() {
+            steps += 1;
+            if steps > most {
+                return Err(fail(&format!("more than {most} steps, {records} records of {len} bytes")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sessions that write one record and are forgotten: what they leave unused is compacted by later ones.
+pub fn forgotten() -> Outcome {
+    let fail = |what: &dyn std::fmt::Display| Failure::new("none", what);
+    let storage = MemoryStorage::new();
+    for _ in 0..100 {
+        let builder = Db::builder().segment_size(64 * 1024).background(false);
+        let db = builder.open_storage(Box::new(storage.clone())).map_err(|error| fail(&error))?;
+        db.insert("the only key", "a value").map_err(|error| fail(&error))?;
+        std::mem::forget(db);
+        let len = storage.len().map_err(|error| fail(&error))?;
+        if len > 30 * 64 * 1024 {
+            return Err(fail(&format!("{len} bytes of file for one record")));
+        }
+    }
+    Ok(())
+}
+
+/// A full medium of which a quarter was removed here and there has room for as much again, nearly, without a call of anybody.
+pub fn room() -> Outcome {
+    let fail = |what: &dyn std::fmt::Display| Failure::new("none", what);
+    let db = Db::builder().segment_size(16 * 1024).background(false).open_storage(Box::new(Medium::new(40 * 16 * 1024)));
+    let db = db.map_err(|error| fail(&error))?;
+    let keys = (0_u32..).take_while(|key| db.insert(key.to_le_bytes(), [7; 500]).is_ok()).count() as u32;
+    let removed = (0..keys).step_by(4);
+    removed.clone().try_for_each(|key| db.remove(key.to_le_bytes()).map(drop)).map_err(|error| fail(&error))?;
+    let again = removed.clone().take_while(|key| db.insert(key.to_le_bytes(), [8; 500]).is_ok()).count();
+    if again * 5 > removed.len() * 4 { Ok(()) } else { Err(fail(&format!("{again} of {} were written again", removed.len()))) }
+}
+
 /// How a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Death {
@@ -110,6 +163,8 @@ struct Life<'a> {
     setup: Setup,
     capacity: u64,
     is_full: bool,
+    /// Nobody compacts it.
+    is_left_alone: bool,
     medium: Medium,
     state: State,
     tag: u32,
@@ -134,6 +189,7 @@ impl<'a> Life<'a> {
             setup,
             capacity,
             is_full,
+            is_left_alone: seed.is_multiple_of(2),
             medium: Medium::new(capacity),
             state: State::default(),
             tag: 0,
@@ -146,18 +202,32 @@ impl<'a> Life<'a> {
     }
 
     fn run(&mut self) -> Result<(), Fault> {
-        let sessions = 10 + self.rng.below(50);
+        let sessions = if self.is_full { 10 } else { 60 } + self.rng.below(50);
         if self.is_full {
             self.fill()?;
         }
         for _ in 0..sessions {
             let ops = self.rng.below(5) as usize;
-            self.live(ops, |life| life.little()).map(drop)?;
+            self.live(ops, Self::little)?;
+            self.bounded()?;
         }
         if self.is_full {
             self.way_out()?;
+            self.room_by_itself()?;
         }
         self.compacted()
+    }
+
+    /// Each session leaves a segment behind at most, and that only until there are a few of them.
+    fn bounded(&self) -> Result<(), Fault> {
+        let live: u64 = self.state.spaces[&0].values().map(|val| u64::from(val.len) + 40).sum();
+        let (len, bound) =
+            (self.medium.len().map_err(Error::from)?, 4 * live + 40 * u64::from(self.setup.segment_size) + 300_000);
+        if self.is_full || len <= bound {
+            Ok(())
+        } else {
+            Fault::wrong(format!("{len} bytes of file for {live}, more than {bound}"))
+        }
     }
 
     fn put(&mut self) -> Op {
@@ -172,7 +242,7 @@ impl<'a> Life<'a> {
     }
 
     fn little(&mut self) -> Op {
-        match self.rng.below(20) {
+        match self.rng.below(if self.is_left_alone { 16 } else { 20 }) {
             0..=5 => self.put(),
             6..=13 => self.removal(),
             14 | 15 => Op::Flush,
@@ -221,6 +291,20 @@ impl<'a> Life<'a> {
         if left.is_empty() { Ok(()) } else { Fault::wrong("the sessions came to no end") }
     }
 
+    /// What was removed makes room for what comes, without a call of anybody.
+    fn room_by_itself(&mut self) -> Result<(), Fault> {
+        let mut player = self.open()?;
+        let stats = player.db()?.stats()?;
+        let taken = DATA_START + 2 * stats.live_bytes + 10 * stats.segment_size;
+        for number in 0..self.capacity.saturating_sub(taken) / 1200 {
+            let op = self.put();
+            player.play(&op).map_err(|fault| fault.at(format!("`{op}`, number {number} behind the removals")))?;
+        }
+        self.state.clone_from(player.history.now());
+        player.db()?.close()?;
+        Ok(())
+    }
+
     /// The end of a life: one compaction frees what is dead, and what was removed fits again.
     fn compacted(&mut self) -> Result<(), Fault> {
         let mut player = self.open()?;
@@ -231,7 +315,7 @@ impl<'a> Life<'a> {
         }
         let stats = player.db()?.stats()?;
         let segment = u64::from(self.setup.segment_size);
-        let bound = 2 * stats.live_bytes + 8 * segment;
+        let bound = DATA_START + 2 * stats.live_bytes + 10 * segment;
         if stats.file_bytes > bound {
             return Fault::wrong(format!("{} bytes of file after a compaction, more than {bound}: {stats:?}", stats.file_bytes));
         }
@@ -269,7 +353,10 @@ impl<'a> Life<'a> {
         let mut refused = 0;
         for _ in 0..ops {
             let op = next(self);
-            let played = self.play(&mut player, &op).map_err(|fault| fault.at(format!("session {}, `{op}`", self.session)))?;
+            let played = self.play(&mut player, &op).map_err(|fault| {
+                let segments = player.db().and_then(|db| Ok(db.segments()?)).unwrap_or_default();
+                fault.at(format!("session {}, `{op}`, with {segments:?}", self.session))
+            })?;
             self.story.push(format!("{op} ({played:?})"));
             self.state.clone_from(player.history.now());
             refused += usize::from(played == Played::Refused);

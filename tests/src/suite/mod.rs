@@ -13,3 +13,4 @@ pub mod salvage;
 pub mod shared_sync;
 pub mod threads;
 pub mod two_writers;
+pub mod writers;
