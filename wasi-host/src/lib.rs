@@ -40,13 +40,13 @@ compile_error!(
 );
 
 #[cfg(all(feature = "wasmtime-48", not(feature = "wasmtime-50")))]
-extern crate wasmtime48 as wasmtime;
+pub extern crate wasmtime48 as wasmtime;
 #[cfg(all(feature = "wasmtime-49", not(any(feature = "wasmtime-48", feature = "wasmtime-50"))))]
-extern crate wasmtime49 as wasmtime;
+pub extern crate wasmtime49 as wasmtime;
 #[cfg(all(feature = "wasmtime-48", not(feature = "wasmtime-50")))]
-extern crate wasmtime_wasi48 as wasmtime_wasi;
+pub extern crate wasmtime_wasi48 as wasmtime_wasi;
 #[cfg(all(feature = "wasmtime-49", not(any(feature = "wasmtime-48", feature = "wasmtime-50"))))]
-extern crate wasmtime_wasi49 as wasmtime_wasi;
+pub extern crate wasmtime_wasi49 as wasmtime_wasi;
 
 mod bindings;
 mod compiled;
@@ -62,7 +62,8 @@ mod records;
 mod sandbox;
 mod scan;
 
-/// The Wasmtime that this crate was built for: whose program uses these has no other by mistake.
+/// The Wasmtime that this crate was built for: a program that uses these has no other by mistake.
+#[cfg(feature = "wasmtime-50")]
 pub use {wasmtime, wasmtime_wasi};
 
 pub use bindings::exports::pipkin::kv::admin::{Report, Stats, Step};

@@ -118,15 +118,18 @@ struct Ctx {
     keyvalue: WasiKeyValueCtx,
 }
 
+fn view(ctx: &mut Ctx) -> WasiKeyValue<'_> {
+    WasiKeyValue::new(&ctx.keyvalue, &mut ctx.table)
+}
+
 fn main() -> wasmtime::Result<()> {
     let engine = wasmtime::Engine::default();
-    let view = |ctx: &mut Ctx| WasiKeyValue::new(&ctx.keyvalue, &mut ctx.table);
     add_to_linker(&mut Linker::<Ctx>::new(&engine), view)?;
     add_to_linker_async(&mut Linker::<Ctx>::new(&engine), view)
 }
 ";
 
-/// What `cargo new` and `cargo add` make, in a folder that knows nothing of this repository.
+/// What `cargo new` and `cargo add` make, with a lock file of its own.
 fn wasmtime_versions(_: &Tools) -> Outcome {
     for major in WASMTIMES {
         let folder = target_dir().join(format!("fresh/wasmtime-{major}"));
@@ -138,6 +141,7 @@ fn wasmtime_versions(_: &Tools) -> Outcome {
         );
         fs::write(folder.join("Cargo.toml"), manifest)?;
         fs::write(folder.join("src/main.rs"), FRESH_PROGRAM)?;
+        let _ = fs::remove_file(folder.join("Cargo.lock"));
         let manifest = folder.join("Cargo.toml");
         let tree = Step::new("cargo tree --edges normal --prefix none --manifest-path").path(&manifest).output()?;
         let mut found: Vec<&str> = tree.lines().filter(|line| line.starts_with("wasmtime v")).map(version).collect();
