@@ -106,7 +106,9 @@ fn oldest(tools: &Tools) -> Outcome {
 
 /// The major versions that `pipkin-wasi-host` has features for.
 const WASMTIMES: [u32; 3] = [48, 49, 50];
-/// The one that is compiled here, too: `oldest` runs with 48, everything else with 50.
+/// With this in the environment the one that nothing else compiles is compiled, too, which takes minutes: `oldest` runs with 48, everything
+/// else with 50.
+const COMPILE: &str = "PIPKIN_WASMTIME_49";
 const COMPILED: u32 = 49;
 
 const FRESH_PROGRAM: &str = "\
@@ -152,7 +154,7 @@ fn wasmtime_versions(_: &Tools) -> Outcome {
         if !matches!(found.as_slice(), [only] if is_it(only)) {
             return failed(format!("a program with `wasmtime = \"{major}\"` gets {found:?}"));
         }
-        if major == COMPILED {
+        if major == COMPILED && std::env::var_os(COMPILE).is_some() {
             let check = Step::new("cargo check --manifest-path").path(&manifest);
             check.env("CARGO_TARGET_DIR", target_dir().display().to_string()).run()?;
         }
