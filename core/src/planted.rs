@@ -88,8 +88,8 @@ pub enum Bug {
     TakeoverOneSlot,
     /// It does not look again at what the one before it had written.
     TakeoverUnlooked,
-    /// A session does not look behind its flush for somebody who has taken the store over.
-    FlushNotLookedBehind,
+    /// A session does not look around its flush for somebody who has taken the store over.
+    FlushNotLookedAround,
     /// Nor in front of a new segment.
     SegmentNotLookedFor,
 }
@@ -142,7 +142,7 @@ mod imp {
             Self::TakeoverInPlace,
             Self::TakeoverOneSlot,
             Self::TakeoverUnlooked,
-            Self::FlushNotLookedBehind,
+            Self::FlushNotLookedAround,
             Self::SegmentNotLookedFor,
         ];
     }

@@ -94,7 +94,7 @@ fn suite_of(bug: Bug) -> Suite {
         Bug::TakeoverInPlace
         | Bug::TakeoverOneSlot
         | Bug::TakeoverUnlooked
-        | Bug::FlushNotLookedBehind
+        | Bug::FlushNotLookedAround
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
         Bug::TornEndKeepsItsSegment | Bug::LeftoversKept | Bug::RemovalsMakeNoRoom => LIVES,
         Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,

@@ -76,7 +76,7 @@ impl Log {
             self.announce(&mut self.tail.lock())?;
         }
         let announced = self.is_fenced() && self.tail.lock().announced;
-        self.look_if(announced)?;
+        self.look_around(announced)?;
         let mut turn = self.sync_state.turn.lock();
         loop {
             if !is(Bug::AckBeforeSync) {
@@ -84,7 +84,7 @@ impl Log {
             }
             if let Some(achieved) = covered(&turn) {
                 drop(turn);
-                return self.look_behind(announced).map(|()| achieved);
+                return self.look_around(announced).map(|()| achieved);
             }
             if !turn.running {
                 break;
@@ -101,16 +101,17 @@ impl Log {
         let achieved = self.sync_in_turn(end)?;
         // Whoever holds the tail may wait for the turn.
         drop(running);
-        self.look_behind(announced)?;
+        self.look_around(announced)?;
         if mark && (announced || !self.is_fenced()) {
             self.prove_synced(end);
         }
         Ok(achieved)
     }
 
-    /// What was synced counts only if the store was still this session's then.
-    fn look_behind(&self, announced: bool) -> Result<()> {
-        if is(Bug::FlushNotLookedBehind) { Ok(()) } else { self.look_if(announced) }
+    /// What was written counts only if the store was still this session's behind it. In front of a sync that is all that it takes; behind it, whoever
+    /// has lost the store in between is told at once.
+    fn look_around(&self, announced: bool) -> Result<()> {
+        if is(Bug::FlushNotLookedAround) { Ok(()) } else { self.look_if(announced) }
     }
 
     /// Syncs, when nobody else does, what belongs to no position of the log. The caller may hold the tail.
