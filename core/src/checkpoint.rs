@@ -46,7 +46,7 @@ struct Listed {
 /// Writes a checkpoint while others read and write. The caller sees to it that there is one at a time.
 ///
 /// Without the space for a snapshot the checkpoint goes without: reopening takes longer, but compaction can free the segments in
-/// front of it. True when it has one.
+/// front of it. False then.
 ///
 /// # Errors
 ///
@@ -64,7 +64,9 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     let plan = Plan::new(engine, &names.read(), &directory, extent)?;
     let (cut, listed) = cut_log(engine, names)?;
     let mut taken = Vec::new();
-    let written = write_snapshot(engine, &plan, &directory, &listed, &mut taken);
+    // A snapshot would pass for certain what is in doubt: the next open asks the log again.
+    let is_unsure = engine.doubt.get().is_some();
+    let written = if is_unsure { Err(Error::NoSpace) } else { write_snapshot(engine, &plan, &directory, &listed, &mut taken) };
     engine.index.end_dump(written.is_ok());
     let (next, place) = match written {
         Ok((next, place)) => (next, Some(place)),
@@ -78,7 +80,7 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     }
     publish(engine, cut, &directory, (&next, place), &taken)?;
     *directory = next;
-    Ok(place.is_some())
+    Ok(place.is_some() || is_unsure)
 }
 
 /// What a snapshot will be made of.

@@ -2,12 +2,13 @@
 //! on beside it; one free segment is enough.
 
 use crate::engine::{Engine, FullKey, GROUP};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::{FrameSpec, HEADER_LEN_MAX, Header, Kind};
 use crate::index::KeyHash;
-use crate::log::{Frame, Placed, Purpose, Segment, Step, Walk};
+use crate::log::{Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
+use crate::scan::{Found, Stretch, scan};
 use alloc::vec::Vec;
 
 /// Room for the frames that say what was done: less than this is no gain.
@@ -59,9 +60,17 @@ pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
         let tail = engine.log.tail.lock();
         tail.segments.values().filter(|segment| segment.base < replay_from).copied().collect()
     };
-    // What nobody could look at stays.
-    let stays = |segment: &Segment| engine.log.keeps_stranded(segment).unwrap_or(true);
+    // What nobody could look at stays, and what a copy would make look certain.
+    let is_in_doubt = |segment: &Segment| engine.doubt.get().is_some_and(|doubt| doubt.holds(segment.extent));
+    let stays = |segment: &Segment| is_in_doubt(segment) || engine.log.keeps_stranded(segment).unwrap_or(true);
     segments.into_iter().filter(|segment| !stays(segment)).collect()
+}
+
+/// True when nothing older than the first of these segments is left, but for what is being emptied.
+pub(crate) fn begins_with_oldest(engine: &Engine, segments: &[Segment], emptying: Option<&Emptying<'_>>) -> bool {
+    let tail = engine.log.tail.lock();
+    let oldest = tail.segments.values().find(|segment| emptying.is_none_or(|emptying| !emptying.holds(segment)));
+    oldest.map(|oldest| oldest.base) == segments.first().map(|first| first.base)
 }
 
 /// The bytes that a segment keeps from others, unless it is the active one: what a crash has left behind its last record serves nobody.
@@ -173,12 +182,11 @@ impl<'a> Emptying<'a> {
     }
 
     /// Copies what lives in `segment` forward. The caller sees to it that there is one compaction at a time; `pace` hears how many bytes
-    /// have been copied so far, and may take its time.
+    /// have been copied so far, and may take its time. A segment with damage that still counts is set aside when all the rest has been copied.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSpace`] before anything is copied, when there is no room for what lives. [`Error::Corrupt`] when a record of the
-    /// segment does not check: the segment stays as it is.
+    /// [`Error::NoSpace`](crate::Error::NoSpace) before anything is copied, when there is no room for what lives.
     pub(crate) fn empty(&mut self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let (engine, log) = (self.engine, &self.engine.log);
         log.writable()?;
@@ -187,36 +195,33 @@ impl<'a> Emptying<'a> {
         let oldest = self.is_oldest(segment);
         log.secure(kept_bytes(engine, segment, oldest) + SLACK, &|| longest(engine, segment))?;
         let mut report = CompactReport::default();
-        let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
         let mut group = Vec::with_capacity(GROUP);
-        loop {
-            let step = walk.step()?;
-            if let Step::Frame { offset, header } = step
-                && (header.kind == Kind::Put || header.kind.is_carried() || header.kind == Kind::Tombstone && !oldest)
-            {
-                group.push((offset, header));
-            }
-            if group.len() == GROUP || !matches!(step, Step::Frame { .. }) {
-                copy_group(engine, &pin, &group, &mut report)?;
-                group.clear();
-                pace(report.bytes_copied);
-            }
-            match step {
-                Step::Frame { .. } => {}
-                Step::End => break,
-                Step::Bad { offset, .. } if is(Bug::CompactUnchecked) => {
-                    let Some(skipped) = resign(engine, offset, &mut report)? else {
-                        break;
-                    };
-                    walk = Walk::new(&*log.storage, segment.salt, offset + skipped, segment.end);
+        let mut damage = Vec::new();
+        scan(&*log.storage, whole(engine, segment), &mut |found| {
+            match found {
+                Found::Frame { offset, header } => {
+                    if header.kind == Kind::Put || header.kind.is_carried() || header.kind == Kind::Tombstone && !oldest {
+                        group.push((offset, header));
+                    }
+                    if group.len() == GROUP {
+                        copy_group(engine, &pin, &group, &mut report)?;
+                        group.clear();
+                        pace(report.bytes_copied);
+                    }
                 }
-                Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
+                Found::Damage(place) if is(Bug::CompactUnchecked) => resign(engine, place.offset, &mut report)?,
+                Found::Damage(place) => damage.push(place),
             }
-        }
+            Ok(())
+        })?;
+        copy_group(engine, &pin, &group, &mut report)?;
+        pace(report.bytes_copied);
         log.write_behind();
-        self.emptied.push(*segment);
         self.copied += report.bytes_copied;
-        report.segments_retired = 1;
+        if engine.forget_damage(segment, oldest, &damage)? {
+            self.emptied.push(*segment);
+            report.segments_retired = 1;
+        }
         Ok(report)
     }
 
@@ -234,14 +239,21 @@ impl<'a> Emptying<'a> {
 /// The length of the longest record of a segment, dead ones included.
 fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
     let log = &engine.log;
-    let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
     let mut longest = 0;
-    while let Step::Frame { header, .. } = walk.step()? {
-        if !header.kind.is_control() {
+    scan(&*log.storage, whole(engine, segment), &mut |found| {
+        if let Found::Frame { header, .. } = found
+            && !header.kind.is_control()
+        {
             longest = longest.max(header.frame_len() as u64);
         }
-    }
+        Ok(())
+    })?;
     Ok(longest)
+}
+
+/// All records of a segment.
+fn whole(engine: &Engine, segment: &Segment) -> Stretch {
+    Stretch { salt: segment.salt, from: segment.first_frame(engine.log.geometry), to: segment.end, full: true }
 }
 
 /// Copies the records and tombstones of a group that still count.
@@ -322,15 +334,14 @@ fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mu
     Ok(())
 }
 
-/// The planted bug of copying without a look at the checksum. Says how long the record is, if it looks like one.
-fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<Option<u64>> {
-    let Ok(header) = engine.log.header(offset) else {
-        return Ok(None);
-    };
-    if header.kind == Kind::Put {
-        let frame = engine.log.frame(offset)?;
-        let hash = engine.full_key(header.namespace, frame.key()).hash;
-        copy_put(engine, &frame, hash, report)?;
+/// The planted bug of copying without a look at the checksum.
+fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<()> {
+    match engine.log.header(offset) {
+        Ok(header) if header.kind == Kind::Put => {
+            let frame = engine.log.frame(offset)?;
+            let hash = engine.full_key(header.namespace, frame.key()).hash;
+            copy_put(engine, &frame, hash, report)
+        }
+        _ => Ok(()),
     }
-    Ok(Some(header.frame_len() as u64))
 }

@@ -1,6 +1,9 @@
 //! Log and index together: the few steps that every reader and writer of records is made of.
 
-use crate::error::{Error, Result};
+use crate::damage::{Doubt, SetAside};
+#[cfg(feature = "ordered")]
+use crate::error::Error;
+use crate::error::Result;
 use crate::index::{Index, KeyHash, ShardGuard};
 use crate::log::{Frame, Log, Placed, Tally};
 #[cfg(feature = "ordered")]
@@ -25,6 +28,13 @@ pub(crate) struct Engine {
     /// The keys in order, where that was asked for.
     #[cfg(feature = "ordered")]
     pub(crate) ordered: OnceBox<Ordered>,
+    /// Slots, and the numbers of their shards, of records whose keys could not be read any more: they have no place in the order.
+    #[cfg(feature = "ordered")]
+    pub(crate) nameless: OnceBox<alloc::vec::Vec<(usize, crate::index::Slot)>>,
+    /// What the index does not know: it was rebuilt across damage.
+    pub(crate) doubt: OnceBox<Doubt>,
+    /// Segments in which compaction has met damage.
+    pub(crate) set_aside: Mutex<SetAside>,
     /// Seed of the hashes: it belongs to the store, so that a snapshot fits and nobody can choose keys that collide.
     pub(crate) seed: u64,
 }
@@ -50,10 +60,12 @@ impl Engine {
     #[inline]
     pub(crate) fn find<'a>(&'a self, pin: &Pin<'_>, FullKey { namespace, key, hash }: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
-        if self.index.is_parked(hash) {
+        let is_parked = self.index.is_parked(hash);
+        if is_parked {
             drop(self.lock(hash)?);
         }
-        self.index.find(pin, hash, |offset| self.log.frame_if(offset, same))
+        let found = self.index.find(pin, hash, |offset| self.log.frame_if(offset, same));
+        if is_parked || found.is_err() { self.find_again(pin, FullKey { namespace, key, hash }, found) } else { found }
     }
 
     /// Asks the processor for the slots of some keys.
@@ -87,13 +99,22 @@ impl Engine {
         FullKey { namespace, key, hash }: FullKey<'_>,
     ) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
-        shard.find(hash, |offset| self.log.frame_if(offset, same)).map_err(|error| self.log.or_fenced(error))
+        let found = shard.find(hash, |offset| self.log.frame_if(offset, same));
+        if found.is_err() || self.doubt.get().is_some() {
+            self.find_again_locked(shard, FullKey { namespace, key, hash }, found)
+        } else {
+            found
+        }
     }
 
-    /// Where the record of a key stands, for a writer that holds its shard.
+    /// Where the record of a key stands, for a writer that holds its shard and replaces it, damaged or not.
     pub(crate) fn find_locked(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Option<Placed>> {
-        let frame = self.frame_locked(shard, key)?;
-        Ok(frame.map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 }))
+        let FullKey { namespace, key: name, hash } = key;
+        let same = |number: u32, other: &[u8]| number == namespace && other == name;
+        match shard.find(hash, |offset| self.log.frame_if(offset, same)) {
+            Ok(frame) => Ok(frame.map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 })),
+            Err(error) => self.find_damaged(shard, key, error),
+        }
     }
 
     /// The index points at `new` from now on.
@@ -138,6 +159,9 @@ impl Engine {
         {
             self.count_live(shard, old.offset, -(old.len as i64));
         }
+        if let Some(doubt) = self.doubt.get() {
+            doubt.settle(key.hash);
+        }
         #[cfg(feature = "ordered")]
         if let Some(ordered) = self.ordered.get() {
             ordered.remove(key.namespace, key.key);
@@ -148,19 +172,15 @@ impl Engine {
         self.log.ledger.change_live(self.log.geometry.extent_of(offset), change, shard.is_dumped());
     }
 
-    /// Takes the records of dead namespaces out of a shard.
-    pub(crate) fn bury(&self, shard: &mut ShardGuard<'_>, dead: &dyn Fn(u32) -> bool) -> Result<()> {
+    /// Takes the records of dead namespaces out of shard `number`.
+    pub(crate) fn bury(&self, number: usize, shard: &mut ShardGuard<'_>, dead: &dyn Fn(u32) -> bool) -> Result<()> {
         if !shard.namespaces().any(dead) {
             return Ok(());
         }
         for slot in shard.slots() {
-            // Its namespace decides whether it goes: it is believed only if it checks. One that does not stays, and is no reason to keep
-            // everybody from its neighbours: it is damage where it is read, or nobody's.
-            let frame = match self.log.frame(slot.offset()).and_then(|frame| frame.check().map(|()| frame)) {
-                Ok(frame) => frame,
-                Err(Error::Corrupt { .. }) => continue,
-                Err(error) => return Err(error),
-            };
+            // Its namespace decides whether it goes. Where nobody can tell it any more, the record stays: it is damage where it is read, or
+            // nobody's.
+            let Some(frame) = self.owned(number, slot)? else { continue };
             let header = frame.header;
             if dead(header.namespace) && shard.remove_slot(slot, header.namespace) {
                 self.count_live(shard, slot.offset(), -(header.frame_len() as i64));

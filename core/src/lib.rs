@@ -33,6 +33,7 @@ extern crate std;
 mod checkpoint;
 mod compact;
 mod cursor;
+mod damage;
 mod db;
 mod engine;
 mod error;

@@ -92,6 +92,14 @@ pub enum Bug {
     FlushNotLookedAround,
     /// Nor in front of a new segment.
     SegmentNotLookedFor,
+    /// An index that was rebuilt across damage answers as if nothing had been there.
+    RebuiltUnmarked,
+    /// Compaction forgets that damage keeps a segment, and picks it again.
+    DamagePickedAgain,
+    /// A damaged record answers as if it had never been there.
+    DamageIsMissing,
+    /// A damaged record keeps its key from being written or removed.
+    DamageKeepsKey,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -144,6 +152,10 @@ mod imp {
             Self::TakeoverUnlooked,
             Self::FlushNotLookedAround,
             Self::SegmentNotLookedFor,
+            Self::RebuiltUnmarked,
+            Self::DamagePickedAgain,
+            Self::DamageIsMissing,
+            Self::DamageKeepsKey,
         ];
     }
 

@@ -72,16 +72,21 @@ impl Engine {
     #[cfg(feature = "ordered")]
     pub(crate) fn order(&self) -> Result<()> {
         let mut keys: Vec<(u32, Key, u64)> = Vec::new();
+        let mut nameless = Vec::new();
         for shard in 0..SHARDS {
             for slot in self.lock_shard(shard)?.slots() {
-                let frame = self.log.frame(slot.offset())?;
-                if frame.header.namespace != NAMESPACE_OF_NAMES {
-                    keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
+                match self.owned(shard, slot)? {
+                    Some(frame) if frame.header.namespace != NAMESPACE_OF_NAMES => {
+                        keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
+                    }
+                    Some(_) => {}
+                    None => nameless.push((shard, slot)),
                 }
             }
         }
         // Opening is the only one to set it, and does so once.
         let _ = self.ordered.set(Box::new(Ordered::of(keys)));
+        let _ = self.nameless.set(Box::new(nameless));
         Ok(())
     }
 
@@ -108,7 +113,7 @@ impl Engine {
             shard.load(&self.pins, image);
             stale.iter().for_each(|&slot| shard.note_removed(slot));
             if !stale.is_empty() {
-                self.recount(shard)?;
+                self.recount(index, shard)?;
             }
         }
         for &offset in &parked.later {
@@ -116,7 +121,7 @@ impl Engine {
             let mut window = Window::new(&*self.log.storage, offset);
             self.apply_at(shard, offset, &mut window)?;
         }
-        self.bury(shard, &|number| !origin.namespaces.contains(number.into()))
+        self.bury(index, shard, &|number| !origin.namespaces.contains(number.into()))
     }
 
     /// Applies the record at `offset`, which opening has checked.
@@ -138,18 +143,33 @@ impl Engine {
     }
 
     /// Counts the records of a shard that lost some whose namespace nobody can tell any more.
-    fn recount(&self, shard: &mut ShardGuard<'_>) -> Result<()> {
+    fn recount(&self, index: usize, shard: &mut ShardGuard<'_>) -> Result<()> {
         let mut counts: Vec<(u32, u64)> = Vec::new();
+        let mut damaged = 0;
         for slot in shard.slots() {
-            let frame = self.log.frame(slot.offset())?;
-            frame.check()?;
-            let number = frame.header.namespace;
-            match counts.iter_mut().find(|(known, _)| *known == number) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((number, 1)),
+            match self.owned(index, slot)? {
+                Some(frame) => count_up(&mut counts, frame.header.namespace, 1),
+                None => damaged += 1,
             }
         }
+        // A damaged record may be of any namespace that had more of them before; most often there is one.
+        for number in shard.namespaces() {
+            let known = counts.iter().find(|(other, _)| *other == number).map_or(0, |&(_, count)| count);
+            let missing = shard.count(number).saturating_sub(known).min(damaged);
+            damaged -= missing;
+            count_up(&mut counts, number, missing);
+        }
+        // As many as there are slots, whatever a forged file says.
+        count_up(&mut counts, 0, damaged);
         shard.set_counts(counts);
         Ok(())
+    }
+}
+
+fn count_up(counts: &mut Vec<(u32, u64)>, number: u32, more: u64) {
+    match counts.iter_mut().find(|(known, _)| *known == number) {
+        Some((_, count)) => *count += more,
+        None if more > 0 => counts.push((number, more)),
+        None => {}
     }
 }

@@ -1,11 +1,13 @@
 //! Backup: the log up to one moment, copied record by record through its checksums.
 
 use super::store::Store;
-use crate::checkpoint::append_list;
+use crate::checkpoint::{self, Extent, append_list};
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
-use crate::log::{CheckpointPlace, Segment, Step, Superblock, SuperblockSlot, Walk, Window};
+use crate::log::{CheckpointPlace, Segment, SnapshotSegment, Superblock, SuperblockSlot, Window};
 use crate::nested::Held;
+use crate::scan::{Found, Stretch, scan};
+use crate::snapshot::check_chunks;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -19,6 +21,8 @@ pub struct BackupReport {
     pub records: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Damaged places among the dead records: copied as they are, and still damaged in the copy.
+    pub damaged: u64,
 }
 
 /// What to copy.
@@ -30,6 +34,8 @@ struct Plan {
     end: u64,
     /// The list of segments names extents below this one.
     listed: u32,
+    /// Those of the index snapshot, where it is copied, too.
+    snapshot: Vec<SnapshotSegment>,
 }
 
 impl Store {
@@ -42,11 +48,21 @@ impl Store {
         let log = &engine.log;
         // From here on no segment is reused; compaction may retire some, but their bytes stay.
         let _pin = engine.pins.pin();
-        let plan = if log.read_only { self.plan_as_is() } else { self.plan_with_cut()? };
+        let mut plan = if log.read_only { self.plan_as_is() } else { self.plan_with_cut()? };
         let mut report = BackupReport::default();
-        target.set_len(DATA_START)?;
-        for segment in &plan.segments {
-            self.copy_segment(target, segment, &mut report)?;
+        self.copy(target, &plan, &mut report)?;
+        if report.damaged > 0 {
+            // An index that is rebuilt across damage does not know whose record it was. This one does: the copy gets it, too.
+            target.set_len(0)?;
+            report = BackupReport::default();
+            self.may_wait_for_the_turn()?;
+            let _maintenance = self.maintenance.lock();
+            plan = self.plan_with_snapshot()?;
+            self.copy(target, &plan, &mut report)?;
+            for segment in &plan.snapshot {
+                check_chunks(&*log.storage, log.geometry, segment)?;
+                self.copy_bytes(target, log.geometry.start(segment.extent), segment.end, &mut report)?;
+            }
         }
         let len = target.len()?.max(log.geometry.start(plan.listed));
         target.set_len(len)?;
@@ -82,7 +98,39 @@ impl Store {
         }
         let place = CheckpointPlace { base: cut.segment.base, salt: cut.segment.salt, offset: cut.offset, directory: None };
         let end = cut.segment.lsn(log.geometry, cut.end);
-        Ok(Plan { segments, checkpoint: Some(place), end, listed: cut.listed })
+        Ok(Plan { segments, checkpoint: Some(place), end, listed: cut.listed, snapshot: Vec::new() })
+    }
+
+    /// The log up to this moment, and the index as it was at the newest checkpoint. The caller has the turn to maintain the store.
+    fn plan_with_snapshot(&self) -> Result<Plan> {
+        let engine = &self.engine;
+        let log = &engine.log;
+        if !log.read_only && !checkpoint::write(engine, &self.names, Extent::Whole)? {
+            return Err(Error::NoSpace);
+        }
+        let (place, end, mut plan) = {
+            let _writers = engine.lock_all()?;
+            let end = log.position();
+            let mut plan = self.plan_as_is();
+            let tail = log.tail.lock();
+            let position = tail.active.map(|active| (active.segment.base, active.position));
+            if let Some(last) = plan.segments.last_mut()
+                && let Some((_, position)) = position.filter(|(base, _)| *base == last.base)
+            {
+                last.end = position;
+            }
+            plan.snapshot.clone_from(&tail.snapshot);
+            (log.superblocks.lock().current.checkpoint, end, plan)
+        };
+        if !log.read_only {
+            log.sync_to(log.end())?;
+            plan.end = end;
+        }
+        plan.checkpoint = place;
+        match place {
+            Some(CheckpointPlace { directory: Some(_), .. }) => Ok(plan),
+            _ => Err(Error::corrupt(place.map_or(0, |place| place.offset), "a log with damage, and without an index snapshot")),
+        }
     }
 
     /// A store that is open for reading only changes no more: its newest list serves.
@@ -92,25 +140,38 @@ impl Store {
         let place = log.superblocks.lock().current.checkpoint;
         let without_snapshot = place.map(|place| CheckpointPlace { directory: None, ..place });
         let segments = tail.segments.values().copied().collect();
-        Plan { segments, checkpoint: without_snapshot, end: log.sync_state.synced(), listed: tail.space.listed }
+        let (end, listed) = (log.sync_state.synced(), tail.space.listed);
+        Plan { segments, checkpoint: without_snapshot, end, listed, snapshot: Vec::new() }
+    }
+
+    fn copy(&self, target: &dyn Storage, plan: &Plan, report: &mut BackupReport) -> Result<()> {
+        target.set_len(DATA_START)?;
+        plan.segments.iter().try_for_each(|segment| self.copy_segment(target, segment, report))
     }
 
     /// Copies a segment, after every record of it has been held against its checksum.
     fn copy_segment(&self, target: &dyn Storage, segment: &Segment, report: &mut BackupReport) -> Result<()> {
         let log = &self.engine.log;
         let end = segment.end;
-        let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), end);
-        loop {
-            match walk.step()? {
-                Step::End => break,
-                Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
-                Step::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
+        let stretch = Stretch { salt: segment.salt, from: segment.first_frame(log.geometry), to: end, full: true };
+        scan(&*log.storage, stretch, &mut |found| {
+            match found {
+                Found::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
+                Found::Damage(damage) => {
+                    self.engine.is_dead(&damage)?;
+                    report.damaged += 1;
+                }
             }
-        }
+            Ok(())
+        })?;
         // The trailer of a full segment names the one behind it.
         let end = if end == segment.limit(log.geometry) { segment.behind(log.geometry) } else { end };
-        let mut window = Window::new(&*log.storage, end);
-        let mut position = log.geometry.start(segment.extent);
+        self.copy_bytes(target, log.geometry.start(segment.extent), end, report)
+    }
+
+    fn copy_bytes(&self, target: &dyn Storage, from: u64, end: u64, report: &mut BackupReport) -> Result<()> {
+        let mut window = Window::new(&*self.engine.log.storage, end);
+        let mut position = from;
         while position < end {
             let len = PIECE.min(end - position);
             target.write_at(position, &[window.bytes(position, len as usize)?])?;

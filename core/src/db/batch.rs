@@ -231,7 +231,9 @@ impl Store {
         self.check_seen(&mut shards, seen, &read)?;
         let old = self.find_old(&mut shards, &targets)?;
         // A removal that finds nothing leaves nothing behind.
-        let is_needed = |(target, old): (&Target<'_>, &Looked)| target.op.value.is_some() || !matches!(old.replaces, Old::None);
+        let is_needed = |(target, old): (&Target<'_>, &Looked)| {
+            target.op.value.is_some() || !matches!(old.replaces, Old::None) || self.engine.may_be_there(target.key.hash)
+        };
         let all = || targets.iter().zip(&old);
         let skipped: Vec<usize> = all().enumerate().filter(|(_, both)| !is_needed(*both)).map(|(index, _)| index).collect();
         let count = targets.len() - skipped.len();

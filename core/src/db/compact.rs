@@ -42,11 +42,13 @@ impl Store {
         let until = if is(Bug::CompactionWithoutEnd) { u64::MAX } else { until };
         let mut candidates = compact::candidates(&self.engine);
         candidates.retain(|segment| segment.base < until && emptying.is_none_or(|emptying| !emptying.holds(segment)));
-        let mut oldest = true;
+        let any_older = self.engine.doubt.get().is_some();
+        let mut oldest = !any_older;
         let mut worst: Option<(f64, Segment)> = None;
         for segment in &candidates {
             let taken = compact::taken_bytes(&self.engine, segment).max(1);
-            let gain = compact::gain(&self.engine, segment, taken, oldest, 1.0 / share);
+            let may_go = !self.engine.is_set_aside(segment, oldest);
+            let gain = compact::gain(&self.engine, segment, taken, oldest, 1.0 / share).filter(|_| may_go);
             let dead = gain.unwrap_or(0) as f64 / taken as f64;
             oldest = false;
             if gain.is_some() && worst.is_none_or(|(most, _)| dead > most) {
@@ -54,7 +56,9 @@ impl Store {
             }
         }
         let is_in_the_way = || share <= 1.0 && compact::front_of_tombstones(&self.engine, &candidates, 1.0) > 0;
-        worst.map(|(_, segment)| segment).or_else(|| candidates.first().copied().filter(|_| is_in_the_way()))
+        let first =
+            || candidates.first().filter(|first| is_in_the_way() && !self.engine.is_set_aside(first, !any_older)).copied();
+        worst.map(|(_, segment)| segment).or_else(first)
     }
 
     /// The segment with the largest share of dead bytes, of those that began in front of `until` and whose live records there may be room for,
@@ -248,6 +252,25 @@ impl Store {
         self.write_checkpoint(Extent::Whole)
     }
 
+    /// What is damaged and may have been a tombstone goes when nothing older is left.
+    fn empty_in_front_of_damage(&self, emptying: &mut Emptying<'_>, report: &mut CompactReport) -> Result<()> {
+        let Some(last) = self.engine.waits_for_older().into_iter().max() else { return Ok(()) };
+        let mut oldest = self.engine.doubt.get().is_none();
+        for segment in compact::candidates(&self.engine).into_iter().take_while(|segment| segment.base <= last) {
+            if self.engine.is_set_aside(&segment, oldest) {
+                oldest = false;
+                continue;
+            }
+            match self.empty(emptying, &segment, &mut |_| {}) {
+                Ok(one) => report.add(one),
+                Err(Error::NoSpace) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        report.bytes_freed += self.free(emptying)?;
+        Ok(())
+    }
+
     pub(super) fn compact(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         let _maintenance = self.maintenance.lock();
         let log = &self.engine.log;
@@ -268,8 +291,9 @@ impl Store {
             gain.is_some_and(|gain| gain * 1024 > log.geometry.segment_size())
         };
         let live = self.live_segments();
-        let is_dead = live.iter().any(|segment| is_worth_it(segment, false))
-            || compact::front_of_tombstones(&self.engine, &live, PARTS_ASKED) > 0;
+        let is_dead = live.iter().any(|segment| is_worth_it(segment, false) && !self.engine.is_set_aside(segment, false))
+            || compact::front_of_tombstones(&self.engine, &live, PARTS_ASKED) > 0
+            || !self.engine.waits_for_older().is_empty();
         let has_gaps = self.has_gaps();
         if !is_dead && !has_gaps {
             // What is free already goes back all the same.
@@ -292,7 +316,7 @@ impl Store {
         let total = segments.len() as u64;
         let mut report = CompactReport::default();
         let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
-        let mut oldest = true;
+        let mut oldest = self.engine.doubt.get().is_none();
         let mut done = 0;
         while !segments.is_empty() {
             let mut put_off = Vec::new();
@@ -300,7 +324,7 @@ impl Store {
             for segment in segments {
                 progress(CompactProgress { segments_done: done, segments_total: total });
                 let is_in_front = front.is_some_and(|last| segment.base <= last);
-                if !is_in_front && !is_worth_it(&segment, oldest) {
+                if self.engine.is_set_aside(&segment, oldest) || !is_in_front && !is_worth_it(&segment, oldest) {
                     oldest = false;
                     done += 1;
                     continue;
@@ -332,6 +356,7 @@ impl Store {
             }
             segments = put_off;
         }
+        self.empty_in_front_of_damage(&mut emptying, &mut report)?;
         progress(CompactProgress { segments_done: total, segments_total: total });
         if report.segments_retired > 0 || has_gaps {
             self.settle(&mut report)?;

@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use crate::engine::GROUP;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::SHARDS;
 use crate::log::Frame;
 use crate::names::Name;
@@ -47,7 +47,9 @@ pub(super) struct Frames<'a> {
     offsets: vec::IntoIter<u64>,
     /// Of how many of the next records the host was told.
     announced: usize,
-    _pin: Pin<'a>,
+    /// The end has not been said yet.
+    unsaid: bool,
+    pin: Pin<'a>,
 }
 
 impl Store {
@@ -66,7 +68,8 @@ impl Store {
             shard: 0,
             offsets: Vec::new().into_iter(),
             announced: 0,
-            _pin: self.engine.pin(),
+            unsaid: true,
+            pin: self.engine.pin(),
         }
     }
 }
@@ -77,7 +80,8 @@ impl<'a> Frames<'a> {
         loop {
             let Some(offset) = self.offsets.next() else {
                 if self.shard == SHARDS {
-                    return None;
+                    let is_whole = self.store.engine.has_met_all();
+                    return if core::mem::take(&mut self.unsaid) { is_whole.err().map(Err) } else { None };
                 }
                 // Whatever comes of it, the next shard is next: who goes on after an error must get to the end.
                 let shard = self.shard;
@@ -112,9 +116,16 @@ impl<'a> Frames<'a> {
             match frame
                 .and_then(|frame| frame.map(|frame| frame.check().and_then(|()| frame.is_readable()).map(|()| frame)).transpose())
             {
-                Ok(Some(frame)) => return Some(Ok(frame)),
-                Ok(None) => {}
-                Err(error) => return Some(Err(self.store.engine.log.or_fenced(error))),
+                Ok(Some(frame)) if self.store.engine.is_certain(offset) => return Some(Ok(frame)),
+                Ok(_) => {}
+                Err(error) => match self.store.engine.log.or_fenced(error) {
+                    error @ Error::Corrupt { .. } => match self.store.engine.is_of_another(&self.pin, offset, number) {
+                        Ok(true) => {}
+                        Ok(false) => return Some(Err(error)),
+                        Err(error) => return Some(Err(error)),
+                    },
+                    error => return Some(Err(error)),
+                },
             }
         }
     }

@@ -245,7 +245,7 @@ impl Store {
         for shard in 0..SHARDS {
             let mut guard = self.engine.lock_shard(shard)?;
             if guard.count(number) > 0 {
-                self.engine.bury(&mut guard, &|other| other == number)?;
+                self.engine.bury(shard, &mut guard, &|other| other == number)?;
             }
         }
         // A compaction that copied a record which was not buried yet has put its key there again.

@@ -82,6 +82,10 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         origin: OnceBox::new(),
         #[cfg(feature = "ordered")]
         ordered: OnceBox::new(),
+        #[cfg(feature = "ordered")]
+        nameless: OnceBox::new(),
+        doubt: OnceBox::new(),
+        set_aside: Mutex::default(),
         seed,
     };
     let names = rebuild(&engine, &chain, &mut report).map_err(|error| engine.log.or_fenced(error))?;

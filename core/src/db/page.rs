@@ -77,7 +77,7 @@ impl Store {
         let (mut shard, mut tag) = (from.shard as usize, u64::from(from.tag));
         while shard < SHARDS {
             // Before the slots are read: they stay good for as long.
-            let _pin = self.engine.pin();
+            let pin = self.engine.pin();
             // Behind a shard that cannot be read there is the next one.
             let (slots, rest) = self.batch(shard, number, tag).map_err(|error| going_on(error, place(shard + 1, 0)))?;
             let mut full_at = None;
@@ -97,10 +97,12 @@ impl Store {
                             .map(|frame| self.engine.log.check(&frame).and_then(|()| frame.is_readable()).map(|()| frame))
                             .transpose()
                     }) {
+                        Ok(Some(_)) if !self.engine.is_certain(slot.offset()) => {}
                         Ok(Some(frame)) if each(frame.key(), frame.value()) => {}
                         Ok(None) => {}
                         Ok(Some(_)) => full_at = Some(slot.tag()),
                         // Records of the same tag come in the same page.
+                        Err(Error::Corrupt { .. }) if self.engine.is_of_another(&pin, slot.offset(), number)? => {}
                         Err(error @ Error::Corrupt { .. }) => {
                             full_at = Some(slot.tag());
                             damage.get_or_insert(error);
@@ -118,7 +120,7 @@ impl Store {
                 break;
             }
         }
-        Ok((shard < SHARDS).then(|| place(shard, tag)))
+        if shard < SHARDS { Ok(Some(place(shard, tag))) } else { self.engine.has_met_all().map(|()| None) }
     }
 
     /// The slots of a shard from `tag` on, in order, and the tag at which the next batch begins. Slots of one tag stay together.

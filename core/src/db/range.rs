@@ -5,6 +5,7 @@ use super::namespace::Namespace;
 use super::store::Store;
 use crate::error::{Error, Result};
 use crate::names::Name;
+use crate::pins::Pin;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 use core::ops::{Bound, RangeBounds};
@@ -228,6 +229,12 @@ impl Store {
                 if let Some(&ahead) = offsets.get(at + AHEAD) {
                     log.prefetch(ahead);
                 }
+                if !self.engine.is_certain(offset) {
+                    if at + 1 == WINDOW {
+                        last = Some(log.frame(offset)?.key().to_vec());
+                    }
+                    continue;
+                }
                 let frame = log
                     .frame(offset)
                     .and_then(|frame| if log.verify_on_read { frame.check().map(|()| frame) } else { Ok(frame) })
@@ -243,15 +250,29 @@ impl Store {
                     last = Some(frame.key().to_vec());
                 }
             }
-            drop(pin);
             if offsets.len() < WINDOW {
-                return Ok(());
+                return self.has_all_in_order(&pin, number);
             }
+            drop(pin);
         }
     }
 }
 
 impl Store {
+    /// What a range ends with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when there may be records of the namespace in it whose keys nobody knows.
+    fn has_all_in_order(&self, pin: &Pin<'_>, number: u32) -> Result<()> {
+        for &(shard, slot) in self.engine.nameless.get().into_iter().flatten() {
+            if self.engine.index.lock_shard(shard).has(slot) && !self.engine.is_of_another(pin, slot.offset(), number)? {
+                self.engine.log.frame(slot.offset()).and_then(|frame| frame.check())?;
+            }
+        }
+        self.engine.has_met_all()
+    }
+
     /// Says in an error of damage whose record it is. Seldom asked, so the index is searched for who points there.
     #[cold]
     fn named(&self, mut error: Error, number: u32, damaged: u64) -> Error {

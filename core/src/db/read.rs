@@ -132,6 +132,10 @@ impl Store {
             let pin = self.engine.pin();
             self.engine.prefetch_slots(&pin, third.iter().map(|asked| asked.hash));
             let next = self.engine.locate(&pin, second.iter().map(|asked| asked.hash));
+            if self.engine.doubt.get().is_some() {
+                // Each of them needs a closer look.
+                places = [None; GROUP];
+            }
             let mut ahead = next.into_iter().flatten();
             for (Asked { key, number, hash }, place) in first.drain(..).zip(places) {
                 // A few at a time: the processor has only so many misses in flight.
@@ -169,6 +173,7 @@ impl Store {
     }
 
     pub(super) fn len(&self, name: &Name) -> Result<u64> {
+        self.engine.has_met_all()?;
         name.number().map_or(Ok(0), |number| self.engine.count(number)).map_err(|error| self.engine.log.or_fenced(error))
     }
 }

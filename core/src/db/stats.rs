@@ -35,6 +35,9 @@ pub struct Stats {
     pub replay_debt: u64,
     /// Named namespaces.
     pub namespaces: u64,
+    /// Segments that compaction could not free, for they hold a damaged record that still counts: write its key again or remove it, and they
+    /// go. [`Db::verify`](super::Db::verify) says where it is.
+    pub damaged_segments: u64,
 }
 
 /// What one stretch of the file is used for. Sizes are in bytes.
@@ -128,6 +131,7 @@ impl Store {
         let namespaces = self.list_namespaces().len() as u64;
         let records = engine.index.len_all().saturating_sub(engine.count(crate::frame::NAMESPACE_OF_NAMES)?);
         let index_bytes = engine.index.bytes();
+        let damaged_segments = engine.count_set_aside();
         let log = &engine.log;
         let tail = log.tail.lock();
         let (used, live) = used_and_live(log, &tail);
@@ -143,6 +147,7 @@ impl Store {
             index_bytes,
             replay_debt: log.replay_debt(),
             namespaces,
+            damaged_segments,
         })
     }
 }

@@ -54,7 +54,9 @@ impl Store {
     fn try_remove(&self, name: &Name, key: &[u8]) -> Result<bool> {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
-        let Some(old) = old else { return Ok(false) };
+        if old.is_none() && !self.engine.may_be_there(locked.key.hash) {
+            return Ok(false);
+        }
         self.bury_key(&mut locked, old)?;
         drop(locked);
         self.after_write()?;
@@ -122,7 +124,7 @@ impl Store {
                 check_value(&value)?;
                 self.put(&mut locked, &value, old)?;
             }
-            (Change::To(None), Some(old)) => self.bury_key(&mut locked, old)?,
+            (Change::To(None), Some(old)) => self.bury_key(&mut locked, Some(old))?,
             (Change::To(None), None) | (Change::None, _) => return Ok(()),
         }
         drop(locked);
@@ -171,11 +173,11 @@ impl Store {
         Ok(())
     }
 
-    fn bury_key(&self, locked: &mut LockedKey<'_, '_>, old: Placed) -> Result<()> {
+    fn bury_key(&self, locked: &mut LockedKey<'_, '_>, old: Option<Placed>) -> Result<()> {
         let FullKey { namespace, key, .. } = locked.key;
         let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::plain(namespace), key, value: &[] };
         let placed = self.engine.log.append_one(&spec, Purpose::MakeSpace)?;
-        self.engine.publish_remove(&mut locked.shard, locked.key, Some(old), placed);
+        self.engine.publish_remove(&mut locked.shard, locked.key, old, placed);
         Ok(())
     }
 }

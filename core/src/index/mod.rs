@@ -42,6 +42,21 @@ impl KeyHash {
         (self.0 >> 56) as usize
     }
 
+    /// All of it.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// True when slots cannot tell the two apart.
+    pub(crate) const fn has_slot_of(self, other: Self) -> bool {
+        self.shard() == other.shard() && self.tag() == other.tag()
+    }
+
+    /// True when a key with this hash has such a slot in shard `shard`.
+    pub(crate) const fn fits(self, shard: usize, slot: Slot) -> bool {
+        self.shard() == shard && self.tag() == slot.tag()
+    }
+
     /// Its lower half, of which the shard and the tag have two bits at most.
     pub(crate) const fn low(self) -> usize {
         self.0 as u32 as usize
@@ -89,7 +104,8 @@ impl Index {
         self.shard(hash.shard()).guess(pin, hash.tag())
     }
 
-    /// True when nobody has needed the shard of `hash` since the store was opened: it has to be built first.
+    /// True when nobody has needed the shard of `hash` since the store was opened: it has to be built first. Or when what it says needs a
+    /// closer look, see [`Self::doubt_all`].
     #[inline]
     pub(crate) fn is_parked(&self, hash: KeyHash) -> bool {
         self.shard(hash.shard()).is_parked()
@@ -111,6 +127,12 @@ impl Index {
     pub(crate) fn end_dump(&self, is_written: bool) {
         let held: Vec<_> = self.shards.iter().map(Shard::lock).collect();
         held.into_iter().for_each(|mut shard| shard.end_dump(is_written));
+    }
+
+    /// From here on every shard says of itself that it has to be built: whoever asks for a key finds that it is, and looks closer at
+    /// what comes of it. Readers that have no doubts ask nothing more than they did.
+    pub(crate) fn doubt_all(&self) {
+        self.shards.iter().for_each(Shard::doubt);
     }
 
     /// True when shard number `index` is still to be built.

@@ -125,6 +125,11 @@ impl Shard {
         self.is_parked.load(Ordering::Acquire)
     }
 
+    /// See [`Index::doubt_all`](super::Index::doubt_all).
+    pub(super) fn doubt(&self) {
+        self.is_parked.store(true, Ordering::Release);
+    }
+
     /// True when there is no record in it, as far as this thread can know without the lock.
     pub(super) fn is_empty(&self) -> bool {
         // In this order: whoever builds the shard sets the length first, and then says that it is built.
@@ -327,6 +332,11 @@ impl ShardGuard<'_> {
     /// All slots, in no order.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         self.table().into_iter().flat_map(Table::live).collect()
+    }
+
+    /// True when it holds this slot.
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self.table().is_some_and(|table| table.search(slot.tag(), |other| (other == slot).then_some(())).is_some())
     }
 
     /// The slots with tags in that range, in no order.

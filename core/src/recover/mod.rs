@@ -40,6 +40,9 @@ pub struct OpenReport {
     pub replayed_records: u64,
     /// Bytes of log read to replay them.
     pub replayed_bytes: u64,
+    /// Where the log is damaged, if the index had to be rebuilt from it and does not know whose record that was: keys that nothing behind
+    /// this place shows answer [`Error::Corrupt`](crate::Error::Corrupt), and compaction leaves what stands in front of it alone.
+    pub unsure_at: Option<u64>,
     /// One of the two superblocks could not be read; the other one served.
     pub damaged_superblock: bool,
 }

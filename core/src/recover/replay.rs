@@ -3,24 +3,27 @@
 
 use super::chain::Chain;
 use super::{OpenReport, SnapshotState};
+use crate::damage::Doubt;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::frame::{Kind, NAMESPACE_OF_NAMES};
+use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
 use crate::limits::NAMESPACE_NUMBER_MAX;
-use crate::log::{Segment, Step, Walk, Window};
+use crate::log::{Segment, Window};
 use crate::names::Names;
 use crate::planted::{Bug, is};
+use crate::scan::{Damage, Found, Stretch, scan};
 use crate::shards::Origin;
 use crate::snapshot::{self, NamedNumber};
 use crate::sorted::Set;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Fills the index of `engine` with what the log says; returns the namespaces.
 pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -> Result<Names> {
-    let mut replay = Replay { engine, names: Names::default(), records: 0 };
+    let mut replay = Replay { engine, names: Names::default(), records: 0, damage: None, settled: BTreeSet::new() };
     replay.names.next = replay.names.next.max(chain.listed.next_namespace);
     let live = chain.counting_segments();
     for segment in live.iter().chain(&chain.tail) {
@@ -34,6 +37,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
             replay.segment(&segment)?;
             report.replayed_bytes += segment.end - segment.first_frame(engine.log.geometry);
         }
+        report.unsure_at = replay.doubt(&live);
     }
     let late = is(Bug::SnapshotCutTooLate) && parked;
     let ops = chain.ops.get(usize::from(late)..).unwrap_or_default();
@@ -56,11 +60,12 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     replay.records += ops.len() as u64;
     if parked {
         replay.remember_origin(chain);
-    } else {
+    } else if report.unsure_at.is_none() {
+        // Otherwise the name of what seems dead may be what is damaged.
         let living = Set::collect(replay.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from));
         let dead = |number: u32| !living.contains(number.into());
         for shard in 0..SHARDS {
-            engine.bury(&mut engine.lock_shard(shard)?, &dead)?;
+            engine.bury(shard, &mut engine.lock_shard(shard)?, &dead)?;
         }
     }
     report.replayed_bytes += chain.tail_bytes;
@@ -80,9 +85,24 @@ struct Replay<'a> {
     engine: &'a Engine,
     names: Names,
     records: u64,
+    /// The newest record that does not check, and its segment.
+    damage: Option<(Damage, Segment)>,
+    /// Hashes of the keys that were removed behind it.
+    settled: BTreeSet<u64>,
 }
 
 impl Replay<'_> {
+    /// Notes what the index does not know, if it was built across damage.
+    fn doubt(&mut self, live: &[Segment]) -> Option<u64> {
+        let (damage, segment) = self.damage.take()?;
+        let before: Vec<Segment> = live.iter().filter(|other| other.base < segment.base).copied().collect();
+        let doubt = Doubt::new(self.engine, &damage, &segment, &before, core::mem::take(&mut self.settled));
+        // Opening is the only one to set it, and does so once.
+        let _ = self.engine.doubt.set(Box::new(doubt));
+        self.engine.index.doubt_all();
+        Some(damage.offset)
+    }
+
     /// Parks the shards of the snapshot, if there is one that checks.
     fn park_snapshot(&mut self, chain: &Chain) -> Result<SnapshotState> {
         let Engine { log, index, .. } = self.engine;
@@ -137,29 +157,35 @@ impl Replay<'_> {
     /// Applies every record of a segment that lies in front of the checkpoint: all its commits are whole.
     fn segment(&mut self, segment: &Segment) -> Result<()> {
         let log = &self.engine.log;
-        let mut walk = Walk::new(&*log.storage, segment.salt, segment.first_frame(log.geometry), segment.end);
-        loop {
-            match walk.step()? {
-                Step::End => return Ok(()),
-                Step::Bad { offset, error } => return Err(Error::corrupt(offset, error.what())),
-                Step::Frame { offset, header } => {
-                    if header.kind.is_carried() {
-                        log.ledger.change_live(segment.extent, header.frame_len() as i64, false);
-                    }
-                    if !matches!(header.kind, Kind::Put | Kind::Tombstone) {
-                        continue;
-                    }
-                    self.records += 1;
-                    if header.namespace == NAMESPACE_OF_NAMES {
-                        let name = walk.key(offset, &header)?.to_vec();
-                        self.apply_name(header.kind, offset, &name, walk.value(offset, &header)?)?;
-                    }
-                    let key = self.engine.full_key(header.namespace, walk.key(offset, &header)?);
-                    let mut shard = self.engine.index.lock_shard(key.hash.shard());
-                    self.engine.apply(&mut shard, key, &header, offset)?;
-                }
+        let (salt, from, to) = (segment.salt, segment.first_frame(log.geometry), segment.end);
+        let mut window = Window::new(&*log.storage, to);
+        scan(&*log.storage, Stretch { salt, from, to, full: true }, &mut |found| match found {
+            Found::Damage(damage) => {
+                self.damage = Some((damage, *segment));
+                self.settled.clear();
+                Ok(())
             }
+            Found::Frame { offset, header } => self.frame(segment, offset, &header, &mut window),
+        })
+    }
+
+    fn frame(&mut self, segment: &Segment, offset: u64, header: &Header, window: &mut Window<'_>) -> Result<()> {
+        if header.kind.is_carried() {
+            self.engine.log.ledger.change_live(segment.extent, header.frame_len() as i64, false);
         }
+        if !matches!(header.kind, Kind::Put | Kind::Tombstone) {
+            return Ok(());
+        }
+        self.records += 1;
+        if header.namespace == NAMESPACE_OF_NAMES {
+            self.name_at(offset, window)?;
+        }
+        let key = self.engine.full_key(header.namespace, window.bytes(offset + header.header_len as u64, header.key_len)?);
+        if header.kind == Kind::Tombstone && self.damage.is_some() {
+            self.settled.insert(key.hash.bits());
+        }
+        let mut shard = self.engine.index.lock_shard(key.hash.shard());
+        self.engine.apply(&mut shard, key, header, offset)
     }
 
     /// Applies the namespace record at `offset`, which has been checked.
