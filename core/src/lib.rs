@@ -78,7 +78,7 @@ pub use error::{Error, Result};
 pub use frame::crc32c;
 pub use recover::{OpenReport, SnapshotState};
 #[cfg(feature = "salvage")]
-pub use salvage::{SalvageReport, salvage};
+pub use salvage::{SalvageOptions, SalvageReport, salvage, salvage_with};
 pub use scan::Damage;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
 pub use verify::{VerifyReport, verify_storage};

@@ -100,6 +100,13 @@ pub enum Bug {
     DamageIsMissing,
     /// A damaged record keeps its key from being written or removed.
     DamageKeepsKey,
+    /// Salvage brings back what was removed, and does not say so.
+    #[cfg_attr(not(feature = "salvage"), allow(dead_code, reason = "only salvage asks"))]
+    SalvageRevives,
+    /// Verifying does not hold the snapshot against the log.
+    VerifyTrustsSnapshot,
+    /// Verifying does not hold the headers of segments against the list.
+    VerifyTrustsHeaders,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -156,6 +163,9 @@ mod imp {
             Self::DamagePickedAgain,
             Self::DamageIsMissing,
             Self::DamageKeepsKey,
+            Self::SalvageRevives,
+            Self::VerifyTrustsSnapshot,
+            Self::VerifyTrustsHeaders,
         ];
     }
 

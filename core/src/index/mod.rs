@@ -42,6 +42,11 @@ impl KeyHash {
         (self.0 >> 56) as usize
     }
 
+    /// The slot of a record of a key with this hash.
+    pub(crate) const fn slot(self, offset: u64) -> Slot {
+        Slot::new(self.tag(), offset)
+    }
+
     /// All of it.
     pub(crate) const fn bits(self) -> u64 {
         self.0

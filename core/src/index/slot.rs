@@ -39,6 +39,11 @@ impl Slot {
         self.0 & ((1 << OFFSET_BITS) - 1)
     }
 
+    #[cfg(feature = "salvage")]
+    pub(crate) fn has_tag_of(self, hash: super::KeyHash) -> bool {
+        self.tag() == hash.slot(0).tag()
+    }
+
     /// Puts slots in order: by tag, and by offset where that is the same.
     pub(crate) fn sort(slots: Vec<Self>) -> Vec<Self> {
         let mut bits: Vec<u64> = slots.into_iter().map(Self::bits).collect();

@@ -172,6 +172,31 @@ impl Superblock {
         Geometry::new(self.segment_size, self.first_extent)
     }
 
+    /// Of a store of which nothing is known but the full size of its extents.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn unknown(segment_size: u32) -> Self {
+        Self {
+            write_version: FORMAT_VERSION,
+            optional_features: 0,
+            store_id: [0; 16],
+            generation: 0,
+            session: 0,
+            segment_size,
+            first_extent: Geometry::first_of(segment_size),
+            checkpoint: None,
+            clean_end: None,
+            synced: 0,
+            torn_end: false,
+            floor: 0,
+            clock: 0,
+            active: ActivePlace::default(),
+            headers: 0,
+            key_page: 0,
+            sealed_from: 0,
+            seed: [0; 16],
+        }
+    }
+
     pub(super) fn encode(&self, slot: SuperblockSlot) -> [u8; SECTOR] {
         let mut out = [0; SECTOR];
         let mut put = |at: usize, bytes: &[u8]| {

@@ -137,7 +137,7 @@ fn headers_along(
 
 /// Forgets the headers that stand inside of a record of `segment`: whatever they say, they are parts of a value. Where the place has been used
 /// again since, no such record checks any more.
-fn drop_inside(
+pub(crate) fn drop_inside(
     storage: &dyn Storage,
     geometry: Geometry,
     headers: &mut Map<u32, SegmentHeader>,

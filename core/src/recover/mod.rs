@@ -9,7 +9,7 @@ mod replay;
 
 pub(crate) use chain::{Chain, standing};
 #[cfg(feature = "salvage")]
-pub(crate) use chain::{find_headers, read_roster};
+pub(crate) use chain::{drop_inside, find_headers, read_roster};
 pub(crate) use replay::rebuild;
 
 /// What opening found, for those who want to know.

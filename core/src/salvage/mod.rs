@@ -5,17 +5,20 @@ mod names;
 use crate::db::{Db, Namespace};
 use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
-use crate::log::{Front, Window, read_superblocks};
+use crate::index::KeyHash;
+use crate::log::Window;
 use crate::names::DEFAULT;
+use crate::planted::{Bug, is};
 use crate::recover::Chain;
 use crate::scan::{Damage, Found, key_of, scan, value_of};
 use crate::storage::Storage;
-use crate::verify::Survey;
-use alloc::collections::BTreeMap;
+use crate::verify::{Audit, Shown, Survey};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use names::Names;
 
-/// What salvaging got out.
+/// What salvaging got out, and what it left. Every record of the log that checks is in it once: `read` is the sum of `records`, `replaced`,
+/// `removed`, `tombstones`, `carried`, `names`, `dropped`, and of `unfinished`, `superseded` and `revived` where these are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
@@ -23,44 +26,129 @@ pub struct SalvageReport {
     pub records: u64,
     /// Removals that were applied on the way.
     pub removed: u64,
+    /// Records of the log that check, dead ones and tombstones included.
+    pub read: u64,
+    /// Of these, records in whose place a later one of their key came.
+    pub replaced: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Records that were copied though this version of pipkin does not act on them.
+    pub carried: u64,
+    /// Records of the names of namespaces.
+    pub names: u64,
+    /// Records of namespaces that were dropped or cleared.
+    pub dropped: u64,
+    /// Whole records of commits whose end is missing at the end of the log. See [`SalvageOptions::unfinished`].
+    pub unfinished: u64,
+    /// Records whose newer version is what is damaged. See [`SalvageOptions::superseded`].
+    pub superseded: u64,
+    /// Records that had been removed, where what says so is damaged. See [`SalvageOptions::revived`].
+    pub revived: u64,
+    /// Records in the new store that may be older versions, or may have been removed: they are in front of damage of which nobody knows
+    /// whose record it was. With an index snapshot that is so of damage behind it only.
+    pub unsure: u64,
     /// What could not be read.
     pub damage: Vec<Damage>,
 }
 
+/// What salvaging does with records of which opening would not give any. All of them are counted in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SalvageOptions {
+    unfinished: bool,
+    superseded: bool,
+    revived: bool,
+}
+
+impl Default for SalvageOptions {
+    fn default() -> Self {
+        Self { unfinished: false, superseded: true, revived: false }
+    }
+}
+
+impl SalvageOptions {
+    /// Keeps the whole records of commits whose end is missing at the end of the log. Without it (the default) they are left out, as opening
+    /// leaves them out.
+    pub const fn unfinished(mut self, keep: bool) -> Self {
+        self.unfinished = keep;
+        self
+    }
+
+    /// Keeps older versions in the place of damaged ones (the default). Without it their keys are missing in the new store.
+    pub const fn superseded(mut self, keep: bool) -> Self {
+        self.superseded = keep;
+        self
+    }
+
+    /// Brings records back that had been removed, where what says so is damaged. Not the default.
+    pub const fn revived(mut self, keep: bool) -> Self {
+        self.revived = keep;
+        self
+    }
+}
+
 /// Copies everything that checks from `source` into `target`, which should be new, in the order of the log. `progress` hears how
-/// many bytes are done, of how many.
+/// many bytes are done, of how many. As [`salvage_with`] with the options' defaults.
 ///
 /// A namespace whose name is lost is called `salvaged-` and its number. A commit that a crash has left unfinished is left out, as opening
 /// leaves it out; of one that is damaged, what checks is copied. If the report has no damage, nothing was lost.
 ///
 /// # Errors
 ///
-/// [`Error::NotAStore`], [`Error::NewerVersion`], [`Error::Corrupt`] when both superblocks are lost, and errors of either storage.
+/// [`Error::NotAStore`], [`Error::NewerVersion`], [`Error::Corrupt`] when both superblocks are lost and no segment is found without
+/// them, and errors of either storage.
 pub fn salvage(source: &dyn Storage, target: &Db, progress: &mut dyn FnMut(u64, u64)) -> Result<SalvageReport> {
-    let pair = match read_superblocks(source)? {
-        Front::Store(pair) => pair,
-        Front::Blank => {
-            return Err(Error::NotAStore { detail: "it is empty" });
-        }
-    };
-    let survey = Survey::take(source, &pair)?;
-    let names = Names::read(source, &pair, &survey)?;
+    salvage_with(source, target, SalvageOptions::default(), progress)
+}
+
+/// As [`salvage`], with choices.
+///
+/// # Errors
+///
+/// As for [`salvage`].
+pub fn salvage_with(
+    source: &dyn Storage,
+    target: &Db,
+    options: SalvageOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<SalvageReport> {
+    let survey = Survey::of(source)?;
+    let shown = Shown::load(source, &survey.pair.current)?;
+    let zones = survey.stretches.iter().map(|(base, stretch)| (stretch.from..stretch.to, base)).collect();
+    let mut audit = shown.as_ref().map(|shown| Audit::new(shown, zones));
+    let names = Names::read(source, &survey, audit.as_mut())?;
     for name in names.all() {
         target.namespace(name)?;
     }
-    let mut report = SalvageReport::default();
-    let mut copy = Copy { source, target, names, namespaces: BTreeMap::new(), held: Vec::new(), removed: 0 };
+    let mut report = SalvageReport { damage: survey.damage, ..SalvageReport::default() };
+    if let Some(other) = audit.take_if(|audit| !audit.agrees()) {
+        let what = "an index snapshot that does not point at the records of its keys";
+        report.damage.push(Damage { offset: other.shown.directory, len: 1, key: None, what });
+    }
+    let mut copy = Copy {
+        source,
+        target,
+        options,
+        names,
+        audit,
+        report,
+        namespaces: BTreeMap::new(),
+        held: Vec::new(),
+        older: BTreeMap::new(),
+        since: None,
+        puts: 0,
+    };
     let total: u64 = survey.stretches.values().map(|stretch| stretch.to - stretch.from).sum();
     let mut done = 0;
-    for &stretch in survey.stretches.values() {
+    for (base, &stretch) in survey.stretches.iter() {
         scan(source, stretch, &mut |found| {
             match found {
                 Found::Frame { offset, header } => {
-                    copy.frame(offset, header)?;
+                    copy.frame(base, offset, header)?;
                     progress(done + (offset - stretch.from), total);
                 }
                 Found::Damage(damage) => {
-                    report.damage.push(damage);
+                    copy.damage(base, &damage);
+                    copy.report.damage.push(damage);
                     // The rest of a commit may be what is damaged; what is left of it counts.
                     copy.release()?;
                 }
@@ -70,63 +158,156 @@ pub fn salvage(source: &dyn Storage, target: &Db, progress: &mut dyn FnMut(u64, 
         done += stretch.to - stretch.from;
     }
     progress(total, total);
-    if report.damage.is_empty()
-        && let Err(Error::Corrupt { offset, what, .. }) = Chain::follow(source, &pair)
-    {
-        // Whole segments that are missing leave nothing to scan.
-        report.damage.push(Damage { offset, len: 1, key: None, what });
-    }
-    target.flush()?;
-    report.removed = copy.removed;
-    report.records = target.stats()?.records;
-    Ok(report)
+    copy.finish(&survey.pair)
+}
+
+/// A record of the source.
+#[derive(Clone, Copy)]
+struct Place {
+    base: u64,
+    offset: u64,
+    header: Header,
 }
 
 struct Copy<'a> {
     source: &'a dyn Storage,
     target: &'a Db,
+    options: SalvageOptions,
     names: Names,
+    /// What the index snapshot says, if it is to be believed.
+    audit: Option<Audit<'a>>,
+    report: SalvageReport,
     namespaces: BTreeMap<u32, Namespace>,
     /// Records of a commit whose end has not come yet. One that a crash has left without an end never was.
-    held: Vec<(u64, Header)>,
-    removed: u64,
+    held: Vec<Place>,
+    /// Records that did not count any more, though nothing that replaces them has come so far: by the hash of their key.
+    older: BTreeMap<u64, Place>,
+    /// Hashes of the keys that were written or removed behind damage of an unknown key, once there was some.
+    since: Option<BTreeSet<u64>>,
+    /// Records that were copied.
+    puts: u64,
 }
 
 impl Copy<'_> {
-    fn frame(&mut self, offset: u64, header: Header) -> Result<()> {
+    fn frame(&mut self, base: u64, offset: u64, header: Header) -> Result<()> {
         // The end of a segment may stand in the middle of a commit.
         if header.kind.is_control() {
             return Ok(());
         }
-        self.held.push((offset, header));
+        self.report.read += 1;
+        self.held.push(Place { base, offset, header });
         if header.continues { Ok(()) } else { self.release() }
     }
 
     /// Copies what was held back.
     fn release(&mut self) -> Result<()> {
-        core::mem::take(&mut self.held).into_iter().try_for_each(|(offset, header)| self.record(offset, &header))
+        core::mem::take(&mut self.held).into_iter().try_for_each(|place| self.record(place))
     }
 
-    fn record(&mut self, offset: u64, header: &Header) -> Result<()> {
+    /// Whose record was it? In front of the checkpoint the index snapshot knows.
+    fn damage(&mut self, base: u64, damage: &Damage) {
+        if !self.audit.as_ref().is_some_and(|audit| audit.shown.covers(base, damage.offset)) {
+            self.since = Some(BTreeSet::new());
+        }
+    }
+
+    fn namespace(&mut self, number: u32) -> Result<Option<Namespace>> {
+        if let Some(namespace) = self.namespaces.get(&number) {
+            return Ok(Some(namespace.clone()));
+        }
+        let Some(name) = self.names.of(number) else { return Ok(None) };
+        let namespace = if name == DEFAULT { self.target.default_namespace() } else { self.target.namespace(name)? };
+        self.namespaces.insert(number, namespace.clone());
+        Ok(Some(namespace))
+    }
+
+    fn hash(&self, namespace: u32, key: &[u8]) -> KeyHash {
+        match &self.audit {
+            Some(audit) => audit.shown.hash(namespace, key),
+            None => KeyHash::new(0, namespace, key),
+        }
+    }
+
+    fn record(&mut self, place: Place) -> Result<()> {
+        let Place { base, offset, header } = place;
         let number = header.namespace;
         if number == NAMESPACE_OF_NAMES {
+            self.report.names += 1;
             return Ok(());
         }
-        let Some(name) = self.names.of(number) else { return Ok(()) };
-        let namespace = match self.namespaces.get(&number) {
-            Some(namespace) => namespace.clone(),
-            None => {
-                let namespace = if name == DEFAULT { self.target.default_namespace() } else { self.target.namespace(name)? };
-                self.namespaces.insert(number, namespace.clone());
-                namespace
-            }
+        let Some(namespace) = self.namespace(number)? else {
+            self.report.dropped += 1;
+            return Ok(());
         };
-        let key = key_of(self.source, offset, header)?;
-        if header.kind != Kind::Tombstone {
-            let front = Window::new(self.source, offset + header.header_len as u64).bytes(offset, header.header_len)?.to_vec();
-            return namespace.insert_whole(header.kind, header.meta(&front), &key, &value_of(self.source, offset, header)?);
+        let key = key_of(self.source, offset, &header)?;
+        let hash = self.hash(number, &key);
+        if !header.kind.is_carried() {
+            if let Some(since) = &mut self.since {
+                since.insert(hash.bits());
+            }
+            if self.older.remove(&hash.bits()).is_some() {
+                self.report.replaced += 1;
+            }
         }
-        self.removed += u64::from(namespace.remove(key)?);
+        if header.kind == Kind::Tombstone {
+            self.report.tombstones += 1;
+            self.report.removed += u64::from(namespace.remove(key)?);
+            return Ok(());
+        }
+        let counts = |audit: &Audit<'_>| !audit.shown.covers(base, offset) || audit.shown.has(hash, offset);
+        if header.kind == Kind::Put && !self.audit.as_ref().is_none_or(counts) {
+            self.older.insert(hash.bits(), place);
+            return Ok(());
+        }
+        self.copy(&namespace, &key, place)
+    }
+
+    fn copy(&mut self, namespace: &Namespace, key: &[u8], Place { offset, header, .. }: Place) -> Result<()> {
+        let is_put = header.kind == Kind::Put;
+        self.puts += u64::from(is_put);
+        self.report.carried += u64::from(!is_put);
+        let front = Window::new(self.source, offset + header.header_len as u64).bytes(offset, header.header_len)?.to_vec();
+        namespace.insert_whole(header.kind, header.meta(&front), key, &value_of(self.source, offset, &header)?)
+    }
+
+    /// What did not count, and nothing has replaced: what did is damaged.
+    fn settle_older(&mut self) -> Result<()> {
+        for place in core::mem::take(&mut self.older).into_values() {
+            let Some(namespace) = self.namespace(place.header.namespace)? else { continue };
+            let key = key_of(self.source, place.offset, &place.header)?;
+            let hash = self.hash(place.header.namespace, &key);
+            let lives = self.audit.as_ref().is_some_and(|audit| audit.is_damaged(hash));
+            if lives {
+                self.report.superseded += 1;
+            } else if !is(Bug::SalvageRevives) {
+                self.report.revived += 1;
+            }
+            let is_kept = if lives { self.options.superseded } else { self.options.revived || is(Bug::SalvageRevives) };
+            if is_kept {
+                self.copy(&namespace, &key, place)?;
+            }
+        }
         Ok(())
+    }
+
+    fn finish(mut self, pair: &crate::log::SuperblockPair) -> Result<SalvageReport> {
+        self.report.unfinished = self.held.len() as u64;
+        if self.options.unfinished {
+            self.release()?;
+        }
+        self.settle_older()?;
+        if let Err(Error::Corrupt { offset, what, .. }) = Chain::follow(self.source, pair) {
+            let is_known = |damage: &Damage| (damage.offset..damage.offset + damage.len).contains(&offset);
+            if !self.report.damage.iter().any(is_known) {
+                // Whole segments that are missing leave nothing to scan.
+                self.report.damage.push(Damage { offset, len: 1, key: None, what });
+            }
+        }
+        self.target.flush()?;
+        let mut report = self.report;
+        report.records = self.target.stats()?.records;
+        report.replaced += (self.puts - report.removed).saturating_sub(report.records);
+        report.unsure = self.since.map_or(0, |since| report.records.saturating_sub(since.len() as u64));
+        Ok(report)
     }
 }

@@ -2,12 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
-use crate::log::SuperblockPair;
 use crate::names::DEFAULT;
 use crate::scan::{Found, key_of, scan, value_of};
 use crate::snapshot;
 use crate::storage::Storage;
-use crate::verify::Survey;
+use crate::verify::{Audit, Survey};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 
@@ -25,7 +24,10 @@ pub(super) struct Names {
 impl Names {
     /// Begins with the names of the snapshot, and goes on with the records of names behind the checkpoint. Those in front of it may be of
     /// any age: compaction drops what is replaced. Without a snapshot they are all that there is.
-    pub(super) fn read(storage: &dyn Storage, pair: &SuperblockPair, survey: &Survey) -> Result<Self> {
+    ///
+    /// On the way, the log is held against the index snapshot.
+    pub(super) fn read(storage: &dyn Storage, survey: &Survey, mut audit: Option<&mut Audit<'_>>) -> Result<Self> {
+        let pair = &survey.pair;
         let place = pair.current.checkpoint;
         let load = |directory| {
             let (geometry, store_id) = (pair.current.geometry(), pair.current.store_id);
@@ -44,10 +46,20 @@ impl Names {
         let mut is_damaged = false;
         for (base, stretch) in survey.stretches.iter() {
             scan(storage, *stretch, &mut |found| {
-                let Found::Frame { offset, header } = found else {
-                    is_damaged = true;
-                    return Ok(());
+                let (offset, header) = match found {
+                    Found::Frame { offset, header } => (offset, header),
+                    Found::Damage(damage) => {
+                        is_damaged = true;
+                        audit.iter_mut().for_each(|audit| audit.damage(&damage));
+                        return Ok(());
+                    }
                 };
+                if header.kind == Kind::Put
+                    && let Some(audit) = audit.as_deref_mut().filter(|audit| audit.shown.covers(base, offset))
+                {
+                    let hash = audit.shown.hash(header.namespace, &key_of(storage, offset, &header)?);
+                    audit.put(hash, offset);
+                }
                 if header.kind.is_control() || header.namespace != NAMESPACE_OF_NAMES {
                     return Ok(());
                 }

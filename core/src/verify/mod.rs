@@ -1,10 +1,17 @@
 //! Verifying: every byte that counts against its checksum. Of a store that is open, [`Db::verify`](crate::Db::verify) says what counts.
 
 mod checks;
+mod compare;
+#[cfg(feature = "salvage")]
+mod lost;
+mod names;
+mod shown;
 #[cfg(feature = "salvage")]
 mod survey;
 
 pub(crate) use checks::{check_front, check_store, check_stranded, check_untouched, forgive_torn};
+#[cfg(feature = "salvage")]
+pub(crate) use shown::{Audit, Shown};
 #[cfg(feature = "salvage")]
 pub(crate) use survey::Survey;
 
@@ -47,13 +54,17 @@ impl VerifyReport {
 ///
 /// # Errors
 ///
-/// [`Error::NotAStore`], [`Error::NewerVersion`], and errors of the storage. Damage is no error: it is in the report.
+/// [`Error::NotAStore`], [`Error::NewerVersion`], [`Error::Corrupt`] when both superblocks are lost and no segment is found without them, and
+/// errors of the storage. Any other damage is no error: it is in the report.
 pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
-    let pair = match read_superblocks(storage)? {
-        Front::Store(pair) => pair,
-        Front::Blank => {
+    let pair = match read_superblocks(storage) {
+        Ok(Front::Store(pair)) => pair,
+        Ok(Front::Blank) => {
             return Err(Error::NotAStore { detail: "it is empty" });
         }
+        #[cfg(feature = "salvage")]
+        Err(Error::Corrupt { .. } | Error::NotAStore { .. }) => return Survey::of(storage)?.report(storage),
+        Err(error) => return Err(error),
     };
     match Chain::follow(storage, &pair) {
         Ok(chain) => {
@@ -69,11 +80,12 @@ pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
             if let Some(last) = segments.last().filter(|_| is_closed) {
                 check_untouched(storage, &pair.current, last, &mut report)?;
             }
+            compare::compare(storage, &pair, &chain, &mut report)?;
             Ok(report)
         }
         Err(Error::Corrupt { offset, what, .. }) => {
             #[cfg(feature = "salvage")]
-            let mut report = Survey::take(storage, &pair)?.report(storage)?;
+            let mut report = Survey::of(storage)?.report(storage)?;
             #[cfg(not(feature = "salvage"))]
             let mut report = VerifyReport::default();
             check_front(storage, &mut report)?;
@@ -85,3 +97,6 @@ pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

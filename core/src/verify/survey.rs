@@ -1,30 +1,71 @@
 //! Which segments of a damaged store count, and how far they reach.
 
-use super::VerifyReport;
+use super::checks::{check_header, damage};
+use super::lost::Lost;
+use super::{VerifyReport, names};
 use crate::error::{Error, Result};
 use crate::frame::Kind;
-use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, SuperblockPair};
-use crate::recover::{find_headers, read_roster};
-use crate::scan::{Found, Stretch, scan, value_of};
+use crate::log::{
+    Front, Geometry, Roster, SLOT_LEN, Segment, SegmentHeader, SegmentKind, SuperblockPair, SuperblockSlot, read_superblocks,
+};
+use crate::planted::{Bug, is};
+use crate::recover::{drop_inside, find_headers, read_roster};
+use crate::scan::{Damage, Found, Stretch, scan, value_of};
 use crate::sorted::{Map, Set};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
 /// The segments of a damaged store that count, in log order.
 pub(crate) struct Survey {
+    /// What is known of the superblock that counts.
+    pub(crate) pair: SuperblockPair,
     /// By base.
     pub(crate) stretches: Map<u64, Stretch>,
+    /// What is damaged beside the records.
+    pub(crate) damage: Vec<Damage>,
 }
 
 impl Survey {
-    pub(crate) fn take(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
+    /// Of a file that is a store, though it may have lost its superblocks.
+    pub(crate) fn of(storage: &dyn Storage) -> Result<Self> {
+        let refused = match read_superblocks(storage) {
+            Ok(Front::Store(pair)) => return Self::take(storage, &pair, None),
+            Ok(Front::Blank) => Error::NotAStore { detail: "it is empty" },
+            Err(error @ (Error::Corrupt { .. } | Error::NotAStore { .. })) => error,
+            Err(error) => return Err(error),
+        };
+        let Some(Lost { superblock, headers }) = Lost::find(storage)? else { return Err(refused) };
+        let pair = SuperblockPair { current: superblock, slot: SuperblockSlot::A, other_damaged: true };
+        let mut survey = Self::take(storage, &pair, Some(headers))?;
+        let lost = |offset: u64| Damage { offset, len: 512, key: None, what: "both superblocks" };
+        survey.damage.extend([0, SLOT_LEN].map(lost));
+        Ok(survey)
+    }
+
+    /// `headers` are those of a store that has lost its superblocks.
+    fn take(storage: &dyn Storage, pair: &SuperblockPair, lost: Option<Map<u32, SegmentHeader>>) -> Result<Self> {
         let superblock = pair.current;
         let geometry = superblock.geometry();
+        let mut report = VerifyReport::default();
         let listed = match read_roster(storage, geometry, &superblock) {
-            Err(Error::Corrupt { .. }) => Roster::default(),
+            Err(Error::Corrupt { offset, what, .. }) => {
+                damage(&mut report, offset, 1, what);
+                Roster::default()
+            }
             result => result?,
         };
-        let headers = find_headers(storage, geometry, superblock.store_id, &listed)?;
+        let is_lost = lost.is_some();
+        let mut headers = match lost {
+            Some(headers) => headers,
+            None => find_headers(storage, geometry, superblock.store_id, &listed)?,
+        };
+        let runs: Vec<Segment> = headers.iter().map(|(extent, header)| header.segment(geometry, extent)).collect();
+        for run in runs.iter().filter(|run| run.extents > 1) {
+            // One that stood inside of another one is gone by now.
+            if headers.contains(run.extent) {
+                drop_inside(storage, geometry, &mut headers, run)?;
+            }
+        }
         let headers: Vec<(u32, SegmentHeader)> = headers
             .iter()
             .filter(|(_, header)| header.kind == SegmentKind::Log)
@@ -37,12 +78,16 @@ impl Survey {
             )
         }));
         let (roster, retired) = Self::newest_list(storage, geometry, listed, &found)?;
+        let history = roster.segments.iter().zip(&roster.figures).filter(|(_, figures)| figures.history);
+        let history = Set::collect(history.map(|(segment, _)| segment.base).collect::<Vec<_>>().into_iter());
         let listed = Map::collect(roster.segments.iter().map(|segment| (segment.base, *segment)));
         let last_listed = roster.segments.last().map_or(0, |segment| segment.base);
         let given_up = given_up(&headers);
         let counts = |base: u64| (base > last_listed && !given_up.contains(base)) || listed.contains(base);
         let found = found.values().filter(|segment| counts(segment.base));
-        let live = listed.values().chain(found).filter(|segment| !retired.contains(segment.base));
+        // The list says more than a header that has been lost, or is an older one of the same place.
+        let live = found.chain(listed.values());
+        let live = live.filter(|segment| !retired.contains(segment.base) && !history.contains(segment.base));
         let live = Map::collect(live.map(|segment| (segment.base, *segment)));
 
         let len = storage.len()?;
@@ -56,22 +101,32 @@ impl Survey {
                 let inside = (first..=segment.next_base(geometry)).contains(&end);
                 (inside && said.is_none()).then(|| geometry.start(segment.extent) + (end - first))
             });
-            let known = said.or(listed).or(closed);
+            let known = listed.or(said).or(closed);
             let from = segment.first_frame(geometry);
             let to = known.unwrap_or(u64::MAX).min(segment.limit(geometry)).min(len).max(from.min(len));
             Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
         };
-        Ok(Self { stretches: Map::collect(live.iter().map(|(base, segment)| (base, stretch(segment)))) })
+        let stretches = Map::collect(live.iter().map(|(base, segment)| (base, stretch(segment))));
+        for segment in live.values().filter(|_| !is_lost && !is(Bug::VerifyTrustsHeaders)) {
+            if geometry.start(segment.extent) < len {
+                check_header(storage, geometry, superblock.store_id, segment, &mut report)?;
+            }
+        }
+        Ok(Self { pair: *pair, stretches, damage: report.damage })
     }
 
     /// What a store that does not open any more looks like.
-    pub(super) fn report(&self, storage: &dyn Storage) -> Result<VerifyReport> {
-        let mut report = VerifyReport { segments: self.stretches.values().count() as u64, ..VerifyReport::default() };
+    pub(super) fn report(self, storage: &dyn Storage) -> Result<VerifyReport> {
+        let segments = self.stretches.values().count() as u64;
+        let mut report = VerifyReport { segments, damage: self.damage, ..VerifyReport::default() };
         for &stretch in self.stretches.values() {
             report.bytes_checked += stretch.to - stretch.from;
             scan(storage, stretch, &mut |found| {
                 match found {
-                    Found::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
+                    Found::Frame { offset, header } => {
+                        report.records += u64::from(!header.kind.is_control());
+                        names::check(storage, offset, &header, &mut report)?;
+                    }
                     Found::Damage(damage) => report.damage.push(damage),
                 }
                 Ok(())

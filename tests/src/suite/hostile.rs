@@ -249,6 +249,10 @@ pub fn examine(bytes: &[u8], written: &[&Written], measure: Measure, seed: u64) 
     let close = db.close();
     let again = Setup::TINY.open(disk.storage(), seed + 1);
     match used {
+        // What was written and closed without a complaint opens again: limits that reading checks are checked on writing, too.
+        Ok(()) if close.is_ok() && again.is_err() => {
+            return Fault::wrong(format!("it took writes and was closed, and opens no more: {:?}", again.err()));
+        }
         Ok(()) => {}
         // Damage that shows only when a record is read.
         Err(Fault::Engine(error)) if is_expected(&error) => return Ok(true),

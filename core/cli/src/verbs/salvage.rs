@@ -8,14 +8,15 @@ use crate::progress::{Progress, Unit};
 use crate::store::open_damaged;
 use crate::verbs::verify::{DamageJson, describe};
 use clap::Args;
-use pipkin::{Db, SalvageReport};
+use pipkin::{Db, SalvageOptions, SalvageReport};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   pipkin salvage app.pipkin mended.pipkin
+  pipkin salvage app.pipkin mended.pipkin --unfinished --json
 
 Works on stores that do not open. The damaged store is never changed; the new \
 one appears under its name when it is whole. Exits with 0 if there was no \
@@ -29,6 +30,15 @@ pub(crate) struct SalvageArgs {
     source: PathBuf,
     /// The store to create; it must not exist
     target: PathBuf,
+    /// Keep the whole records of a commit that was cut off at the end of the log
+    #[arg(long)]
+    unfinished: bool,
+    /// Leave a key out rather than take an older version of it in place of a damaged one
+    #[arg(long)]
+    no_older: bool,
+    /// Bring back records that were removed, where what says so is damaged
+    #[arg(long)]
+    removed: bool,
 }
 
 #[derive(Serialize)]
@@ -36,6 +46,12 @@ struct Report<'a> {
     target: String,
     records: u64,
     removed: u64,
+    /// Records of the log that check. All but those in `records` were replaced, removed, or are one of the kinds below.
+    log_records: u64,
+    unfinished: u64,
+    superseded: u64,
+    revived: u64,
+    unsure: u64,
     damage: Vec<DamageJson<'a>>,
 }
 
@@ -55,12 +71,36 @@ pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
         target: args.target.display().to_string(),
         records: salvaged.records,
         removed: salvaged.removed,
+        log_records: salvaged.read,
+        unfinished: salvaged.unfinished,
+        superseded: salvaged.superseded,
+        revived: salvaged.revived,
+        unsure: salvaged.unsure,
         damage: DamageJson::list(&salvaged.damage),
     };
     let mut plain = describe(&salvaged.damage);
+    plain.push_str(&explain(args, &salvaged));
     let _ = write!(plain, "{} copied to {}", records(report.records), report.target);
     output::report(global.json, &report, &plain)?;
     Ok(if report.damage.is_empty() { Exit::Done } else { Exit::Damage })
+}
+
+/// A line for each kind of records that may not be what one expects.
+fn explain(args: &SalvageArgs, salvaged: &SalvageReport) -> String {
+    let mut text = String::new();
+    let mut line = |count: u64, what: &str, fate: &str| {
+        if count > 0 {
+            let _ = writeln!(text, "{} {what}: {fate}", records(count));
+        }
+    };
+    let fate = |is_kept: bool, otherwise: &'static str| if is_kept { "copied" } else { otherwise };
+    let unfinished = fate(args.unfinished, "left out; `--unfinished` copies them");
+    line(salvaged.unfinished, "of a commit without its end", unfinished);
+    line(salvaged.superseded, "whose newer version is damaged", fate(!args.no_older, "left out"));
+    let removed = fate(args.removed, "left out; `--removed` copies them");
+    line(salvaged.revived, "had been removed, and what says so is damaged", removed);
+    line(salvaged.unsure, "may be older versions or had been removed", "copied");
+    text
 }
 
 fn copy(
@@ -71,7 +111,8 @@ fn copy(
 ) -> Outcome<SalvageReport> {
     let to_target = |error: pipkin::Error| Failure::store(&args.target, &error);
     let target = new_file.make(|part| Db::builder().path(part).open()).map_err(to_target)?;
-    let copied = pipkin::salvage(source, &target, show);
+    let options = SalvageOptions::default().unfinished(args.unfinished).superseded(!args.no_older).revived(args.removed);
+    let copied = pipkin::salvage_with(source, &target, options, show);
     let report = copied.map_err(|error| Failure::copy(&args.source, &args.target, &error))?;
     target.flush().map_err(to_target)?;
     target.close().map_err(to_target)?;

@@ -165,3 +165,19 @@ fn records_behind_an_unclean_end_are_named_and_stay_until_they_are_given_up() {
     assert_eq!(verified(0)["stranded_records"], 0);
     assert_eq!(folder.json(&["stats", STORE])["records"], 6);
 }
+
+/// Both superblocks were lost, and everything with them, though all the rest of the file was whole.
+#[test]
+fn a_store_without_superblocks_is_verified_and_salvaged() {
+    let folder = Folder::new();
+    folder.fill(STORE);
+    let digest = folder.digest(STORE);
+    let mut bytes = folder.read(STORE);
+    bytes[..16_384].fill(0);
+    folder.write(STORE, bytes);
+    folder.run(&["get", STORE, "k"]).exits(6);
+    let report: Value = serde_json::from_slice(&folder.run(&["verify", STORE, "--json"]).exits(3).out).unwrap();
+    assert_eq!(report["damage"][0]["offset"], 0, "{report}");
+    folder.run(&["salvage", STORE, "mended.pipkin"]).exits(3);
+    assert_eq!(folder.digest("mended.pipkin"), digest);
+}

@@ -1,0 +1,66 @@
+//! The index snapshot held against the log: a store in which they differ gives wrong answers, though every checksum fits.
+
+use super::checks::damage;
+use super::shown::{Audit, Shown};
+use super::{VerifyReport, names};
+use crate::error::Result;
+use crate::frame::{Kind, NAMESPACE_OF_NAMES};
+use crate::log::{SuperblockPair, Window};
+use crate::planted::{Bug, is};
+use crate::recover::Chain;
+use crate::scan::{Found, Stretch, scan};
+use crate::sorted::Set;
+use crate::storage::Storage;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
+/// Of a store in which everything checks.
+pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chain, report: &mut VerifyReport) -> Result<()> {
+    let Some(shown) = Shown::load(storage, &pair.current)?.filter(|_| report.is_ok() && !is(Bug::VerifyTrustsSnapshot)) else {
+        return Ok(());
+    };
+    let geometry = pair.current.geometry();
+    let segments = chain.counting_segments();
+    let zones = segments.iter().map(|segment| (segment.first_frame(geometry)..segment.end, segment.base)).collect();
+    let mut audit = Audit::new(&shown, zones);
+    // Records that nothing has replaced so far, though the index does not have them: by the hash of their key.
+    let mut missing: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
+    for segment in &segments {
+        let stretch = Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true };
+        let mut window = Window::new(storage, segment.end);
+        scan(storage, stretch, &mut |found| {
+            let Found::Frame { offset, header } = found else { return Ok(()) };
+            if matches!(header.kind, Kind::Put | Kind::Tombstone) {
+                let key = window.bytes(offset + header.header_len as u64, header.key_len)?;
+                let hash = shown.hash(header.namespace, key);
+                missing.remove(&hash.bits());
+                if header.kind == Kind::Put && !audit.put(hash, offset) {
+                    missing.insert(hash.bits(), (header.namespace, offset));
+                }
+            }
+            Ok(())
+        })?;
+    }
+    if !audit.agrees() {
+        damage(report, shown.directory, 1, "an index snapshot that does not point at the records of its keys");
+    }
+    let mut named: BTreeMap<String, u32> = shown.names.iter().map(|named| (named.name.clone(), named.number)).collect();
+    let mut window = Window::new(storage, storage.len()?);
+    for op in &chain.ops {
+        missing.remove(&op.hash.bits());
+        if op.namespace == NAMESPACE_OF_NAMES {
+            let header = window.header(op.offset)?;
+            let record = names::Record::read(storage, op.offset, &header)?;
+            match record {
+                Some(record) if header.kind == Kind::Put => drop(named.insert(record.name, record.number)),
+                Some(record) => drop(named.remove(&record.name)),
+                None => {}
+            }
+        }
+    }
+    let living = Set::collect(named.into_values().chain([NAMESPACE_OF_NAMES]).map(u64::from));
+    if let Some(&(_, offset)) = missing.values().find(|(number, _)| living.contains((*number).into())) {
+        damage(report, offset, 1, "a record that counts, and that the index snapshot does not have");
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! A store that has lost both of its superblocks: its segments are found by their headers. They are bound to the id of the store, which is
+//! lost, too; but their frames are bound to the salt in the header, so a header counts if a frame behind it checks.
+
+use crate::error::Result;
+use crate::limits::{DATA_START, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
+use crate::log::{SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, Step, Superblock, Walk, Window, read_next};
+use crate::sorted::Map;
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+/// What is left of it.
+pub(crate) struct Lost {
+    /// What can be told of the newest superblock: the sizes of the extents.
+    pub(crate) superblock: Superblock,
+    /// Segment headers by extent.
+    pub(crate) headers: Map<u32, SegmentHeader>,
+}
+
+impl Lost {
+    /// `None` when the file holds no segment.
+    pub(crate) fn find(storage: &dyn Storage) -> Result<Option<Self>> {
+        let found = headers(storage)?;
+        let mut best: Option<((usize, usize), Superblock, Map<u32, SegmentHeader>)> = None;
+        let mut full = SEGMENT_SIZE_MIN;
+        while full <= SEGMENT_SIZE_MAX {
+            let superblock = Superblock::unknown(full);
+            let geometry = superblock.geometry();
+            let mut headers = Map::default();
+            for (offset, header) in &found {
+                let extent = geometry.extent_of(*offset);
+                if geometry.start(extent) == *offset {
+                    headers.insert(extent, *header);
+                }
+            }
+            // The frames that name the next segment are at the ends of the segments: they tell sizes apart that have the same starts.
+            let mut linked = 0;
+            for (extent, header) in headers.iter().filter(|(_, header)| header.kind == SegmentKind::Log) {
+                linked += usize::from(read_next(storage, geometry, &header.segment(geometry, extent))?.is_some());
+            }
+            let score = (headers.len(), linked);
+            if headers.len() > 0 && best.as_ref().is_none_or(|(best, ..)| score >= *best) {
+                best = Some((score, superblock, headers));
+            }
+            full *= 2;
+        }
+        Ok(best.map(|(_, superblock, headers)| Self { superblock, headers }))
+    }
+}
+
+/// Whatever is a segment header, wherever one may be.
+fn headers(storage: &dyn Storage) -> Result<Vec<(u64, SegmentHeader)>> {
+    let len = storage.len()?;
+    let mut window = Window::new(storage, len);
+    let mut found = Vec::new();
+    let mut offset = DATA_START;
+    while offset + SEGMENT_HEADER_LEN as u64 <= len {
+        let bytes = window.bytes(offset, SEGMENT_HEADER_LEN)?.first_chunk().copied();
+        for header in bytes.into_iter().flat_map(|bytes| SegmentHeader::decode_unbound(&bytes)).flatten() {
+            let first = offset + SEGMENT_HEADER_LEN as u64;
+            let is_log = header.kind == SegmentKind::Log;
+            if is_log && matches!(Walk::new(storage, header.salt, first, len).step()?, Step::Frame { .. }) {
+                found.push((offset, header));
+                break;
+            }
+        }
+        offset += u64::from(SEGMENT_SIZE_MIN);
+    }
+    Ok(found)
+}

@@ -1,0 +1,37 @@
+//! Records of names, as opening takes them.
+
+use super::VerifyReport;
+use super::checks::damage;
+use crate::error::Result;
+use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
+use crate::limits::NAMESPACE_NUMBER_MAX;
+use crate::log::Window;
+use crate::storage::Storage;
+use alloc::string::String;
+
+/// What a record of a name says.
+pub(crate) struct Record {
+    pub(crate) name: String,
+    pub(crate) number: u32,
+}
+
+impl Record {
+    /// `None` for one that no store writes: opening refuses it.
+    pub(crate) fn read(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Option<Self>> {
+        let mut window = Window::new(storage, offset + header.frame_len() as u64);
+        let bytes = window.bytes(offset, header.frame_len())?;
+        let name = core::str::from_utf8(header.key(bytes).unwrap_or_default()).ok();
+        let number = header.value(bytes).and_then(<[u8]>::first_chunk).map(|bytes| u32::from_le_bytes(*bytes));
+        let record = name.zip(number).map(|(name, number)| Self { name: name.into(), number });
+        Ok(record.filter(|record| record.number <= NAMESPACE_NUMBER_MAX && (header.kind == Kind::Put || !record.name.is_empty())))
+    }
+}
+
+/// Reports a record of a name that opening refuses.
+pub(super) fn check(storage: &dyn Storage, offset: u64, header: &Header, report: &mut VerifyReport) -> Result<()> {
+    let is_name = header.namespace == NAMESPACE_OF_NAMES && matches!(header.kind, Kind::Put | Kind::Tombstone);
+    if is_name && Record::read(storage, offset, header)?.is_none() {
+        damage(report, offset, header.frame_len() as u64, "a namespace record");
+    }
+    Ok(())
+}

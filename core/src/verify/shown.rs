@@ -1,0 +1,125 @@
+//! What the index snapshot says of the log in front of its checkpoint: which of the records there count.
+
+use crate::error::{Error, Result};
+use crate::index::{KeyHash, SHARDS, Slot, seed_of};
+use crate::log::Superblock;
+#[cfg(feature = "salvage")]
+use crate::scan::Damage;
+use crate::snapshot::{self, NamedNumber};
+use crate::storage::Storage;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// The index as the snapshot has it.
+pub(crate) struct Shown {
+    /// By shard, in order.
+    slots: Vec<Vec<Slot>>,
+    seed: u64,
+    /// Base of the checkpoint's segment, and its offset.
+    at: (u64, u64),
+    pub(crate) names: Vec<NamedNumber>,
+    /// Where its directory is.
+    pub(crate) directory: u64,
+}
+
+/// Records of a segment: from and to which offset, and the segment's base.
+pub(crate) type Zone = (Range<u64>, u64);
+
+impl Shown {
+    /// `None` without a snapshot that checks.
+    pub(crate) fn load(storage: &dyn Storage, superblock: &Superblock) -> Result<Option<Self>> {
+        let Some((place, directory)) = superblock.checkpoint.and_then(|place| Some((place, place.directory?))) else {
+            return Ok(None);
+        };
+        let read = || {
+            let mut parts = snapshot::read_directory(storage, superblock.geometry(), superblock.store_id, directory)?;
+            let (_, names) = snapshot::load(storage, &mut parts)?;
+            let shard = |number: usize| match parts.parts_of(number) {
+                [] => Ok(Vec::new()),
+                places => snapshot::load_shard(storage, number, places).map(|image| image.slots),
+            };
+            let slots = (0..SHARDS).map(shard).collect::<Result<_>>()?;
+            let seed = seed_of(&superblock.seed);
+            Ok(Self { slots, seed, at: (place.base, place.offset), names, directory: directory.offset })
+        };
+        match read() {
+            Ok(shown) => Ok(Some(shown)),
+            Err(Error::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn hash(&self, namespace: u32, key: &[u8]) -> KeyHash {
+        KeyHash::new(self.seed, namespace, key)
+    }
+
+    /// True in front of the checkpoint. Behind it the snapshot may know a record or not.
+    pub(crate) fn covers(&self, base: u64, offset: u64) -> bool {
+        (base, offset) < self.at
+    }
+
+    fn shard(&self, hash: KeyHash) -> &[Slot] {
+        self.slots.get(hash.shard()).map_or(&[], Vec::as_slice)
+    }
+
+    /// True when the record at `offset` is the newest of its key, whose hash this is.
+    pub(crate) fn has(&self, hash: KeyHash, offset: u64) -> bool {
+        self.shard(hash).binary_search(&hash.slot(offset)).is_ok()
+    }
+
+    /// Where records of this hash are.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn offsets(&self, hash: KeyHash) -> impl Iterator<Item = u64> {
+        let shard = self.shard(hash);
+        let first = shard.partition_point(|slot| *slot < hash.slot(0));
+        shard.iter().skip(first).take_while(move |slot| slot.has_tag_of(hash)).map(|slot| slot.offset())
+    }
+}
+
+/// Holds a log against what the snapshot shows of it.
+pub(crate) struct Audit<'a> {
+    pub(crate) shown: &'a Shown,
+    /// Rising.
+    zones: Vec<Zone>,
+    /// Records that count.
+    used: u64,
+    /// What does not check.
+    pub(crate) damaged: Vec<Range<u64>>,
+}
+
+impl<'a> Audit<'a> {
+    pub(crate) fn new(shown: &'a Shown, mut zones: Vec<Zone>) -> Self {
+        zones.sort_unstable_by_key(|(range, _)| range.start);
+        Self { shown, zones, used: 0, damaged: Vec::new() }
+    }
+
+    #[cfg(feature = "salvage")]
+    pub(crate) fn damage(&mut self, damage: &Damage) {
+        self.damaged.push(damage.offset..damage.offset + damage.len);
+    }
+
+    /// Notes a record that stores something, in front of the checkpoint. True when it counts.
+    pub(crate) fn put(&mut self, hash: KeyHash, offset: u64) -> bool {
+        let counts = self.shown.has(hash, offset);
+        self.used += u64::from(counts);
+        counts
+    }
+
+    /// True when the newest record of this hash is damaged.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn is_damaged(&self, hash: KeyHash) -> bool {
+        self.shown.offsets(hash).any(|offset| self.damaged.iter().any(|range| range.contains(&offset)))
+    }
+
+    /// True when every slot that points in front of the checkpoint points at a record of its hash, or into damage.
+    pub(crate) fn agrees(&self) -> bool {
+        let is_here = |offset: u64| {
+            let place = self.zones.partition_point(|(range, _)| range.start <= offset).checked_sub(1);
+            let zone = place.and_then(|place| self.zones.get(place));
+            zone.is_some_and(|(range, base)| range.contains(&offset) && self.shown.covers(*base, offset))
+        };
+        let is_damaged = |offset: u64| self.damaged.iter().any(|range| range.contains(&offset));
+        let slots = self.shown.slots.iter().flatten().map(|slot| slot.offset());
+        slots.filter(|&offset| is_here(offset) && !is_damaged(offset)).count() as u64 == self.used
+    }
+}

@@ -1,0 +1,87 @@
+//! Stores in which every checksum fits, and that are damaged all the same.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use crate::frame::{Header, bind, crc32c};
+use crate::log::{Front, read_superblocks};
+use crate::snapshot::read_directory;
+use crate::storage::MemoryStorage;
+use crate::{Db, verify_storage};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+fn open(storage: &MemoryStorage) -> Db {
+    Db::builder().segment_size(4096).background(false).open_storage(Box::new(storage.clone())).unwrap()
+}
+
+/// Signs the frame at `at` anew.
+fn sign(bytes: &mut [u8], at: usize, salt: u64) {
+    let len = Header::decode(&bytes[at..]).unwrap().frame_len();
+    let sum = crc32c(&bytes[at + 4..at + len]) ^ bind(salt, at as u64);
+    bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// `scan` showed a key, `get` did not, and `verify` said that all was well.
+#[test]
+fn a_slot_under_a_wrong_tag_is_damage() {
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    for key in 0..200_u8 {
+        db.insert([key], b"value").unwrap();
+    }
+    db.remove([7]).unwrap();
+    db.drop_namespace("none").unwrap();
+    let gone = db.namespace("gone").unwrap();
+    gone.insert("a", "b").unwrap();
+    db.checkpoint().unwrap();
+    db.insert("behind", "it").unwrap();
+    db.drop_namespace("gone").unwrap();
+    db.close().unwrap();
+    let mut bytes = storage.to_vec();
+    assert!(verify_storage(&MemoryStorage::from_vec(bytes.clone())).unwrap().is_ok());
+    let Front::Store(pair) = read_superblocks(&storage).unwrap() else { return };
+    let (current, place) = (pair.current, pair.current.checkpoint.unwrap().directory.unwrap());
+    let directory = read_directory(&storage, current.geometry(), current.store_id, place).unwrap();
+    let (_, parts) = directory.shards.first().unwrap();
+    // Number, kind, one namespace and its count, width and count of the slots, then the first tag.
+    let (at, salt) = (parts[0].offset as usize, parts[0].salt);
+    let len = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    bytes[at + 8 + 10] ^= 1;
+    let sum = crc32c(&bytes[at + 8..at + 8 + len]) ^ bind(salt, at as u64);
+    bytes[at + 4..at + 8].copy_from_slice(&sum.to_le_bytes());
+    let storage = MemoryStorage::from_vec(bytes);
+    let db = Db::builder().read_only(true).open_storage(Box::new(storage.clone())).unwrap();
+    let walked: Vec<_> = db.iter().map(|record| record.unwrap().0).collect();
+    assert_eq!((walked.len(), walked.iter().filter(|key| db.get(key).unwrap().is_none()).count()), (200, 1));
+    assert!(!verify_storage(&storage).unwrap().is_ok());
+    #[cfg(feature = "salvage")]
+    {
+        let target = Db::open_in_memory().unwrap();
+        let report = crate::salvage(&storage, &target, &mut |_, _| {}).unwrap();
+        assert_eq!((target.len().unwrap(), report.damage.len()), (200, 1));
+    }
+}
+
+/// `open` refused a record of a name, and `verify` was content: `verify || salvage` never salvaged.
+#[test]
+fn what_open_refuses_is_damage() {
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    db.insert("a", "1").unwrap();
+    db.namespace("users").unwrap().insert("7", "Ada").unwrap();
+    db.close().unwrap();
+    let mut bytes = storage.to_vec();
+    let name = bytes.windows(5).position(|window| window == b"users").unwrap();
+    let salt = u64::from_le_bytes(bytes[16_384..16_392].try_into().unwrap());
+    // The number behind the name, and the name itself.
+    for (at, byte) in [(name + 8, 0xff), (name, 0xff)] {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 1].fill(byte);
+        bytes[name + 5..name + 8].fill(0xff);
+        sign(&mut bytes, name - 13, salt);
+        let storage = MemoryStorage::from_vec(bytes);
+        assert!(Db::builder().open_storage(Box::new(storage.clone())).is_err());
+        assert!(!verify_storage(&storage).unwrap().is_ok());
+    }
+    sign(&mut bytes, name - 13, salt);
+    assert_eq!(bytes, storage.to_vec());
+}
