@@ -266,10 +266,11 @@ fn write_snapshot(
     next.uses = {
         let _writers = engine.lock_all()?;
         let tail = log.tail.lock();
-        let of = |segment: &Segment| SegmentUse {
-            base: segment.base,
-            live: log.ledger.live_at_dump(segment.extent),
-            tombstones: log.ledger.tombstones(segment.extent),
+        // As in the list: a reader refuses more than there is room for.
+        let of = |segment: &Segment| {
+            let live = log.ledger.live_at_dump(segment.extent).min(segment.len(log.geometry));
+            let tombstones = log.ledger.tombstones(segment.extent).min(segment.len(log.geometry) - live);
+            SegmentUse { base: segment.base, live, tombstones }
         };
         tail.segments.values().map(of).collect()
     };

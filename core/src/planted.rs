@@ -103,6 +103,8 @@ pub enum Bug {
     /// Salvage brings back what was removed, and does not say so.
     #[cfg_attr(not(feature = "salvage"), allow(dead_code, reason = "only salvage asks"))]
     SalvageRevives,
+    /// Segment headers inside of records count.
+    HeadersInValuesCount,
     /// Verifying does not hold the snapshot against the log.
     VerifyTrustsSnapshot,
     /// Verifying does not hold the headers of segments against the list.
@@ -164,6 +166,7 @@ mod imp {
             Self::DamageIsMissing,
             Self::DamageKeepsKey,
             Self::SalvageRevives,
+            Self::HeadersInValuesCount,
             Self::VerifyTrustsSnapshot,
             Self::VerifyTrustsHeaders,
         ];

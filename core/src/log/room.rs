@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 impl Log {
     /// Takes the segments that the frames will need beyond the active one, the last `kept` bytes of which they leave alone.
     pub(super) fn plan(&self, tail: &mut Tail, frames: &[FrameSpec<'_>], purpose: Purpose, kept: u64) -> Result<Vec<Run>> {
-        if tail.next_base > LOG_POSITION_MAX - LOG_POSITION_SPARE {
+        if tail.next_base.max(tail.next_header) > LOG_POSITION_MAX - LOG_POSITION_SPARE {
             return Err(Error::LogExhausted);
         }
         if purpose == Purpose::Store && tail.active.is_some() {

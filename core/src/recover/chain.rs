@@ -69,8 +69,7 @@ pub(crate) struct Chain {
     pub(crate) claims: Vec<Next>,
 }
 
-/// Every segment header in the file, by the extent at which it stands, but for those inside of the segments that `listed` names: these are
-/// parts of values.
+/// Every segment header in the file, by the extent at which it stands, but for those inside of records: these are parts of values.
 pub(crate) fn find_headers(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -85,6 +84,14 @@ pub(crate) fn find_headers(
     }
     for segment in listed.segments.iter().filter(|segment| segment.extents > 1) {
         drop_inside(storage, geometry, &mut headers, segment)?;
+    }
+    // What stands in free space may be such a value, too, and a header in there would pass for evidence.
+    let runs = headers.iter().filter(|(_, header)| header.extents > 1);
+    let runs: Vec<Segment> = runs.map(|(extent, header)| header.segment(geometry, extent)).collect();
+    for run in runs {
+        if headers.contains(run.extent) {
+            drop_inside(storage, geometry, &mut headers, &run)?;
+        }
     }
     Ok(headers)
 }
@@ -143,12 +150,29 @@ pub(crate) fn drop_inside(
     headers: &mut Map<u32, SegmentHeader>,
     segment: &Segment,
 ) -> Result<()> {
-    for inside in segment.extent + 1..segment.extent + segment.extents {
-        if headers.contains(inside) && is_inside_a_record(storage, geometry, segment, inside)? {
-            headers.remove(inside);
+    let behind = segment.extent.saturating_add(segment.extents);
+    let inside = |extent: &u32| *extent > segment.extent && *extent < behind;
+    let mut left: Vec<u32> = headers.iter().map(|(extent, _)| extent).filter(inside).collect();
+    // From the front on: the last one is the next that the walk comes to.
+    left.reverse();
+    let mut walk = Walk::new(storage, segment.salt, segment.first_frame(geometry), segment.limit(geometry).min(storage.len()?));
+    while !left.is_empty()
+        && !is(Bug::HeadersInValuesCount)
+        && let Step::Frame { offset, .. } = walk.step()?
+    {
+        while let Some(extent) = left.pop_if(|extent| geometry.start(*extent) < walk.position()) {
+            if offset <= geometry.start(extent) {
+                headers.remove(extent);
+            }
         }
     }
     Ok(())
+}
+
+/// The same for a segment of the tail. All of it is its own, whole or torn: no segment behind the checkpoint has been retired.
+fn drop_within(headers: &mut Map<u32, SegmentHeader>, segment: &Segment) {
+    let behind = segment.extent.saturating_add(segment.extents);
+    headers.retain(|extent| extent <= segment.extent || extent >= behind || is(Bug::HeadersInValuesCount));
 }
 
 /// True when the two have no extent in common.
@@ -229,6 +253,7 @@ impl Chain {
             chain,
             pending: Vec::new(),
             retired: Vec::new(),
+            late: Vec::new(),
             stopped: None,
         };
         follower.run(listed)?;
@@ -326,6 +351,8 @@ struct Follower<'a> {
     pending: Vec<Op>,
     /// Bases of retired segments, as they are met.
     retired: Vec<u64>,
+    /// Headers that an earlier session has written behind the beginning of the last one: they do not count, but are counted.
+    late: Vec<(u32, SegmentHeader)>,
     /// The walk has met a frame that does not check, in this segment, whose end is here the place of that frame.
     stopped: Option<Segment>,
 }
@@ -340,26 +367,21 @@ struct CommitEnd {
 
 impl Follower<'_> {
     fn run(&mut self, listed: Roster) -> Result<()> {
-        let logs = self.headers.iter().filter(|(_, header)| header.kind != SegmentKind::Snapshot);
-        let begun = |(extent, header): (u32, &SegmentHeader)| header.segment(self.geometry, extent).next_base(self.geometry);
-        self.chain.next_base = logs.map(begun).max().unwrap_or(0).max(LOG_POSITION_FIRST);
-        let written = self.headers.values().map(|header| header.number).max().unwrap_or(0);
-        self.chain.next_header = written.max(self.superblock.headers) + 1;
         // An earlier session that goes on behind the beginning of a later one writes what nobody has counted.
         let Superblock { headers, session, .. } = self.superblock;
         let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
-        let late: Vec<u32> = self.headers.iter().filter(|(_, header)| came_late(header)).map(|(extent, _)| extent).collect();
-        self.headers.retain(|extent| late.binary_search(&extent).is_err());
-        self.chain.headers = self.headers.values().map(|header| header.number).max().unwrap_or(0).max(headers);
+        let late = self.headers.iter().filter(|(_, header)| came_late(header));
+        self.late = late.map(|(extent, header)| (extent, *header)).collect();
+        self.headers.retain(|extent| !self.late.iter().any(|(late, _)| *late == extent));
         let mut position = 0;
         if let Some(&last) = listed.segments.last() {
-            self.chain.next_base = self.chain.next_base.max(last.next_base(self.geometry));
             position = last.end;
             let limit = last.limit(self.geometry).min(self.storage.len()?.max(position));
+            drop_within(&mut self.headers, &last);
             self.chain.tail.push(Segment { end: limit, ..last });
         } else if let Some(first) = self.next_after(None)? {
             position = first.first_frame(self.geometry);
-            drop_inside(self.storage, self.geometry, &mut self.headers, &first)?;
+            drop_within(&mut self.headers, &first);
             self.chain.tail.push(first);
         }
         self.chain.next_event = listed.next_event;
@@ -371,6 +393,7 @@ impl Follower<'_> {
         } else {
             self.walk_tail(position)?;
         }
+        self.count_headers();
         self.chain.retired = Set::collect(self.retired.drain(..));
         // A place is used again only behind the frame that retires what stood there.
         let listed = self.chain.listed.segments.iter().filter(|listed| !self.chain.retired.contains(listed.base));
@@ -385,6 +408,23 @@ impl Follower<'_> {
             return Err(Error::corrupt(at, "the end of the log is missing"));
         }
         Ok(())
+    }
+
+    /// What the next segment may begin with. By now it is known which headers are parts of values.
+    fn count_headers(&mut self) {
+        let is_part = |extent: u32| {
+            let holds = |run: &Segment| extent > run.extent && extent < run.extent.saturating_add(run.extents);
+            self.chain.tail.iter().any(holds) && !is(Bug::HeadersInValuesCount)
+        };
+        let late = self.late.iter().filter(|(extent, _)| !is_part(*extent)).map(|(extent, header)| (*extent, header));
+        let all = || self.headers.iter().chain(late.clone());
+        let begun = |(extent, header): (u32, &SegmentHeader)| header.segment(self.geometry, extent).next_base(self.geometry);
+        let begun = all().filter(|(_, header)| header.kind != SegmentKind::Snapshot).map(begun).max().unwrap_or(0);
+        let last = self.chain.listed.segments.last().map_or(0, |last| last.next_base(self.geometry));
+        let written = all().map(|(_, header)| header.number).max().unwrap_or(0);
+        self.chain.next_base = begun.max(last).max(LOG_POSITION_FIRST);
+        self.chain.headers = self.headers.values().map(|header| header.number).max().unwrap_or(0).max(self.superblock.headers);
+        self.chain.next_header = written.max(self.superblock.headers) + 1;
     }
 
     /// The segment that follows `before` in the log, or the first one: of several that say so the youngest, for the others were given up
@@ -410,13 +450,24 @@ impl Follower<'_> {
             let holds_it = |other: &Segment| (other.extent + 1..other.extent + other.extents).contains(&youngest.extent);
             let mut is_part = false;
             for other in candidates.iter().filter(|other| holds_it(other)) {
-                is_part = is_part || is_inside_a_record(self.storage, self.geometry, other, youngest.extent)?;
+                is_part = is_part || self.is_part(other, &youngest)?;
             }
             if !is_part {
                 return Ok(Some(Segment { end: youngest.end.min(len), ..youngest }));
             }
         }
         Ok(None)
+    }
+
+    /// True when a header that stands inside of `run`, and follows the same segment, is a part of a value. Nobody but a later session takes the
+    /// space of a run that was given up, and the superblock knows all of them.
+    fn is_part(&self, run: &Segment, inner: &Segment) -> Result<bool> {
+        if is(Bug::HeadersInValuesCount) {
+            return Ok(false);
+        }
+        let session = |segment: &Segment| self.header_of(segment).map_or(0, |header| header.session);
+        let is_unknown = session(inner) > self.superblock.session && !self.pair.other_damaged;
+        Ok(session(inner) <= session(run) || is_unknown || is_inside_a_record(self.storage, self.geometry, run, inner.extent)?)
     }
 
     fn header_of(&self, segment: &Segment) -> Option<&SegmentHeader> {
@@ -471,7 +522,7 @@ impl Follower<'_> {
             match next {
                 Some(next) => {
                     position = next.first_frame(self.geometry);
-                    drop_inside(self.storage, self.geometry, &mut self.headers, &next)?;
+                    drop_within(&mut self.headers, &next);
                     let mut linked = self.header_of(&next).is_some_and(|header| header.linked);
                     // After a crash the trailer may not have reached the medium, though what follows has.
                     if linked && !self.chain.clean && read_next(self.storage, self.geometry, &segment)?.is_none() {

@@ -14,7 +14,7 @@ use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::scan::{Damage, Found, Stretch, scan};
 use crate::shards::Origin;
-use crate::snapshot::{self, NamedNumber};
+use crate::snapshot::{self, NamedNumber, SegmentUse};
 use crate::sorted::Set;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -119,6 +119,18 @@ impl Replay<'_> {
             }
             Err(error) => return Err(error),
         };
+        let len_of = |base: u64| {
+            let find = |segments: &[Segment]| {
+                segments.binary_search_by_key(&base, |segment| segment.base).ok().and_then(|place| segments.get(place)).copied()
+            };
+            find(&chain.listed.segments).or_else(|| find(&chain.tail)).map_or(u64::MAX, |segment| segment.len(log.geometry))
+        };
+        // Compaction would ask for as much room.
+        let fits = |part: &SegmentUse| part.live.checked_add(part.tombstones).is_some_and(|bytes| bytes <= len_of(part.base));
+        if !directory.uses.iter().all(fits) {
+            directory.forget_parts();
+            return Ok(SnapshotState::Damaged);
+        }
         for &(shard, _) in &directory.shards {
             index.lock_shard(shard).park();
         }
