@@ -231,16 +231,18 @@ impl Engine {
         Ok(is_free)
     }
 
-    /// Holds a damaged stretch of a segment against the index.
+    /// Holds a damaged stretch of a segment against the index. Records with one of the hashes `known` are known by heart.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] when a record that counts is in it, or may be.
-    pub(crate) fn is_dead(&self, damage: &Damage) -> Result<()> {
+    pub(crate) fn is_dead(&self, damage: &Damage, known: &[KeyHash]) -> Result<()> {
         self.has_met_all()?;
         let inside = damage.offset..damage.offset + damage.len;
         for number in 0..SHARDS {
-            if self.lock_shard(number)?.slots().iter().any(|slot| inside.contains(&slot.offset())) {
+            let slots = self.lock_shard(number)?.slots();
+            let counts = |slot: &Slot| inside.contains(&slot.offset()) && !known.iter().any(|hash| hash.fits(number, *slot));
+            if slots.iter().any(counts) {
                 return Err(Error::corrupt(damage.offset, damage.what));
             }
         }

@@ -353,3 +353,36 @@ pub fn sign_front(bytes: &mut [u8], at: usize, value: u64) {
 pub fn set_version(bytes: &mut [u8], version: u64) {
     sign_front(bytes, 8, version << 32 | version);
 }
+
+/// Chunks of snapshots: where each begins, its length with its front, and where its segment begins.
+pub fn snapshot_chunks(bytes: &[u8]) -> Vec<(usize, usize, usize)> {
+    let snapshots = headers(bytes).into_iter().filter(|&header| is_snapshot(bytes, header));
+    snapshots.flat_map(|header| chunks(bytes, header).into_iter().map(move |(at, len)| (at, len, header.0))).collect()
+}
+
+/// Changes one bit of a chunk, and signs it.
+pub fn forge_bit(bytes: &mut [u8], (at, len, header): (usize, usize, usize), bit: usize) {
+    let within = at + CHUNK_FRONT + bit / 8 % (len - CHUNK_FRONT);
+    bytes[within] ^= 1 << (bit % 8);
+    let salt = word(bytes, header);
+    sign_chunk(bytes, at, len, salt);
+}
+
+/// Where log segments begin.
+pub fn log_headers(bytes: &[u8]) -> Vec<usize> {
+    headers(bytes).into_iter().filter(|&header| !is_snapshot(bytes, header)).map(|(at, _)| at).collect()
+}
+
+/// Bytes in front of a segment's frames.
+pub const HEADER_LEN: usize = HEADER;
+
+/// Both copies of the header at `from`, with some words changed, for a segment at `at`.
+pub fn moved_header(bytes: &[u8], from: usize, changes: &[(usize, u64)], at: usize) -> Vec<u8> {
+    let mut out = vec![0; at + HEADER];
+    for copy in [at, at + SECOND_COPY] {
+        out[copy..copy + HEADER_COPY].copy_from_slice(&bytes[from..from + HEADER_COPY]);
+        changes.iter().for_each(|&(field, value)| put_word(&mut out, copy + field, value));
+        sign_header_copy(&mut out, copy, store_id(bytes));
+    }
+    out.split_off(at)
+}

@@ -8,7 +8,7 @@ use pipkin::limits::DATA_START;
 use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
-use pipkin_tests::suite::{cache, codec, crash, errors, exhaustive, lives, shared_sync, threads, two_writers, writers};
+use pipkin_tests::suite::{cache, codec, crash, errors, exhaustive, lies, lives, shared_sync, threads, two_writers, verbs, writers};
 use std::time::Instant;
 
 /// Bugs that must be caught, at the least.
@@ -81,6 +81,11 @@ const LIVES: Suite = ("lives", || {
 
 const WRITERS: Suite = ("writers", || writers::run(&writers::Budget { images: 3000, seed: 1 }, &writers::Counts::new(0)));
 
+const ROT: Suite = ("rot", || {
+    verbs::run(0..1500, &verbs::Counts::new(0))?;
+    lies::run(300, &Quota::new("rot, lies", 0))
+});
+
 /// The suite that is to catch a bug.
 fn suite_of(bug: Bug) -> Suite {
     match bug {
@@ -99,6 +104,8 @@ fn suite_of(bug: Bug) -> Suite {
         Bug::TornEndKeepsItsSegment | Bug::LeftoversKept | Bug::RemovalsMakeNoRoom => LIVES,
         Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::SharedSyncCountsForAll => WRITERS,
+        Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => ROT,
+        Bug::SalvageRevives | Bug::HeadersInValuesCount | Bug::VerifyTrustsSnapshot | Bug::VerifyTrustsHeaders => ROT,
         _ => CRASH,
     }
 }

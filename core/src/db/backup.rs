@@ -3,6 +3,8 @@
 use super::store::Store;
 use crate::checkpoint::{self, Extent, append_list};
 use crate::error::{Error, Result};
+use crate::frame::NAMESPACE_OF_NAMES;
+use crate::index::KeyHash;
 use crate::limits::DATA_START;
 use crate::log::{CheckpointPlace, Segment, SnapshotSegment, Superblock, SuperblockSlot, Window};
 use crate::nested::Held;
@@ -158,7 +160,12 @@ impl Store {
             match found {
                 Found::Frame { header, .. } => report.records += u64::from(!header.kind.is_control()),
                 Found::Damage(damage) => {
-                    self.engine.is_dead(&damage)?;
+                    // The names of namespaces are in the snapshot, which is copied, too.
+                    let names = self.names.read();
+                    let hash = |name: &str| self.engine.full_key(NAMESPACE_OF_NAMES, name.as_bytes()).hash;
+                    let known: Vec<KeyHash> = names.pairs().map(|(name, _)| hash(name)).collect();
+                    drop(names);
+                    self.engine.is_dead(&damage, &known)?;
                     report.damaged += 1;
                 }
             }

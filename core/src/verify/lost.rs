@@ -20,7 +20,7 @@ impl Lost {
     /// `None` when the file holds no segment.
     pub(crate) fn find(storage: &dyn Storage) -> Result<Option<Self>> {
         let found = headers(storage)?;
-        let mut best: Option<((usize, usize), Superblock, Map<u32, SegmentHeader>)> = None;
+        let mut best: Option<((usize, usize), Self)> = None;
         let mut full = SEGMENT_SIZE_MIN;
         while full <= SEGMENT_SIZE_MAX {
             let superblock = Superblock::unknown(full);
@@ -38,12 +38,12 @@ impl Lost {
                 linked += usize::from(read_next(storage, geometry, &header.segment(geometry, extent))?.is_some());
             }
             let score = (headers.len(), linked);
-            if headers.len() > 0 && best.as_ref().is_none_or(|(best, ..)| score >= *best) {
-                best = Some((score, superblock, headers));
+            if headers.len() > 0 && best.as_ref().is_none_or(|(best, _)| score >= *best) {
+                best = Some((score, Self { superblock, headers }));
             }
             full *= 2;
         }
-        Ok(best.map(|(_, superblock, headers)| Self { superblock, headers }))
+        Ok(best.map(|(_, lost)| lost))
     }
 }
 

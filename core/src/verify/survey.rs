@@ -66,11 +66,14 @@ impl Survey {
                 drop_inside(storage, geometry, &mut headers, run)?;
             }
         }
-        let headers: Vec<(u32, SegmentHeader)> = headers
+        let mut headers: Vec<(u32, SegmentHeader)> = headers
             .iter()
             .filter(|(_, header)| header.kind == SegmentKind::Log)
             .map(|(extent, header)| (extent, *header))
             .collect();
+        let last_listed = listed.segments.last().map(|segment| segment.base);
+        let last_listed = if superblock.checkpoint.is_none() && !is_lost { Some(0) } else { last_listed };
+        drop_parts(&mut headers, pair, last_listed);
         let found = Map::collect(headers.iter().map(|&(extent, header)| {
             (
                 header.base,
@@ -172,6 +175,32 @@ impl Survey {
         }
         Ok((roster, Set::collect(retired.into_iter())))
     }
+}
+
+/// Forgets headers that stand inside of a run which a crash has torn, so that its record does not say so.
+fn drop_parts(headers: &mut Vec<(u32, SegmentHeader)>, pair: &SuperblockPair, last_listed: Option<u64>) {
+    if is(Bug::HeadersInValuesCount) {
+        return;
+    }
+    let runs: Vec<(u32, SegmentHeader)> = headers.iter().filter(|(_, header)| header.extents > 1).copied().collect();
+    let holds = |&(first, run): &(u32, SegmentHeader), extent: u32| extent > first && extent - first < run.extents;
+    // Nobody but a later session takes the space of a run that was given up, and the superblock knows all of them.
+    let last_session = if pair.other_damaged { u64::MAX } else { pair.current.session };
+    headers.retain(|(extent, inner)| {
+        let is_part = |run: &(u32, SegmentHeader)| {
+            let before = |header: &SegmentHeader| (header.previous_base, header.previous_salt);
+            let same = before(inner) == before(&run.1) && (inner.session <= run.1.session || inner.session > last_session);
+            holds(run, *extent) && (same || before(inner) == (run.1.base, run.1.salt))
+        };
+        !runs.iter().any(is_part)
+    });
+    // Behind the checkpoint nothing has been retired: all of a run is its own. Without the list nobody knows where that is.
+    let Some(last_listed) = last_listed else { return };
+    let given_up = given_up(headers);
+    let is_live = |run: &&(u32, SegmentHeader)| run.1.base > last_listed && !given_up.contains(run.1.base);
+    let is_there = |run: &(u32, SegmentHeader)| headers.contains(run);
+    let live: Vec<(u32, SegmentHeader)> = runs.iter().filter(is_live).filter(|run| is_there(run)).copied().collect();
+    headers.retain(|(extent, _)| !live.iter().any(|run| holds(run, *extent)));
 }
 
 /// Segments that a recovery gave up: another one follows the same predecessor and is younger; and whatever follows them.
