@@ -42,8 +42,8 @@ impl Store {
         let until = if is(Bug::CompactionWithoutEnd) { u64::MAX } else { until };
         let mut candidates = compact::candidates(&self.engine);
         candidates.retain(|segment| segment.base < until && emptying.is_none_or(|emptying| !emptying.holds(segment)));
-        let any_older = self.engine.doubt.get().is_some();
-        let mut oldest = !any_older;
+        let begins_with_oldest = compact::begins_with_oldest(&self.engine, &candidates, emptying);
+        let mut oldest = begins_with_oldest;
         let mut worst: Option<(f64, Segment)> = None;
         for segment in &candidates {
             let taken = compact::taken_bytes(&self.engine, segment).max(1);
@@ -56,8 +56,9 @@ impl Store {
             }
         }
         let is_in_the_way = || share <= 1.0 && compact::front_of_tombstones(&self.engine, &candidates, 1.0) > 0;
-        let first =
-            || candidates.first().filter(|first| is_in_the_way() && !self.engine.is_set_aside(first, !any_older)).copied();
+        let first = || {
+            candidates.first().filter(|first| is_in_the_way() && !self.engine.is_set_aside(first, begins_with_oldest)).copied()
+        };
         worst.map(|(_, segment)| segment).or_else(first)
     }
 
@@ -255,8 +256,9 @@ impl Store {
     /// What is damaged and may have been a tombstone goes when nothing older is left.
     fn empty_in_front_of_damage(&self, emptying: &mut Emptying<'_>, report: &mut CompactReport) -> Result<()> {
         let Some(last) = self.engine.waits_for_older().into_iter().max() else { return Ok(()) };
-        let mut oldest = self.engine.doubt.get().is_none();
-        for segment in compact::candidates(&self.engine).into_iter().take_while(|segment| segment.base <= last) {
+        let segments = compact::candidates(&self.engine);
+        let mut oldest = compact::begins_with_oldest(&self.engine, &segments, Some(emptying));
+        for segment in segments.into_iter().take_while(|segment| segment.base <= last) {
             if self.engine.is_set_aside(&segment, oldest) {
                 oldest = false;
                 continue;
@@ -316,7 +318,7 @@ impl Store {
         let total = segments.len() as u64;
         let mut report = CompactReport::default();
         let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
-        let mut oldest = self.engine.doubt.get().is_none();
+        let mut oldest = compact::begins_with_oldest(&self.engine, &segments, None);
         let mut done = 0;
         while !segments.is_empty() {
             let mut put_off = Vec::new();
