@@ -187,9 +187,22 @@ impl Engine {
     /// without a look at its value. `None` when its key or what says how long that is has been damaged.
     pub(crate) fn owned(&self, number: usize, slot: Slot) -> Result<Option<Frame<'_>>> {
         match self.log.frame(slot.offset()) {
-            Ok(frame) => Ok(self.hash_of(&frame).fits(number, slot).then_some(frame)),
-            Err(Error::Corrupt { .. }) => Ok(None),
+            Ok(frame) if self.hash_of(&frame).fits(number, slot) => Ok(Some(frame)),
+            Ok(_) | Err(Error::Corrupt { .. }) => self.is_damage(slot.offset()).map(|()| None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whoever goes around damage asks first whether it is any.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`] when it is what another session has written meanwhile.
+    #[cold]
+    pub(crate) fn is_damage(&self, offset: u64) -> Result<()> {
+        match self.log.or_fenced(Error::corrupt(offset, "a record that cannot be read")) {
+            Error::Corrupt { .. } => Ok(()),
+            error => Err(error),
         }
     }
 
@@ -208,9 +221,8 @@ impl Engine {
     /// What lives in `segment` has been copied out, but for `damage`. True when that is nothing that counts any more: the segment can be
     /// retired. Otherwise it is set aside.
     pub(crate) fn forget_damage(&self, segment: &Segment, oldest: bool, damage: &[Damage]) -> Result<bool> {
-        if damage.is_empty() {
-            return Ok(true);
-        }
+        let Some(first) = damage.first() else { return Ok(true) };
+        self.is_damage(first.offset)?;
         let start = self.log.geometry.start(segment.extent);
         let inside = start..segment.behind(self.log.geometry);
         let mut held = Vec::new();
@@ -237,6 +249,7 @@ impl Engine {
     ///
     /// [`Error::Corrupt`] when a record that counts is in it, or may be.
     pub(crate) fn is_dead(&self, damage: &Damage, known: &[KeyHash]) -> Result<()> {
+        self.is_damage(damage.offset)?;
         self.has_met_all()?;
         let inside = damage.offset..damage.offset + damage.len;
         for number in 0..SHARDS {

@@ -37,7 +37,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
             replay.segment(&segment)?;
             report.replayed_bytes += segment.end - segment.first_frame(engine.log.geometry);
         }
-        report.unsure_at = replay.doubt(&live);
+        report.unsure_at = replay.doubt(&live)?;
     }
     let late = is(Bug::SnapshotCutTooLate) && parked;
     let ops = chain.ops.get(usize::from(late)..).unwrap_or_default();
@@ -93,14 +93,15 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     /// Notes what the index does not know, if it was built across damage.
-    fn doubt(&mut self, live: &[Segment]) -> Option<u64> {
-        let (damage, segment) = self.damage.take()?;
+    fn doubt(&mut self, live: &[Segment]) -> Result<Option<u64>> {
+        let Some((damage, segment)) = self.damage.take() else { return Ok(None) };
+        self.engine.is_damage(damage.offset)?;
         let before: Vec<Segment> = live.iter().filter(|other| other.base < segment.base).copied().collect();
         let doubt = Doubt::new(self.engine, &damage, &segment, &before, core::mem::take(&mut self.settled));
         // Opening is the only one to set it, and does so once.
         let _ = self.engine.doubt.set(Box::new(doubt));
         self.engine.index.doubt_all();
-        Some(damage.offset)
+        Ok(Some(damage.offset))
     }
 
     /// Parks the shards of the snapshot, if there is one that checks.
