@@ -8,7 +8,9 @@ use pipkin::limits::DATA_START;
 use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
-use pipkin_tests::suite::{cache, codec, crash, errors, exhaustive, lies, lives, shared_sync, threads, two_writers, verbs, writers};
+use pipkin_tests::suite::{
+    cache, codec, crash, errors, exhaustive, lies, lives, shared_sync, threads, two_writers, verbs, writers,
+};
 use std::time::Instant;
 
 /// Bugs that must be caught, at the least.
