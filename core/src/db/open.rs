@@ -113,12 +113,20 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     Ok(start(engine, names, report, options.policy))
 }
 
+/// Others may write to the file, too. Known when it is compiled where no host is shared.
+fn is_shared(storage: &dyn Storage) -> bool {
+    cfg!(feature = "shared-files") && !storage.is_exclusive()
+}
+
 /// How often a file is read again that seems damaged, where somebody else may be writing to it.
 const FINDS_MAX: usize = 64;
 
 /// Reads the superblocks and follows the log. Where others may write to the file, too: the slots as they were read.
 fn find(storage: &dyn Storage, options: &OpenOptions, report: &mut OpenReport) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
-    if storage.is_exclusive() {
+    if !cfg!(feature = "shared-files") && !storage.is_exclusive() {
+        return Err(Error::InvalidArgument("a storage that is not exclusive needs pipkin's feature `shared-files`"));
+    }
+    if !is_shared(storage) {
         return find_once(storage, options, report);
     }
     let mut before = None;
@@ -145,7 +153,7 @@ fn find_once(
     options: &OpenOptions,
     report: &mut OpenReport,
 ) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
-    let is_shared = !storage.is_exclusive();
+    let is_shared = is_shared(storage);
     let slots = if is_shared { Some(read_slots(storage)?) } else { None };
     if is_shared {
         // Whatever they name is there by now.

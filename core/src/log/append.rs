@@ -92,7 +92,7 @@ impl Log {
         if tail.announced {
             return Ok(());
         }
-        if let Some(fence) = &self.fence {
+        if let Some(fence) = self.fence() {
             self.take_over(fence, tail)?;
             tail.announced = true;
             self.claim_again(tail)?;
@@ -165,7 +165,7 @@ impl Log {
     pub(crate) fn flip(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
         let mut pair = self.superblocks.lock();
         let headers = self.headers_so_far();
-        if let Some(fence) = &self.fence {
+        if let Some(fence) = self.fence() {
             let superblock = Superblock { headers, ..change(pair.current) };
             let slot = pair.slot.other();
             return self.flip_fenced(fence, &mut pair, superblock, slot);

@@ -88,14 +88,21 @@ enum Seen {
 }
 
 impl Log {
+    /// `None` where nobody else can write to the file; known when it is compiled where no host is shared.
+    #[inline]
+    pub(super) fn fence(&self) -> Option<&Fence> {
+        if cfg!(feature = "shared-files") { self.fence.as_ref() } else { None }
+    }
+
     /// Somebody else may write to the file, too.
-    pub(crate) const fn is_fenced(&self) -> bool {
-        self.fence.is_some()
+    #[inline]
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fence().is_some()
     }
 
     /// Ends the session if somebody else has taken the store over.
     pub(crate) fn look(&self) -> Result<()> {
-        let Some(fence) = &self.fence else { return Ok(()) };
+        let Some(fence) = self.fence() else { return Ok(()) };
         self.look_at(fence, &mut self.superblocks.lock())
     }
 
@@ -298,7 +305,7 @@ impl Log {
     /// Damage that a reader has met, when somebody else writes to the file: it may have read what was written over.
     #[cold]
     pub(crate) fn or_fenced(&self, error: Error) -> Error {
-        let Some(fence) = self.fence.as_ref().filter(|_| matches!(error, Error::Corrupt { .. })) else { return error };
+        let Some(fence) = self.fence().filter(|_| matches!(error, Error::Corrupt { .. })) else { return error };
         let Some(pair) = self.superblocks.try_lock().map(|pair| *pair) else { return error };
         let is_begun = pair.current.generation != fence.found;
         let is_own = self.see(fence, pair.current.generation).is_ok_and(|seen| seen != Seen::Fenced);
