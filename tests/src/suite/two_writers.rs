@@ -423,7 +423,7 @@ impl Session {
                     }
                     match self.open() {
                         Ok(()) | Err(Error::Fenced) => {}
-                        Err(error) if self.is_killed() => return Ok(drop(error)),
+                        Err(_) if self.is_killed() => return Ok(()),
                         Err(error) => {
                             if trace() {
                                 dump(&self.scheduler.disk.latest_image().to_vec());
@@ -432,7 +432,7 @@ impl Session {
                         }
                     }
                 }
-                Err(error) if self.is_killed() => return Ok(drop(error)),
+                Err(_) if self.is_killed() => return Ok(()),
                 Err(error) => return Err(format!("session {} was told at {op:?}: {error}", self.who)),
             }
         }

@@ -59,10 +59,9 @@ impl WasiStorage {
             _ => return Err(Error::NotAStore { detail: "it is neither a file nor a directory" }),
         }
         if access != Access::Read && stat.size == 0 {
-            match directory.sync_data() {
-                Err(code @ (ErrorCode::Io | ErrorCode::InsufficientSpace | ErrorCode::Quota)) => return Err(failed(code)),
-                // Not every host can do that with a folder: the name is as durable then as it makes it.
-                Ok(()) | Err(_) => {}
+            // Not every host can do that with a folder: the name is as durable then as it makes it.
+            if let Err(code @ (ErrorCode::Io | ErrorCode::InsufficientSpace | ErrorCode::Quota)) = directory.sync_data() {
+                return Err(failed(code));
             }
         }
         Ok(Self { file, access, is_exclusive: access == Access::New })
