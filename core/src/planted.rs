@@ -68,8 +68,6 @@ pub enum Bug {
     DebtOfDeadSessions,
     /// Steps of a compaction go after what the steps before them have left, too.
     CompactionWithoutEnd,
-    /// A write that finds no room on a full medium makes none out of what was removed.
-    RemovalsMakeNoRoom,
     /// Whoever waits for a sync that is running counts as covered by it, though it began before.
     SharedSyncCountsForAll,
     /// A session that goes on in a torn segment leaves there what the crash has left.
@@ -148,7 +146,6 @@ mod imp {
             Self::FlushNotMarked,
             Self::TornEndKeepsItsSegment,
             Self::LeftoversKept,
-            Self::RemovalsMakeNoRoom,
             Self::SharedSyncCountsForAll,
             Self::DebtOfDeadSessions,
             Self::CompactionWithoutEnd,

@@ -77,7 +77,6 @@ const TWO_WRITERS: Suite = ("two writers", || {
 const LIVES: Suite = ("lives", || {
     lives::steps()?;
     lives::forgotten()?;
-    lives::room()?;
     lives::run(&lives::Budget { deaths: 1500, seed: 1 }, &lives::Counts::new(0))
 });
 
@@ -103,7 +102,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::TakeoverUnlooked
         | Bug::FlushNotLookedAround
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
-        Bug::TornEndKeepsItsSegment | Bug::LeftoversKept | Bug::RemovalsMakeNoRoom => LIVES,
+        Bug::TornEndKeepsItsSegment | Bug::LeftoversKept => LIVES,
         Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => ROT,

@@ -189,7 +189,7 @@ impl Store {
         victim.map(|victim| self.compact_one(&victim, &mut |_| {})).transpose()
     }
 
-    pub(super) fn victim_of_step(&self, until: u64) -> Result<Option<Segment>> {
+    fn victim_of_step(&self, until: u64) -> Result<Option<Segment>> {
         let log = &self.engine.log;
         let worst = || self.worst(1.0 / PARTS_ASKED, until, None);
         // Each checkpoint leaves a dead list of the segments for the steps behind it: as far apart as this they make less work than they do.

@@ -13,13 +13,6 @@ use alloc::vec::Vec;
 /// log. Closer together they would make each other due, and compaction that goes after them would make the store grow without end.
 const APART_PER_SEGMENT: u64 = 16 * checkpoint::LIST_ENTRY_LEN;
 
-/// After a write that found no room, and no way to make some, the next one looks for a way when one segment in so many more has died.
-const DEAD_PARTS: u64 = 64;
-
-fn no_space_is_none<T>(error: Error) -> Result<Option<T>> {
-    if matches!(error, Error::NoSpace) { Ok(None) } else { Err(error) }
-}
-
 impl Store {
     /// Makes a write durable, where the policy says so, and sees to what it has made due. A failure of that is no failure of the write.
     pub(super) fn after_write(&self) -> Result<()> {
@@ -144,42 +137,16 @@ impl Store {
         Ok(())
     }
 
-    /// Runs a write; when there is no space for it, frees what is dead, and runs it again.
+    /// Runs a write; when there is no space for it, frees what only waits for a sync or for a reader to go, and runs it again.
     pub(super) fn with_reclaimed<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         match write() {
             // After a failed write nothing may be tried again, whatever it was that failed it.
-            Err(Error::NoSpace) if !self.engine.log.is_poisoned() => self.write_again(&write),
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
+                self.reclaim()?;
+                write()
+            }
             result => result,
         }
-    }
-
-    #[cold]
-    fn write_again<T>(&self, write: &dyn Fn() -> Result<T>) -> Result<T> {
-        let is_over = |result: &Result<T>| !matches!(result, Err(Error::NoSpace)) || self.engine.log.is_poisoned();
-        let freed = self.reclaim().and_then(|()| write());
-        if is_over(&freed) || self.may_wait_for_the_turn().is_err() || is(Bug::RemovalsMakeNoRoom) {
-            return freed;
-        }
-        let _maintenance = self.maintenance.lock();
-        self.engine.build_all(&|| self.is_closed())?;
-        // Whoever tries again at once would have every segment looked at again.
-        let log = &self.engine.log;
-        if self.dead_bytes() < self.dead_left.load(Ordering::Relaxed).saturating_add(log.geometry.segment_size() / DEAD_PARTS) {
-            return freed;
-        }
-        let until = log.end();
-        while let Some(victim) = self.victim_of_step(until).or_else(no_space_is_none)? {
-            match self.compact_one(&victim, &mut |_| {}) {
-                Err(Error::NoSpace) => break,
-                result => drop(result?),
-            }
-            let written = write();
-            if is_over(&written) {
-                return written;
-            }
-        }
-        self.dead_left.store(self.dead_bytes(), Ordering::Relaxed);
-        Err(Error::NoSpace)
     }
 
     #[cold]

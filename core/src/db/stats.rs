@@ -116,14 +116,6 @@ impl Store {
         Ok(uses)
     }
 
-    /// As in the figures. Everything is built.
-    pub(super) fn dead_bytes(&self) -> u64 {
-        let log = &self.engine.log;
-        let tail = log.tail.lock();
-        let (used, live) = used_and_live(log, &tail);
-        used.saturating_sub(live)
-    }
-
     pub(super) fn stats(&self) -> Result<Stats> {
         let engine = &self.engine;
         engine.refuse_inside(&[Held::Shard])?;

@@ -110,18 +110,6 @@ pub fn forgotten() -> Outcome {
     Ok(())
 }
 
-/// A full medium of which a quarter was removed here and there has room for as much again, nearly, without a call of anybody.
-pub fn room() -> Outcome {
-    let fail = |what: &dyn std::fmt::Display| Failure::new("none", what);
-    let db = Db::builder().segment_size(16 * 1024).background(false).open_storage(Box::new(Medium::new(40 * 16 * 1024)));
-    let db = db.map_err(|error| fail(&error))?;
-    let keys = (0_u32..).take_while(|key| db.insert(key.to_le_bytes(), [7; 500]).is_ok()).count() as u32;
-    let removed = (0..keys).step_by(4);
-    removed.clone().try_for_each(|key| db.remove(key.to_le_bytes()).map(drop)).map_err(|error| fail(&error))?;
-    let again = removed.clone().take_while(|key| db.insert(key.to_le_bytes(), [8; 500]).is_ok()).count();
-    if again * 5 > removed.len() * 4 { Ok(()) } else { Err(fail(&format!("{again} of {} were written again", removed.len()))) }
-}
-
 /// How a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Death {
@@ -213,7 +201,6 @@ impl<'a> Life<'a> {
         }
         if self.is_full {
             self.way_out()?;
-            self.room_by_itself()?;
         }
         self.compacted()
     }
@@ -289,20 +276,6 @@ impl<'a> Life<'a> {
         }
         left.retain(|key| self.state.get(0, *key).is_some());
         if left.is_empty() { Ok(()) } else { Fault::wrong("the sessions came to no end") }
-    }
-
-    /// What was removed makes room for what comes, without a call of anybody.
-    fn room_by_itself(&mut self) -> Result<(), Fault> {
-        let mut player = self.open()?;
-        let stats = player.db()?.stats()?;
-        let taken = DATA_START + 2 * stats.live_bytes + 10 * stats.segment_size;
-        for number in 0..self.capacity.saturating_sub(taken) / 1200 {
-            let op = self.put();
-            player.play(&op).map_err(|fault| fault.at(format!("`{op}`, number {number} behind the removals")))?;
-        }
-        self.state.clone_from(player.history.now());
-        player.db()?.close()?;
-        Ok(())
     }
 
     /// The end of a life: one compaction frees what is dead, and what was removed fits again.
