@@ -1,6 +1,6 @@
 //! Closing beside writers, and at a full medium.
 #![cfg(feature = "testing")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
