@@ -23,8 +23,8 @@ fn example() -> MemoryStorage {
     storage
 }
 
-/// A store with a value over two extents, a compaction and a checkpoint.
-fn second_example() -> MemoryStorage {
+/// A store with a value over two extents, a compaction and a checkpoint: the bytes in front of the compaction, and of the closed store.
+fn second_example() -> (Vec<u8>, Vec<u8>) {
     let storage = MemoryStorage::default();
     let builder = Db::builder().segment_size(4096).background(false).entropy(*b"FORMAT.md sampleand seed of hash");
     let db = builder.open_storage(Box::new(storage.clone())).unwrap();
@@ -33,10 +33,11 @@ fn second_example() -> MemoryStorage {
     db.remove("large").unwrap();
     db.insert("a", "1").unwrap();
     db.checkpoint().unwrap();
+    let before = storage.to_vec();
     db.compact().unwrap();
     db.insert("b", "2").unwrap();
-    db.flush().unwrap();
-    storage
+    db.close().unwrap();
+    (before, storage.to_vec())
 }
 
 /// The lines of the example of that number: offset in the file, bytes in hex.
@@ -96,8 +97,13 @@ fn the_engine_reads_the_bytes_of_the_specification() {
 
 #[test]
 fn the_second_example_is_what_the_engine_writes() {
-    let bytes = second_example().to_vec();
-    for number in [2, 3] {
+    let (before, closed) = second_example();
+    if let Some(folder) = std::env::var_os("PIPKIN_WRITE_EXAMPLE") {
+        for (name, bytes) in [("before", &before), ("closed", &closed)] {
+            std::fs::write(std::path::Path::new(&folder).join(name), bytes).unwrap();
+        }
+    }
+    for (number, bytes) in [(2, &closed), (3, &before)] {
         for (offset, expected) in lines(number) {
             assert_eq!(bytes[offset..offset + expected.len()], expected, "at {offset}");
         }
@@ -107,7 +113,7 @@ fn the_second_example_is_what_the_engine_writes() {
 
 #[test]
 fn the_engine_reads_the_second_example_by_its_snapshot() {
-    let mut bytes = vec![0; second_example().to_vec().len()];
+    let mut bytes = vec![0; second_example().1.len()];
     for (offset, part) in lines(2) {
         bytes[offset..offset + part.len()].copy_from_slice(&part);
     }
