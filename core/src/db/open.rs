@@ -180,11 +180,11 @@ fn find_once(
     if !options.read_only && pair.current.write_version > FORMAT_VERSION {
         return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
     }
+    let chain = Chain::follow(storage, &pair)?;
     if !options.read_only && !is_shared && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
-        // A creation that a crash cut short behind its first superblock.
+        // A creation that a crash cut short behind its first superblock. What is refused above stays as it is.
         storage.set_len(DATA_START)?;
     }
-    let chain = Chain::follow(storage, &pair)?;
     if slots.is_some_and(|slots| read_slots(storage).is_ok_and(|now| now != slots)) {
         // Once more, or it would be what nobody has ever seen together.
         return Err(Error::corrupt(0, "the superblocks, which are being written"));
