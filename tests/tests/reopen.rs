@@ -60,21 +60,22 @@ fn a_million_records_take_little_more_than_their_bytes_and_open_at_once() {
     db.flush().unwrap();
     let seconds = started.elapsed().as_secs_f64();
     let payload = count * (KEY_LEN + VALUE_LEN) as u64;
-    let ratio = |when: &str, stored: u64| {
+    let ratio = |when: &str, stored: u64, most: f64| {
         let ratio = stored as f64 / payload as f64;
         println!("reopen: {count} records, {when}: {stored} bytes stored, {ratio:.4} of the payload");
-        assert!(ratio <= 1.12, "{when} the store takes {ratio:.4} of its payload");
+        assert!(ratio <= most, "{when} the store takes {ratio:.4} of its payload");
     };
     println!("reopen: loaded in {seconds:.2} s, {:.2} us a record", seconds / count as f64 * 1e6);
     // Settled: while a checkpoint is under way, the snapshot that it replaces is still there.
     db.checkpoint().unwrap();
     // An open store keeps free segments at hand: that is room, and nothing is stored in it.
     let stats = db.stats().unwrap();
-    ratio("after load", stats.file_bytes - stats.free_segments * stats.segment_size);
+    // The parts of the snapshot take up to half as much again as all of it.
+    ratio("after load", stats.file_bytes - stats.free_bytes, 1.14);
     let started = Instant::now();
     db.close().unwrap();
     println!("reopen: closed in {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
-    ratio("closed", on_the_medium(&path));
+    ratio("closed", on_the_medium(&path), 1.12);
     let mut best = f64::INFINITY;
     for _ in 0..3 {
         let started = Instant::now();

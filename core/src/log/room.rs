@@ -104,14 +104,14 @@ impl Log {
     pub(crate) fn secure(&self, bytes: u64, longest: &dyn Fn() -> Result<u64>) -> Result<()> {
         let mut tail = self.tail.lock();
         self.announce(&mut tail)?;
-        while self.room(&tail) < bytes {
+        // What a whole segment held fits into a free one, whatever the records before it leave empty elsewhere.
+        while self.room(&tail) < bytes || !tail.space.has_reserve() {
             match self.back_one_more(&mut tail) {
                 Err(Error::NoSpace) => return self.secure_the_last(&mut tail, bytes, longest),
                 result => result?,
             }
         }
-        // What a whole segment held fits into a free one, whatever the records before it leave empty elsewhere.
-        if tail.space.has_reserve() { Ok(()) } else { self.secure_the_last(&mut tail, bytes, longest) }
+        Ok(())
     }
 
     /// The same where the last free segment is in use: a copy that stops half way has freed nothing, and has filled what was left.
