@@ -258,7 +258,7 @@ impl Db {
     /// # fn main() -> pipkin::Result<()> {
     /// # let db = pipkin::Db::open_in_memory()?;
     /// let spend = |old: Option<&[u8]>| match old {
-    ///     Some([coins @ 1..]) => Ok(Some(vec![coins - 1])),
+    ///     Some(&[coins]) if coins > 0 => Ok(Some(vec![coins - 1])),
     ///     _ => Err("there is nothing left"),
     /// };
     /// db.insert("purse", [1])?;
