@@ -127,6 +127,10 @@ impl Log {
 
     /// Writes headers whole again of which a crash has left one copy: the same bytes, so a crash of this leaves no less.
     pub(super) fn mend_headers(&self, tail: &mut Tail) -> Result<()> {
+        // The file may have lost its end.
+        for &(offset, _) in &tail.torn_headers {
+            self.reserve(offset, offset + SEGMENT_HEADER_LEN as u64)?;
+        }
         for (offset, header) in core::mem::take(&mut tail.torn_headers) {
             let bytes = header.encode(self.store_id, offset);
             self.storage.write_at(offset, &[&bytes]).map_err(|error| self.poison(error.into()))?;
@@ -136,6 +140,10 @@ impl Log {
 
     /// Writes the trailers that a crash took: a store that is closed has all that its headers promise.
     pub(super) fn mend_trailers(&self, tail: &mut Tail) -> Result<()> {
+        // The file may have lost its end.
+        for (segment, _) in &tail.lost_trailers {
+            self.reserve(segment.limit(self.geometry), segment.behind(self.geometry))?;
+        }
         for (segment, next) in core::mem::take(&mut tail.lost_trailers) {
             self.write_trailer(&segment, &next).map_err(|error| self.poison(error))?;
             if let Some(known) = tail.segments.get_mut(segment.base) {
