@@ -70,8 +70,6 @@ pub enum Bug {
     CompactionWithoutEnd,
     /// Whoever waits for a sync that is running counts as covered by it, though it began before.
     SharedSyncCountsForAll,
-    /// A session that goes on in a torn segment leaves there what the crash has left.
-    LeftoversKept,
     /// Records that check behind the end of the log are neither said nor kept.
     StrandedDropped,
     /// A log whose first segment has lost its header is an empty one.
@@ -145,7 +143,6 @@ mod imp {
             Self::TailNotWrittenAgain,
             Self::FlushNotMarked,
             Self::TornEndKeepsItsSegment,
-            Self::LeftoversKept,
             Self::SharedSyncCountsForAll,
             Self::DebtOfDeadSessions,
             Self::CompactionWithoutEnd,

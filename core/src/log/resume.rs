@@ -49,9 +49,7 @@ impl Log {
         self.write_zeros(end, head)?;
         given_up.iter().try_for_each(|&header| self.write_zeros(header, SEGMENT_HEADER_LEN as u64))?;
         self.sync_alone()?;
-        if !is(Bug::LeftoversKept) {
-            self.write_zeros(end + head, behind - end - head)?;
-        }
+        self.write_zeros(end + head, behind - end - head)?;
         self.sync_alone()?;
         tail.active = Some(Active::new(*segment, end, self.geometry, false));
         Ok(())

@@ -46,7 +46,7 @@ fn a_commit_that_is_stopped_anywhere_is_there_or_not_and_nothing_else_is_lost() 
         assert!(number < 20_000, "only {stops} calls were stopped");
         let ops = commit(&mut rng, number);
         // From too little to begin with, to enough for all but the long ones.
-        db.set_fuel_limit(1000 << rng.below(16) | rng.below(1000));
+        db.set_fuel_limit(1000 << rng.below(21) | rng.below(1000));
         let result = match rng.below(10) {
             0 => db.compact_step().map(|_| false),
             1 => db.checkpoint().map(|()| false),
