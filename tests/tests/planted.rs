@@ -102,8 +102,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::TakeoverUnlooked
         | Bug::FlushNotLookedAround
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
-        Bug::TornEndKeepsItsSegment => LIVES,
-        Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
+        Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => ROT,
         Bug::SalvageRevives | Bug::HeadersInValuesCount | Bug::VerifyTrustsSnapshot | Bug::VerifyTrustsHeaders => ROT,
