@@ -650,7 +650,10 @@ impl Follower<'_> {
             if segment.base > end {
                 torn += Evidence::used_bytes(self.storage, start, segment.end.min(len))?;
             }
-            let kept = Segment { end: segment.first_frame(self.geometry), ..segment };
+            // As far as the file goes: a forged header names any number of extents.
+            let there = self.geometry.extent_of(len.saturating_sub(1)).saturating_sub(segment.extent).saturating_add(1);
+            let extents = segment.extents.min(there);
+            let kept = Segment { end: segment.first_frame(self.geometry), extents, ..segment };
             let found = stranded_in(self.storage, self.geometry, &kept)?;
             if found.records > 0 {
                 self.chain.stranded.add(found);
