@@ -3,7 +3,7 @@
 
 use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::Result;
-use crate::frame::{FrameSpec, HEADER_LEN_MAX, Header, Kind};
+use crate::frame::{FrameSpec, HEADER_LEN_MAX, Kind};
 use crate::index::KeyHash;
 use crate::log::{Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
@@ -201,7 +201,7 @@ impl<'a> Emptying<'a> {
             match found {
                 Found::Frame { offset, header } => {
                     if header.kind == Kind::Put || header.kind.is_carried() || header.kind == Kind::Tombstone && !oldest {
-                        group.push((offset, header));
+                        group.push(offset);
                     }
                     if group.len() == GROUP {
                         copy_group(engine, &pin, &group, &mut report)?;
@@ -257,11 +257,11 @@ fn whole(engine: &Engine, segment: &Segment) -> Stretch {
 }
 
 /// Copies the records and tombstones of a group that still count.
-fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[(u64, Header)], report: &mut CompactReport) -> Result<()> {
+fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[u64], report: &mut CompactReport) -> Result<()> {
     let mut frames = Vec::with_capacity(group.len());
-    for (offset, header) in group {
-        let frame = engine.log.frame(*offset)?;
-        let hash = engine.full_key(header.namespace, frame.key()).hash;
+    for &offset in group {
+        let frame = engine.log.frame(offset)?;
+        let hash = engine.full_key(frame.header.namespace, frame.key()).hash;
         // All of them are on their way before the first is looked at.
         engine.index.prefetch(pin, hash);
         frames.push((hash, frame));

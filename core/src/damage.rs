@@ -6,7 +6,7 @@
 
 use crate::engine::{Engine, FullKey};
 use crate::error::{Error, Result};
-use crate::frame::{Header, Kind};
+use crate::frame::Kind;
 use crate::index::{KeyHash, SHARDS, ShardGuard, Slot};
 use crate::log::{Frame, Placed, Segment, Window};
 use crate::pins::Pin;
@@ -265,7 +265,8 @@ impl Engine {
     /// True when a damaged stretch was one record that stored a value: what stands around the damage says so.
     fn was_put(&self, damage: &Damage) -> Result<bool> {
         match Window::new(&*self.log.storage, damage.offset).header(damage.offset) {
-            Ok(Header { kind: Kind::Put, value_len: ..=TOMBSTONE_VALUE_MAX, .. }) | Err(Error::Corrupt { .. }) => Ok(false),
+            Ok(header) if header.kind == Kind::Put && header.value_len() <= TOMBSTONE_VALUE_MAX => Ok(false),
+            Err(Error::Corrupt { .. }) => Ok(false),
             Ok(header) => Ok(header.kind == Kind::Put && header.frame_len() as u64 == damage.len),
             Err(error) => Err(error),
         }

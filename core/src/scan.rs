@@ -96,19 +96,19 @@ fn readable_key(storage: &dyn Storage, offset: u64, limit: u64) -> Result<Option
     if header.kind.is_control() || header.frame_len() as u64 > room {
         return Ok(None);
     }
-    Ok(Some(window.bytes(offset + header.header_len as u64, header.key_len)?.to_vec()))
+    Ok(Some(window.bytes(offset + header.header_len() as u64, header.key_len())?.to_vec()))
 }
 
 /// The key of a record that was found.
 #[cfg(feature = "salvage")]
 pub(crate) fn key_of(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Vec<u8>> {
-    let from = offset + header.header_len as u64;
-    Ok(Window::new(storage, from + header.key_len as u64).bytes(from, header.key_len)?.to_vec())
+    let from = offset + header.header_len() as u64;
+    Ok(Window::new(storage, from + header.key_len() as u64).bytes(from, header.key_len())?.to_vec())
 }
 
 /// Its value.
 #[cfg(feature = "salvage")]
 pub(crate) fn value_of(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Vec<u8>> {
-    let from = offset + (header.header_len + header.key_len) as u64;
-    Ok(Window::new(storage, from + header.value_len as u64).bytes(from, header.value_len)?.to_vec())
+    let from = offset + (header.header_len() + header.key_len()) as u64;
+    Ok(Window::new(storage, from + header.value_len() as u64).bytes(from, header.value_len())?.to_vec())
 }

@@ -127,7 +127,7 @@ impl Engine {
     /// Applies the record at `offset`, which opening has checked.
     pub(crate) fn apply_at(&self, shard: &mut ShardGuard<'_>, offset: u64, window: &mut Window<'_>) -> Result<()> {
         let header = window.header(offset)?;
-        let key = window.bytes(offset + header.header_len as u64, header.key_len)?;
+        let key = window.bytes(offset + header.header_len() as u64, header.key_len())?;
         self.apply(shard, self.full_key(header.namespace, key), &header, offset)
     }
 

@@ -90,3 +90,34 @@ fn a_trailer_that_a_power_cut_took_is_written_again_before_the_store_is_closed()
         assert_eq!(db.len().unwrap(), 21);
     }
 }
+
+/// A compacted store of 606,000 records took 121.1 MB of disk when closed, 3.6 MB more than its records and their index: the last segment of
+/// the log stood in front of the snapshot, where nothing cuts its unused end off.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_store_keeps_no_blocks_behind_the_ends_of_log_and_snapshot() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let mut most = 0;
+    // Where log and snapshot end depends on how much there is.
+    for records in [50_000_u32, 100_000, 150_000, 200_000] {
+        let db = Db::open(&path).unwrap();
+        for number in 0..records {
+            db.insert(number.to_le_bytes(), [1; 170]).unwrap();
+        }
+        for number in (0..records).step_by(3) {
+            db.remove(number.to_le_bytes()).unwrap();
+        }
+        db.compact().unwrap();
+        let stats = db.stats().unwrap();
+        db.close().unwrap();
+        let used = std::fs::metadata(&path).unwrap().blocks() * 512;
+        // The snapshot takes less than 8 bytes a record.
+        let rest = used.saturating_sub(stats.live_bytes + stats.dead_bytes + 8 * stats.records);
+        println!("{records} records: {used} bytes of disk, {rest} of them for nothing");
+        most = most.max(rest);
+        std::fs::remove_file(&path).unwrap();
+    }
+    assert!(most < 1 << 20, "{most} bytes");
+}

@@ -4,7 +4,7 @@ use super::encode::bind_number;
 use super::meta::{self, FLAG_NAMESPACE};
 use super::{
     CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEAD_KIND, HEAD_VERSION,
-    Kind, MARK_VALUE_LEN, Meta, bind, crc32c, varint,
+    HEADER_LEN_MAX, Kind, MARK_VALUE_LEN, Meta, bind, crc32c, varint,
 };
 use crate::limits::{KEY_LEN_MAX, LOG_POSITION_MAX, VALUE_LEN_MAX};
 
@@ -43,10 +43,15 @@ pub(crate) struct Header {
     /// Bytes of the optional fields, which end the header.
     pub(super) fields_len: u8,
     pub(crate) namespace: u32,
-    pub(crate) header_len: usize,
-    pub(crate) key_len: usize,
-    pub(crate) value_len: usize,
+    /// The lengths are narrow: a header is copied for every record that a walk meets.
+    header_len: u8,
+    key_len: u32,
+    value_len: u32,
 }
+
+const _: () =
+    assert!(HEADER_LEN_MAX <= u8::MAX as usize && KEY_LEN_MAX <= u32::MAX as usize && VALUE_LEN_MAX <= u32::MAX as usize);
+const _: () = assert!(size_of::<Header>() <= 20);
 
 impl Header {
     /// Reads a header from the front of `bytes`, which may end anywhere behind it.
@@ -60,8 +65,8 @@ impl Header {
     pub(crate) fn decode_small(bytes: &[u8]) -> Option<Self> {
         let &[.., head, key_len, low, high] = bytes.first_chunk::<{ FRAME_LEN_MIN + 1 }>()?;
         let (value_len, header_len) = match (low, high) {
-            (0..0x80, _) => (usize::from(low), FRAME_LEN_MIN),
-            (_, 1..0x80) => (usize::from(low & 0x7f) | usize::from(high) << 7, FRAME_LEN_MIN + 1),
+            (0..0x80, _) => (u32::from(low), FRAME_LEN_MIN),
+            (_, 1..0x80) => (u32::from(low & 0x7f) | u32::from(high) << 7, FRAME_LEN_MIN + 1),
             _ => return None,
         };
         let is_small = head & !(HEAD_CONTINUES | HEAD_COPIED) == Kind::Put.code() && key_len < 0x80;
@@ -72,8 +77,8 @@ impl Header {
             flags: 0,
             fields_len: 0,
             namespace: 0,
-            header_len,
-            key_len: usize::from(key_len),
+            header_len: header_len as u8,
+            key_len: u32::from(key_len),
             value_len,
         })
     }
@@ -131,13 +136,14 @@ impl Header {
         if is_short {
             return Err(DecodeError::Invalid("a record that is too short for its kind"));
         }
-        let header_len = at + fields_len;
-        Ok(Self { kind, continues, copied, flags, fields_len: fields_len as u8, namespace, header_len, key_len, value_len })
+        let (header_len, fields_len) = ((at + fields_len) as u8, fields_len as u8);
+        let (key_len, value_len) = (key_len as u32, value_len as u32);
+        Ok(Self { kind, continues, copied, flags, fields_len, namespace, header_len, key_len, value_len })
     }
 
     /// What the record carries beside key and value; `frame` begins with the bytes of the header.
     pub(crate) fn meta<'a>(&self, frame: &'a [u8]) -> Meta<'a> {
-        let fields = frame.get(self.header_len - usize::from(self.fields_len)..self.header_len).unwrap_or_default();
+        let fields = frame.get(self.header_len() - usize::from(self.fields_len)..self.header_len()).unwrap_or_default();
         Meta { copied: self.copied, ..Meta::new(self.namespace, self.flags, fields) }
     }
 
@@ -147,19 +153,32 @@ impl Header {
         if self.flags == 0 { None } else { meta::unsupported(self.flags) }
     }
 
+    /// Bytes in front of the key.
+    pub(crate) const fn header_len(&self) -> usize {
+        self.header_len as usize
+    }
+
+    pub(crate) const fn key_len(&self) -> usize {
+        self.key_len as usize
+    }
+
+    pub(crate) const fn value_len(&self) -> usize {
+        self.value_len as usize
+    }
+
     /// Bytes of the whole frame.
     pub(crate) const fn frame_len(&self) -> usize {
-        self.header_len + self.key_len + self.value_len
+        self.header_len() + self.key_len() + self.value_len()
     }
 
     /// The key inside the bytes of the frame.
     pub(crate) fn key<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        frame.get(self.header_len..self.header_len + self.key_len)
+        frame.get(self.header_len()..self.header_len() + self.key_len())
     }
 
     /// The value inside the bytes of the frame.
     pub(crate) fn value<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        frame.get(self.header_len + self.key_len..self.frame_len())
+        frame.get(self.header_len() + self.key_len()..self.frame_len())
     }
 }
 
@@ -173,7 +192,8 @@ pub(crate) fn event_number(value: &[u8]) -> u64 {
 pub(crate) fn check(header: &Header, frame: &[u8], salt: u64, offset: u64) -> Result<(), DecodeError> {
     let stored = frame.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
     let body = frame.get(CRC_LEN..header.frame_len()).ok_or(DecodeError::Truncated)?;
-    let by_parts = crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) && header.key_len > 0 || header.kind == Kind::Event;
+    let by_parts =
+        crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) && header.key_len() > 0 || header.kind == Kind::Event;
     let covered = if by_parts { sum_by_parts(header, frame) } else { crc32c(body) };
     if u32::from_le_bytes(*stored) == covered ^ bind(salt, offset) { Ok(()) } else { Err(DecodeError::Checksum) }
 }
@@ -181,7 +201,7 @@ pub(crate) fn check(header: &Header, frame: &[u8], salt: u64, offset: u64) -> Re
 #[cold]
 fn sum_by_parts(header: &Header, frame: &[u8]) -> u32 {
     let mut sum = Checksum::new();
-    sum.update(frame.get(CRC_LEN..header.header_len).unwrap_or_default());
+    sum.update(frame.get(CRC_LEN..header.header_len()).unwrap_or_default());
     if !crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) {
         sum.update(header.key(frame).unwrap_or_default());
     }
@@ -210,11 +230,12 @@ pub(crate) fn check_sum(
 ) -> Result<(), DecodeError> {
     let stored = front.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
     let mut sum = Checksum::new();
-    let number = header.header_len + header.key_len;
+    let number = header.header_len() + header.key_len();
     let number = (header.kind == Kind::Event).then(|| front.get(number..)?.first_chunk::<EVENT_NUMBER_LEN>()).flatten();
     match number {
         Some(_) => {
-            let (covered, value) = front.split_at_checked(header.header_len + header.key_len).ok_or(DecodeError::Truncated)?;
+            let (covered, value) =
+                front.split_at_checked(header.header_len() + header.key_len()).ok_or(DecodeError::Truncated)?;
             sum.update(covered.get(CRC_LEN..).unwrap_or_default());
             sum.update(&[0; EVENT_NUMBER_LEN]);
             sum.update(value.get(EVENT_NUMBER_LEN..).unwrap_or_default());

@@ -67,7 +67,7 @@ impl<'a> Frame<'a> {
             Bytes::Mapped(bytes) => ValueBytes::Mapped(header.value(bytes).unwrap_or_default()),
             Bytes::Copied(mut bytes) => {
                 bytes.truncate(header.frame_len());
-                bytes.drain(..header.header_len + header.key_len);
+                bytes.drain(..header.header_len() + header.key_len());
                 ValueBytes::Copied(bytes)
             }
         }

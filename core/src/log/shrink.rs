@@ -6,6 +6,12 @@ use crate::error::Result;
 /// The file is cut by no more than this at a time: writers wait for each cut.
 const CUT_MAX: u64 = 16 * 1024 * 1024;
 
+/// Blocks of file systems are this long, or divide it.
+const BLOCK: u64 = 4096;
+
+/// An unused end of a segment is worth a call of the host from this length on.
+const REST_LEAST: u64 = 64 * 1024;
+
 impl Log {
     /// Gives the blocks of free extents back to the host, of all but `kept` bytes that are backed. The caller sees to it that nobody
     /// else is at it.
@@ -65,8 +71,8 @@ impl Log {
         is_last && tail.space.has_run_below(last.len(self.geometry), last.extent)
     }
 
-    /// Cuts the file behind the last byte that counts, and gives the blocks of free segments in front of it back: the store is being
-    /// closed.
+    /// Cuts the file behind the last byte that counts, and gives back the blocks of free segments in front of it, and those behind the ends of
+    /// the log and of the snapshot: the store is being closed. The next session reserves what it needs again.
     pub(crate) fn trim(&self) -> Result<()> {
         if self.is_fenced() {
             return Ok(());
@@ -79,6 +85,17 @@ impl Log {
         self.give_back(0);
         let tail = self.tail.lock();
         let end = self.geometry.start(tail.space.total);
+        // Space was set aside for more than stands in them.
+        let snapshot = tail.snapshot.iter().map(|segment| (segment.end, segment.behind(self.geometry)));
+        let active = tail.active.iter().map(|active| (active.position, active.segment.behind(self.geometry)));
+        for (position, behind) in snapshot.chain(active) {
+            let from = position.next_multiple_of(BLOCK);
+            // What ends the file is cut below.
+            if behind < end && behind >= from + REST_LEAST {
+                // A hint to the host; what it answers changes nothing.
+                let _ = self.storage.discard(from, behind - from);
+            }
+        }
         let snapshot_end = tail.snapshot.iter().map(|segment| segment.end).max();
         let last = self.geometry.size_of(tail.space.total.saturating_sub(1));
         let in_last = |&offset: &u64| offset <= end && end - offset < last;

@@ -102,17 +102,17 @@ impl<'a> Walk<'a> {
 
     /// The key of a frame that a step returned.
     pub(crate) fn key(&mut self, offset: u64, header: &Header) -> Result<&[u8]> {
-        self.window.bytes(offset + header.header_len as u64, header.key_len)
+        self.window.bytes(offset + header.header_len() as u64, header.key_len())
     }
 
     /// The value of a frame that a step returned.
     pub(crate) fn value(&mut self, offset: u64, header: &Header) -> Result<&[u8]> {
-        self.window.bytes(offset + (header.header_len + header.key_len) as u64, header.value_len)
+        self.window.bytes(offset + (header.header_len() + header.key_len()) as u64, header.value_len())
     }
 
     /// The value of a frame that a step returned, as one number.
     pub(crate) fn value_u64(&mut self, offset: u64, header: &Header) -> Result<Option<u64>> {
-        if header.value_len != 8 {
+        if header.value_len() != 8 {
             return Ok(None);
         }
         Ok(self.value(offset, header)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)))

@@ -193,7 +193,7 @@ impl Replay<'_> {
         if header.namespace == NAMESPACE_OF_NAMES {
             self.name_at(offset, window)?;
         }
-        let key = self.engine.full_key(header.namespace, window.bytes(offset + header.header_len as u64, header.key_len)?);
+        let key = self.engine.full_key(header.namespace, window.bytes(offset + header.header_len() as u64, header.key_len())?);
         if header.kind == Kind::Tombstone && self.damage.is_some() {
             self.settled.insert(key.hash.bits());
         }

@@ -251,7 +251,7 @@ fn with_list(change: impl Fn(&mut crate::log::Roster)) -> Vec<u8> {
     let (offset, salt) = (word(&bytes, 88) as usize, word(&bytes, 80));
     let geometry = crate::log::Geometry::new(4096, 4096);
     let header = crate::frame::Header::decode(&bytes[offset..]).unwrap();
-    let value = offset + header.header_len..offset + header.frame_len();
+    let value = offset + header.header_len()..offset + header.frame_len();
     let extents = geometry.extents_in(bytes.len() as u64);
     let mut list = crate::log::Roster::decode(&bytes[value.clone()], geometry, extents).unwrap();
     assert!(list.segments.len() > 2);

@@ -266,7 +266,7 @@ impl Copy<'_> {
         let is_put = header.kind == Kind::Put;
         self.puts += u64::from(is_put);
         self.report.carried += u64::from(!is_put);
-        let front = Window::new(self.source, offset + header.header_len as u64).bytes(offset, header.header_len)?.to_vec();
+        let front = Window::new(self.source, offset + header.header_len() as u64).bytes(offset, header.header_len())?.to_vec();
         namespace.insert_whole(header.kind, header.meta(&front), key, &value_of(self.source, offset, &header)?)
     }
 

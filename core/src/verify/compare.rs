@@ -31,7 +31,7 @@ pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chai
         scan(storage, stretch, &mut |found| {
             let Found::Frame { offset, header } = found else { return Ok(()) };
             if matches!(header.kind, Kind::Put | Kind::Tombstone) {
-                let key = window.bytes(offset + header.header_len as u64, header.key_len)?;
+                let key = window.bytes(offset + header.header_len() as u64, header.key_len())?;
                 let hash = shown.hash(header.namespace, key);
                 missing.remove(&hash.bits());
                 if header.kind == Kind::Put && !audit.put(hash, offset) {
