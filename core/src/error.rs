@@ -75,7 +75,7 @@ pub enum Error {
         what: &'static str,
         /// The key of the record, where a range has met it: the ordered index knows its keys.
         key: Option<Arc<[u8]>>,
-        /// Where a walk in [pages](crate::Db::page) goes on behind it; `None` when that was the end, and from all other calls.
+        /// Where a walk in [pages](crate::Namespace::page) goes on behind it; `None` when that was the end, and from all other calls.
         next: Option<Cursor>,
     },
     /// Something is sound, and this version of pipkin carries it along but cannot act on it: a property of a record, most often. It is kept
@@ -97,7 +97,7 @@ pub enum Error {
     Poisoned(Arc<Error>),
     /// The store was closed by another handle.
     Closed,
-    /// A call was made from inside the closure of an [`update`](crate::Db::update), a [`transaction`](crate::Db::transaction) or a
+    /// A call was made from inside the closure of an [`update`](crate::Namespace::update), a [`transaction`](crate::Namespace::transaction) or a
     /// [`compact_with`](crate::Db::compact_with) of the same store, and would have to wait for that to end.
     Nested,
     /// Records in order need the ordered index, and the store was opened without.

@@ -7,7 +7,7 @@ use pipkin::storage::{CacheOptions, CachedStorage, MemoryStorage, conformance};
 use pipkin::{Db, Durability};
 use pipkin_tests::arena::Arena;
 use pipkin_tests::disk::Disk;
-use pipkin_tests::drive::{DiskHost, Fault, Host, Player, Setup, Space, check_gets, check_state};
+use pipkin_tests::drive::{DiskHost, Fault, Host, Player, Setup, check_gets, check_state, space};
 use pipkin_tests::model::State;
 use pipkin_tests::parallel::{Failure, Outcome, for_each, guard, unwrap};
 use pipkin_tests::quota::{Quota, env_u64};
@@ -152,14 +152,13 @@ impl Host for FileHost {
 /// `get_many`, `is_empty` and `keys` of every namespace.
 fn check_the_rest(db: &Db, state: &State) -> Result<(), Fault> {
     for (&ns, space) in &state.spaces {
-        let handle = Space::open(db, ns)?;
-        let found = handle.get_many((0..KEYS).map(key_bytes).collect())?;
+        let handle = space::namespace(db, ns)?;
+        let found = handle.get_many((0..KEYS).map(key_bytes))?;
         let right: Vec<_> = (0..KEYS).map(|key| space.get(&key).map(|val| val.bytes())).collect();
         if found != right {
             return Fault::wrong(format!("get_many of namespace {ns} differs from get"));
         }
-        let mut keys = Vec::new();
-        handle.for_each_key(|key| keys.push(key))?;
+        let mut keys = handle.keys().collect::<pipkin::Result<Vec<_>>>()?;
         keys.sort_unstable();
         let mut right: Vec<_> = space.keys().map(|&key| key_bytes(key)).collect();
         right.sort_unstable();

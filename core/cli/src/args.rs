@@ -1,77 +1,8 @@
-//! The command line: verbs, options that several verbs share, and the help texts about the command as a whole.
+//! Options that several verbs share.
 
 use crate::bytes::Form;
-use crate::exit::{Exit, Failure};
 use crate::progress::When;
-use crate::verbs;
-use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
-use std::process::ExitCode;
-
-const LONG_ABOUT: &str = "\
-Read, fill, check, mend and copy pipkin stores.
-
-A store is one file, an append-only log of keys and values. It survives a kill of the process at any moment. \
-Each verb takes the path of the store first.";
-
-// Lists are broken by hand at 78 columns: clap would break them too, but without their indent.
-const AFTER_HELP: &str = "\
-Examples:
-  pipkin put app.pipkin greeting hello
-  pipkin get app.pipkin greeting
-  pipkin import app.pipkin words.ndjson --key word
-  pipkin scan app.pipkin --prefix user/ --json | head
-  pipkin verify app.pipkin || pipkin salvage app.pipkin mended.pipkin
-
-Keys and values are bytes:
-  A key on the command line is taken as it is, or with --hex or --base64 in
-  that form. `get` writes the bytes of the value and nothing else. `scan`
-  writes one record per line, key TAB value, with \\\\, \\t, \\n, \\r and \\xNN for
-  a backslash, for control characters and for bytes that are not UTF-8.
-  Put -- before a key that begins with a dash.
-
-JSON:
-  With --json every verb writes one JSON object to stdout (`scan`: one per
-  line), and a failure is one JSON object on stderr:
-    {\"error\":{\"exit_code\":4,\"kind\":\"locked\",\"message\":\"...\",...}}
-  Bytes that are UTF-8 are a plain string. Any others are base64, and a field
-  beside them says so:
-    {\"key\":\"/wA=\",\"key_encoding\":\"base64\",\"value\":\"text\"}
-  With --hex or --base64 all are in that form and marked.
-
-Exit codes:
-  0    done
-  1    no: the key or the namespace is not there
-  2    usage: an argument makes no sense, a key or value is too long, or a
-       file that would be created is there already
-  3    damage: stored bytes have changed, or records are stranded; `verify`
-       lists them, `salvage` copies everything else
-  4    locked: the store is open elsewhere
-  5    no space left for the store, or for a file that is written
-  6    no store: nothing is there, it is a directory, a pipe, a device or
-       another kind of file, or a newer version wrote it or the record
-  7    the file system failed or refused: permission, a read-only medium, an
-       input that cannot be read, a standard output that is full
-  8    input that cannot be imported, or a key that cannot be a file name
-  130  interrupted by Ctrl-C; the store is good
-A closed pipe (`pipkin scan app.pipkin | head`) is no failure.";
-
-/// Read, fill, check, mend and copy pipkin stores
-#[derive(Debug, Parser)]
-#[command(
-    name = "pipkin",
-    version,
-    long_about = LONG_ABOUT,
-    after_long_help = AFTER_HELP,
-    after_help = "Exit codes, the JSON form and examples: pipkin --help",
-    max_term_width = 120
-)]
-pub(crate) struct Cli {
-    #[command(flatten)]
-    pub(crate) global: Global,
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
-}
+use clap::Args;
 
 /// Options of every verb.
 #[derive(Clone, Copy, Debug, Args)]
@@ -82,39 +13,6 @@ pub(crate) struct Global {
     /// When to show a progress bar on stderr
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Options of every verb")]
     pub(crate) progress: When,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
-    /// Store a value under a key
-    Put(verbs::put::PutArgs),
-    /// Write the value of a key to stdout
-    Get(verbs::get::GetArgs),
-    /// Remove keys
-    Rm(verbs::rm::RmArgs),
-    /// List records
-    Scan(verbs::scan::ScanArgs),
-    /// Show how many records a store holds and what they cost
-    Stats(verbs::stats::StatsArgs),
-    /// Check every byte of a store and list what is damaged
-    Verify(verbs::verify::VerifyArgs),
-    /// Copy everything that is not damaged into a new store
-    Salvage(verbs::salvage::SalvageArgs),
-    /// Give the space of removed and overwritten records back
-    Compact(verbs::compact::CompactArgs),
-    /// Copy a store into a new file
-    Backup(verbs::backup::BackupArgs),
-    /// Fill a store from NDJSON, from CSV or from a directory tree
-    Import(verbs::import::ImportArgs),
-    /// Write the records of a store as NDJSON, as CSV or as a directory tree
-    Export(verbs::export::ExportArgs),
-    /// Print a SHA-256 over all records, the same for equal content
-    Digest(verbs::digest::DigestArgs),
-    /// List or drop namespaces
-    Namespaces(verbs::namespaces::NamespacesArgs),
-    /// Print a completion script for a shell
-    Completions(verbs::completions::CompletionsArgs),
 }
 
 /// Which records a verb works on.
@@ -143,34 +41,5 @@ impl FormArgs {
             Self { base64: true, .. } => Form::Base64,
             _ => Form::Text,
         }
-    }
-}
-
-/// Reads the command line. `Err` is the exit code after help, version or a complaint was printed.
-pub(crate) fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|error| {
-        let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-        if !asked_for && std::env::args_os().any(|argument| argument == "--json") {
-            let text = error.render().to_string();
-            let message = text.trim().trim_start_matches("error: ");
-            return crate::exit::finish(Err(Failure::usage(message)), true);
-        }
-        match error.print() {
-            // Help goes to stdout; a closed pipe there is nobody's concern.
-            Err(failed) if asked_for => crate::exit::finish(Err(Failure::stdout(&failed)), false),
-            _ if asked_for => Exit::Done.into(),
-            _ => Exit::Usage.into(),
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Cli;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
     }
 }

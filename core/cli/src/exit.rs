@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What the exit code says. The table in `args::AFTER_HELP` tells the same to the user.
+/// What the exit code says. The table in `command::AFTER_HELP` tells the same to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,

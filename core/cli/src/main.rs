@@ -2,6 +2,7 @@
 
 mod args;
 mod bytes;
+mod command;
 mod exit;
 mod file_kind;
 mod interrupt;
@@ -14,8 +15,8 @@ mod verbs;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match args::parse() {
-        Ok(cli) => exit::finish(verbs::run(&cli), cli.global.json),
+    match command::parse() {
+        Ok(cli) => exit::finish(command::run(&cli), cli.global.json),
         Err(code) => code,
     }
 }

@@ -12,26 +12,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Store {
     db: Db,
     path: PathBuf,
-    space: Space,
+    records: Namespace,
 }
-
-/// Where the records are. Both arms have the same methods.
-#[derive(Clone)]
-pub(crate) enum Space {
-    Default(Db),
-    Named(Namespace),
-}
-
-/// Calls the same method on whatever holds the records.
-macro_rules! on_space {
-    ($space:expr, $records:ident => $call:expr) => {
-        match $space {
-            $crate::store::Space::Default($records) => $call,
-            $crate::store::Space::Named($records) => $call,
-        }
-    };
-}
-pub(crate) use on_space;
 
 impl Store {
     /// For verbs that only read. The store and the namespace must exist.
@@ -64,25 +46,25 @@ impl Store {
     /// For verbs that add records. Store and namespace are created where they are missing.
     pub(crate) fn fill(builder: Builder, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
         let db = builder.path(path).open().map_err(|error| not_opened(path, &error))?;
-        Self::with_space(db, path, namespace)
+        Self::with_records(db, path, namespace)
     }
 
     fn existing(opened: pipkin::Result<Db>, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
         let db = opened.map_err(|error| not_opened(path, &error))?;
         if let Some(name) = &namespace.namespace
-            && !db.list_namespaces().contains(name)
+            && db.find_namespace(name).is_none()
         {
             return Err(no_namespace(path, name));
         }
-        Self::with_space(db, path, namespace)
+        Self::with_records(db, path, namespace)
     }
 
-    fn with_space(db: Db, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
-        let space = match &namespace.namespace {
-            None => Space::Default(db.clone()),
-            Some(name) => Space::Named(db.namespace(name).map_err(|error| Failure::store(path, &error))?),
+    fn with_records(db: Db, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        let records = match &namespace.namespace {
+            None => db.default_namespace(),
+            Some(name) => db.namespace(name).map_err(|error| Failure::store(path, &error))?,
         };
-        Ok(Self { db, path: path.to_path_buf(), space })
+        Ok(Self { db, path: path.to_path_buf(), records })
     }
 
     pub(crate) fn db(&self) -> &Db {
@@ -93,8 +75,9 @@ impl Store {
         &self.path
     }
 
-    pub(crate) fn space(&self) -> &Space {
-        &self.space
+    /// The records of the namespace that the verb works on.
+    pub(crate) fn records(&self) -> &Namespace {
+        &self.records
     }
 
     /// An engine error on this store.
@@ -111,7 +94,7 @@ impl Store {
 
     /// Closes the store and reports what a drop would hide.
     pub(crate) fn close(self) -> Outcome<()> {
-        drop(self.space);
+        drop(self.records);
         self.db.close().map_err(|error| Failure::store(&self.path, &error))
     }
 }

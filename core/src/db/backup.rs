@@ -1,5 +1,6 @@
 //! Backup: the log up to one moment, copied record by record through its checksums.
 
+use super::handle::Db;
 use super::store::Store;
 use crate::checkpoint::{self, Extent, append_list};
 use crate::error::{Error, Result};
@@ -38,6 +39,33 @@ struct Plan {
     listed: u32,
     /// Those of the index snapshot, where it is copied, too.
     snapshot: Vec<SnapshotSegment>,
+}
+
+impl Db {
+    /// Copies the store, as it is at this moment, into an empty storage, checking every record on the way. Others read and write
+    /// meanwhile.
+    ///
+    /// The copy has no index snapshot: opening it reads its whole log, until one is written there, as [`Db::checkpoint`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a record does not check: a backup never carries damage on.
+    pub fn backup_to_storage(&self, target: &dyn Storage) -> Result<BackupReport> {
+        self.store.backup_to_storage(target)
+    }
+
+    /// Copies the store, as it is at this moment, to a new file; the file appears whole or not at all.
+    ///
+    /// On Unix it is this user's alone (mode 0600). Until then it stands beside its place as `PATH.PROCESS-NUMBER.part`; a process that is killed on the way leaves that behind, to be
+    /// deleted by hand. Of several backups to one path at once, one becomes the file and the others fail.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::backup_to_storage`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the file exists already.
+    #[cfg(feature = "native")]
+    pub fn backup_to(&self, path: impl AsRef<std::path::Path>) -> Result<BackupReport> {
+        self.store.backup_to(path.as_ref())
+    }
 }
 
 impl Store {

@@ -1,6 +1,6 @@
 //! Commits of several records: all of them or none, across keys and namespaces.
 
-use super::namespace::Namespace;
+use super::handle::Namespace;
 use super::store::{Store, check_key, check_value};
 use super::version::Version;
 use crate::engine::{FullKey, GROUP};
@@ -25,10 +25,10 @@ pub(super) struct BatchOp<'a> {
     pub(super) value: Option<&'a [u8]>,
 }
 
-/// Writes and removals that become one commit, across namespaces; from [`Db::batch`](super::Db::batch).
+/// Writes and removals that become one commit, across namespaces; from [`Db::batch`](crate::Namespace::batch).
 ///
 /// It borrows what it is given, reads nothing and so meets no conflict. Of several writes of one key the last one counts. After a crash all
-/// of it is there or none; whoever reads while it is written may see a part, other than in a [`Db::transaction`](super::Db::transaction).
+/// of it is there or none; whoever reads while it is written may see a part, other than in a [`Db::transaction`](crate::Namespace::transaction).
 ///
 /// ```
 /// # fn main() -> pipkin::Result<()> {
@@ -42,34 +42,31 @@ pub(super) struct BatchOp<'a> {
 /// ```
 #[must_use = "a batch does nothing until `commit`"]
 pub struct Batch<'a> {
-    store: &'a Store,
+    /// What [`Self::insert`] and [`Self::remove`] are about.
+    home: &'a Namespace,
     ops: Vec<BatchOp<'a>>,
     /// Why it cannot be committed.
     refused: Option<Error>,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(store: &'a Store) -> Self {
-        Self { store, ops: Vec::new(), refused: None }
-    }
-
-    /// Stores a value.
+    /// Stores a value in the namespace that the batch is from.
     pub fn insert<K, V>(self, key: &'a K, value: &'a V) -> Self
     where
         K: AsRef<[u8]> + ?Sized,
         V: AsRef<[u8]> + ?Sized,
     {
-        let store = self.store;
-        self.push(&store.default, key.as_ref(), Some(value.as_ref()))
+        let home = self.home;
+        self.push(&home.name, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// Removes a key, if it is there.
+    /// Removes a key of that namespace, if it is there.
     pub fn remove<K: AsRef<[u8]> + ?Sized>(self, key: &'a K) -> Self {
-        let store = self.store;
-        self.push(&store.default, key.as_ref(), None)
+        let home = self.home;
+        self.push(&home.name, key.as_ref(), None)
     }
 
-    /// [`Self::insert`] in a namespace. One of another store has the commit refused.
+    /// [`Self::insert`] in another namespace. One of another store has the commit refused.
     pub fn insert_in<K, V>(self, namespace: &'a Namespace, key: &'a K, value: &'a V) -> Self
     where
         K: AsRef<[u8]> + ?Sized,
@@ -78,13 +75,13 @@ impl<'a> Batch<'a> {
         self.push_in(namespace, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// [`Self::remove`] in a namespace. One of another store has the commit refused.
+    /// [`Self::remove`] in another namespace. One of another store has the commit refused.
     pub fn remove_in<K: AsRef<[u8]> + ?Sized>(self, namespace: &'a Namespace, key: &'a K) -> Self {
         self.push_in(namespace, key.as_ref(), None)
     }
 
     fn push_in(mut self, namespace: &'a Namespace, key: &'a [u8], value: Option<&'a [u8]>) -> Self {
-        match namespace.name_in(self.store) {
+        match namespace.name_in(&self.home.store) {
             Ok(name) => self.push(name, key, value),
             Err(error) => {
                 self.refused = Some(error);
@@ -102,12 +99,12 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`Db::insert`](super::Db::insert), and [`Error::InvalidArgument`] for a namespace of another store; nothing was written
+    /// As for [`Db::insert`](crate::Namespace::insert), and [`Error::InvalidArgument`] for a namespace of another store; nothing was written
     /// then, unless the store is poisoned.
     pub fn commit(self) -> Result<()> {
         match self.refused {
             Some(error) => Err(error),
-            None => self.store.commit(&self.ops, &[]).map(drop),
+            None => self.home.store.commit(&self.ops, &[]).map(drop),
         }
     }
 }
@@ -184,24 +181,49 @@ enum Old {
     InCommit(usize),
 }
 
-impl Store {
-    pub(super) fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        name: &Arc<Name>,
-        records: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<()> {
-        let records: Vec<(K, V)> = records.into_iter().collect();
+impl Namespace {
+    /// Stores many records as one commit: after a crash all of them are there or none. Whoever reads meanwhile, other than in a
+    /// [`Self::transaction`], may find some of them and not yet the others.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// assert_eq!(db.len()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        let (name, records) = (&self.name, records.into_iter().collect::<Vec<(K, V)>>());
         let ops: Vec<BatchOp<'_>> =
             records.iter().map(|(key, value)| BatchOp { name, key: key.as_ref(), value: Some(value.as_ref()) }).collect();
-        self.commit(&ops, &[]).map(drop)
+        self.store.commit(&ops, &[]).map(drop)
     }
 
-    pub(super) fn remove_many<K: AsRef<[u8]>>(&self, name: &Arc<Name>, keys: impl IntoIterator<Item = K>) -> Result<usize> {
-        let keys: Vec<K> = keys.into_iter().collect();
+    /// Removes many keys as one commit; says how many of them there were. Quicker than one after the other.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// assert_eq!(db.remove_many(["a", "c"])?, 1);
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<usize> {
+        let (name, keys) = (&self.name, keys.into_iter().collect::<Vec<K>>());
         let ops: Vec<BatchOp<'_>> = keys.iter().map(|key| BatchOp { name, key: key.as_ref(), value: None }).collect();
-        self.commit(&ops, &[])
+        self.store.commit(&ops, &[])
     }
 
+    /// A commit to be filled with writes and removals of this namespace and of any others. See [`Batch`].
+    pub const fn batch(&self) -> Batch<'_> {
+        Batch { home: self, ops: Vec::new(), refused: None }
+    }
+}
+
+impl Store {
     /// Writes a commit, if everything in `seen` is still as it was; says how many of its removals found something.
     ///
     /// # Errors

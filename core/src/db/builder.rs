@@ -55,6 +55,30 @@ struct Place {
     data_root: Option<PathBuf>,
 }
 
+impl Db {
+    /// Opens the store at `path`; creates it if there is none. A process that forks opens it afterwards, see [`Db`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`](crate::Error::Locked) while another handle has it open, [`Error::NotAStore`](crate::Error::NotAStore),
+    /// [`Error::NewerVersion`](crate::Error::NewerVersion), [`Error::IsDirectory`](crate::Error::IsDirectory),
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when something is damaged that had been safe. The file stays as it was.
+    #[cfg(feature = "native")]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder().path(path).open()
+    }
+
+    /// A store that lives in memory and ends with its last handle.
+    pub fn open_in_memory() -> Result<Self> {
+        Self::builder().in_memory()
+    }
+
+    /// Options for opening.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 impl Default for Builder {
     fn default() -> Self {
         Self {
@@ -106,7 +130,7 @@ impl Builder {
         self
     }
 
-    /// Keeps all keys in order in memory, beside the hash index: [`Db::range`], [`Db::range_prefix`] and [`Db::iter_from`] need it. A key takes
+    /// Keeps all keys in order in memory, beside the hash index: [`Db::range`](crate::Namespace::range), [`Db::range_prefix`](crate::Namespace::range_prefix) and [`Db::iter_from`](crate::Namespace::iter_from) need it. A key takes
     /// about 60 bytes and its length then, and opening reads every key. Default: false.
     #[cfg(feature = "ordered")]
     pub fn ordered(mut self, ordered: bool) -> Self {

@@ -1,10 +1,12 @@
 //! Which segments are compacted when: the worst of them unasked, all that are worth it when asked.
 
+use super::handle::Db;
 use super::store::Store;
 use crate::checkpoint::{self, Extent};
 use crate::compact::{self, CompactProgress, CompactReport, Emptying};
 use crate::error::{Error, Result};
 use crate::log::Segment;
+use crate::nested::Held;
 use crate::planted::{Bug, is};
 use crate::sync::Ordering;
 use alloc::vec::Vec;
@@ -30,6 +32,67 @@ pub(crate) struct Steps {
     rounds: u8,
     /// The log position in front of which this round's segments begin.
     until: u64,
+}
+
+impl Db {
+    /// Compacts every segment that holds anything dead worth the copying, and gives the space at the end of the file back. Others read and
+    /// write meanwhile.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::builder().segment_size(64 * 1024).in_memory()?;
+    /// for round in 0..8 {
+    ///     db.insert_many((0..1000_u32).map(|n| (n.to_le_bytes(), [round; 100])))?;
+    /// }
+    /// let before = db.stats()?.file_bytes;
+    /// assert!(db.compact()?.bytes_freed > 0);
+    /// assert!(db.stats()?.file_bytes < before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::checkpoint`]; also [`Error::NoSpace`](crate::Error::NoSpace) when what lives in the segments fits nowhere else, and
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a record in them does not fit its checksum: its segment stays as it is.
+    pub fn compact(&self) -> Result<CompactReport> {
+        self.compact_with(|_| {})
+    }
+
+    /// [`Db::compact`], with word of how far it has come.
+    ///
+    /// `progress` is called while this call has the turn to maintain the store. In there, what needs the turn answers
+    /// [`Error::Nested`](crate::Error::Nested): [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its like, [`Db::close`] of another
+    /// handle, and, when the medium is full, whatever frees space first: removals, [`Db::update`](crate::Namespace::update), [`Db::compare_and_swap`](crate::Namespace::compare_and_swap),
+    /// [`Db::clear`](crate::Namespace::clear), [`Db::drop_namespace`].
+    pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+        self.store.may_wait_for_the_turn()?;
+        let report = self.store.compact(|so_far| {
+            let _inside = self.store.engine.inside(Held::Turn);
+            progress(so_far);
+        });
+        self.store.seen(report)
+    }
+
+    /// Gives up the records that stand [behind an unclean end](crate::OpenReport::stranded_records) of the log, of this one and of all earlier
+    /// ones, and compacts: their segments are free for others. Run [`salvage`](crate::salvage) on the file first if they are wanted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::compact`]. What it did not get to is kept again after the next open.
+    pub fn drop_stranded(&self) -> Result<CompactReport> {
+        self.store.may_wait_for_the_turn()?;
+        self.store.engine.log.give_up_stranded();
+        self.compact()
+    }
+
+    /// Compacts the one segment where it pays most; `None` when there is none of which a part worth the work is dead: a sixty-fourth, as
+    /// for [`Db::compact`]. What was written last is left for later, and what is free stays in the file until [`Db::compact`], or closing,
+    /// cuts it.
+    pub fn compact_step(&self) -> Result<Option<CompactReport>> {
+        self.store.may_wait_for_the_turn()?;
+        self.store.seen(self.store.compact_step())
+    }
 }
 
 impl Store {

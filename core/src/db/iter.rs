@@ -1,26 +1,25 @@
 //! Going through all records, in no order, a shard of the index at a time.
 
+use super::handle::Namespace;
 use super::store::Store;
 use crate::engine::GROUP;
 use crate::error::{Error, Result};
 use crate::index::SHARDS;
 use crate::log::Frame;
-use crate::names::Name;
 use crate::pins::Pin;
 use crate::sorted::sort;
-use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 
 /// The processor is asked for a record so many records ahead of it: a walk over a million takes a third of the time.
 const AHEAD: usize = 8;
 
-/// The records of a namespace, in no order. See [`Db::iter`](super::Db::iter).
+/// The records of a namespace, in no order. See [`Db::iter`](crate::Namespace::iter).
 ///
 /// It counts as a reader for as long as it lives, and stays in the thread that has made it. To go on in another thread, or after a pause,
-/// walk in pages: [`Db::page`](super::Db::page).
+/// walk in pages: [`Db::page`](crate::Namespace::page).
 pub struct Iter<'a>(Frames<'a>);
 
-/// The keys of a namespace, in no order. See [`Db::keys`](super::Db::keys). Like [`Iter`], it is a reader and stays in its thread.
+/// The keys of a namespace, in no order. See [`Db::keys`](crate::Namespace::keys). Like [`Iter`], it is a reader and stays in its thread.
 pub struct Keys<'a>(Frames<'a>);
 
 impl Iterator for Iter<'_> {
@@ -52,24 +51,28 @@ pub(super) struct Frames<'a> {
     pin: Pin<'a>,
 }
 
-impl Store {
-    pub(super) fn iter(&self, name: &Arc<Name>) -> Iter<'_> {
-        Iter(self.frames(name))
+impl Namespace {
+    /// All records of this namespace, in no order. A record that is there all the while comes exactly once; one that is
+    /// written or removed meanwhile may come or not, and so may a part of a commit. While the iterator lives, compaction cannot reuse any segment. It cannot be sent to
+    /// another thread.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter(self.frames())
     }
 
-    pub(super) fn keys(&self, name: &Arc<Name>) -> Keys<'_> {
-        Keys(self.frames(name))
+    /// All keys of this namespace; see [`Self::iter`].
+    pub fn keys(&self) -> Keys<'_> {
+        Keys(self.frames())
     }
 
-    fn frames(&self, name: &Arc<Name>) -> Frames<'_> {
+    fn frames(&self) -> Frames<'_> {
         Frames {
-            store: self,
-            number: name.number(),
+            store: &self.store,
+            number: self.name.number(),
             shard: 0,
             offsets: Vec::new().into_iter(),
             announced: 0,
             unsaid: true,
-            pin: self.engine.pin(),
+            pin: self.store.engine.pin(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the store does unasked: checkpoints that bound the work of a reopen, and compaction of segments that are mostly dead. A thread
 //! does it where there are threads, otherwise the write that finds it due.
 
+use super::handle::Db;
 use super::store::{FlushPolicy, Store};
 use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
@@ -12,6 +13,21 @@ use alloc::vec::Vec;
 /// Bytes of log between two checkpoints at least, for each segment: 16 times what it mostly takes in the list. The lists are dead weight of the
 /// log. Closer together they would make each other due, and compaction that goes after them would make the store grow without end.
 const APART_PER_SEGMENT: u64 = 16 * checkpoint::LIST_ENTRY_LEN;
+
+impl Db {
+    /// Writes an index snapshot, so that the next opening has nothing to replay. It happens by itself now and then, and when a
+    /// store with much to replay is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is no room for a snapshot: if there is any for the list of the segments, that was
+    /// written, and nothing is lost. [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Closed`](crate::Error::Closed),
+    /// [`Error::Poisoned`](crate::Error::Poisoned), and [`Error::Corrupt`](crate::Error::Corrupt) when a part of the index that is not
+    /// built yet cannot be.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.store.seen(self.store.checkpoint())
+    }
+}
 
 impl Store {
     /// Makes a write durable, where the policy says so, and sees to what it has made due. A failure of that is no failure of the write.

@@ -12,7 +12,7 @@ mod handle;
 mod iter;
 mod maintain;
 mod maintenance;
-mod namespace;
+mod namespaces;
 mod open;
 mod page;
 #[cfg(feature = "ordered")]
@@ -31,9 +31,8 @@ mod write;
 pub use backup::BackupReport;
 pub use batch::Batch;
 pub use builder::Builder;
-pub use handle::Db;
+pub use handle::{Db, Namespace};
 pub use iter::{Iter, Keys};
-pub use namespace::Namespace;
 #[cfg(feature = "ordered")]
 pub use range::Range;
 pub use stats::{SegmentUse, Stats};

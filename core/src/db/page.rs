@@ -3,8 +3,7 @@
 //! The order is that of the keys' hashes, which no write, compaction or reopening changes: a record that is there all the time comes
 //! exactly once, and every walk ends.
 
-use super::handle::Db;
-use super::namespace::Namespace;
+use super::handle::Namespace;
 use super::store::Store;
 use crate::cursor::Cursor;
 use crate::engine::GROUP;
@@ -16,47 +15,39 @@ use alloc::vec::Vec;
 /// About so many slots are taken at a time: a short page of a large store must not go through a whole shard.
 const BATCH: u64 = 128;
 
-/// What a handle offers in pages; `$name` finds its namespace.
-macro_rules! pages {
-    ($handle:ident, $($name:ident).+) => {
-        impl $handle {
-            /// Hands records to `each` until it says `false`, and returns where to go on; `None` once there are no more. Begins at
-            /// `Cursor::default()`.
-            ///
-            /// The order is an accident, but always the same one. A record that is there during the whole walk comes exactly once; one that is
-            /// written or removed meanwhile may come or not, and so may a part of a commit. After `false` some more records may come: those whose hashes hardly differ
-            /// travel together, most often none.
-            ///
-            /// ```
-            /// # fn main() -> pipkin::Result<()> {
-            /// let db = pipkin::Db::open_in_memory()?;
-            /// db.insert_many((0..100_u8).map(|n| ([n], "value")))?;
-            /// let (mut keys, mut cursor) = (Vec::new(), Some(pipkin::Cursor::default()));
-            /// while let Some(from) = cursor {
-            ///     let full = keys.len() + 10;
-            ///     cursor = db.page(from, |key, _| {
-            ///         keys.push(key.to_vec());
-            ///         keys.len() < full
-            ///     })?;
-            /// }
-            /// assert_eq!(keys.len(), 100);
-            /// # Ok(())
-            /// # }
-            /// ```
-            ///
-            /// # Errors
-            ///
-            /// Errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `next` says where to go on behind the damage:
-            /// what stands in front of it has been handed out.
-            pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
-                self.store.page(&self.$($name).+, from, &mut each)
-            }
-        }
-    };
+impl Namespace {
+    /// Hands records to `each` until it says `false`, and returns where to go on; `None` once there are no more. Begins at
+    /// `Cursor::default()`.
+    ///
+    /// The order is an accident, but always the same one. A record that is there during the whole walk comes exactly once; one that is
+    /// written or removed meanwhile may come or not, and so may a part of a commit. After `false` some more records may come: those whose hashes hardly differ
+    /// travel together, most often none.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many((0..100_u8).map(|n| ([n], "value")))?;
+    /// let (mut keys, mut cursor) = (Vec::new(), Some(pipkin::Cursor::default()));
+    /// while let Some(from) = cursor {
+    ///     let full = keys.len() + 10;
+    ///     cursor = db.page(from, |key, _| {
+    ///         keys.push(key.to_vec());
+    ///         keys.len() < full
+    ///     })?;
+    /// }
+    /// assert_eq!(keys.len(), 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `next` says where to go on behind the damage:
+    /// what stands in front of it has been handed out.
+    pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
+        self.store.page(&self.name, from, &mut each)
+    }
 }
-
-pages!(Db, store.default);
-pages!(Namespace, name);
 
 fn place(shard: usize, tag: u64) -> Cursor {
     // There are few shards, and a tag has no more than 22 bits.

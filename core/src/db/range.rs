@@ -1,7 +1,6 @@
 //! Records in the order of their keys. Needs the [ordered index](super::Builder::ordered).
 
-use super::handle::Db;
-use super::namespace::Namespace;
+use super::handle::Namespace;
 use super::store::Store;
 use crate::error::{Error, Result};
 use crate::names::Name;
@@ -28,7 +27,7 @@ enum Order {
     Falling,
 }
 
-/// Records in the order of their keys, from either end. See [`Db::range`](super::Db::range).
+/// Records in the order of their keys, from either end. See [`Db::range`](crate::Namespace::range).
 ///
 /// A record that is damaged comes as [`Error::Corrupt`] with its key, and the range goes on behind it.
 ///
@@ -84,79 +83,75 @@ fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
     (Bound::Included(prefix.to_vec()), end)
 }
 
-/// What a handle offers on its records in order; `$name` finds its namespace.
-macro_rules! ordered_reads {
-    ($handle:ident, $($name:ident).+) => {
-        impl $handle {
-            /// Records whose keys lie in a range, in the order of the keys.
-            ///
-            /// ```
-            /// # fn main() -> pipkin::Result<()> {
-            /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
-            /// db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
-            /// let keys: Vec<_> = db.range("a".."c")?.map(|record| record.map(|(key, _)| key)).collect::<Result<_, _>>()?;
-            /// assert_eq!(keys, [b"a", b"b"]);
-            /// # Ok(())
-            /// # }
-            /// ```
-            ///
-            /// The last records come first with [`rev`](Iterator::rev):
-            ///
-            /// ```
-            /// # fn main() -> pipkin::Result<()> {
-            /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
-            /// # db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
-            /// let newest = db.range::<&str>(..)?.next_back().transpose()?;
-            /// assert_eq!(newest, Some((b"c".to_vec(), b"3".to_vec())));
-            /// # Ok(())
-            /// # }
-            /// ```
-            ///
-            /// # Errors
-            ///
-            /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`](crate::Builder::ordered).
-            pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
-                self.store.range(&self.$($name).+, bounds(&range))
-            }
+impl Namespace {
+    /// Records whose keys lie in a range, in the order of the keys.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
+    /// let keys: Vec<_> = db.range("a".."c")?.map(|record| record.map(|(key, _)| key)).collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The last records come first with [`rev`](Iterator::rev):
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// # db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
+    /// let newest = db.range::<&str>(..)?.next_back().transpose()?;
+    /// assert_eq!(newest, Some((b"c".to_vec(), b"3".to_vec())));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`](crate::Builder::ordered).
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
+        self.store.range(&self.name, bounds(&range))
+    }
 
-            /// Records whose keys begin with `prefix`, in the order of the keys. See [`Self::range`].
-            pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-                self.store.range(&self.$($name).+, bounds_of_prefix(prefix.as_ref()))
-            }
+    /// Records whose keys begin with `prefix`, in the order of the keys. See [`Self::range`].
+    pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.store.range(&self.name, bounds_of_prefix(prefix.as_ref()))
+    }
 
-            /// Records from `key` on, in the order of the keys. See [`Self::range`].
-            pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
-                self.range(key.as_ref()..)
-            }
+    /// Records from `key` on, in the order of the keys. See [`Self::range`].
+    pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range(key.as_ref()..)
+    }
 
-            /// Records behind `key`, in the order of the keys. See [`Self::range`].
-            pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
-                self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
-            }
+    /// Records behind `key`, in the order of the keys. See [`Self::range`].
+    pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
+    }
 
-            /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it says `false`;
-            /// without a copy where the host can map the file. See [`Self::range`].
-            ///
-            /// # Errors
-            ///
-            /// As for [`Self::range`], errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `key` says behind which
-            /// key to go on.
-            pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-                let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
-                self.store.range_with(&self.$($name).+, bounds, Order::Rising, each)
-            }
+    /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it says `false`;
+    /// without a copy where the host can map the file. See [`Self::range`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::range`], errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `key` says behind which
+    /// key to go on.
+    pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
+        self.store.range_with(&self.name, bounds, Order::Rising, each)
+    }
 
-            /// As [`Self::range_with`], the last key first: behind damage it goes on in front of the key.
-            pub fn range_rev_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-                let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
-                self.store.range_with(&self.$($name).+, bounds, Order::Falling, each)
-            }
-        }
-    };
+    /// As [`Self::range_with`], the last key first: behind damage it goes on in front of the key.
+    pub fn range_rev_with<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+        each: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
+        self.store.range_with(&self.name, bounds, Order::Falling, each)
+    }
 }
-
-ordered_reads!(Db, store.default);
-ordered_reads!(Namespace, name);
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)

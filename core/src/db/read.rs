@@ -1,5 +1,6 @@
 //! `get` and its relatives: find in the index, read from the log, check, hand out.
 
+use super::handle::Namespace;
 use super::store::{Store, check_key};
 use super::value::Value;
 use crate::engine::{Engine, FullKey, GROUP};
@@ -24,6 +25,134 @@ struct Asked<K> {
     key: K,
     number: u32,
     hash: KeyHash,
+}
+
+impl Namespace {
+    /// A copy of the value of a key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when the record does not fit its checksum.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.store.get(&self.name, key.as_ref())
+    }
+
+    /// The value of a key without a copy where the host can map the file. See [`Value`].
+    #[inline]
+    pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
+        self.store.get_zerocopy(&self.name, key.as_ref())
+    }
+
+    /// True if the key has a value.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.store.frame(&self.store.engine.pin(), &self.name, key.as_ref())?.is_some())
+    }
+
+    /// The values of many keys, in the order of the keys. Each is one that its key had at some moment of the call, not all at the same: of a
+    /// commit that is being written, some may be there and others not. Read in a [`Self::transaction`] what must fit together.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// assert_eq!(db.get_many(["b", "c"])?, [Some(b"2".to_vec()), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), and those of [`Self::get`]: one key that cannot be read fails the call.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut values = Vec::new();
+        self.get_many_with(keys, |_, value| values.push(value.map(<[u8]>::to_vec)))?;
+        Ok(values)
+    }
+
+    /// Hands each key with its value, or `None`, to `each`, without a copy where the host can map the file: the quickest way to read
+    /// many records. Each value is one that its key had at some moment of the call: what `each` itself writes may come too late.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert_many([("a", "1"), ("b", "22")])?;
+    /// let mut bytes = 0;
+    /// db.get_many_with(["a", "b", "c"], |_key, value| bytes += value.map_or(0, <[u8]>::len))?;
+    /// assert_eq!(bytes, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get_many_with<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut each: impl FnMut(K, Option<&[u8]>),
+    ) -> Result<()> {
+        // In groups, three of them at a time, so that the waits for memory overlap: while the records of one group are read, those of the
+        // second and the slots of the third are on their way.
+        let (store, name): (&Store, _) = (&self.store, &*self.name);
+        let mut keys = keys.into_iter().map(|key| {
+            let number = name.number().unwrap_or_default();
+            Asked { number, hash: store.engine.full_key(number, key.as_ref()).hash, key }
+        });
+        let mut groups: [Vec<Asked<K>>; 3] = Default::default();
+        // Where the records of the first group are likely to stand, and what keeps them there.
+        let (mut places, mut _held) = ([None; GROUP], store.engine.pin());
+        loop {
+            let [third, second, first] = &mut groups;
+            third.extend(keys.by_ref().take(GROUP));
+            if third.is_empty() && second.is_empty() && first.is_empty() {
+                return Ok(());
+            }
+            let pin = store.engine.pin();
+            store.engine.prefetch_slots(&pin, third.iter().map(|asked| asked.hash));
+            let next = store.engine.locate(&pin, second.iter().map(|asked| asked.hash));
+            if store.engine.doubt.get().is_some() {
+                // Each of them needs a closer look.
+                places = [None; GROUP];
+            }
+            let mut ahead = next.into_iter().flatten();
+            for (Asked { key, number, hash }, place) in first.drain(..).zip(places) {
+                // A few at a time: the processor has only so many misses in flight.
+                ahead.next().into_iter().for_each(|offset| store.engine.log.prefetch(offset));
+                check_key(key.as_ref())?;
+                // The namespace may have been cleared or dropped since.
+                let Some(namespace) = name.number() else {
+                    each(key, None);
+                    continue;
+                };
+                let located = place.and_then(|offset| store.engine.log.glance(offset, namespace, key.as_ref(), store.verifies()));
+                if let Some(value) = located {
+                    each(key, Some(value));
+                    continue;
+                }
+                let hash = if namespace == number { hash } else { store.engine.full_key(namespace, key.as_ref()).hash };
+                let full_key = FullKey { namespace, key: key.as_ref(), hash };
+                match store.glance(&pin, full_key) {
+                    Glance::Mapped(value) => each(key, Some(value)),
+                    Glance::Missing => each(key, None),
+                    Glance::Unclear => {
+                        let frame = store.checked_frame(&pin, full_key)?;
+                        each(key, frame.as_ref().map(Frame::value));
+                    }
+                }
+            }
+            ahead.for_each(|offset| store.engine.log.prefetch(offset));
+            groups.rotate_right(1);
+            (places, _held) = (next, pin);
+        }
+    }
+
+    /// Records in this namespace. The first call after opening builds what is not built yet of the index.
+    pub fn len(&self) -> Result<u64> {
+        let store = &self.store;
+        store.engine.has_met_all()?;
+        store.seen(self.name.number().map_or(Ok(0), |number| store.engine.count(number)))
+    }
+
+    /// True when this namespace holds no record.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
 }
 
 impl Store {
@@ -72,7 +201,7 @@ impl Store {
         }
     }
 
-    pub(super) fn get(&self, name: &Name, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn get(&self, name: &Name, key: &[u8]) -> Result<Option<Vec<u8>>> {
         check_key(key)?;
         let Some(number) = name.number() else { return Ok(None) };
         let pin = self.engine.pin();
@@ -86,7 +215,7 @@ impl Store {
 
     // Inlined into its caller, so that a value need not go through memory on its way: reads of 4 to 32 threads took 3 to 10 % less.
     #[inline]
-    pub(super) fn get_zerocopy(&self, name: &Name, key: &[u8]) -> Result<Option<Value<'_>>> {
+    fn get_zerocopy(&self, name: &Name, key: &[u8]) -> Result<Option<Value<'_>>> {
         check_key(key)?;
         let Some(number) = name.number() else { return Ok(None) };
         let pin = self.engine.pin();
@@ -96,84 +225,5 @@ impl Store {
             Glance::Missing => Ok(None),
             Glance::Unclear => Ok(self.checked_frame(&pin, key)?.map(|frame| Value::new(frame.into_value(), pin))),
         }
-    }
-
-    pub(super) fn get_many<K: AsRef<[u8]>>(
-        &self,
-        name: &Name,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = Vec::new();
-        self.get_many_with(name, keys, |_, value| values.push(value.map(<[u8]>::to_vec)))?;
-        Ok(values)
-    }
-
-    /// Looks keys up in groups, three of them at a time, so that the waits for memory overlap: while the records of one group are read,
-    /// those of the second and the slots of the third are on their way.
-    pub(super) fn get_many_with<K: AsRef<[u8]>>(
-        &self,
-        name: &Name,
-        keys: impl IntoIterator<Item = K>,
-        mut each: impl FnMut(K, Option<&[u8]>),
-    ) -> Result<()> {
-        let mut keys = keys.into_iter().map(|key| {
-            let number = name.number().unwrap_or_default();
-            Asked { number, hash: self.engine.full_key(number, key.as_ref()).hash, key }
-        });
-        let mut groups: [Vec<Asked<K>>; 3] = Default::default();
-        // Where the records of the first group are likely to stand, and what keeps them there.
-        let (mut places, mut _held) = ([None; GROUP], self.engine.pin());
-        loop {
-            let [third, second, first] = &mut groups;
-            third.extend(keys.by_ref().take(GROUP));
-            if third.is_empty() && second.is_empty() && first.is_empty() {
-                return Ok(());
-            }
-            let pin = self.engine.pin();
-            self.engine.prefetch_slots(&pin, third.iter().map(|asked| asked.hash));
-            let next = self.engine.locate(&pin, second.iter().map(|asked| asked.hash));
-            if self.engine.doubt.get().is_some() {
-                // Each of them needs a closer look.
-                places = [None; GROUP];
-            }
-            let mut ahead = next.into_iter().flatten();
-            for (Asked { key, number, hash }, place) in first.drain(..).zip(places) {
-                // A few at a time: the processor has only so many misses in flight.
-                ahead.next().into_iter().for_each(|offset| self.engine.log.prefetch(offset));
-                check_key(key.as_ref())?;
-                // The namespace may have been cleared or dropped since.
-                let Some(namespace) = name.number() else {
-                    each(key, None);
-                    continue;
-                };
-                let located = place.and_then(|offset| self.engine.log.glance(offset, namespace, key.as_ref(), self.verifies()));
-                if let Some(value) = located {
-                    each(key, Some(value));
-                    continue;
-                }
-                let hash = if namespace == number { hash } else { self.engine.full_key(namespace, key.as_ref()).hash };
-                let full_key = FullKey { namespace, key: key.as_ref(), hash };
-                match self.glance(&pin, full_key) {
-                    Glance::Mapped(value) => each(key, Some(value)),
-                    Glance::Missing => each(key, None),
-                    Glance::Unclear => {
-                        let frame = self.checked_frame(&pin, full_key)?;
-                        each(key, frame.as_ref().map(Frame::value));
-                    }
-                }
-            }
-            ahead.for_each(|offset| self.engine.log.prefetch(offset));
-            groups.rotate_right(1);
-            (places, _held) = (next, pin);
-        }
-    }
-
-    pub(super) fn contains_key(&self, name: &Name, key: &[u8]) -> Result<bool> {
-        Ok(self.frame(&self.engine.pin(), name, key)?.is_some())
-    }
-
-    pub(super) fn len(&self, name: &Name) -> Result<u64> {
-        self.engine.has_met_all()?;
-        name.number().map_or(Ok(0), |number| self.engine.count(number)).map_err(|error| self.engine.log.or_fenced(error))
     }
 }

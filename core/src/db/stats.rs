@@ -1,5 +1,6 @@
 //! Figures about a store.
 
+use super::handle::Db;
 use super::store::Store;
 use crate::error::Result;
 use crate::log::{Log, Segment, Tail};
@@ -85,6 +86,22 @@ fn used_and_live(log: &Log, tail: &Tail) -> (u64, u64) {
     (used, live)
 }
 
+impl Db {
+    /// Figures about the store.
+    pub fn stats(&self) -> Result<Stats> {
+        self.store.seen(self.store.stats())
+    }
+
+    /// What the file is used for, front to back. As [`Db::stats`] it builds what is not built yet of the index.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) and errors of the storage, when that cannot be done.
+    pub fn segments(&self) -> Result<Vec<SegmentUse>> {
+        self.store.seen(self.store.segments())
+    }
+}
+
 impl Store {
     pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
         self.engine.refuse_inside(&[Held::Shard])?;
@@ -120,7 +137,7 @@ impl Store {
         let engine = &self.engine;
         engine.refuse_inside(&[Held::Shard])?;
         engine.build_all(&|| false)?;
-        let namespaces = self.list_namespaces().len() as u64;
+        let namespaces = self.names.read().list().len() as u64;
         let records = engine.index.len_all().saturating_sub(engine.count(crate::frame::NAMESPACE_OF_NAMES)?);
         let index_bytes = engine.index.bytes();
         let damaged_segments = engine.count_set_aside();

@@ -1,8 +1,8 @@
 //! Transactions: writes are gathered, reads see them, and the end is one commit or nothing.
 
 use super::batch::{BatchOp, Read, Seen};
-use super::namespace::Namespace;
-use super::store::{Store, check_key, check_value};
+use super::handle::Namespace;
+use super::store::{check_key, check_value};
 use crate::error::Result;
 use crate::names::Name;
 use crate::nested::Held;
@@ -14,28 +14,60 @@ use alloc::vec::Vec;
 /// Key, and name of the namespace: in this order, for names are mostly the same, and often empty.
 type Place = (Vec<u8>, String);
 
-/// The writes and reads of a transaction that is under way. See [`Db::transaction`](super::Db::transaction).
+/// The writes and reads of a transaction that is under way. See [`Db::transaction`](crate::Namespace::transaction).
 pub struct Transaction<'a> {
-    store: &'a Store,
+    /// What the methods without a namespace are about.
+    home: &'a Namespace,
     writes: BTreeMap<Place, (Arc<Name>, Option<Vec<u8>>)>,
     /// What each key had when it was read first.
     reads: BTreeMap<Place, (Arc<Name>, Option<Read>)>,
 }
 
-impl Store {
-    pub(super) fn transaction<T>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        self.engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
-        let _one_at_a_time = self.transactions.lock();
-        let mut transaction = Transaction { store: self, writes: BTreeMap::new(), reads: BTreeMap::new() };
+impl Namespace {
+    /// Runs `body` and writes what it wrote as one commit, across namespaces; nothing if it returns an error. Reads inside see the
+    /// writes. Transactions run one at a time; the writes of others are not held up. Inside, [`Transaction::get`] and its like are about this
+    /// namespace.
+    ///
+    /// So what `body` reads comes from different moments, and two values need not have been there together; when the call returns without
+    /// [`Error::Conflict`](crate::Error::Conflict), they were. At the end, each key that was read
+    /// must have the value that it had at first; a value that was changed and changed back passes, unless it is longer than 64 KiB: those
+    /// conflict also when compaction has moved them. Keys are read one by one: there is no walk and no range inside, and what `body` reads
+    /// otherwise than through its [`Transaction`] is not checked.
+    ///
+    /// # Errors
+    ///
+    /// What `body` returns; [`Error::Conflict`](crate::Error::Conflict) when another writer changed what it had read: run it again;
+    /// [`Error::Nested`](crate::Error::Nested) inside of another transaction of this store, which it would wait for (without the feature
+    /// `std` it waits for ever).
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("a", [5])?;
+    /// db.transaction(|tx| {
+    ///     let moved = tx.get("a")?.unwrap_or_default();
+    ///     tx.insert("b", moved)?;
+    ///     tx.remove("a")?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!((db.get("a")?, db.get("b")?), (None, Some(vec![5])));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transaction<T>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        let store = &self.store;
+        store.engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
+        let _one_at_a_time = store.transactions.lock();
+        let mut transaction = Transaction { home: self, writes: BTreeMap::new(), reads: BTreeMap::new() };
         let answer = {
-            let _inside = self.engine.inside(Held::Transaction);
+            let _inside = store.engine.inside(Held::Transaction);
             body(&mut transaction)?
         };
         let Transaction { writes, reads, .. } = &transaction;
         let ops: Vec<BatchOp<'_>> =
             writes.iter().map(|((key, _), (name, value))| BatchOp { name, key, value: value.as_deref() }).collect();
         let seen: Vec<Seen<'_>> = reads.iter().map(|((key, _), (name, read))| Seen { name, key, read: read.as_ref() }).collect();
-        self.commit(&ops, &seen)?;
+        store.commit(&ops, &seen)?;
         Ok(answer)
     }
 }
@@ -43,8 +75,8 @@ impl Store {
 impl Transaction<'_> {
     /// The value of a key, as this transaction has written it or as it stands in the store.
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let name = self.store.default.clone();
-        self.read(&name, key.as_ref())
+        let home = self.home;
+        self.read(&home.name, key.as_ref())
     }
 
     /// True if the key has a value.
@@ -54,38 +86,38 @@ impl Transaction<'_> {
 
     /// Stores a value.
     pub fn insert(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let name = self.store.default.clone();
-        self.write(&name, key.as_ref(), Some(value.as_ref()))
+        let home = self.home;
+        self.write(&home.name, key.as_ref(), Some(value.as_ref()))
     }
 
     /// Removes a key; true if it had a value.
     pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let name = self.store.default.clone();
-        self.take(&name, key.as_ref())
+        let home = self.home;
+        self.take(&home.name, key.as_ref())
     }
 
-    /// [`Self::get`] in a namespace.
+    /// [`Self::get`] in another namespace.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a namespace of another store, here and below.
     pub fn get_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.read(namespace.name_in(self.store)?, key.as_ref())
+        self.read(namespace.name_in(&self.home.store)?, key.as_ref())
     }
 
-    /// [`Self::contains_key`] in a namespace.
+    /// [`Self::contains_key`] in another namespace.
     pub fn contains_key_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get_in(namespace, key)?.is_some())
     }
 
-    /// [`Self::insert`] in a namespace.
+    /// [`Self::insert`] in another namespace.
     pub fn insert_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write(namespace.name_in(self.store)?, key.as_ref(), Some(value.as_ref()))
+        self.write(namespace.name_in(&self.home.store)?, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// [`Self::remove`] in a namespace.
+    /// [`Self::remove`] in another namespace.
     pub fn remove_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.take(namespace.name_in(self.store)?, key.as_ref())
+        self.take(namespace.name_in(&self.home.store)?, key.as_ref())
     }
 
     fn read(&mut self, name: &Arc<Name>, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -93,14 +125,14 @@ impl Transaction<'_> {
         if let Some((_, value)) = self.writes.get(&place) {
             return Ok(value.clone());
         }
-        let found = self.store.get_versioned(name, key)?;
+        let found = self.home.store.get_versioned(name, key)?;
         let read = || found.as_ref().map(|(value, version)| Read::of(value, *version));
         self.reads.entry(place).or_insert_with(|| (name.clone(), read()));
         Ok(found.map(|(value, _)| value))
     }
 
     fn write(&mut self, name: &Arc<Name>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        self.store.writable()?;
+        self.home.store.writable()?;
         check_key(key)?;
         check_value(value.unwrap_or_default())?;
         let place = (key.to_vec(), name.name.clone());

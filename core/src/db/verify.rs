@@ -1,17 +1,33 @@
 //! `verify` of an open store: nothing that it checks changes its place meanwhile.
 
-use super::store::Store;
+use super::handle::Db;
 use crate::error::Result;
 use crate::log::Segment;
 use crate::verify::{VerifyReport, check_front, check_store, check_stranded, check_untouched, forgive_torn};
 use alloc::vec::Vec;
 
-impl Store {
-    pub(super) fn verify(&self) -> Result<VerifyReport> {
-        self.may_wait_for_the_turn()?;
-        let log = &self.engine.log;
+impl Db {
+    /// Holds every byte that counts against its checksum. Others read and write meanwhile.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let report = db.verify()?;
+    /// assert!(report.is_ok(), "{:?}", report.damage);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the storage, and [`Error::Corrupt`](crate::Error::Corrupt) when the file has become shorter than it was. All other damage
+    /// is no error: it is in the report.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        let store = &self.store;
+        store.may_wait_for_the_turn()?;
+        let log = &store.engine.log;
         // No superblock, snapshot or segment changes its place meanwhile; records may still be appended behind what is looked at.
-        let _maintenance = self.maintenance.lock();
+        let _maintenance = store.maintenance.lock();
         let (segments, active) = {
             let tail = log.tail.lock();
             let segments: Vec<Segment> = tail.segments.values().copied().collect();

@@ -1,7 +1,6 @@
 //! Versions: which record a key has, so that a writer can tell that nobody wrote in between, even if the bytes are the same again.
 
-use super::handle::Db;
-use super::namespace::Namespace;
+use super::handle::Namespace;
 use super::store::{Store, check_value};
 use super::write::Change;
 use crate::error::Result;
@@ -39,47 +38,34 @@ impl Version {
     }
 }
 
-/// What a handle offers on versions; `$name` finds its namespace.
-macro_rules! versions {
-    ($handle:ident, $($name:ident).+) => {
-        impl $handle {
-            /// A copy of the value of a key, and the version of its record. See [`Self::compare_version_and_swap`].
-            pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Version)>> {
-                self.store.get_versioned(&self.$($name).+, key.as_ref())
-            }
+impl Namespace {
+    /// A copy of the value of a key, and the version of its record. See [`Self::compare_version_and_swap`].
+    pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Version)>> {
+        self.store.get_versioned(&self.name, key.as_ref())
+    }
 
-            /// Writes `new` (`None` removes the key) if the record of the key still is the one that was seen; `None` expects that there is
-            /// none. Says whether it did. Unlike [`Self::compare_and_swap`] it notices a value that was changed and changed back.
-            ///
-            /// ```
-            /// # fn main() -> pipkin::Result<()> {
-            /// let db = pipkin::Db::open_in_memory()?;
-            /// db.insert("light", "green")?;
-            /// let (_, seen) = db.get_versioned("light")?.unwrap();
-            /// db.insert("light", "red")?;
-            /// db.insert("light", "green")?;
-            /// assert!(!db.compare_version_and_swap("light", Some(seen), Some(b"off"))?);
-            /// # Ok(())
-            /// # }
-            /// ```
-            ///
-            /// # Errors
-            ///
-            /// As for [`Db::insert`](crate::Db::insert).
-            pub fn compare_version_and_swap(
-                &self,
-                key: impl AsRef<[u8]>,
-                expected: Option<Version>,
-                new: Option<&[u8]>,
-            ) -> Result<bool> {
-                self.store.compare_version_and_swap(&self.$($name).+, key.as_ref(), expected, new)
-            }
-        }
-    };
+    /// Writes `new` (`None` removes the key) if the record of the key still is the one that was seen; `None` expects that there is
+    /// none. Says whether it did. Unlike [`Self::compare_and_swap`] it notices a value that was changed and changed back.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("light", "green")?;
+    /// let (_, seen) = db.get_versioned("light")?.unwrap();
+    /// db.insert("light", "red")?;
+    /// db.insert("light", "green")?;
+    /// assert!(!db.compare_version_and_swap("light", Some(seen), Some(b"off"))?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::insert`](crate::Namespace::insert).
+    pub fn compare_version_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<Version>, new: Option<&[u8]>) -> Result<bool> {
+        self.store.compare_version_and_swap(&self.name, key.as_ref(), expected, new)
+    }
 }
-
-versions!(Db, store.default);
-versions!(Namespace, name);
 
 impl Store {
     pub(super) fn get_versioned(&self, name: &Name, key: &[u8]) -> Result<Option<(Vec<u8>, Version)>> {

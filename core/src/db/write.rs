@@ -1,6 +1,7 @@
 //! `insert`, `remove` and the conditional writes of one key: append to the log, then publish in the index, both while the key's
 //! shard is held, so that per key the order of the log is the order of the index.
 
+use super::handle::Namespace;
 use super::store::{Store, check_key, check_value};
 use crate::engine::FullKey;
 use crate::error::{Error, Result};
@@ -18,6 +19,113 @@ struct LockedKey<'a, 'k> {
     shard: ShardGuard<'a>,
 }
 
+impl Namespace {
+    /// Stores a value; a value that the key had is gone. When this returns, the record survives the end of the process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::ValueTooLong`](crate::Error::ValueTooLong),
+    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly),
+    /// [`Error::Poisoned`](crate::Error::Poisoned) after an earlier failure. The store is as it was before.
+    pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.store.insert(&self.name, key.as_ref(), value.as_ref())
+    }
+
+    /// Removes a key; true if it was there. Works on a full disk too: some space is kept back for it.
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.store.remove(&self.name, key.as_ref())
+    }
+
+    /// Writes `new` (`None` removes the key) if the key has the value `expected` (`None`: no value); true if it had. No other
+    /// writer comes in between.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// assert!(db.compare_and_swap("light", None, Some(b"green"))?);
+    /// assert!(!db.compare_and_swap("light", Some(b"red"), None)?);
+    /// assert_eq!(db.get("light")?.as_deref(), Some(&b"green"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::insert`], and [`Error::Corrupt`](crate::Error::Corrupt) when the record that is there does not fit its checksum.
+    pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+        self.store.compare_and_swap(&self.name, key.as_ref(), expected, new)
+    }
+
+    /// Replaces the value of a key by what `new` makes of it (`None` removes the key). No other writer comes in between.
+    ///
+    /// `new` must make no call on this store, not even one that reads: writes, [`Self::len`], [`Self::iter`], [`Db::stats`](crate::Db::stats) and others would
+    /// wait for what this call holds, and answer [`Error::Nested`](crate::Error::Nested) (without the feature `std` they wait for ever). Read
+    /// what it needs before, or use [`Self::transaction`].
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// for _ in 0..3 {
+    ///     db.update("visits", |old| Some(vec![old.map_or(0, |old| old[0]) + 1]))?;
+    /// }
+    /// assert_eq!(db.get("visits")?, Some(vec![3]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update(&self, key: impl AsRef<[u8]>, new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        let mut new = Some(new);
+        self.store.change(&self.name, key.as_ref(), &mut |old| {
+            let _inside = self.store.engine.inside(Held::Shard);
+            Change::To(new.take().and_then(|new| new(old.map(Frame::value))))
+        })
+    }
+
+    /// [`Self::update`] with a closure that may refuse: then nothing is written, and its error comes back.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let spend = |old: Option<&[u8]>| match old {
+    ///     Some(&[coins]) if coins > 0 => Ok(Some(vec![coins - 1])),
+    ///     _ => Err("there is nothing left"),
+    /// };
+    /// db.insert("purse", [1])?;
+    /// assert_eq!(db.try_update("purse", spend)?, Ok(()));
+    /// assert_eq!(db.try_update("purse", spend)?, Err("there is nothing left"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::insert`].
+    pub fn try_update<E>(
+        &self,
+        key: impl AsRef<[u8]>,
+        new: impl FnOnce(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<Result<(), E>> {
+        let (mut new, mut refused) = (Some(new), Ok(()));
+        self.store.change(&self.name, key.as_ref(), &mut |old| {
+            let _inside = self.store.engine.inside(Held::Shard);
+            match new.take().map(|new| new(old.map(Frame::value))) {
+                Some(Ok(value)) => Change::To(value),
+                Some(Err(error)) => {
+                    refused = Err(error);
+                    Change::None
+                }
+                None => Change::None,
+            }
+        })?;
+        Ok(refused)
+    }
+
+    /// Stores a record with all that it carries beside key and value.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn insert_whole(&self, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.store.insert_whole(&self.name, kind, meta, key, value)
+    }
+}
+
 impl Store {
     /// Locks the shard of a key, under the number that its namespace has at that moment.
     fn lock_key<'k>(&self, name: &Name, key: &'k [u8]) -> Result<LockedKey<'_, 'k>> {
@@ -32,7 +140,7 @@ impl Store {
         }
     }
 
-    pub(super) fn insert(&self, name: &Name, key: &[u8], value: &[u8]) -> Result<()> {
+    fn insert(&self, name: &Name, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         check_value(value)?;
         self.with_reclaimed(|| self.try_insert(name, key, value))?;
@@ -45,7 +153,7 @@ impl Store {
         self.put(&mut locked, value, old)
     }
 
-    pub(super) fn remove(&self, name: &Name, key: &[u8]) -> Result<bool> {
+    fn remove(&self, name: &Name, key: &[u8]) -> Result<bool> {
         check_key(key)?;
         self.writable()?;
         self.with_space(|| self.try_remove(name, key))
@@ -63,7 +171,7 @@ impl Store {
         Ok(true)
     }
 
-    pub(super) fn compare_and_swap(&self, name: &Name, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+    fn compare_and_swap(&self, name: &Name, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
         check_value(new.unwrap_or_default())?;
         let mut swapped = false;
         self.change(name, key, &mut |old| {
@@ -71,35 +179,6 @@ impl Store {
             if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
         })?;
         Ok(swapped)
-    }
-
-    pub(super) fn update(&self, name: &Name, key: &[u8], new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
-        let mut new = Some(new);
-        self.change(name, key, &mut |old| {
-            let _inside = self.engine.inside(Held::Shard);
-            Change::To(new.take().and_then(|new| new(old.map(Frame::value))))
-        })
-    }
-
-    pub(super) fn try_update<E>(
-        &self,
-        name: &Name,
-        key: &[u8],
-        new: impl FnOnce(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
-    ) -> Result<Result<(), E>> {
-        let (mut new, mut refused) = (Some(new), Ok(()));
-        self.change(name, key, &mut |old| {
-            let _inside = self.engine.inside(Held::Shard);
-            match new.take().map(|new| new(old.map(Frame::value))) {
-                Some(Ok(value)) => Change::To(value),
-                Some(Err(error)) => {
-                    refused = Err(error);
-                    Change::None
-                }
-                None => Change::None,
-            }
-        })?;
-        Ok(refused)
     }
 
     /// Reads a key, decides, and writes it, with no other writer of the key in between.
@@ -149,7 +228,7 @@ impl Store {
 
     /// Appends a record with all that it carries beside key and value, under the number that `name` has here.
     #[cfg(feature = "salvage")]
-    pub(super) fn insert_whole(&self, name: &Name, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+    fn insert_whole(&self, name: &Name, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         self.with_reclaimed(|| self.try_insert_whole(name, kind, meta, key, value))?;
         self.after_write()
     }

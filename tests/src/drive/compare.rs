@@ -1,23 +1,23 @@
 //! A store held against a state of the model.
 
-use super::{Fault, Space};
+use super::{Fault, space};
 use crate::model::{DEFAULT_NS, Digest, State, namespace_digest, record_digest};
 use crate::tape::{Val, key_bytes, ns_name};
-use pipkin::Db;
+use pipkin::{Db, Namespace};
 use std::collections::BTreeSet;
 
 /// Reads the whole store through `iter` and returns the digest of what is in it.
 pub fn dump(db: &Db) -> Result<Digest, Fault> {
     let mut digest: Digest = 0;
-    let mut read = |name: &str, space: &Space<'_>| -> Result<(), Fault> {
+    let mut read = |name: &str, space: &Namespace| -> Result<(), Fault> {
         let (mut records, mut own): (u64, Digest) = (0, 0);
-        space.for_each(|key, value| {
+        space::for_each(space, |key, value| {
             records += 1;
             own = own.wrapping_add(record_digest(name, key, value));
         })?;
         digest = digest.wrapping_add(own);
         let mut ordered = Vec::new();
-        if space.for_each_in_order(|key, value| ordered.push((key.to_vec(), value.to_vec())))? {
+        if space::for_each_in_order(space, |key, value| ordered.push((key.to_vec(), value.to_vec())))? {
             let (mut sum, mut before): (Digest, Option<&[u8]>) = (0, None);
             for (key, value) in &ordered {
                 sum = sum.wrapping_add(record_digest(name, key, value));
@@ -38,11 +38,11 @@ pub fn dump(db: &Db) -> Result<Digest, Fault> {
         }
         Ok(())
     };
-    read(DEFAULT_NS, &Space::Default(db))?;
+    read(DEFAULT_NS, db)?;
     let mut names = db.list_namespaces();
     names.sort_unstable();
     for name in &names {
-        read(name, &Space::Named(db.namespace(name)?))?;
+        read(name, &db.namespace(name)?)?;
     }
     names.iter().for_each(|name| digest = digest.wrapping_add(namespace_digest(name)));
     Ok(digest)
@@ -63,19 +63,21 @@ pub fn differences(db: &Db, state: &State) -> String {
             say(format!("namespace {ns} is missing"));
             continue;
         }
-        let Ok(handle) = Space::open(db, ns) else {
+        let Ok(handle) = space::namespace(db, ns) else {
             say(format!("namespace {ns} does not open"));
             continue;
         };
         let mut extra: BTreeSet<Vec<u8>> = BTreeSet::new();
-        if let Err(error) = handle.for_each_key(|key| {
-            extra.insert(key);
-        }) {
+        let keys = handle.keys().try_for_each(|key| {
+            extra.insert(key?);
+            Ok::<_, pipkin::Error>(())
+        });
+        if let Err(error) = keys {
             say(format!("keys() of namespace {ns}: {error}"));
         }
         for (&key, &val) in space {
             extra.remove(&key_bytes(key));
-            match handle.get(&key_bytes(key)) {
+            match handle.get(key_bytes(key)) {
                 Ok(Some(found)) if found == val.bytes() => {}
                 Ok(Some(found)) => say(format!(
                     "{ns}/{key}: should be {}#{}, has {} bytes {:02x?}",
@@ -108,7 +110,7 @@ pub fn check_state(db: &Db, state: &State) -> Result<(), Fault> {
 /// `get` and `contains_key` answer as `state` does for every key below `keys`, present or not.
 pub fn check_gets(db: &Db, state: &State, keys: u16) -> Result<(), Fault> {
     for (&ns, space) in &state.spaces {
-        let handle = Space::open(db, ns)?;
+        let handle = space::namespace(db, ns)?;
         for key in 0..keys {
             check_get(&handle, ns, key, space.get(&key).copied())?;
         }
@@ -116,7 +118,7 @@ pub fn check_gets(db: &Db, state: &State, keys: u16) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_get(space: &Space<'_>, ns: u8, key: u16, val: Option<Val>) -> Result<(), Fault> {
+fn check_get(space: &Namespace, ns: u8, key: u16, val: Option<Val>) -> Result<(), Fault> {
     let bytes = key_bytes(key);
     let found = space.get_zerocopy(&bytes)?;
     let right = match (&found, val) {

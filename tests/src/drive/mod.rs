@@ -4,10 +4,9 @@ mod compare;
 mod fault;
 mod host;
 mod player;
-mod space;
+pub mod space;
 
 pub use compare::{check_gets, check_state, differences, dump};
 pub use fault::Fault;
 pub use host::{DiskHost, Host, Setup};
 pub use player::Player;
-pub use space::Space;

@@ -1,6 +1,7 @@
 //! A store and its model, led through the same operations.
 
-use super::{Fault, Host, Setup, Space, check_state};
+use super::space::namespace;
+use super::{Fault, Host, Setup, check_state};
 use crate::model::{History, State, commits};
 use crate::tape::{Op, Tape, Val, key_bytes, ns_name};
 use pipkin::storage::MemoryStorage;
@@ -56,16 +57,16 @@ impl<H: Host> Player<H> {
         let db = self.db()?;
         let now = self.history.now();
         match op {
-            Op::Put(ns, key, val) => Space::open(&db, *ns)?.insert(&key_bytes(*key), &val.bytes())?,
+            Op::Put(ns, key, val) => namespace(&db, *ns)?.insert(key_bytes(*key), val.bytes())?,
             Op::Del(ns, key) => {
                 let had = now.get(*ns, *key).is_some();
-                if Space::open(&db, *ns)?.remove(&key_bytes(*key))? != had {
+                if namespace(&db, *ns)?.remove(key_bytes(*key))? != had {
                     return Fault::wrong(format!("remove should say {had}"));
                 }
             }
             Op::Many(ns, records) => {
-                let records = records.iter().map(|(key, val)| (key_bytes(*key), val.bytes())).collect();
-                Space::open(&db, *ns)?.insert_many(records)?;
+                let records = records.iter().map(|(key, val)| (key_bytes(*key), val.bytes()));
+                namespace(&db, *ns)?.insert_many(records)?;
             }
             Op::Txn(keep, edits) => transact(&db, now, *keep, edits)?,
             Op::Cas(ns, key, hit, val) => {
@@ -75,15 +76,15 @@ impl<H: Host> Player<H> {
                     (None, false) => Some(b"not there".to_vec()),
                 };
                 let new = val.map(Val::bytes);
-                let space = Space::open(&db, *ns)?;
-                if space.compare_and_swap(&key_bytes(*key), expected.as_deref(), new.as_deref())? != *hit {
+                let space = namespace(&db, *ns)?;
+                if space.compare_and_swap(key_bytes(*key), expected.as_deref(), new.as_deref())? != *hit {
                     return Fault::wrong(format!("compare_and_swap should say {hit}"));
                 }
             }
             Op::Update(ns, key, val) => {
                 let old = now.get(*ns, *key).map(Val::bytes);
                 let mut seen = None;
-                Space::open(&db, *ns)?.update(&key_bytes(*key), |found| {
+                namespace(&db, *ns)?.update(key_bytes(*key), |found| {
                     seen = Some(found.map(<[u8]>::to_vec));
                     val.map(Val::bytes)
                 })?;
@@ -91,7 +92,7 @@ impl<H: Host> Player<H> {
                     return Fault::wrong("update was shown another value than the newest");
                 }
             }
-            Op::Clear(ns) => Space::open(&db, *ns)?.clear()?,
+            Op::Clear(ns) => namespace(&db, *ns)?.clear()?,
             Op::Drop(ns) => {
                 let had = now.spaces.contains_key(ns);
                 if db.drop_namespace(&ns_name(*ns))? != had {

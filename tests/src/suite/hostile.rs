@@ -2,7 +2,7 @@
 //! size of the file explains, and a file that is refused stays as it was.
 
 use crate::disk::Disk;
-use crate::drive::{DiskHost, Fault, Player, Setup, Space};
+use crate::drive::{DiskHost, Fault, Player, Setup, space};
 use crate::forge::{agrees, forge};
 use crate::model::State;
 use crate::parallel::{Failure, Outcome, for_each, guard};
@@ -310,7 +310,7 @@ fn use_it(db: &Db, written: &[&Written]) -> Result<(), Fault> {
     names.push(String::new());
     let mut sources = Sources { all: written, left: written.to_vec() };
     for name in &names {
-        let space = if name.is_empty() { Space::Default(db) } else { Space::Named(db.namespace(name)?) };
+        let space = space::named(db, name)?;
         // Key by key first: an iteration ends at the first damaged record.
         for (_, key) in written.iter().flat_map(|written| written.keys()).filter(|(of, _)| of == name.as_bytes()) {
             match space.get(key) {
@@ -322,7 +322,7 @@ fn use_it(db: &Db, written: &[&Written]) -> Result<(), Fault> {
         }
         let mut held = Ok(());
         let mut keys = Vec::new();
-        space.for_each(|key, value| {
+        space::for_each(&space, |key, value| {
             keys.push(key.to_vec());
             held = held.clone().and_then(|()| sources.hold(name, key, value));
         })?;

@@ -2,7 +2,7 @@
 //! record that is silently missing.
 
 use crate::disk::Disk;
-use crate::drive::{Fault, Setup, Space, dump};
+use crate::drive::{Fault, Setup, dump, space};
 use crate::model::{History, State};
 use crate::tape::{Val, key_bytes, ns_name};
 use pipkin::storage::MemoryStorage;
@@ -68,7 +68,7 @@ impl Expected {
             return Fault::wrong(format!("namespaces {names:?}, should be {expected:?}"));
         }
         for (&ns, space) in &self.0 {
-            let handle = match Space::open(db, ns) {
+            let handle = match space::namespace(db, ns) {
                 Ok(handle) => handle,
                 Err(error) => {
                     honest(error)?;
@@ -91,7 +91,7 @@ impl Expected {
                         wrong = Some(name(key));
                     }
                 };
-                handle.for_each(each).or_else(honest)?;
+                space::for_each(&handle, each).or_else(honest)?;
             }
             if let Some(key) = wrong {
                 return Fault::wrong(format!("iter gives {key} a value that it should not have"));

@@ -1,7 +1,7 @@
 //! One flipped bit anywhere in a closed store: `verify` says where, and `salvage` gets every other record out.
 
 use crate::disk::Disk;
-use crate::drive::{DiskHost, Fault, Player, Setup, Space, dump};
+use crate::drive::{DiskHost, Fault, Player, Setup, dump, space};
 use crate::model::State;
 use crate::parallel::{Failure, Outcome, for_each, guard};
 use crate::quota::Quota;
@@ -10,7 +10,7 @@ use crate::tape::{Op, Val, key_bytes, ns_name};
 use pipkin::limits::DATA_START;
 use pipkin::storage::crash::CrashImage;
 use pipkin::storage::{HOLDER_LEN, HOLDER_OFFSET};
-use pipkin::{Db, Storage};
+use pipkin::{Db, Namespace, Storage};
 use std::collections::BTreeMap;
 
 /// Full size of an extent of the store under test. The first one has a quarter of it, each further one twice as much.
@@ -125,7 +125,7 @@ impl Subject {
             let known: BTreeMap<Vec<u8>, Vec<u8>> = space.iter().map(|(&key, val)| (key_bytes(key), val.bytes())).collect();
             let mut best: Option<Vec<String>> = None;
             for name in candidates(target, ns) {
-                let handle = if name.is_empty() { Space::Default(target) } else { Space::Named(target.namespace(&name)?) };
+                let handle = space::named(target, &name)?;
                 let missing = differences(&handle, &known)?;
                 if best.as_ref().is_none_or(|best| missing.len() < best.len()) {
                     best = Some(missing);
@@ -156,9 +156,9 @@ fn candidates(target: &Db, ns: u8) -> Vec<String> {
 }
 
 /// Keys whose value is not the right one, and keys that should not be there.
-fn differences(space: &Space<'_>, known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<String>, Fault> {
+fn differences(space: &Namespace, known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<String>, Fault> {
     let mut found = BTreeMap::new();
-    space.for_each(|key, value| drop(found.insert(key.to_vec(), value.to_vec())))?;
+    space::for_each(space, |key, value| drop(found.insert(key.to_vec(), value.to_vec())))?;
     let name = |key: &[u8]| String::from_utf8_lossy(&key[..key.len().min(12)]).into_owned();
     let missing = known.iter().filter(|(key, value)| found.get(*key) != Some(value)).map(|(key, _)| name(key));
     let extra = found.keys().filter(|key| !known.contains_key(*key)).map(|key| format!("+{}", name(key)));

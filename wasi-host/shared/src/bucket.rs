@@ -15,7 +15,7 @@ const PAGE_BYTES_MAX: usize = 256 * 1024;
 ///
 /// # Errors
 ///
-/// Those of [`Db::page`].
+/// Those of [`page`](pipkin::Namespace::page).
 pub fn keys(db: &Db, cursor: Option<u64>) -> Result<(Vec<String>, Option<u64>)> {
     let (mut keys, mut bytes) = (Vec::new(), 0);
     let from = cursor.map_or_else(Cursor::default, Cursor::from_bits);

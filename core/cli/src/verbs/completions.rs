@@ -1,9 +1,9 @@
 //! `pipkin completions`
 
-use crate::args::{Cli, Global};
+use crate::args::Global;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -28,10 +28,11 @@ struct Report<'a> {
     script: &'a str,
 }
 
-pub(crate) fn run(global: Global, args: &CompletionsArgs) -> Outcome {
+/// Prints the script for a shell that completes `command`.
+pub(crate) fn run(global: Global, args: &CompletionsArgs, mut command: Command) -> Outcome {
     // By way of memory: the generator panics when stdout is closed.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "pipkin", &mut script);
+    clap_complete::generate(args.shell, &mut command, "pipkin", &mut script);
     if global.json {
         let report = Report { shell: args.shell.to_string(), script: &String::from_utf8_lossy(&script) };
         output::report(true, &report, "")?;

@@ -4,7 +4,7 @@ use crate::args::{FormArgs, Global, NamespaceArg};
 use crate::bytes::RecordJson;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::store::{Store, on_space};
+use crate::store::Store;
 use clap::Args;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -37,7 +37,7 @@ pub(crate) fn run(global: Global, args: &GetArgs) -> Outcome {
     let form = args.form.form();
     let key = form.parse_argument(&args.key)?;
     let store = Store::read(&args.store, &args.namespace)?;
-    let value = on_space!(store.space(), records => records.get_zerocopy(&key)).map_err(|error| store.failure(&error))?;
+    let value = store.records().get_zerocopy(&key).map_err(|error| store.failure(&error))?;
     let Some(value) = value else {
         return Err(Failure::new(Exit::No, "key-not-found", format!("the key {} is not in the store", form.plain(&key))));
     };

@@ -4,7 +4,7 @@ use crate::args::{FormArgs, Global, NamespaceArg};
 use crate::bytes::{KeyJson, os_bytes};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::store::{Store, durability_name, on_space};
+use crate::store::{Store, durability_name};
 use clap::Args;
 use pipkin::Db;
 use pipkin::limits::VALUE_LEN_MAX;
@@ -57,7 +57,7 @@ pub(crate) fn run(global: Global, args: &PutArgs) -> Outcome {
     // Read before the store is opened: nobody is locked out, and nothing created, while a slow pipe delivers.
     let value = read_value(args)?;
     let store = Store::fill(Db::builder().background(false), &args.store, &args.namespace)?;
-    on_space!(store.space(), records => records.insert(&key, &value)).map_err(|error| store.failure(&error))?;
+    store.records().insert(&key, &value).map_err(|error| store.failure(&error))?;
     let durability = durability_name(store.flush_and_close()?);
     output::report(global.json, &Report { key: KeyJson::new(form, &key), value_bytes: value.len(), durability }, "")?;
     Ok(Exit::Done)

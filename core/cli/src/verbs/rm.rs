@@ -3,7 +3,7 @@
 use crate::args::{FormArgs, Global, NamespaceArg};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::store::{Store, on_space};
+use crate::store::Store;
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -51,8 +51,7 @@ pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
         let mut there = BTreeSet::new();
         for key in keys {
             // Nobody else can remove it meanwhile: the store is locked.
-            let is_there =
-                on_space!(store.space(), records => records.contains_key(key)).map_err(|error| store.failure(&error))?;
+            let is_there = store.records().contains_key(key).map_err(|error| store.failure(&error))?;
             if is_there && there.insert(key) {
                 report.removed = report.removed.saturating_add(1);
             } else {
@@ -73,10 +72,8 @@ pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
 
 /// Removes keys as one commit; one by one where there is no room for that: each makes some for the next.
 fn remove(store: &Store, keys: &BTreeSet<&Vec<u8>>) -> pipkin::Result<()> {
-    match on_space!(store.space(), records => records.remove_many(keys)) {
-        Err(pipkin::Error::NoSpace) => {
-            keys.iter().try_for_each(|key| on_space!(store.space(), records => records.remove(key)).map(drop))
-        }
+    match store.records().remove_many(keys) {
+        Err(pipkin::Error::NoSpace) => keys.iter().try_for_each(|key| store.records().remove(key).map(drop)),
         removed => removed.map(drop),
     }
 }

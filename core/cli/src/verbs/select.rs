@@ -2,7 +2,7 @@
 
 use crate::args::FormArgs;
 use crate::exit::Outcome;
-use crate::store::{Store, on_space};
+use crate::store::Store;
 use clap::Args;
 use std::ffi::OsString;
 
@@ -46,7 +46,7 @@ impl Selection {
         if !self.prefix.is_empty() {
             return None;
         }
-        let len = on_space!(store.space(), records => records.len());
+        let len = store.records().len();
         Some(len.ok()?.min(self.limit.unwrap_or(u64::MAX)))
     }
 
@@ -55,12 +55,10 @@ impl Selection {
         if self.sort {
             return self.sorted_keys(store)?.iter().try_for_each(|key| each(key));
         }
-        on_space!(store.space(), records => {
-            let chosen = records.keys().filter(|key| self.chooses_key(key));
-            for key in chosen.take(self.take()) {
-                each(&key.map_err(|error| store.failure(&error))?)?;
-            }
-        });
+        let chosen = store.records().keys().filter(|key| self.chooses_key(key));
+        for key in chosen.take(self.take()) {
+            each(&key.map_err(|error| store.failure(&error))?)?;
+        }
         Ok(())
     }
 
@@ -73,7 +71,7 @@ impl Selection {
     pub(crate) fn records(&self, store: &Store, mut each: impl FnMut(&[u8], &[u8]) -> Outcome<()>) -> Outcome<()> {
         if self.sort {
             for key in self.sorted_keys(store)? {
-                let value = on_space!(store.space(), records => records.get_zerocopy(&key));
+                let value = store.records().get_zerocopy(&key);
                 // Nobody else can have removed it: the store is locked.
                 if let Some(value) = value.map_err(|error| store.failure(&error))? {
                     each(&key, &value)?;
@@ -81,26 +79,22 @@ impl Selection {
             }
             return Ok(());
         }
-        on_space!(store.space(), records => {
-            let chosen = records.iter().filter(|record| match record {
-                Ok((key, _)) => key.starts_with(&self.prefix),
-                Err(_) => true,
-            });
-            for record in chosen.take(self.take()) {
-                let (key, value) = record.map_err(|error| store.failure(&error))?;
-                each(&key, &value)?;
-            }
+        let chosen = store.records().iter().filter(|record| match record {
+            Ok((key, _)) => key.starts_with(&self.prefix),
+            Err(_) => true,
         });
+        for record in chosen.take(self.take()) {
+            let (key, value) = record.map_err(|error| store.failure(&error))?;
+            each(&key, &value)?;
+        }
         Ok(())
     }
 
     fn sorted_keys(&self, store: &Store) -> Outcome<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
-        on_space!(store.space(), records => {
-            for key in records.keys().filter(|key| self.chooses_key(key)) {
-                keys.push(key.map_err(|error| store.failure(&error))?);
-            }
-        });
+        for key in store.records().keys().filter(|key| self.chooses_key(key)) {
+            keys.push(key.map_err(|error| store.failure(&error))?);
+        }
         keys.sort_unstable();
         keys.truncate(self.take());
         Ok(keys)

@@ -4,7 +4,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::output::records;
 use crate::progress::Progress;
-use crate::store::{Store, on_space};
+use crate::store::Store;
 use crate::verbs::import::batch::{Batch, Trouble};
 use crate::verbs::import::source::RecordSource;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -104,7 +104,7 @@ fn receive(from_parser: &Receiver<Message>) -> Result<Message, Ended> {
 
 fn write(store: &Store, batch: &Batch, durable: bool) -> Outcome<()> {
     if batch.len() > 0 {
-        on_space!(store.space(), records => records.insert_many(batch.iter())).map_err(|error| store.failure(&error))?;
+        store.records().insert_many(batch.iter()).map_err(|error| store.failure(&error))?;
         if durable {
             store.db().flush().map_err(|error| store.failure(&error))?;
         }

@@ -1,0 +1,177 @@
+//! The namespaces of a store: created, found, dropped, cleared.
+
+use super::handle::{Db, Namespace};
+use super::store::Store;
+use crate::error::{Error, Result};
+use crate::frame::{FrameSpec, Kind, Meta, NAMESPACE_OF_NAMES};
+use crate::index::SHARDS;
+use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
+use crate::log::Purpose;
+use crate::names::{DEFAULT, Name, Names};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+impl Db {
+    /// The namespace of that name, created if there is none.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// users.insert("7", "Ada")?;
+    /// assert!(!db.contains_key("7")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn namespace(&self, name: &str) -> Result<Namespace> {
+        Ok(Namespace { name: self.store.make_namespace(name)?, store: self.store.clone() })
+    }
+
+    /// The namespace of that name if there is one: unlike [`Db::namespace`], this creates none.
+    pub fn find_namespace(&self, name: &str) -> Option<Namespace> {
+        Some(Namespace { name: self.store.find_namespace(name)?, store: self.store.clone() })
+    }
+
+    /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it find nothing from
+    /// then on, and writes through them answer [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). Takes as long as [`Db::clear`](crate::Namespace::clear): the records of other
+    /// namespaces count, too.
+    pub fn drop_namespace(&self, name: &str) -> Result<bool> {
+        self.store.drop_namespace(name)
+    }
+
+    /// The names of all namespaces but the default one, in order.
+    pub fn list_namespaces(&self) -> Vec<String> {
+        self.store.names.read().list()
+    }
+}
+
+impl Namespace {
+    /// Removes all records of this namespace, as one commit of a few bytes.
+    ///
+    /// The index still has to forget them: of each of its 256 shards that holds a record of the namespace, every record is looked at,
+    /// those of other namespaces too. In a large store that takes as long as a walk over all of it, even where a few hundred records go:
+    /// remove those by [`Self::remove_many`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is not even so much room, [`Error::ReadOnly`](crate::Error::ReadOnly),
+    /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Corrupt`](crate::Error::Corrupt) when
+    /// a part of the index cannot be built: nothing was cleared. When the file system fails behind the commit, all was cleared, though some
+    /// of it still stands in the index.
+    pub fn clear(&self) -> Result<()> {
+        let (store, name) = (&self.store, &self.name);
+        store.writable()?;
+        let old = name.number().ok_or(Error::NamespaceDropped)?;
+        if store.engine.count(old)? > 0 {
+            // Somebody may have dropped it since, and given its name to another.
+            let settled = |_: &Names| if name.number().is_some() { Ok(None) } else { Err(Error::NamespaceDropped) };
+            store.with_space(|| store.renumber(&name.name, &settled))?;
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The namespace of that name, created if need be.
+    fn make_namespace(&self, name: &str) -> Result<Arc<Name>> {
+        if name.is_empty() || name.len() > NAMESPACE_NAME_LEN_MAX {
+            return Err(Error::NamespaceName { len: name.len() });
+        }
+        if let Some(found) = self.names.read().get(name) {
+            return Ok(found);
+        }
+        self.writable()?;
+        // Two who ask at once get the same: the second must not take away what the first has written by then.
+        self.renumber(name, &|names| Ok(names.get(name)))
+    }
+
+    /// The default one, which is no caller's to name, is not found.
+    fn find_namespace(&self, name: &str) -> Option<Arc<Name>> {
+        self.names.read().get(name).filter(|_| name != DEFAULT)
+    }
+
+    /// Drops a namespace with all its records; false when there is none of that name.
+    fn drop_namespace(&self, name: &str) -> Result<bool> {
+        self.writable()?;
+        let old = self.with_space(|| {
+            let mut shards = self.engine.lock_all()?;
+            let mut names = self.names.write();
+            let Some(old) = (if name == DEFAULT { None } else { names.get(name).and_then(|name| name.number()) }) else {
+                return Ok(None);
+            };
+            self.write_name(&mut shards, name, &old.to_le_bytes(), Kind::Tombstone)?;
+            names.drop_name(name);
+            Ok(Some(old))
+        })?;
+        let Some(old) = old else { return Ok(false) };
+        self.bury_number(old)?;
+        self.after_write()?;
+        Ok(true)
+    }
+
+    /// Gives a name the next number: as one record, so that a crash finds all of it or nothing. Not if `settled`, asked when nobody else
+    /// can change the names, finds that there is no need to: what carries the old number is forgotten.
+    fn renumber(&self, name: &str, settled: &dyn Fn(&Names) -> Result<Option<Arc<Name>>>) -> Result<Arc<Name>> {
+        let (found, old) = {
+            let mut shards = self.engine.lock_all()?;
+            let mut names = self.names.write();
+            if let Some(found) = settled(&names)? {
+                return Ok(found);
+            }
+            let old = names.get(name).and_then(|name| name.number());
+            let number = names.next;
+            if number > NAMESPACE_NUMBER_MAX {
+                return Err(Error::InvalidArgument(
+                    "all numbers of namespaces have been given out; copy the records into a new store",
+                ));
+            }
+            let options: Vec<u8> = names.options(name).into();
+            self.write_name(&mut shards, name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
+            (names.set(name, number, &options), old)
+        };
+        if let Some(old) = old {
+            self.bury_number(old)?;
+        }
+        self.after_write()?;
+        Ok(found)
+    }
+
+    /// Writes the record of a name, whose value begins with its number. The number stands in the tombstone too: it must never be given
+    /// out again.
+    fn write_name(&self, shards: &mut [crate::index::ShardGuard<'_>], name: &str, value: &[u8], kind: Kind) -> Result<()> {
+        let engine = &self.engine;
+        let key = name.as_bytes();
+        let full_key = engine.full_key(NAMESPACE_OF_NAMES, key);
+        let shard = shards.get_mut(full_key.hash.shard()).ok_or(Error::Bug("not all shards are locked"))?;
+        let old = engine.find_locked(shard, full_key)?;
+        let spec = FrameSpec { kind, continues: false, meta: Meta::plain(NAMESPACE_OF_NAMES), key, value };
+        let purpose = if old.is_some() || name == DEFAULT { Purpose::MakeSpace } else { Purpose::Store };
+        let new = engine.log.append_one(&spec, purpose)?;
+        match kind {
+            Kind::Tombstone => engine.publish_remove(shard, full_key, old, new),
+            _ => engine.publish_put(shard, full_key, old, new),
+        }
+        Ok(())
+    }
+
+    /// Takes the records of a dead number out of the index; nobody can reach them any more.
+    fn bury_number(&self, number: u32) -> Result<()> {
+        let forget_order = || {
+            #[cfg(feature = "ordered")]
+            if let Some(ordered) = self.engine.ordered.get() {
+                ordered.drop_namespace(number);
+            }
+        };
+        forget_order();
+        for shard in 0..SHARDS {
+            let mut guard = self.engine.lock_shard(shard)?;
+            if guard.count(number) > 0 {
+                self.engine.bury(shard, &mut guard, &|other| other == number)?;
+            }
+        }
+        // A compaction that copied a record which was not buried yet has put its key there again.
+        forget_order();
+        Ok(())
+    }
+}
