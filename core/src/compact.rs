@@ -55,21 +55,16 @@ pub struct CompactProgress {
 /// Segments that compaction may take: those in front of the newest checkpoint, for a reopen needs what comes behind it, but for those behind whose
 /// end records stand that nobody has given up.
 pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
-    let replay_from = engine.log.superblocks.lock().current.checkpoint.map_or(0, |place| place.base);
-    let segments: Vec<Segment> = {
-        let tail = engine.log.tail.lock();
-        tail.segments.values().filter(|segment| segment.base < replay_from).copied().collect()
-    };
+    let replay_from = engine.log.newest_checkpoint().map_or(0, |place| place.base);
     // What nobody could look at stays, and what a copy would make look certain.
     let is_in_doubt = |segment: &Segment| engine.doubt.get().is_some_and(|doubt| doubt.holds(segment.extent));
     let stays = |segment: &Segment| is_in_doubt(segment) || engine.log.keeps_stranded(segment).unwrap_or(true);
-    segments.into_iter().filter(|segment| !stays(segment)).collect()
+    engine.log.segments().into_iter().filter(|segment| segment.base < replay_from && !stays(segment)).collect()
 }
 
 /// True when nothing older than the first of these segments is left, but for what is being emptied.
 pub(crate) fn begins_with_oldest(engine: &Engine, segments: &[Segment], emptying: Option<&Emptying<'_>>) -> bool {
-    let tail = engine.log.tail.lock();
-    let oldest = tail.segments.values().find(|segment| emptying.is_none_or(|emptying| !emptying.holds(segment)));
+    let oldest = engine.log.oldest(&|segment| emptying.is_some_and(|emptying| emptying.holds(segment)));
     oldest.map(|oldest| oldest.base) == segments.first().map(|first| first.base)
 }
 
@@ -177,8 +172,7 @@ impl<'a> Emptying<'a> {
 
     /// Nothing older is left that this has not emptied. What it has emptied is retired before `segment` is.
     fn is_oldest(&self, segment: &Segment) -> bool {
-        let tail = self.engine.log.tail.lock();
-        tail.segments.values().find(|first| !self.holds(first)).is_none_or(|first| first.base == segment.base)
+        self.engine.log.oldest(&|first| self.holds(first)).is_none_or(|first| first.base == segment.base)
     }
 
     /// Copies what lives in `segment` forward. The caller sees to it that there is one compaction at a time; `pace` hears how many bytes

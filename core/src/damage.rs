@@ -292,9 +292,9 @@ impl Engine {
 
     /// How many segments damage keeps.
     pub(crate) fn count_set_aside(&self) -> u64 {
-        let tail = self.log.tail.lock();
+        let live = self.log.segments();
         let mut aside = self.set_aside.lock();
-        aside.0.retain(|aside| tail.segments.contains(aside.base));
+        aside.0.retain(|aside| live.iter().any(|segment| segment.base == aside.base));
         aside.0.len() as u64
     }
 }

@@ -2,7 +2,7 @@
 
 use super::handle::Db;
 use super::store::Store;
-use crate::checkpoint::{self, Extent, append_list};
+use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
 use crate::frame::NAMESPACE_OF_NAMES;
 use crate::index::KeyHash;
@@ -100,7 +100,7 @@ impl Store {
         let end = plan.end;
         // Not marked as closed: the copy goes on in a segment of its own, so that the two files never hold different records under
         // the same salt and place.
-        let current = log.superblocks.lock().current;
+        let current = log.superblock();
         for (slot, step) in [(SuperblockSlot::A, 1), (SuperblockSlot::B, 2)] {
             let generation = current.generation + step;
             Superblock { checkpoint: plan.checkpoint, clean_end: None, torn_end: false, synced: end, generation, ..current }
@@ -115,20 +115,14 @@ impl Store {
     fn plan_with_cut(&self) -> Result<Plan> {
         let engine = &self.engine;
         let log = &engine.log;
-        let (cut, mut segments) = {
+        let cut = {
             let _writers = engine.lock_all()?;
-            let next_namespace = self.names.read().next;
-            let mut tail = log.tail.lock();
-            let cut = append_list(engine, &mut tail, next_namespace)?;
-            (cut, tail.segments.values().copied().collect::<Vec<Segment>>())
+            log.cut(self.names.read().next)?
         };
         log.sync_to(log.end())?;
-        if let Some(last) = segments.last_mut() {
-            last.end = cut.end;
-        }
         let place = CheckpointPlace { base: cut.segment.base, salt: cut.segment.salt, offset: cut.offset, directory: None };
         let end = cut.segment.lsn(log.geometry, cut.end);
-        Ok(Plan { segments, checkpoint: Some(place), end, listed: cut.listed, snapshot: Vec::new() })
+        Ok(Plan { segments: cut.segments, checkpoint: Some(place), end, listed: cut.listed, snapshot: Vec::new() })
     }
 
     /// The log up to this moment, and the index as it was at the newest checkpoint. The caller has the turn to maintain the store.
@@ -142,15 +136,8 @@ impl Store {
             let _writers = engine.lock_all()?;
             let end = log.position();
             let mut plan = self.plan_as_is();
-            let tail = log.tail.lock();
-            let position = tail.active.map(|active| (active.segment.base, active.position));
-            if let Some(last) = plan.segments.last_mut()
-                && let Some((_, position)) = position.filter(|(base, _)| *base == last.base)
-            {
-                last.end = position;
-            }
-            plan.snapshot.clone_from(&tail.snapshot);
-            (log.superblocks.lock().current.checkpoint, end, plan)
+            plan.snapshot = log.snapshot_segments();
+            (log.newest_checkpoint(), end, plan)
         };
         if !log.read_only {
             log.sync_to(log.end())?;
@@ -166,12 +153,9 @@ impl Store {
     /// A store that is open for reading only changes no more: its newest list serves.
     fn plan_as_is(&self) -> Plan {
         let log = &self.engine.log;
-        let tail = log.tail.lock();
-        let place = log.superblocks.lock().current.checkpoint;
-        let without_snapshot = place.map(|place| CheckpointPlace { directory: None, ..place });
-        let segments = tail.segments.values().copied().collect();
-        let (end, listed) = (log.sync_state.synced(), tail.space.listed);
-        Plan { segments, checkpoint: without_snapshot, end, listed, snapshot: Vec::new() }
+        let without_snapshot = log.newest_checkpoint().map(|place| CheckpointPlace { directory: None, ..place });
+        let (end, listed) = (log.sync_state.synced(), log.listed());
+        Plan { segments: log.segments(), checkpoint: without_snapshot, end, listed, snapshot: Vec::new() }
     }
 
     fn copy(&self, target: &dyn Storage, plan: &Plan, report: &mut BackupReport) -> Result<()> {

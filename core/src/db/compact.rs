@@ -2,10 +2,10 @@
 
 use super::handle::Db;
 use super::store::Store;
-use crate::checkpoint::{self, Extent};
+use crate::checkpoint::Extent;
 use crate::compact::{self, CompactProgress, CompactReport, Emptying};
 use crate::error::{Error, Result};
-use crate::log::Segment;
+use crate::log::{Segment, list_len};
 use crate::nested::Held;
 use crate::planted::{Bug, is};
 use crate::sync::Ordering;
@@ -256,7 +256,7 @@ impl Store {
         let log = &self.engine.log;
         let worst = || self.worst(1.0 / PARTS_ASKED, until, None);
         // Each checkpoint leaves a dead list of the segments for the steps behind it: as far apart as this they make less work than they do.
-        let apart = 2 * log.geometry.segment_size() + 4 * checkpoint::list_len(log.tail.lock().segments.len());
+        let apart = 2 * log.geometry.segment_size() + 4 * list_len(log.segment_count());
         let victim = worst();
         if victim.is_some() || until == 0 || (log.replay_debt() <= apart && !is(Bug::CompactionWithoutEnd)) {
             return Ok(victim);
@@ -266,20 +266,11 @@ impl Store {
         Ok(worst())
     }
 
-    /// All segments, the active one up to its last record.
-    fn live_segments(&self) -> Vec<Segment> {
-        let tail = self.engine.log.tail.lock();
-        let position =
-            |segment: &Segment| tail.active.filter(|active| active.segment.base == segment.base).map(|active| active.position);
-        tail.segments.values().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment }).collect()
-    }
-
     /// True when much of the file is free and cannot be cut off, for what counts stands behind it.
     fn has_gaps(&self) -> bool {
-        let tail = self.engine.log.tail.lock();
-        let (free, total) = (tail.space.free_count(), tail.space.total);
-        let is_behind = |segment: &Segment| segment.extent > total - free;
-        free > 2 && u64::from(free) * GAPS_LEAST > u64::from(total) && tail.segments.values().any(is_behind)
+        let usage = self.engine.log.usage();
+        let (free, total) = (usage.free_extents, usage.extents);
+        free > 2 && u64::from(free) * GAPS_LEAST > u64::from(total) && usage.last_extent > total - free
     }
 
     /// The end of a compaction: a list of segments without the retired ones, and a snapshot that points at the copies. The first
@@ -288,13 +279,10 @@ impl Store {
     fn settle(&self, report: &mut CompactReport) -> Result<()> {
         let log = &self.engine.log;
         log.reclaim(&self.engine.pins);
-        let used = {
-            let tail = log.tail.lock();
-            tail.space.total - tail.space.free_count()
-        };
+        let usage = log.usage();
         // The copies need a segment to go to, and the snapshot changes its place with every checkpoint.
-        let behind = |segment: &Segment| segment.extent > used;
-        let is_misplaced = log.tail.lock().segments.values().any(behind);
+        let used = usage.extents - usage.free_extents;
+        let is_misplaced = usage.last_extent > used;
         // Where space is that short, it is better spent on what stays.
         let moves = is_misplaced && log.secure_free(2)?;
         if moves {
@@ -305,7 +293,8 @@ impl Store {
             Ok(()) | Err(Error::NoSpace) => return Ok(()),
             Err(error) => return Err(error),
         }
-        let misplaced: Vec<Segment> = compact::candidates(&self.engine).into_iter().filter(behind).collect();
+        let misplaced: Vec<Segment> =
+            compact::candidates(&self.engine).into_iter().filter(|segment| segment.extent > used).collect();
         let moved: u64 = misplaced.iter().map(|segment| log.ledger.live(segment.extent)).sum();
         log.back_front(moved + moved / 2 + log.geometry.segment_size());
         let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
@@ -344,7 +333,7 @@ impl Store {
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
         log.reclaim(&self.engine.pins);
-        let active = log.tail.lock().active.map(|active| active.segment.base);
+        let (live, active) = log.segments_and_active();
         let is_worth_it = |segment: &Segment, oldest: bool| {
             // The rest of the active segment is still for others; when it has been sealed, it ends at its limit.
             let taken = if active == Some(segment.base) {
@@ -355,7 +344,6 @@ impl Store {
             let gain = compact::gain(&self.engine, segment, taken.max(1), oldest, PARTS_ASKED);
             gain.is_some_and(|gain| gain * 1024 > log.geometry.segment_size())
         };
-        let live = self.live_segments();
         let is_dead = live.iter().any(|segment| is_worth_it(segment, false) && !self.engine.is_set_aside(segment, false))
             || compact::front_of_tombstones(&self.engine, &live, PARTS_ASKED) > 0
             || !self.engine.waits_for_older().is_empty();

@@ -5,6 +5,7 @@ use super::handle::Db;
 use super::store::{FlushPolicy, Store};
 use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
+use crate::log::LIST_ENTRY_LEN;
 use crate::nested::Held;
 use crate::planted::{Bug, is};
 use crate::sync::Ordering;
@@ -12,7 +13,7 @@ use alloc::vec::Vec;
 
 /// Bytes of log between two checkpoints at least, for each segment: 16 times what it mostly takes in the list. The lists are dead weight of the
 /// log. Closer together they would make each other due, and compaction that goes after them would make the store grow without end.
-const APART_PER_SEGMENT: u64 = 16 * checkpoint::LIST_ENTRY_LEN;
+const APART_PER_SEGMENT: u64 = 16 * LIST_ENTRY_LEN;
 
 impl Db {
     /// Writes an index snapshot, so that the next opening has nothing to replay. It happens by itself now and then, and when a
@@ -112,7 +113,7 @@ impl Store {
     fn try_checkpoint(&self, extent: Extent) -> Result<bool> {
         // Whatever comes of it, the next one is due only after as much again.
         let log = &self.engine.log;
-        let apart = self.policy.replay_debt_max.max(log.tail.lock().segments.len() as u64 * APART_PER_SEGMENT);
+        let apart = self.policy.replay_debt_max.max(log.segment_count() as u64 * APART_PER_SEGMENT);
         self.checkpoint_due.store(log.end().saturating_add(apart), Ordering::Relaxed);
         checkpoint::write(&self.engine, &self.names, extent)
     }
@@ -121,7 +122,7 @@ impl Store {
     /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
     fn free_a_segment(&self) -> Result<()> {
         let log = &self.engine.log;
-        let is_low = || !log.tail.lock().space.has_reserve();
+        let is_low = || !log.has_reserve();
         log.reclaim(&self.engine.pins);
         // The medium may have room, and then nobody has to move anything.
         if !log.secure_free(1)? {

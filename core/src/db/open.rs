@@ -6,10 +6,10 @@ use crate::checkpoint::{self, Extent};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
-use crate::limits::{DATA_START, LOG_POSITION_FIRST};
+use crate::limits::DATA_START;
 use crate::log::{
-    Active, ActivePlace, CheckpointPlace, FORMAT_VERSION, Fence, Front, Geometry, Log, LogOptions, Previous, Segment, Slots,
-    Superblock, SuperblockPair, SuperblockSlot, Tail, read_slots, read_superblocks,
+    ActivePlace, CheckpointPlace, FORMAT_VERSION, Fence, Front, Geometry, Log, LogEnd, LogOptions, Segment, Slots, Superblock,
+    SuperblockPair, SuperblockSlot, read_slots, read_superblocks,
 };
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
@@ -21,7 +21,6 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use once_cell::race::OnceBox;
 
 /// A closed store with less than this to replay needs no new snapshot: replaying is as quick as loading one.
@@ -92,7 +91,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     if lost_snapshot {
         report.snapshot = SnapshotState::Damaged;
     }
-    stand_at_the_end(&engine, &chain, &pair, report.created)?;
+    engine.log.start_at(end_of(&engine, &chain, &pair, report.created), &engine.pins)?;
     #[cfg(feature = "ordered")]
     if options.ordered {
         engine.order()?;
@@ -102,13 +101,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
         engine.log.storage.claim()?;
     }
     if pair.other_damaged && !engine.log.read_only && !engine.log.is_fenced() {
-        // Two good ones again. What the lost one said is not known, so the log does not count as closed.
-        engine.log.flip(&|superblock| Superblock {
-            synced: superblock.synced.max(superblock.clean_end.unwrap_or(0)),
-            clean_end: None,
-            torn_end: false,
-            ..superblock
-        })?;
+        engine.log.replace_lost_superblock()?;
     }
     Ok(start(engine, names, report, options.policy))
 }
@@ -265,82 +258,37 @@ fn first_superblock(options: &OpenOptions) -> Superblock {
     }
 }
 
-/// Puts the tail of the log where recovery found its end.
-fn stand_at_the_end(engine: &Engine, chain: &Chain, pair: &SuperblockPair, created: bool) -> Result<()> {
-    let log = &engine.log;
-    let geometry = log.geometry;
-    let len = log.storage.len()?;
-    let mut tail = log.tail.lock();
-    let tail: &mut Tail = &mut tail;
-    let live = chain.live_segments();
-    for segment in &live {
-        tail.segments.insert(segment.base, *segment);
-    }
-    tail.next_base = chain.next_base;
-    tail.next_header = chain.next_header;
-    log.found_headers(chain.headers);
-    tail.next_event = chain.next_event;
-    tail.first_own_base = chain.next_base;
-    tail.torn_headers.clone_from(&chain.torn_headers);
-    tail.lost_trailers.clone_from(&chain.lost_trailers);
-    tail.unproven.clone_from(&chain.unproven);
-    if !chain.clean && !created {
-        log.set_unsettled();
-    }
-    if let Some(last) = live.last() {
-        tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
-        if chain.clean && !pair.current.torn_end {
-            tail.active = Some(Active::new(*last, last.end, geometry, false));
-        }
-    }
-
-    let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
-    tail.snapshot.clone_from(&engine.checkpoints.lock().segments);
-    let snapshot = tail.snapshot.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
-    let mut used = Set::collect(live.iter().flat_map(places).chain(snapshot).map(u64::from));
-    // What a recovery has given up stays, with nothing in it that counts, for the sake of the records in it.
-    for segment in chain.kept.iter().filter(|_| !log.read_only) {
-        if !places(segment).any(|extent| used.contains(extent.into())) {
-            used = Set::collect(used.iter().chain(places(segment).map(u64::from)));
-            tail.segments.insert(segment.base, *segment);
-            log.ledger.enter(segment.extent, segment.extents, segment.salt);
-        }
-    }
+/// Where recovery found the end of the log.
+fn end_of(engine: &Engine, chain: &Chain, pair: &SuperblockPair, created: bool) -> LogEnd {
     let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
-    // A place that the tail has retired is one where the log may have gone on, too.
-    let given_up = chain.given_up.iter().filter(|&&extent| !used.contains(extent.into()));
-    tail.given_up = given_up.map(|&extent| geometry.start(extent)).collect();
-    // Where the tail has used the place again already, it stays.
-    let retired: Vec<u32> = retired.flat_map(places).filter(|&extent| !used.contains(extent.into())).collect();
-    for &extent in &retired {
-        log.retire_again(tail, &engine.pins, extent, chain.end);
-    }
-    let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
-    // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
-    let whole = geometry.whole_extents_in(len);
-    tail.space.listed = chain.listed.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
-    tail.space.total = used.last().map_or(whole, |last| whole.max(last as u32 + 1));
-    for extent in (0..tail.space.total).filter(|&extent| !used.contains(extent.into())) {
-        tail.space.release(extent, 1, false);
-    }
-
-    log.appended.store(chain.end, Ordering::Release);
-    log.sync_state.start_at(if chain.clean { chain.end } else { chain.proven.min(chain.end) });
     let checkpoint = pair.current.checkpoint.and(chain.listed.segments.last());
-    log.set_checkpoint(checkpoint.map_or(LOG_POSITION_FIRST.min(chain.end), |last| last.lsn(geometry, last.end)));
-    Ok(())
+    LogEnd {
+        live: chain.live_segments(),
+        kept: chain.kept.clone(),
+        retired: retired.copied().collect(),
+        given_up: chain.given_up.clone(),
+        snapshot: engine.checkpoints.lock().segments.clone(),
+        listed: chain.listed.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0),
+        next_base: chain.next_base,
+        next_header: chain.next_header,
+        headers: chain.headers,
+        next_event: chain.next_event,
+        torn_headers: chain.torn_headers.clone(),
+        lost_trailers: chain.lost_trailers.clone(),
+        unproven: chain.unproven.clone(),
+        end: chain.end,
+        synced: if chain.clean { chain.end } else { chain.proven.min(chain.end) },
+        checkpoint: checkpoint.map(|last| last.lsn(engine.log.geometry, last.end)),
+        is_unsettled: !chain.clean && !created,
+        goes_on: chain.clean && !pair.current.torn_end,
+    }
 }
 
 /// True when sessions that ended without a close have left much of their last segments unused, beside what is used.
 fn is_much_lost(engine: &Engine) -> bool {
-    let geometry = engine.log.geometry;
-    let tail = engine.log.tail.lock();
-    let (mut used, mut lost) = (0, 0);
-    for segment in tail.segments.values() {
-        used += segment.end - segment.first_frame(geometry);
-        lost += segment.limit(geometry) - segment.end;
-    }
-    let segments = LOST_SEGMENTS_MAX * geometry.segment_size();
+    let usage = engine.log.usage();
+    let (used, lost) = (usage.written, usage.kept - usage.written);
+    let segments = LOST_SEGMENTS_MAX * engine.log.geometry.segment_size();
     lost > (used / LOST_PARTS).max(LOST_LEAST).min(segments)
 }
 
@@ -402,7 +350,7 @@ impl Store {
 
     fn mark_clean(&self) -> Result<()> {
         let log = &self.engine.log;
-        if !log.tail.lock().announced && (self.report.clean || log.is_fenced()) {
+        if !log.is_announced() && (self.report.clean || log.is_fenced()) {
             // What a session has not taken over it does not close either.
             return Ok(());
         }
@@ -421,17 +369,6 @@ impl Store {
             }
         }
         let _writers = self.engine.lock_all()?;
-        log.settle(&mut log.tail.lock())?;
-        log.sync_the_end()?;
-        log.reclaim(&self.engine.pins);
-        let end = log.position();
-        let active = log.tail.lock().active_place();
-        let torn_end = active == ActivePlace::default();
-        log.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, active, ..superblock })?;
-        // While the shards are held: a writer that waits for one must not write behind the end that was just named.
-        log.close_to_writes();
-        // The file is whole without this; giving space back is a courtesy to the host.
-        let _ = log.trim();
-        Ok(())
+        log.finish(&self.engine.pins)
     }
 }

@@ -3,9 +3,8 @@
 use super::handle::Db;
 use super::store::Store;
 use crate::error::Result;
-use crate::log::{Log, Segment, Tail};
+use crate::log::Occupant;
 use crate::nested::Held;
-use crate::sorted::Map;
 use alloc::vec::Vec;
 
 /// Figures about a store. All sizes are in bytes.
@@ -72,20 +71,6 @@ pub enum SegmentUse {
     },
 }
 
-/// Bytes that the segments keep from others, and those of live records in them.
-fn used_and_live(log: &Log, tail: &Tail) -> (u64, u64) {
-    let active = tail.active.map(|active| (active.segment.base, active.position));
-    let (mut used, mut live) = (0, 0);
-    for segment in tail.segments.values() {
-        // Behind the last record of a segment that a crash has ended nothing will come.
-        let end = active.filter(|(base, _)| *base == segment.base);
-        let end = end.map_or(segment.limit(log.geometry), |(_, position)| position);
-        used += end - segment.first_frame(log.geometry);
-        live += log.ledger.live(segment.extent);
-    }
-    (used, live)
-}
-
 impl Db {
     /// Figures about the store.
     pub fn stats(&self) -> Result<Stats> {
@@ -107,30 +92,21 @@ impl Store {
         self.engine.refuse_inside(&[Held::Shard])?;
         self.engine.build_all(&|| false)?;
         let log = &self.engine.log;
-        let tail = log.tail.lock();
-        let by_extent = Map::collect(tail.segments.values().map(|segment| (segment.extent.into(), *segment)));
-        let position = |segment: &Segment| {
-            let active = tail.active.filter(|active| active.segment.base == segment.base);
-            active.map_or(segment.end, |active| active.position)
-        };
-        let mut uses = Vec::new();
-        let mut extent = 0;
-        while extent < tail.space.total {
-            let (offset, size) = (log.geometry.start(extent), log.geometry.size_of(extent));
-            let segment = by_extent.get(extent.into());
-            uses.push(match segment {
-                Some(segment) => SegmentUse::Log {
+        let geometry = log.geometry;
+        let of = |(extent, occupant)| {
+            let (offset, len) = (geometry.start(extent), geometry.size_of(extent));
+            match occupant {
+                Occupant::Segment(segment) => SegmentUse::Log {
                     offset,
-                    len: segment.len(log.geometry),
-                    used: position(segment) - segment.first_frame(log.geometry),
+                    len: segment.len(geometry),
+                    used: segment.end - segment.first_frame(geometry),
                     live: log.ledger.live(extent),
                 },
-                None if tail.space.is_free(extent) => SegmentUse::Free { offset, len: size },
-                None => SegmentUse::Other { offset, len: size },
-            });
-            extent += segment.map_or(1, |segment| segment.extents.max(1));
-        }
-        Ok(uses)
+                Occupant::Free => SegmentUse::Free { offset, len },
+                Occupant::Other => SegmentUse::Other { offset, len },
+            }
+        };
+        Ok(log.layout().into_iter().map(of).collect())
     }
 
     pub(super) fn stats(&self) -> Result<Stats> {
@@ -142,16 +118,15 @@ impl Store {
         let index_bytes = engine.index.bytes();
         let damaged_segments = engine.count_set_aside();
         let log = &engine.log;
-        let tail = log.tail.lock();
-        let (used, live) = used_and_live(log, &tail);
+        let usage = log.usage();
         Ok(Stats {
             records,
             file_bytes: log.storage.len()?,
-            live_bytes: live,
-            dead_bytes: used.saturating_sub(live),
-            segments: tail.segments.len() as u64,
-            free_segments: u64::from(tail.space.free_count()),
-            free_bytes: tail.space.free_bytes(),
+            live_bytes: usage.live,
+            dead_bytes: usage.kept.saturating_sub(usage.live),
+            segments: usage.segments,
+            free_segments: usage.free_extents.into(),
+            free_bytes: usage.free_bytes,
             segment_size: log.geometry.segment_size(),
             index_bytes,
             replay_debt: log.replay_debt(),

@@ -2,9 +2,7 @@
 
 use super::handle::Db;
 use crate::error::Result;
-use crate::log::Segment;
 use crate::verify::{VerifyReport, check_front, check_store, check_stranded, check_untouched, forgive_torn};
-use alloc::vec::Vec;
 
 impl Db {
     /// Holds every byte that counts against its checksum. Others read and write meanwhile.
@@ -28,35 +26,23 @@ impl Db {
         let log = &store.engine.log;
         // No superblock, snapshot or segment changes its place meanwhile; records may still be appended behind what is looked at.
         let _maintenance = store.maintenance.lock();
-        let (segments, active) = {
-            let tail = log.tail.lock();
-            let segments: Vec<Segment> = tail.segments.values().copied().collect();
-            (segments, tail.active)
-        };
-        let position =
-            |segment: &Segment| active.filter(|active| active.segment.base == segment.base).map(|active| active.position);
-        let ends = segments.iter().map(|segment| Segment { end: position(segment).unwrap_or(segment.end), ..*segment });
+        let (segments, active) = log.segments_and_active();
         let mut report = VerifyReport::default();
         // The first write of a session writes a superblock: not while they are looked at.
-        let pair = {
-            let pair = log.superblocks.lock();
-            check_front(&*log.storage, &mut report)?;
-            *pair
-        };
-        check_store(&*log.storage, &pair, &ends.collect::<Vec<_>>(), &mut report)?;
-        let unfinished = segments.iter().filter(|segment| active.is_none_or(|active| active.segment.base != segment.base));
+        let pair = log.with_superblocks(|pair| check_front(&*log.storage, &mut report).map(|()| *pair))?;
+        check_store(&*log.storage, &pair, &segments, &mut report)?;
+        let unfinished = segments.iter().filter(|segment| active != Some(segment.base));
         check_stranded(&*log.storage, log.geometry, unfinished, &mut report)?;
         if log.is_poisoned() {
             // A write that failed half way may have left the other superblock torn, and bytes behind the end of the log.
             report.damage.retain(|damage| damage.offset != pair.slot.other().offset());
             return Ok(report);
         }
-        let tail = log.tail.lock();
-        forgive_torn(&mut report, &tail.torn_headers);
-        if let Some(active) = tail.active {
-            let segment = Segment { end: active.position, ..active.segment };
-            check_untouched(&*log.storage, &pair.current, &segment, &mut report)?;
-        }
+        log.with_active(|active, torn_headers| {
+            forgive_torn(&mut report, torn_headers);
+            let untouched = |segment| check_untouched(&*log.storage, &pair.current, &segment, &mut report);
+            active.map_or(Ok(()), untouched)
+        })?;
         Ok(report)
     }
 }

@@ -242,8 +242,7 @@ impl Store {
         if kind.is_carried() {
             let placed = log.append_one(&spec, Purpose::Store)?;
             log.ledger.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
-            let mut tail = log.tail.lock();
-            tail.next_event = tail.next_event.max(crate::frame::event_number(value) + 1);
+            log.saw_event(crate::frame::event_number(value));
             return Ok(());
         }
         let old = self.engine.find_locked(&locked.shard, locked.key)?;

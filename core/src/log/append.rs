@@ -36,18 +36,6 @@ pub(crate) struct Placed {
     pub(crate) len: u64,
 }
 
-/// The log position at which a checkpoint cuts the log in two.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
-    pub(crate) segment: Segment,
-    /// Where the list of live segments stands.
-    pub(crate) offset: u64,
-    /// Offset behind it.
-    pub(crate) end: u64,
-    /// The extent behind the last one that it names.
-    pub(crate) listed: u32,
-}
-
 impl Log {
     /// Appends the frames of one commit, one behind the other, and says where they stand.
     ///
@@ -59,7 +47,7 @@ impl Log {
         self.append_locked(&mut tail, frames, purpose, placed)
     }
 
-    pub(crate) fn append_locked(
+    pub(super) fn append_locked(
         &self,
         tail: &mut Tail,
         frames: &[FrameSpec<'_>],
@@ -88,7 +76,7 @@ impl Log {
 
     /// The first append of a session: the superblock says from now on that a writer is at work, and how far the salts have come.
     /// A crash before this leaves the store as clean as it was.
-    pub(crate) fn announce(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn announce(&self, tail: &mut Tail) -> Result<()> {
         if tail.announced {
             return Ok(());
         }
@@ -170,7 +158,7 @@ impl Log {
     }
 
     /// Writes a new superblock to the other slot and syncs it: the commit point of every change of structure.
-    pub(crate) fn flip(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
+    pub(super) fn flip(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
         let mut pair = self.superblocks.lock();
         let headers = self.headers_so_far();
         if let Some(fence) = self.fence() {
@@ -203,7 +191,7 @@ impl Log {
 
     /// Sees to it that a control frame of `len(tail)` bytes fits into the active segment, with no mark due in front of it. Says where
     /// it will stand.
-    pub(crate) fn make_room(&self, tail: &mut Tail, len: impl Fn(&Tail) -> u64) -> Result<Active> {
+    pub(super) fn make_room(&self, tail: &mut Tail, len: impl Fn(&Tail) -> u64) -> Result<Active> {
         self.writable()?;
         self.announce(tail)?;
         let result = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
@@ -390,7 +378,7 @@ impl Log {
     }
 
     /// Fills the rest of the active segment, so that every byte of it is under a checksum.
-    pub(crate) fn seal(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn seal(&self, tail: &mut Tail) -> Result<()> {
         self.write_gathered(tail)?;
         let Some(active) = tail.active.take() else {
             return Ok(());

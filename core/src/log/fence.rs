@@ -279,7 +279,7 @@ impl Log {
     }
 
     /// Says in the log what earlier sessions may still write to, for those that come: only so can they know.
-    pub(crate) fn claim_again(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn claim_again(&self, tail: &mut Tail) -> Result<()> {
         if !self.is_fenced() {
             return Ok(());
         }
@@ -293,7 +293,7 @@ impl Log {
     }
 
     /// Says in the log that this session is going to write to a run, before it does.
-    pub(crate) fn claim(&self, tail: &mut Tail, run: Next) -> Result<()> {
+    pub(super) fn claim(&self, tail: &mut Tail, run: Next) -> Result<()> {
         if !self.is_fenced() {
             return Ok(());
         }

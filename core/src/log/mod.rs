@@ -4,6 +4,9 @@ mod append;
 mod fence;
 mod geometry;
 mod ledger;
+mod list;
+mod live;
+mod publish;
 mod read;
 mod resume;
 mod retire;
@@ -14,6 +17,7 @@ mod settle;
 mod shrink;
 mod single;
 mod space;
+mod start;
 mod stranded;
 mod superblock;
 mod sync;
@@ -22,14 +26,17 @@ mod window;
 mod write_behind;
 mod zeros;
 
-pub(crate) use append::{Cut, MARK_LEN, Placed, Purpose};
+pub(crate) use append::{MARK_LEN, Placed, Purpose};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
 pub(crate) use ledger::{Ledger, Tally};
+pub(crate) use list::{Cut, LIST_ENTRY_LEN, list_len};
+pub(crate) use live::Occupant;
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
 pub(crate) use space::{Barred, Space};
+pub(crate) use start::LogEnd;
 pub(crate) use stranded::{Stranded, in_segment as stranded_in};
 pub(crate) use superblock::{
     ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Slots, Superblock, SuperblockPair,
@@ -129,7 +136,7 @@ impl SnapshotSegment {
 
 /// What the next segment header says of the one before it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Previous {
+struct Previous {
     pub(crate) base: u64,
     /// Where its last frame ends.
     pub(crate) end: u64,
@@ -140,7 +147,7 @@ pub(crate) struct Previous {
 
 /// The end of the log and everything that changes with it; one writer at a time.
 #[derive(Debug)]
-pub(crate) struct Tail {
+struct Tail {
     /// Live segments by base; the last one is active when `active` says so.
     pub(crate) segments: Map<u64, Segment>,
     /// The segment that takes appends.
@@ -179,7 +186,7 @@ pub(crate) struct Tail {
 
 impl Tail {
     /// What a superblock says of the segment that takes appends.
-    pub(crate) fn active_place(&self) -> ActivePlace {
+    fn active_place(&self) -> ActivePlace {
         let Some(Active { segment: Segment { base, salt, extent, extents, .. }, .. }) = self.active else {
             return ActivePlace::default();
         };
@@ -189,7 +196,7 @@ impl Tail {
 
 /// Where the next frame goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Active {
+struct Active {
     pub(crate) segment: Segment,
     pub(crate) position: u64,
     /// Where its trailer stands.
@@ -225,9 +232,9 @@ pub(crate) struct Log {
     pub(crate) entropy: u64,
     /// Salt and live bytes of every extent, readable without a lock.
     pub(crate) ledger: Ledger,
-    pub(crate) tail: Mutex<Tail>,
+    tail: Mutex<Tail>,
     /// Held while one is written and synced: nothing that a writer does waits for it.
-    pub(crate) superblocks: Mutex<SuperblockPair>,
+    superblocks: Mutex<SuperblockPair>,
     /// The newest generation of the superblocks.
     generation: AtomicU64,
     /// Generation of the one that announced the session.
@@ -239,7 +246,7 @@ pub(crate) struct Log {
     /// What an earlier session has left is known to be on the medium.
     settled: AtomicBool,
     /// Log position behind the last append.
-    pub(crate) appended: AtomicU64,
+    appended: AtomicU64,
     /// Log position of the newest checkpoint.
     checkpoint: AtomicU64,
     closed: AtomicBool,
@@ -317,7 +324,7 @@ impl Log {
     }
 
     /// The newest header that counts has this number.
-    pub(crate) fn found_headers(&self, newest: u64) {
+    fn found_headers(&self, newest: u64) {
         self.headers.fetch_max(newest, Ordering::Relaxed);
     }
 
@@ -345,7 +352,7 @@ impl Log {
     }
 
     /// The next header has its number from `tail`.
-    pub(crate) fn took_header(&self, tail: &mut Tail) {
+    fn took_header(&self, tail: &mut Tail) {
         self.headers.fetch_max(tail.next_header, Ordering::Relaxed);
         tail.next_header += 1;
     }
@@ -355,7 +362,7 @@ impl Log {
         self.session.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_checkpoint(&self, lsn: u64) {
+    fn set_checkpoint(&self, lsn: u64) {
         self.checkpoint.store(lsn, Ordering::Release);
     }
 

@@ -65,14 +65,14 @@ impl Log {
 
     /// Sets aside what an earlier session has used: it may have holes, or lie in part behind the end of the file, where closing cut it.
     /// False when there is no space for that now.
-    pub(crate) fn set_found_aside(&self, extent: u32, extents: u32) -> bool {
+    pub(super) fn set_found_aside(&self, extent: u32, extents: u32) -> bool {
         let start = self.geometry.start(extent);
         let end = start + self.geometry.len_of(extent, extents);
         is(Bug::FoundSpaceTrusted) || self.reserve(start, end).is_ok()
     }
 
     /// A place whose retirement stands in the log, but may not be synced yet: a recovery found it.
-    pub(crate) fn retire_again(&self, tail: &mut Tail, pins: &Pins, extent: u32, durable_at: u64) {
+    pub(super) fn retire_again(&self, tail: &mut Tail, pins: &Pins, extent: u32, durable_at: u64) {
         tail.retired.push(Retired { extent, extents: 1, backed: false, durable_at, unread_at: pins.ticket() });
     }
 }

@@ -47,7 +47,7 @@ impl Log {
     }
 
     /// Takes a run of free extents of at least so many bytes, growing the file where needed.
-    pub(crate) fn take(&self, tail: &mut Tail, bytes: u64, purpose: Purpose) -> Result<Run> {
+    pub(super) fn take(&self, tail: &mut Tail, bytes: u64, purpose: Purpose) -> Result<Run> {
         let run = match self.take_front(tail, bytes)? {
             Some(run) => run,
             None => {

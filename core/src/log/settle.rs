@@ -16,12 +16,12 @@ impl Log {
     }
 
     /// Opening has met an unclean end.
-    pub(crate) fn set_unsettled(&self) {
+    pub(super) fn set_unsettled(&self) {
         self.settled.store(false, Ordering::Release);
     }
 
     /// Sees to it that everything that opening has found is on the medium. A failure closes the store to writes.
-    pub(crate) fn settle(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn settle(&self, tail: &mut Tail) -> Result<()> {
         if self.is_settled() {
             return Ok(());
         }

@@ -73,7 +73,7 @@ impl Log {
 
     /// Cuts the file behind the last byte that counts, and gives back the blocks of free segments in front of it, and those behind the ends of
     /// the log and of the snapshot: the store is being closed. The next session reserves what it needs again.
-    pub(crate) fn trim(&self) -> Result<()> {
+    pub(super) fn trim(&self) -> Result<()> {
         if self.is_fenced() {
             return Ok(());
         }

@@ -64,7 +64,7 @@ impl Log {
     }
 
     /// Syncs everything in front of the position that a closed store's superblock will name: nothing is written behind it.
-    pub(crate) fn sync_the_end(&self) -> Result<Durability> {
+    pub(super) fn sync_the_end(&self) -> Result<Durability> {
         self.sync_unless(&|_| None, false)
     }
 

@@ -1,0 +1,93 @@
+//! Segments for an index snapshot, and the superblock that makes a checkpoint the newest one.
+
+use super::{
+    CheckpointPlace, Cut, DirectoryPlace, Log, Purpose, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, SnapshotSegment,
+    Superblock, Tail, salt,
+};
+use crate::error::{Error, Result};
+use crate::frame::Next;
+use crate::planted::{Bug, is};
+
+impl Log {
+    /// Takes a segment for parts of the snapshot, with room for `wanted` bytes if there is space, or else for `needed`, and writes its header.
+    pub(crate) fn take_snapshot_segment(&self, wanted: u64, needed: u64) -> Result<SnapshotSegment> {
+        let (run, segment, header) = {
+            let mut tail = self.tail.lock();
+            let take = |tail: &mut Tail, bytes: u64| self.take(tail, SEGMENT_HEADER_LEN as u64 + bytes, Purpose::Store);
+            let run = match take(&mut tail, wanted.max(needed)) {
+                Err(Error::NoSpace) if needed < wanted => take(&mut tail, needed)?,
+                run => run?,
+            };
+            let generation = self.superblocks.lock().current.generation;
+            // Whatever becomes of this attempt, the next one gets another number, and so another salt.
+            let number = tail.next_header;
+            self.took_header(&mut tail);
+            let drawn = if is(Bug::SaltOfAttemptAgain) { u64::from(run.extent) } else { number };
+            let salt = salt(self.store_id, generation, drawn, self.entropy);
+            let named = Next { extent: run.extent, extents: run.extents, base: tail.next_base, salt };
+            self.claim(&mut tail, named)?;
+            let header = SegmentHeader {
+                salt,
+                kind: SegmentKind::Snapshot,
+                base: tail.next_base,
+                extents: run.extents,
+                carried_over: 0,
+                previous_base: 0,
+                previous_salt: 0,
+                previous_end: 0,
+                synced: self.sync_state.synced(),
+                session: self.session(),
+                number,
+                fresh: run.fresh,
+                linked: false,
+            };
+            let end = self.geometry.start(run.extent) + SEGMENT_HEADER_LEN as u64;
+            (run, SnapshotSegment { extent: run.extent, extents: run.extents, salt, end, own: true }, header)
+        };
+        let start = self.geometry.start(run.extent);
+        match self.storage.write_at(start, &[&header.encode(self.store_id, start)]) {
+            Ok(()) => Ok(segment),
+            Err(error) => {
+                self.tail.lock().space.release(run.extent, run.extents, true);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The commit point of a checkpoint: a superblock that points at the list and at the snapshot, which stands in `used`. It is written to both
+    /// slots, one after the other, so that a damaged one never leads back to a state whose space has been used again. What of `before`, the
+    /// segments of the snapshot before, and of `taken` nothing of the snapshot stands in becomes free.
+    pub(crate) fn publish_checkpoint(
+        &self,
+        cut: &Cut,
+        directory: Option<DirectoryPlace>,
+        used: &[SnapshotSegment],
+        before: &[SnapshotSegment],
+        taken: &[SnapshotSegment],
+    ) -> Result<()> {
+        let place = CheckpointPlace { base: cut.segment.base, salt: cut.segment.salt, offset: cut.offset, directory };
+        let synced = self.sync_state.synced();
+        for _ in 0..2 {
+            self.flip(&|superblock| Superblock { checkpoint: Some(place), synced: superblock.synced.max(synced), ..superblock })?;
+        }
+        self.set_checkpoint(cut.segment.lsn(self.geometry, cut.offset));
+        let mut tail = self.tail.lock();
+        tail.space.listed = cut.listed;
+        tail.snapshot = used.into();
+        // Places that nothing of the snapshot stands in any more, or not yet.
+        for segment in before.iter().chain(taken) {
+            let used = used.iter().find(|other| other.salt == segment.salt).map_or(0, |other| other.extents);
+            let (first, count) = (segment.extent + used, segment.extents - used);
+            if count > 0 {
+                let backed = segment.own || self.set_found_aside(first, count);
+                tail.space.release(first, count, backed);
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments of the newest checkpoint's snapshot.
+    pub(crate) fn snapshot_segments(&self) -> alloc::vec::Vec<SnapshotSegment> {
+        self.tail.lock().snapshot.clone()
+    }
+}

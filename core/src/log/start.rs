@@ -1,0 +1,134 @@
+//! The two ends of a session: the log goes on where recovery found its end, and says at a close where it ends.
+
+use super::{Active, ActivePlace, Log, Previous, Segment, SegmentHeader, SnapshotSegment, Superblock, Tail};
+use crate::error::Result;
+use crate::limits::LOG_POSITION_FIRST;
+use crate::pins::Pins;
+use crate::sorted::Set;
+use crate::sync::Ordering;
+use alloc::vec::Vec;
+
+/// What recovery found.
+pub(crate) struct LogEnd {
+    /// The live segments, oldest first.
+    pub(crate) live: Vec<Segment>,
+    /// Segments that are kept for the records in them that were given up.
+    pub(crate) kept: Vec<Segment>,
+    /// Listed segments whose retirement stands in the log.
+    pub(crate) retired: Vec<Segment>,
+    /// Extents whose headers name the last segment as the one before theirs, and that were given up.
+    pub(crate) given_up: Vec<u32>,
+    pub(crate) snapshot: Vec<SnapshotSegment>,
+    /// The extent behind the last one that the newest list names.
+    pub(crate) listed: u32,
+    pub(crate) next_base: u64,
+    pub(crate) next_header: u64,
+    /// Number of the newest header.
+    pub(crate) headers: u64,
+    pub(crate) next_event: u64,
+    pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
+    pub(crate) lost_trailers: Vec<(Segment, Segment)>,
+    pub(crate) unproven: Vec<Segment>,
+    /// Log position behind the last commit.
+    pub(crate) end: u64,
+    /// Log position up to which all is known to be synced.
+    pub(crate) synced: u64,
+    /// Log position of the newest checkpoint.
+    pub(crate) checkpoint: Option<u64>,
+    /// What stands in front of the end may be in the system's memory only.
+    pub(crate) is_unsettled: bool,
+    /// The last segment takes appends again.
+    pub(crate) goes_on: bool,
+}
+
+impl Log {
+    /// Puts the tail of the log where recovery found its end.
+    pub(crate) fn start_at(&self, found: LogEnd, pins: &Pins) -> Result<()> {
+        let geometry = self.geometry;
+        let len = self.storage.len()?;
+        let mut tail = self.tail.lock();
+        let tail: &mut Tail = &mut tail;
+        for segment in &found.live {
+            tail.segments.insert(segment.base, *segment);
+        }
+        tail.next_base = found.next_base;
+        tail.next_header = found.next_header;
+        self.found_headers(found.headers);
+        tail.next_event = found.next_event;
+        tail.first_own_base = found.next_base;
+        tail.torn_headers = found.torn_headers;
+        tail.lost_trailers = found.lost_trailers;
+        tail.unproven = found.unproven;
+        if found.is_unsettled {
+            self.set_unsettled();
+        }
+        if let Some(last) = found.live.last() {
+            tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
+            if found.goes_on {
+                tail.active = Some(Active::new(*last, last.end, geometry, false));
+            }
+        }
+
+        let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
+        tail.snapshot = found.snapshot;
+        let snapshot = tail.snapshot.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
+        let mut used = Set::collect(found.live.iter().flat_map(places).chain(snapshot).map(u64::from));
+        // What a recovery has given up stays, with nothing in it that counts, for the sake of the records in it.
+        for segment in found.kept.iter().filter(|_| !self.read_only) {
+            if !places(segment).any(|extent| used.contains(extent.into())) {
+                used = Set::collect(used.iter().chain(places(segment).map(u64::from)));
+                tail.segments.insert(segment.base, *segment);
+                self.ledger.enter(segment.extent, segment.extents, segment.salt);
+            }
+        }
+        // A place that the tail has retired is one where the log may have gone on, too.
+        let given_up = found.given_up.iter().filter(|&&extent| !used.contains(extent.into()));
+        tail.given_up = given_up.map(|&extent| geometry.start(extent)).collect();
+        // Where the tail has used the place again already, it stays.
+        let retired = found.retired.iter().flat_map(places).filter(|&extent| !used.contains(extent.into()));
+        let retired: Vec<u32> = retired.collect();
+        for &extent in &retired {
+            self.retire_again(tail, pins, extent, found.end);
+        }
+        let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
+        // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
+        let whole = geometry.whole_extents_in(len);
+        tail.space.listed = found.listed;
+        tail.space.total = used.last().map_or(whole, |last| whole.max(last as u32 + 1));
+        for extent in (0..tail.space.total).filter(|&extent| !used.contains(extent.into())) {
+            tail.space.release(extent, 1, false);
+        }
+
+        self.appended.store(found.end, Ordering::Release);
+        self.sync_state.start_at(found.synced);
+        self.set_checkpoint(found.checkpoint.unwrap_or(LOG_POSITION_FIRST.min(found.end)));
+        Ok(())
+    }
+
+    /// Writes the superblock again that could not be read. What it said is not known, so the log does not count as closed.
+    pub(crate) fn replace_lost_superblock(&self) -> Result<()> {
+        self.flip(&|superblock| Superblock {
+            synced: superblock.synced.max(superblock.clean_end.unwrap_or(0)),
+            clean_end: None,
+            torn_end: false,
+            ..superblock
+        })
+    }
+
+    /// Syncs everything, says in the superblock where the log ends, and gives back what the file does not need. The caller holds all writers
+    /// back: nobody may append after that.
+    pub(crate) fn finish(&self, pins: &Pins) -> Result<()> {
+        self.settle(&mut self.tail.lock())?;
+        self.sync_the_end()?;
+        self.reclaim(pins);
+        let end = self.position();
+        let active = self.tail.lock().active_place();
+        let torn_end = active == ActivePlace::default();
+        self.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, active, ..superblock })?;
+        // While the writers are held back: one that waits must not write behind the end that was just named.
+        self.close_to_writes();
+        // The file is whole without this; giving space back is a courtesy to the host.
+        let _ = self.trim();
+        Ok(())
+    }
+}
