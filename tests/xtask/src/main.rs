@@ -9,6 +9,7 @@ mod component;
 mod demo;
 mod report;
 mod shell;
+mod sizes;
 mod tools;
 
 use shell::{Outcome, failed};
@@ -17,10 +18,11 @@ use std::process::ExitCode;
 const HELP: &str = "\
 The task runner of this workspace.
 
-cargo xtask test [--only NAME[,NAME]] [--quick] [--list]
+cargo xtask test [--only NAME[,NAME]] [--quick | --nightly] [--list]
     Runs every check, or the named ones; a name also stands for its family (`evidence`).
-    --quick  only the checks that take seconds once things are compiled
-    --list   prints the names
+    --quick    only the checks that take seconds once things are compiled
+    --nightly  the suites in the sizes for a night (`tests/xtask/src/sizes.rs`): hours
+    --list     prints the names
     With CI=true in the environment a check that cannot run here counts as failed.
 
 cargo xtask demo [--data NAME] [--keep]
@@ -83,6 +85,7 @@ fn test(args: &[String]) -> Outcome<bool> {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--quick" => quick = true,
+            "--nightly" => sizes::set_nightly(),
             "--list" => list = true,
             "--only" => match args.next() {
                 Some(names) => only.extend(names.split(',')),

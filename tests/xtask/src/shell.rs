@@ -1,5 +1,6 @@
 //! Running commands: each one is printed in the form that a person could type, from the root of the repository.
 
+use crate::sizes;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
@@ -141,10 +142,10 @@ impl Step {
 
     fn finish(&self, mut command: Command) -> Outcome {
         let mut child = command.spawn().map_err(|error| self.not_started(&error))?;
-        match wait(&mut child, self.limit)? {
+        match wait(&mut child, self.limit * sizes::patience())? {
             Some(status) if status.success() => Ok(()),
             Some(status) => failed(format!("`{self}` ended with {}", describe(status))),
-            None => failed(format!("`{self}` was stopped after its limit of {} s", self.limit.as_secs())),
+            None => failed(format!("`{self}` was stopped after its limit of {} s", (self.limit * sizes::patience()).as_secs())),
         }
     }
 
@@ -166,6 +167,7 @@ impl Step {
         let stdin = self.stdin.as_ref().map_or_else(|| Ok(Stdio::null()), |file| File::open(file).map(Stdio::from))?;
         command.args(args).stdin(stdin).env("PATH", path_with_own_tools());
         forget_own_cargo_environment(&mut command);
+        command.envs(sizes::settings());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.current_dir(self.dir.as_ref().map_or_else(root, |dir| root().join(dir)));
         Ok(command)

@@ -2,6 +2,7 @@
 
 use super::{Check, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
+use crate::sizes::setting;
 use crate::tools::{Tools, as_root};
 use std::collections::HashMap;
 use std::fs;
@@ -81,7 +82,7 @@ fn power_cut(tools: &Tools) -> Outcome {
         return Err(Stop::CannotRun(format!("this machine has none of {}", FILE_SYSTEMS.join(", "))));
     }
     let settings = ["PIPKIN_CUTS", "PIPKIN_SEED", "PIPKIN_SYSTEM"].into_iter();
-    let settings = settings.filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
+    let settings = settings.filter_map(|name| Some(format!("{name}={}", setting(name)?)));
     Step::new(root).arg("env").args(settings).path(&binary).args(able.iter().copied()).limit_minutes(60).run()?;
     match FILE_SYSTEMS.iter().find(|system| !able.contains(system)) {
         None => Ok(()),
@@ -114,9 +115,9 @@ fn fuzz_target(target: &str) -> Outcome {
     Step::new("cargo +nightly fuzz run --fuzz-dir tests/fuzz")
         // Long inputs from the start: what is longer than a few choices is worth the most here.
         .args([target, "--", "-print_final_stats=1", "-len_control=0"])
-        .args(match std::env::var("PIPKIN_FUZZ_SECONDS") {
-            Ok(seconds) => vec![format!("-max_total_time={seconds}")],
-            Err(_) => vec!["-seed=1".to_owned(), format!("-runs={FUZZ_RUNS}")],
+        .args(match setting("PIPKIN_FUZZ_SECONDS") {
+            Some(seconds) => vec![format!("-max_total_time={seconds}")],
+            None => vec!["-seed=1".to_owned(), format!("-runs={FUZZ_RUNS}")],
         })
         // An input that hangs is kept and shown with its stack, before the limit below would take the process away.
         .arg(format!("-timeout={FUZZ_INPUT_SECONDS_MAX}"))
