@@ -65,6 +65,8 @@ pub enum Error {
         /// Its length in bytes.
         len: usize,
     },
+    /// The name begins with the byte 0, as those of the namespaces do that pipkin and its hosts keep for themselves.
+    SystemNamespace,
     /// The namespace of this handle was dropped.
     NamespaceDropped,
     /// A byte that was safely stored has changed since.
@@ -178,6 +180,9 @@ impl fmt::Display for Error {
             }
             Self::NamespaceName { len } => {
                 write!(f, "a namespace needs a name of 1 to {} bytes, this one has {len}", crate::limits::NAMESPACE_NAME_LEN_MAX)
+            }
+            Self::SystemNamespace => {
+                f.write_str("names that begin with the byte 0 are kept for pipkin itself; choose one that begins otherwise")
             }
             Self::NamespaceDropped => write!(f, "this namespace was dropped; get a new handle with `namespace(name)`"),
             Self::Corrupt { offset, what, key, .. } => {

@@ -10,6 +10,9 @@ use alloc::vec::Vec;
 
 /// The name of the default namespace, which no caller can use.
 pub(crate) const DEFAULT: &str = "";
+/// What the names of system namespaces begin with: those that pipkin and its hosts keep for themselves. No list has them, and no caller who
+/// gives a name gets them.
+pub(crate) const SYSTEM: char = '\0';
 /// What a dropped namespace has instead of a number.
 const DROPPED: u32 = NAMESPACE_NUMBER_MAX + 1;
 
@@ -119,9 +122,14 @@ impl Names {
         self.blocks.iter().flatten()
     }
 
-    /// Named namespaces in order of their names.
+    /// Named namespaces in order of their names, without those of the system.
     pub(crate) fn list(&self) -> Vec<String> {
-        self.all().map(|entry| entry.name.clone()).filter(|name| name != DEFAULT).collect()
+        self.all().map(|entry| entry.name.clone()).filter(|name| name != DEFAULT && !name.starts_with(SYSTEM)).collect()
+    }
+
+    /// Numbers of the system namespaces.
+    pub(crate) fn system_numbers(&self) -> Vec<u32> {
+        self.pairs().filter(|(name, _)| name.starts_with(SYSTEM)).map(|(_, number)| number).collect()
     }
 
     /// `(name, number)` of all, the default one included.

@@ -54,9 +54,6 @@ fn each_kind_of_call_can_be_chosen() {
     let storage = storage();
     storage.arm(Fault::from_nth(1, Io::Read | Io::Sync, Effect::Error(StorageErrorKind::Other)));
     assert!(storage.read_at(0, &mut [0]).is_err() && storage.sync().is_err() && storage.set_len(1).is_ok());
-    let mut buffers = [[0]; 2];
-    let [first, second] = &mut buffers;
-    assert!(storage.read_many(&mut [(0, first), (0, second)]).is_err());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![cfg(feature = "std")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 use std::sync::Barrier;
 
@@ -88,4 +89,48 @@ fn a_namespace_of_another_store_is_refused_by_every_call_that_takes_one() {
     here.batch().insert_in(&again, "key", "new").commit().unwrap();
     here.transaction(|tx| tx.insert_in(&again, "other", "new")).unwrap();
     assert_eq!(mine.len().unwrap(), 2);
+}
+
+/// A host kept its books among the namespaces of its users: they showed in every list, and whoever cleared all that was listed had messages
+/// of tabs carried out twice.
+#[test]
+fn system_namespaces_are_hidden_from_lists_and_figures_and_refused_by_name() {
+    let storage = MemoryStorage::new();
+    let open = || Db::builder().background(false).open_storage(Box::new(storage.clone())).unwrap();
+    let check = |db: &Db| {
+        assert_eq!(db.list_namespaces(), ["books"]);
+        let stats = db.stats().unwrap();
+        assert_eq!((stats.namespaces, stats.records), (1, 2));
+        for name in ["\0", "\0books", "\0anything"] {
+            assert!(matches!(db.namespace(name), Err(Error::SystemNamespace)), "{name:?}");
+            assert!(matches!(db.drop_namespace(name), Err(Error::SystemNamespace)), "{name:?}");
+            assert!(db.find_namespace(name).is_none(), "{name:?}");
+        }
+        let books = db.find_system_namespace("books").unwrap();
+        assert_eq!(books.get("key").unwrap().as_deref(), Some(&b"of the host"[..]));
+        assert!(db.find_system_namespace("others").is_none());
+    };
+    let db = open();
+    db.insert("key", "of the user").unwrap();
+    db.namespace("books").unwrap().insert("key", "of the user").unwrap();
+    let books = db.system_namespace("books").unwrap();
+    db.batch().insert_in(&books, "key", "of the host").insert_in(&books, "another", "of the host").commit().unwrap();
+    check(&db);
+    db.checkpoint().unwrap();
+    db.compact().unwrap();
+    drop((books, db));
+    let db = open();
+    check(&db);
+    let backup = MemoryStorage::new();
+    db.backup_to_storage(&backup).unwrap();
+    check(&Db::builder().open_storage(Box::new(backup)).unwrap());
+    #[cfg(feature = "salvage")]
+    {
+        let target = Db::open_in_memory().unwrap();
+        let report = pipkin::salvage(&storage, &target, &mut |_, _| {}).unwrap();
+        assert_eq!((report.records, report.replaced), (4, 0));
+        check(&target);
+    }
+    db.system_namespace("books").unwrap().clear().unwrap();
+    assert_eq!(db.find_system_namespace("books").unwrap().len().unwrap(), 0);
 }

@@ -17,7 +17,7 @@ use pipkin::Db;
 use pipkin::frame::{Event, Optional, Tag, build};
 use pipkin::storage::MemoryStorage;
 use pipkin_tape::kinds::{EVENTS, SPACE, STUB, value_of};
-use pipkin_tests::forge::{sign, sign_chunk_at, sign_front};
+use pipkin_tests::forge::{placeholder, put_frame, sign_chunk_at, sign_front};
 
 const PUT: u8 = 1;
 const TOMBSTONE: u8 = 2;
@@ -125,13 +125,9 @@ fn written(frames: &[Vec<u8>]) -> Vec<u8> {
         db.insert(key, "there").unwrap();
         named.insert(key, "there").unwrap();
     }
-    let placeholder = |index: usize| format!("<{index:02}>");
     for (index, frame) in frames.iter().enumerate() {
-        // Lengths up to 127 take one byte.
-        let value_len = frame.len() - if frame.len() <= 8 + 127 { 8 } else { 9 };
-        let mut value = placeholder(index).into_bytes();
-        value.resize(value_len, b'.');
-        db.insert("~", &value).unwrap();
+        let (key, value) = placeholder(index, frame);
+        db.insert(key, value).unwrap();
     }
     db.remove("~").unwrap();
     for key in ["plain", "written twice"] {
@@ -145,20 +141,9 @@ fn written(frames: &[Vec<u8>]) -> Vec<u8> {
     db.remove("~").unwrap();
     let mut bytes = storage.to_vec();
     for (index, frame) in frames.iter().enumerate() {
-        put(&mut bytes, &placeholder(index), frame);
+        put_frame(&mut bytes, index, frame);
     }
     bytes
-}
-
-/// Puts a frame into the place of the one whose value begins with `placeholder`.
-fn put(bytes: &mut [u8], placeholder: &str, frame: &[u8]) {
-    let value = bytes.windows(placeholder.len()).position(|window| window == placeholder.as_bytes()).unwrap();
-    let at = value - if frame.len() <= 8 + 127 { 8 } else { 9 };
-    let header = (0..=at).rev().find(|&at| at % 4096 == 0 && bytes[at + 16..at + 20] == *b"PSEG").unwrap();
-    let salt = u64::from_le_bytes(bytes[header..header + 8].try_into().unwrap());
-    let mut frame = frame.to_vec();
-    sign(&mut frame, salt, at as u64);
-    bytes[at..at + frame.len()].copy_from_slice(&frame);
 }
 
 /// The bytes of a store that is killed in the middle of a commit.

@@ -1,10 +1,12 @@
 //! The engine carries whole what it does not know yet, and `pipkin-reader`, which knows the specification alone, finds it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
+use pipkin::frame::{Optional, build};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 use pipkin_reader::Contents;
 use pipkin_tape::kinds::check_kinds;
+use pipkin_tests::forge::{placeholder, put_frame};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,6 +65,51 @@ fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() 
         let saved = open(&target);
         saved.checkpoint().unwrap();
         assert_eq!(pipkin_reader::read(&target.to_vec()).unwrap().found.next_event, 5, "{name}, salvage");
+    }
+}
+
+/// What a later version says about a namespace behind its number, as its expiry: salvage left it out, and that version would have found the
+/// namespace without.
+#[test]
+fn the_options_of_a_namespace_live_through_checkpoint_compaction_clearing_backup_and_salvage() {
+    let named = [&1_u32.to_le_bytes()[..], b"options of a later version"].concat();
+    let frame = build(1, u32::MAX, &Optional::default(), b"named", &named).unwrap();
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    let (key, value) = placeholder(0, &frame);
+    db.namespace("named").unwrap().insert("key", "value").unwrap();
+    db.insert(key, value).unwrap();
+    db.insert("key", "value").unwrap();
+    db.flush().unwrap();
+    let mut bytes = storage.to_vec();
+    put_frame(&mut bytes, 0, &frame);
+
+    let check = |storage: &MemoryStorage, what: &str| {
+        let options = &pipkin_reader::read(&storage.to_vec()).unwrap().namespaces["named"];
+        assert_eq!(String::from_utf8_lossy(options), "options of a later version", "{what}");
+    };
+    let storage = MemoryStorage::from_vec(bytes);
+    check(&storage, "written");
+    let db = open(&storage);
+    for what in ["compacted", "compacted again"] {
+        db.insert("filler", [7; 3000]).unwrap();
+        db.checkpoint().unwrap();
+        db.compact().unwrap();
+        check(&storage, what);
+    }
+    db.namespace("named").unwrap().clear().unwrap();
+    check(&storage, "cleared");
+    let backup = MemoryStorage::new();
+    db.backup_to_storage(&backup).unwrap();
+    check(&backup, "backup");
+    for (what, close) in [("salvaged from the log", false), ("salvaged from a snapshot", true)] {
+        if close {
+            db.checkpoint().unwrap();
+            db.clone().close().unwrap();
+        }
+        let target = MemoryStorage::new();
+        pipkin::salvage(&MemoryStorage::from_vec(storage.to_vec()), &open(&target), &mut |_, _| {}).unwrap();
+        check(&target, what);
     }
 }
 

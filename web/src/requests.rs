@@ -1,5 +1,5 @@
 //! Requests that may come twice. A tab whose leader has died sends its request to the next one, and nobody knows whether the first
-//! had carried it out: so the commit itself says so, in a namespace of its own, one record for each tab.
+//! had carried it out: so the commit itself says so, in a system namespace, one record for each tab.
 
 use alloc::vec::Vec;
 
@@ -8,15 +8,15 @@ use pipkin::{Cursor, Db, Error, Namespace, Result};
 use crate::failure::{Code, Failure};
 use crate::wire::Answer;
 
-/// The namespace; a key is the 16 bytes of a tab's name, a value the number of its last request and the outcomes of that.
-const NAME: &str = "pipkin/web/requests";
+/// The system namespace; a key is the 16 bytes of a tab's name, a value the number of its last request and the outcomes of that.
+const NAME: &str = "web/requests";
 
 /// Outcomes of writes that failed; the others are 0 and 1.
 pub(crate) const NO_SPACE: u8 = 0xfe;
 pub(crate) const FAILED: u8 = 0xff;
 
 pub(crate) fn namespace(db: &Db) -> Result<Namespace> {
-    db.namespace(NAME)
+    db.system_namespace(NAME)
 }
 
 pub(crate) fn record(number: u64, outcomes: &[u8]) -> Vec<u8> {
@@ -25,10 +25,8 @@ pub(crate) fn record(number: u64, outcomes: &[u8]) -> Vec<u8> {
 
 /// The outcomes of the writes of this request that have been carried out already.
 pub(crate) fn outcomes(db: &Db, (client, number): ([u8; 16], u64)) -> Result<Vec<u8>> {
-    if !is_there(db) {
-        return Ok(Vec::new());
-    }
-    let record = namespace(db)?.get(client)?.unwrap_or_default();
+    let Some(namespace) = db.find_system_namespace(NAME) else { return Ok(Vec::new()) };
+    let record = namespace.get(client)?.unwrap_or_default();
     match record.split_first_chunk() {
         Some((last, outcomes)) if u64::from_le_bytes(*last) == number => Ok(outcomes.to_vec()),
         _ => Ok(Vec::new()),
@@ -53,10 +51,7 @@ pub(crate) fn answer_of(outcome: u8) -> Answer {
 
 /// Forgets the requests of all tabs but these, which still live.
 pub(crate) fn forget_all_but(db: &Db, living: &[[u8; 16]]) -> Result<()> {
-    if !is_there(db) {
-        return Ok(());
-    }
-    let namespace = namespace(db)?;
+    let Some(namespace) = db.find_system_namespace(NAME) else { return Ok(()) };
     let mut gone: Vec<Vec<u8>> = Vec::new();
     let mut next = Some(Cursor::default());
     while let Some(from) = next {
@@ -68,16 +63,7 @@ pub(crate) fn forget_all_but(db: &Db, living: &[[u8; 16]]) -> Result<()> {
         })?;
     }
     if gone.len() as u64 == namespace.len()? {
-        return db.drop_namespace(NAME).map(drop);
+        return namespace.clear();
     }
     gone.iter().fold(db.batch(), |batch, key| batch.remove_in(&namespace, key)).commit()
-}
-
-/// How many records of a store are ours.
-pub(crate) fn len(db: &Db) -> Result<u64> {
-    if is_there(db) { namespace(db)?.len() } else { Ok(0) }
-}
-
-fn is_there(db: &Db) -> bool {
-    db.list_namespaces().iter().any(|name| name == NAME)
 }

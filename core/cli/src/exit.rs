@@ -150,6 +150,7 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::KeyTooLong { .. } => (Exit::Usage, "key-too-long"),
         Error::ValueTooLong { .. } => (Exit::Usage, "value-too-long"),
         Error::NamespaceName { .. } => (Exit::Usage, "namespace-name"),
+        Error::SystemNamespace => (Exit::Usage, "system-namespace"),
         Error::InvalidArgument(_) => (Exit::Usage, "usage"),
         Error::Corrupt { .. } => (Exit::Damage, "damage"),
         Error::Unsupported { .. } => (Exit::NoStore, "unsupported"),

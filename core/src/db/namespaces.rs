@@ -7,13 +7,22 @@ use crate::frame::{FrameSpec, Kind, Meta, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
 use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::Purpose;
-use crate::names::{DEFAULT, Name, Names};
+use crate::names::{DEFAULT, Name, Names, SYSTEM};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+fn refuse_system(name: &str) -> Result<()> {
+    if name.starts_with(SYSTEM) { Err(Error::SystemNamespace) } else { Ok(()) }
+}
+
 impl Db {
     /// The namespace of that name, created if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NamespaceName`] for a name that is empty or too long, [`Error::SystemNamespace`] for one that begins with the byte 0, and those
+    /// of a write where the namespace has to be created.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -25,24 +34,51 @@ impl Db {
     /// # }
     /// ```
     pub fn namespace(&self, name: &str) -> Result<Namespace> {
-        Ok(Namespace { name: self.store.make_namespace(name)?, store: self.store.clone() })
+        refuse_system(name)?;
+        self.any_namespace(name, &[])
     }
 
     /// The namespace of that name if there is one: unlike [`Db::namespace`], this creates none.
     pub fn find_namespace(&self, name: &str) -> Option<Namespace> {
-        Some(Namespace { name: self.store.find_namespace(name)?, store: self.store.clone() })
+        refuse_system(name).ok().and_then(|()| self.find_any_namespace(name))
     }
 
     /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it find nothing from
     /// then on, and writes through them answer [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). Takes as long as [`Db::clear`](crate::Namespace::clear): the records of other
     /// namespaces count, too.
     pub fn drop_namespace(&self, name: &str) -> Result<bool> {
+        refuse_system(name)?;
         self.store.drop_namespace(name)
     }
 
-    /// The names of all namespaces but the default one, in order.
+    /// The names of all namespaces but the default one, in order. Those that a host of pipkin keeps for itself are not among them.
     pub fn list_namespaces(&self) -> Vec<String> {
         self.store.names.read().list()
+    }
+
+    /// A namespace that a host of pipkin keeps beside those of its users, created if there is none. Only this call and
+    /// [`Db::find_system_namespace`] get it: no list has it, its name is refused to all others, and [`Db::stats`] does not count its records.
+    /// Clear it where it is not needed any more.
+    #[doc(hidden)]
+    pub fn system_namespace(&self, name: &str) -> Result<Namespace> {
+        self.any_namespace(&alloc::format!("{SYSTEM}{name}"), &[])
+    }
+
+    /// As [`Db::system_namespace`], if there is one of that name: this creates none.
+    #[doc(hidden)]
+    pub fn find_system_namespace(&self, name: &str) -> Option<Namespace> {
+        self.find_any_namespace(&alloc::format!("{SYSTEM}{name}"))
+    }
+
+    /// The namespace of that name, whoever's it is. If there is none, it is created with these options.
+    pub(crate) fn any_namespace(&self, name: &str, options: &[u8]) -> Result<Namespace> {
+        Ok(Namespace { name: self.store.make_namespace(name, options)?, store: self.store.clone() })
+    }
+
+    /// The default one, which is no caller's to name, is not found.
+    fn find_any_namespace(&self, name: &str) -> Option<Namespace> {
+        let name = self.store.names.read().get(name).filter(|_| name != DEFAULT)?;
+        Some(Namespace { name, store: self.store.clone() })
     }
 }
 
@@ -66,15 +102,15 @@ impl Namespace {
         if store.engine.count(old)? > 0 {
             // Somebody may have dropped it since, and given its name to another.
             let settled = |_: &Names| if name.number().is_some() { Ok(None) } else { Err(Error::NamespaceDropped) };
-            store.with_space(|| store.renumber(&name.name, &settled))?;
+            store.with_space(|| store.renumber(&name.name, None, &settled))?;
         }
         Ok(())
     }
 }
 
 impl Store {
-    /// The namespace of that name, created if need be.
-    fn make_namespace(&self, name: &str) -> Result<Arc<Name>> {
+    /// The namespace of that name, created with these options if need be.
+    fn make_namespace(&self, name: &str, options: &[u8]) -> Result<Arc<Name>> {
         if name.is_empty() || name.len() > NAMESPACE_NAME_LEN_MAX {
             return Err(Error::NamespaceName { len: name.len() });
         }
@@ -83,12 +119,7 @@ impl Store {
         }
         self.writable()?;
         // Two who ask at once get the same: the second must not take away what the first has written by then.
-        self.renumber(name, &|names| Ok(names.get(name)))
-    }
-
-    /// The default one, which is no caller's to name, is not found.
-    fn find_namespace(&self, name: &str) -> Option<Arc<Name>> {
-        self.names.read().get(name).filter(|_| name != DEFAULT)
+        self.renumber(name, Some(options), &|names| Ok(names.get(name)))
     }
 
     /// Drops a namespace with all its records; false when there is none of that name.
@@ -111,8 +142,14 @@ impl Store {
     }
 
     /// Gives a name the next number: as one record, so that a crash finds all of it or nothing. Not if `settled`, asked when nobody else
-    /// can change the names, finds that there is no need to: what carries the old number is forgotten.
-    fn renumber(&self, name: &str, settled: &dyn Fn(&Names) -> Result<Option<Arc<Name>>>) -> Result<Arc<Name>> {
+    /// can change the names, finds that there is no need to: what carries the old number is forgotten. Without `options` it keeps those that
+    /// it has.
+    fn renumber(
+        &self,
+        name: &str,
+        options: Option<&[u8]>,
+        settled: &dyn Fn(&Names) -> Result<Option<Arc<Name>>>,
+    ) -> Result<Arc<Name>> {
         let (found, old) = {
             let mut shards = self.engine.lock_all()?;
             let mut names = self.names.write();
@@ -126,7 +163,7 @@ impl Store {
                     "all numbers of namespaces have been given out; copy the records into a new store",
                 ));
             }
-            let options: Vec<u8> = names.options(name).into();
+            let options: Vec<u8> = options.unwrap_or_else(|| names.options(name)).into();
             self.write_name(&mut shards, name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
             (names.set(name, number, &options), old)
         };

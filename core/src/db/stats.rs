@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Live records in all namespaces.
+    /// Live records in all namespaces, without those that a host of pipkin keeps for itself.
     pub records: u64,
     /// Length of the file.
     pub file_bytes: u64,
@@ -77,6 +77,13 @@ impl Db {
         self.store.seen(self.store.stats())
     }
 
+    /// Live records in all namespaces, those of the system included.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn count_all(&self) -> Result<u64> {
+        self.store.engine.build_all(&|| false)?;
+        self.store.count_all()
+    }
+
     /// What the file is used for, front to back. As [`Db::stats`] it builds what is not built yet of the index.
     ///
     /// # Errors
@@ -88,6 +95,11 @@ impl Db {
 }
 
 impl Store {
+    /// Live records in all namespaces.
+    fn count_all(&self) -> Result<u64> {
+        Ok(self.engine.index.len_all().saturating_sub(self.engine.count(crate::frame::NAMESPACE_OF_NAMES)?))
+    }
+
     pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
         self.engine.refuse_inside(&[Held::Shard])?;
         self.engine.build_all(&|| false)?;
@@ -114,7 +126,9 @@ impl Store {
         engine.refuse_inside(&[Held::Shard])?;
         engine.build_all(&|| false)?;
         let namespaces = self.names.read().list().len() as u64;
-        let records = engine.index.len_all().saturating_sub(engine.count(crate::frame::NAMESPACE_OF_NAMES)?);
+        let system = self.names.read().system_numbers();
+        let system = system.into_iter().try_fold(0, |sum, number| engine.count(number).map(|count| sum + count))?;
+        let records = self.count_all()?.saturating_sub(system);
         let index_bytes = engine.index.bytes();
         let damaged_segments = engine.count_set_aside();
         let log = &engine.log;

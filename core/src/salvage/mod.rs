@@ -116,8 +116,8 @@ pub fn salvage_with(
     let zones = survey.stretches.iter().map(|(base, stretch)| (stretch.from..stretch.to, base)).collect();
     let mut audit = shown.as_ref().map(|shown| Audit::new(shown, zones));
     let names = Names::read(source, &survey, audit.as_mut())?;
-    for name in names.all() {
-        target.namespace(name)?;
+    for (name, options) in names.all() {
+        target.any_namespace(name, options)?;
     }
     let mut report = SalvageReport { damage: survey.damage, ..SalvageReport::default() };
     if let Some(other) = audit.take_if(|audit| !audit.agrees()) {
@@ -216,7 +216,7 @@ impl Copy<'_> {
             return Ok(Some(namespace.clone()));
         }
         let Some(name) = self.names.of(number) else { return Ok(None) };
-        let namespace = if name == DEFAULT { self.target.default_namespace() } else { self.target.namespace(name)? };
+        let namespace = if name == DEFAULT { self.target.default_namespace() } else { self.target.any_namespace(name, &[])? };
         self.namespaces.insert(number, namespace.clone());
         Ok(Some(namespace))
     }
@@ -305,7 +305,7 @@ impl Copy<'_> {
         }
         self.target.flush()?;
         let mut report = self.report;
-        report.records = self.target.stats()?.records;
+        report.records = self.target.count_all()?;
         report.replaced += (self.puts - report.removed).saturating_sub(report.records);
         report.unsure = self.since.map_or(0, |since| report.records.saturating_sub(since.len() as u64));
         Ok(report)

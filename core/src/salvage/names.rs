@@ -7,13 +7,22 @@ use crate::scan::{Found, key_of, scan, value_of};
 use crate::snapshot;
 use crate::storage::Storage;
 use crate::verify::{Audit, Survey};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+
+/// What the record of a name says.
+#[derive(Debug, Default)]
+struct Named {
+    number: u32,
+    /// As they are: this build has no use for any.
+    options: Box<[u8]>,
+}
 
 /// The namespaces of a store.
 #[derive(Debug)]
 pub(super) struct Names {
-    by_name: BTreeMap<String, u32>,
+    by_name: BTreeMap<String, Named>,
     by_number: BTreeMap<u32, String>,
     /// Numbers that a record of a name has given out or taken back.
     mentioned: BTreeSet<u32>,
@@ -40,8 +49,8 @@ impl Names {
         };
         let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.base, place.offset));
         let (next, names) = snapshot.unwrap_or_default();
-        let mut by_name = BTreeMap::from([(String::from(DEFAULT), 0)]);
-        by_name.extend(names.into_iter().map(|named| (named.name, named.number)));
+        let mut by_name = BTreeMap::from([(String::from(DEFAULT), Named::default())]);
+        by_name.extend(names.into_iter().map(|named| (named.name, Named { number: named.number, options: named.options })));
         let mut mentioned = BTreeSet::new();
         let mut is_damaged = false;
         for (base, stretch) in survey.stretches.iter() {
@@ -64,22 +73,25 @@ impl Names {
                     return Ok(());
                 }
                 let name = String::from_utf8(key_of(storage, offset, &header)?).unwrap_or_default();
-                let number = value_of(storage, offset, &header)?.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                let value = value_of(storage, offset, &header)?;
+                let (number, options) =
+                    value.split_first_chunk().map_or((0, &[][..]), |(number, rest)| (u32::from_le_bytes(*number), rest));
                 mentioned.insert(number);
                 if (base, offset) >= known_at {
-                    let before = if header.kind == Kind::Put { by_name.insert(name, number) } else { by_name.remove(&name) };
-                    mentioned.extend(before);
+                    let named = Named { number, options: options.into() };
+                    let before = if header.kind == Kind::Put { by_name.insert(name, named) } else { by_name.remove(&name) };
+                    mentioned.extend(before.map(|named| named.number));
                 }
                 Ok(())
             })?;
         }
-        let by_number = by_name.iter().map(|(name, number)| (*number, name.clone())).collect();
+        let by_number = by_name.iter().map(|(name, named)| (named.number, name.clone())).collect();
         Ok(Self { by_name, by_number, mentioned, lost_from: if is_damaged { next } else { u32::MAX } })
     }
 
-    /// All that have a name, the default one without.
-    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().map(String::as_str).filter(|name| *name != DEFAULT)
+    /// Names and options of all, the default one without.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.by_name.iter().map(|(name, named)| (name.as_str(), &*named.options)).filter(|(name, _)| *name != DEFAULT)
     }
 
     /// The name of a number; `None` for one that was dropped or cleared. Where the name is lost, it gets one.

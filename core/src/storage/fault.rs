@@ -25,7 +25,7 @@ pub struct Io(u8);
 
 #[expect(non_upper_case_globals, reason = "they read as the variants that they stand for, and combine")]
 impl Io {
-    /// `read_at`, and each read of `read_many`.
+    /// `read_at`.
     pub const Read: Self = Self(1);
     /// `write_at`.
     pub const Write: Self = Self(2);

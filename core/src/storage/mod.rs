@@ -124,14 +124,6 @@ pub trait Storage: Send + Sync {
         false
     }
 
-    /// Fills several buffers, each from its own offset: one submission where the host has such a thing.
-    fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> {
-        for (offset, out) in reads {
-            self.read_at(*offset, out)?;
-        }
-        Ok(())
-    }
-
     /// Says that the ranges of `len` bytes at `offsets` are about to be read. A host whose medium is slower than its memory can fetch
     /// all that is not there yet at once, instead of piece by piece as the reads come. A hint: whatever becomes of it, the reads tell.
     fn will_read(&self, offsets: &[u64], len: usize) {
@@ -225,7 +217,6 @@ macro_rules! forward_storage {
                 // SAFETY: the caller's promise is handed on unchanged.
                 unsafe { (**self).store(offset, parts) }
             }
-            fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> { (**self).read_many(reads) }
             fn will_read(&self, offsets: &[u64], len: usize) { (**self).will_read(offsets, len) }
             fn will_sync(&self, offset: u64, len: u64) { (**self).will_sync(offset, len) }
             fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).reserve(offset, len) }

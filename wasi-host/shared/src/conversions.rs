@@ -33,7 +33,7 @@ macro_rules! impl_conversions {
                         Error::Fenced => Self::Fenced,
                         Error::Poisoned(_) => Self::Poisoned,
                         Error::Closed => Self::Closed,
-                        Error::InvalidArgument(_) => Self::InvalidArgument,
+                        Error::InvalidArgument(_) | Error::SystemNamespace => Self::InvalidArgument,
                         Error::Storage(failed) if failed.kind == StorageErrorKind::PermissionDenied => Self::AccessDenied,
                         _ => Self::Io,
                     }

@@ -376,10 +376,6 @@ impl<S: Storage> Storage for Metered<S> {
         unsafe { self.below.store(offset, parts) }
     }
 
-    fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> {
-        self.below.read_many(reads)
-    }
-
     fn will_read(&self, offsets: &[u64], len: usize) {
         self.below.will_read(offsets, len);
     }

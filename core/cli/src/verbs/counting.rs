@@ -41,11 +41,6 @@ impl<S: Storage, F: Fn(u64) + Send + Sync> Storage for Counting<S, F> {
         self.storage.sync()
     }
 
-    fn read_many(&self, reads: &mut [(u64, &mut [u8])]) -> Result<(), StorageError> {
-        self.count(reads.iter().map(|(_, out)| out.len()).sum());
-        self.storage.read_many(reads)
-    }
-
     fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         self.storage.reserve(offset, len)
     }

@@ -46,7 +46,7 @@ pub fn run(make: &mut dyn FnMut() -> Box<dyn Storage>) -> Result<u32, String> {
 /// Checks the contract. `make` yields an empty file each time. Says how many checks there were, or which one failed.
 pub fn run_with(options: Options, make: &mut dyn FnMut() -> Box<dyn Storage>) -> Result<u32, String> {
     let mut suite = Suite { options, checks: 0 };
-    let parts: [(&str, Part); 16] = [
+    let parts: [(&str, Part); 15] = [
         ("an empty file", Suite::empty_file),
         ("growing", Suite::growing),
         ("shrinking", Suite::shrinking),
@@ -59,7 +59,6 @@ pub fn run_with(options: Options, make: &mut dyn FnMut() -> Box<dyn Storage>) ->
         ("far offsets", Suite::far_offsets),
         ("reserve", Suite::reserve),
         ("discard", Suite::discard),
-        ("read_many", Suite::read_many),
         ("view", Suite::view),
         ("sync and claim", Suite::sync_and_claim),
         ("random calls", Suite::random_calls),

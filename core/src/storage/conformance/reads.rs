@@ -22,24 +22,6 @@ impl Suite {
         self.is(storage, &bytes)
     }
 
-    pub(super) fn read_many(&mut self, storage: &dyn Storage) -> Result<(), String> {
-        let bytes = noise(9, 200_000);
-        self.done("write", storage.write_at(0, &[&bytes]))?;
-        self.done("read_many of nothing", storage.read_many(&mut []))?;
-        let places = [(150_000, 50_000), (0, 1), (65_530, 20), (7, 0), (200_000, 0), (0, 100_000), (199_999, 1), (10, 300)];
-        let mut buffers = places.map(|(_, len)| vec![0xA5; len]);
-        let mut reads: Vec<(u64, &mut [u8])> =
-            places.iter().zip(&mut buffers).map(|((offset, _), buffer)| (*offset as u64, buffer.as_mut_slice())).collect();
-        self.done("read_many", storage.read_many(&mut reads))?;
-        for ((offset, len), buffer) in places.into_iter().zip(&buffers) {
-            let expected = bytes.get(offset..offset + len).unwrap_or_default();
-            self.check(buffer == expected, || format!("read_many of {len} bytes at {offset} differs"))?;
-        }
-        let (mut inside, mut outside) = ([0; 10], [0; 10]);
-        let result = storage.read_many(&mut [(0, &mut inside), (199_995, &mut outside)]);
-        self.fails("read_many past the end", result, Some(StorageErrorKind::OutOfRange))
-    }
-
     pub(super) fn view(&mut self, storage: &dyn Storage) -> Result<(), String> {
         let bytes = noise(10, 3_000_000);
         let mut len = 0;
