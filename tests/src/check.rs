@@ -81,7 +81,7 @@ pub fn examine(
 }
 
 /// The reader that was written from the specification alone finds the same in the image.
-fn check_by_reader(image: &CrashImage, state: &State) -> Result<(), Fault> {
+pub fn check_by_reader(image: &CrashImage, state: &State) -> Result<(), Fault> {
     let contents = pipkin_reader::read(&image.to_vec()).map_err(|refusal| Fault::Wrong(format!("pipkin-reader: {refusal}")))?;
     let named = contents.namespaces.keys().filter(|name| !name.is_empty()).map(|name| namespace_digest(name));
     let records = contents.records.iter().map(|((space, key), record)| record_digest(space, key, &record.value));

@@ -398,6 +398,25 @@ pub fn forge_bit(bytes: &mut [u8], (at, len, header): (usize, usize, usize), bit
     sign_chunk(bytes, at, len, salt);
 }
 
+/// Where the frame stands that holds the newest list of segments.
+pub fn list_frame(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
+    let at = word(bytes, newest_slot(bytes) + 88) as usize;
+    let len = frame_len(bytes.get(at..)?)?;
+    (at > 0 && at + len <= bytes.len()).then_some(at..at + len)
+}
+
+/// Where the headers of segments of the log stand that are older than the one with the newest list, some of them of lives that are over.
+pub fn listed_headers(bytes: &[u8]) -> Vec<usize> {
+    let base = word(bytes, newest_slot(bytes) + 72);
+    let mut headers = log_headers(bytes);
+    headers.retain(|&at| word(bytes, at + 8) < base);
+    headers
+}
+
+fn newest_slot(bytes: &[u8]) -> usize {
+    if word(bytes, 48) >= word(bytes, 4096 + 48) { 0 } else { 4096 }
+}
+
 /// Where log segments begin.
 pub fn log_headers(bytes: &[u8]) -> Vec<usize> {
     headers(bytes).into_iter().filter(|&header| !is_snapshot(bytes, header)).map(|(at, _)| at).collect()

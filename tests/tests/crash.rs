@@ -21,10 +21,14 @@ fn every_random_crash_leaves_a_prefix_and_no_flipped_bit_goes_unseen() {
     unwrap("crash", run(&budget, &counts));
     let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
     counts.images.finish(format_args!(
-        "{} lives, {} cuts in compaction, checkpoint, open and close, {} in recovery, {} flipped bits",
+        "{} lives, {} cuts in compaction, checkpoint, open and close, {} in recovery, {} flipped bits; {} of {} stores opened whose \
+         list of segments was damaged",
         count(&counts.lives),
         count(&counts.in_compaction),
         count(&counts.in_recovery),
-        count(&counts.rotten)
+        count(&counts.rotten),
+        count(&counts.unlisted),
+        count(&counts.lists)
     ));
+    assert!(count(&counts.unlisted) * 2 >= count(&counts.lists), "a damaged list costs nothing where all the rest is whole");
 }

@@ -53,6 +53,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
     report.clean = chain.clean;
     report.damaged_superblock = pair.other_damaged;
+    report.damaged_list = chain.damaged_list;
     let stranded = chain.stranded;
     (report.stranded_records, report.stranded_bytes, report.stranded_at) = (stranded.records, stranded.bytes, stranded.at);
     (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
@@ -297,7 +298,9 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
     let end = engine.log.end();
     let was_closed = report.clean || report.created;
     let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(policy.replay_debt_max);
-    let overdue = !was_closed && (end >= due || is_much_lost(&engine));
+    let is_listless = report.damaged_list;
+    let due = if is_listless { 0 } else { due };
+    let overdue = is_listless || !was_closed && (end >= due || is_much_lost(&engine));
     let store = Arc::new(Store {
         default,
         report,
@@ -357,7 +360,10 @@ impl Store {
         log.writable()?;
         // Segments that are kept for what is stranded in them are found behind an unclean end, or in the list.
         let has_stranded = self.report.stranded_records > 0;
-        if has_stranded || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16) {
+        if has_stranded
+            || self.report.damaged_list
+            || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16)
+        {
             match checkpoint::write(&self.engine, &self.names, Extent::Closing) {
                 // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
                 Err(Error::NoSpace) if !log.is_poisoned() && !has_stranded => {}

@@ -4,6 +4,7 @@
 //! medium may not have: Linux takes the pages of a failed sync for stored, so that no later sync stores them. The same bytes are therefore
 //! written again: everything between the place up to which the log is proven to be synced and its end, and the superblock that counts.
 
+use super::stranded::{LONG_FACTOR, next_frame};
 use super::{Log, Segment, SegmentHeader, Step, Tail, Walk};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, is};
@@ -59,12 +60,19 @@ impl Log {
         if header.is_none_or(|header| header.salt != segment.salt) {
             return Err(Error::corrupt(start, what));
         }
-        let mut walk = Walk::new(&*self.storage, segment.salt, segment.first_frame(self.geometry), segment.end);
+        let (storage, salt) = (&*self.storage, segment.salt);
+        let mut walk = Walk::new(storage, salt, segment.first_frame(self.geometry), segment.end);
+        let mut budget = from.saturating_sub(start).saturating_mul(LONG_FACTOR);
         loop {
             match walk.step()? {
                 Step::Frame { .. } => {}
                 Step::End => return Ok(()),
-                Step::Bad { offset, .. } => return Err(Error::corrupt(offset, what)),
+                // What was proven to be there, and has been damaged since, costs itself.
+                Step::Bad { offset, .. } => match next_frame(storage, salt, offset + 1, segment.end, &mut budget)? {
+                    Some(next) if next <= from => walk = Walk::new(storage, salt, next, segment.end),
+                    _ if from >= segment.end => return Ok(()),
+                    _ => return Err(Error::corrupt(offset, what)),
+                },
             }
         }
     }

@@ -77,7 +77,7 @@ const PIECE: u64 = 256 * 1024;
 /// What looks like a frame of up to so many bytes is checked wherever it stands; of longer ones, so many times the bytes of the stretch are
 /// checked in all: a bound for hostile files.
 const SHORT: usize = 512;
-const LONG_FACTOR: u64 = 8;
+pub(super) const LONG_FACTOR: u64 = 8;
 
 /// The records of whole commits in `from..to`, which is a part of a segment with this salt. Those of a commit that was never finished are none.
 fn find(storage: &dyn Storage, salt: u64, from: u64, to: u64) -> Result<Stranded> {
@@ -106,7 +106,7 @@ fn find(storage: &dyn Storage, salt: u64, from: u64, to: u64) -> Result<Stranded
 }
 
 /// Where the next frame begins that checks, from `from` on.
-fn next_frame(storage: &dyn Storage, salt: u64, from: u64, to: u64, budget: &mut u64) -> Result<Option<u64>> {
+pub(super) fn next_frame(storage: &dyn Storage, salt: u64, from: u64, to: u64, budget: &mut u64) -> Result<Option<u64>> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut piece = from;
     while piece < to {

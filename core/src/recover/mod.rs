@@ -1,16 +1,25 @@
 //! From a file to a store: find the end of the log, tell a torn tail from damage, rebuild the index.
 //!
-//! The decisions are the table in `core/FORMAT.md`; [`chain`] takes them. Recovery writes nothing: what it found out is said in the
+//! The decisions are the table in `core/FORMAT.md`; [`follow`] and [`end`] take them. Recovery writes nothing: what it found out is said in the
 //! header of the next segment, by the first append.
 
 mod chain;
+mod end;
 mod evidence;
+mod follow;
+mod headers;
+mod list;
 mod replay;
+mod standing;
+mod unlisted;
 
-pub(crate) use chain::{Chain, standing};
+pub(crate) use chain::Chain;
 #[cfg(feature = "salvage")]
-pub(crate) use chain::{drop_inside, find_headers, read_roster};
+pub(crate) use headers::{drop_inside, find_headers};
+#[cfg(feature = "salvage")]
+pub(crate) use list::read_roster;
 pub(crate) use replay::rebuild;
+pub(crate) use standing::standing;
 
 /// What opening found, for those who want to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +52,9 @@ pub struct OpenReport {
     /// Where the log is damaged, if the index had to be rebuilt from it and does not know whose record that was: keys that nothing behind
     /// this place shows answer [`Error::Corrupt`](crate::Error::Corrupt), and compaction leaves what stands in front of it alone.
     pub unsure_at: Option<u64>,
+    /// The list of segments at the newest checkpoint could not be read, and everything else could: it was made again from the headers of the
+    /// segments and the index snapshot, and nothing is lost. The next write makes a new one due.
+    pub damaged_list: bool,
     /// One of the two superblocks could not be read; the other one served.
     pub damaged_superblock: bool,
 }

@@ -158,9 +158,10 @@ impl Replay<'_> {
     /// Notes what building a parked shard needs to know of the moment of opening.
     fn remember_origin(&self, chain: &Chain) {
         let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
+        let retired = retired.flat_map(|segment| segment.extent..segment.extent + segment.extents);
         let origin = Origin {
             snapshot: self.engine.checkpoints.lock().clone(),
-            retired: Set::collect(retired.flat_map(|segment| segment.extent..segment.extent + segment.extents).map(u64::from)),
+            retired: Set::collect(retired.chain(chain.stale.iter().copied()).map(u64::from)),
             namespaces: Set::collect(self.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from)),
         };
         // Opening is the only one to set it, and does so once.

@@ -2,7 +2,7 @@
 //! what it can, writes nothing, and is made to be read beside the document.
 //!
 //! ```text
-//! bytes ── superblock ── segment ── frame ── list ── log ── replay ── snapshot
+//! bytes ── superblock ── segment ── frame ── list ── log ── unlisted ── replay ── snapshot
 //! ```
 
 mod bytes;
@@ -13,6 +13,7 @@ mod replay;
 mod segment;
 mod snapshot;
 mod superblock;
+mod unlisted;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -6,6 +6,7 @@ use crate::frame::{Frame, Kind};
 use crate::list::{self, Entry, List};
 use crate::segment::{self, Extents, FIRST_FRAME, Segment};
 use crate::superblock::Superblock;
+use crate::unlisted;
 
 /// A part of the log: frames that stand one behind the other, from one offset to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,10 @@ const FRAME_LEN_MIN: u64 = 7;
 
 /// Finds the log.
 pub(crate) fn find(file: &[u8], superblock: &Superblock) -> Result<Log, Refusal> {
-    let List { entries, next_event } = read_list(file, superblock)?;
+    let List { entries, next_event } = match read_list(file, superblock) {
+        Ok(list) => list,
+        Err(damaged) => return unlisted::find(file, superblock).ok_or(damaged),
+    };
     let headers = segment::all(file, superblock);
     let finder = Finder { file, superblock, headers };
     let mut log = Log { next_event, ..Log::default() };
@@ -64,10 +68,10 @@ fn read_list(file: &[u8], superblock: &Superblock) -> Result<List, Refusal> {
     if list.entries.last().is_some_and(holds_it) { Ok(list) } else { Err(damaged()) }
 }
 
-struct Finder<'a> {
-    file: &'a [u8],
-    superblock: &'a Superblock,
-    headers: Vec<Segment>,
+pub(crate) struct Finder<'a> {
+    pub(crate) file: &'a [u8],
+    pub(crate) superblock: &'a Superblock,
+    pub(crate) headers: Vec<Segment>,
 }
 
 /// A place between two commits.
@@ -119,14 +123,15 @@ impl<'a> Finder<'a> {
         false
     }
 
-    fn frame(&self, segment: &Segment, at: u64, limit: u64) -> Option<Frame<'a>> {
+    /// The frame at `at`, if one checks that ends in front of `limit`.
+    pub(crate) fn frame(&self, segment: &Segment, at: u64, limit: u64) -> Option<Frame<'a>> {
         let limit = limit.min(self.file.len() as u64);
         let len = usize::try_from(limit.checked_sub(at)?).ok()?;
         Frame::decode(part(self.file, at, len)?.0, segment.salt, at)
     }
 
     /// Goes along the log from `from` in `first` to its end. Returns the bases of the segments that it retires.
-    fn follow(&self, first: Segment, from: u64, log: &mut Log) -> Result<Vec<u64>, Refusal> {
+    pub(crate) fn follow(&self, first: Segment, from: u64, log: &mut Log) -> Result<Vec<u64>, Refusal> {
         let (mut retired, mut segments) = (Vec::new(), vec![first]);
         let (mut segment, mut from) = (first, from);
         let mut proven = self.superblock.synced.max(self.superblock.closed.unwrap_or(0));
@@ -183,7 +188,7 @@ impl<'a> Finder<'a> {
     }
 
     /// True when frames that reach to `at` fill a segment up to `to`: in front of the trailer a rest too short for a frame is zero.
-    fn is_end(&self, segment: &Segment, at: u64, to: u64) -> bool {
+    pub(crate) fn is_end(&self, segment: &Segment, at: u64, to: u64) -> bool {
         let rest = to.saturating_sub(at);
         let zeros = usize::try_from(rest).ok().and_then(|len| part(self.file, at, len));
         at == to

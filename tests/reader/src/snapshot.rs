@@ -43,9 +43,13 @@ fn bytes_to(file: &[u8], from: u64, to: u64) -> Option<&[u8]> {
 /// Tag and offset.
 type Slots = BTreeSet<(u64, u64)>;
 
-struct Snapshot {
+pub(crate) struct Snapshot {
     names: BTreeMap<String, (u32, Vec<u8>)>,
     shards: Vec<(u8, Slots)>,
+    /// Bases of segments of the log, and whether anything in them lives or is a tombstone.
+    pub(crate) uses: Vec<(u64, bool)>,
+    /// Where its own segments begin and end.
+    pub(crate) places: Vec<(u64, u64)>,
 }
 
 struct Piece {
@@ -55,7 +59,8 @@ struct Piece {
 }
 
 impl Snapshot {
-    fn read(file: &[u8], superblock: &Superblock, place: DirectoryPlace) -> Option<Self> {
+    /// `None` where anything of it does not check.
+    pub(crate) fn read(file: &[u8], superblock: &Superblock, place: DirectoryPlace) -> Option<Self> {
         let (directory, len) = chunk(file, place.salt, place.offset)?;
         let mut rest = Bytes(directory);
         let (version, count) = (rest.long()?, rest.count()?);
@@ -99,8 +104,11 @@ impl Snapshot {
             }
             shards.push((number, slots));
         }
+        let (mut uses, mut base) = (Vec::new(), 0_u64);
         for _ in 0..rest.count()? {
-            let (_base, _live, _tombstones) = (rest.long()?, rest.long()?, rest.long()?);
+            base = base.checked_add(rest.long()?)?;
+            let (live, tombstones) = (rest.long()?, rest.long()?);
+            uses.push((base, live > 0 || tombstones > 0));
         }
         for _ in 0..rest.count()? {
             let _kind = rest.long()?;
@@ -110,7 +118,8 @@ impl Snapshot {
             let len = usize::try_from(rest.long()?).ok()?;
             rest.take(len)?;
         }
-        rest.is_empty().then_some(Self { names, shards })
+        let places = pieces.iter().map(|piece| (piece.start, piece.end)).collect();
+        rest.is_empty().then_some(Self { names, shards, uses, places })
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Superblock {
     pub(crate) session: u64,
     pub(crate) headers: u64,
     pub(crate) seed: [u8; 16],
+    /// Both superblocks check, no history is kept, and no capability that a reader may know has been used.
+    pub(crate) is_plain: bool,
 }
 
 /// The superblock that counts; `None` when creation was cut short.
@@ -53,7 +55,9 @@ pub(crate) fn read(file: &[u8]) -> Result<Option<Superblock>, Refusal> {
     }
     let both = valid.len() == SLOTS.len();
     match valid.into_iter().max_by_key(|superblock| superblock.generation) {
-        Some(newest) => Ok(Some(Superblock { closed: newest.closed.filter(|_| both), ..newest })),
+        Some(newest) => {
+            Ok(Some(Superblock { closed: newest.closed.filter(|_| both), is_plain: newest.is_plain && both, ..newest }))
+        }
         None if is_cut_short(file) => Ok(None),
         None if SLOTS.iter().any(|&slot| part(file, slot, MAGIC.len()).is_some_and(|bytes| bytes.0 == MAGIC)) => {
             Err(Refusal::Damaged { offset: 0, what: "both superblocks" })
@@ -79,7 +83,7 @@ fn decode(file: &[u8], slot: u64) -> Result<Option<Superblock>, Refusal> {
     let Some(mut bytes) = part(file, slot, 508) else { return Ok(None) };
     bytes.take(MAGIC.len());
     let (to_read, _to_write) = (bytes.u32(), bytes.u32());
-    let (must_know, _may_know) = (bytes.u64(), bytes.u64());
+    let (must_know, may_know) = (bytes.u64(), bytes.u64());
     if to_read != Some(VERSION) || must_know != Some(0) {
         return Err(Refusal::Newer);
     }
@@ -102,7 +106,9 @@ fn decode(file: &[u8], slot: u64) -> Result<Option<Superblock>, Refusal> {
             && [checkpoint.offset, snapshot.offset].iter().all(|&offset| offset <= OFFSET_MAX);
         let checkpoint = (checkpoint.base != 0).then_some(checkpoint);
         let snapshot = (snapshot.offset != 0).then_some(snapshot);
-        let superblock = Superblock { id, generation, full, first, checkpoint, snapshot, closed, synced, session, headers, seed };
+        let is_plain = floor == 0 && may_know == Some(0);
+        let superblock =
+            Superblock { id, generation, full, first, checkpoint, snapshot, closed, synced, session, headers, seed, is_plain };
         (sizes && in_range).then_some(superblock)
     })();
     Ok(decoded)

@@ -1,9 +1,10 @@
 //! Random crashes: a store lives through several generations of work, each cut at many moments in many ways; one of the
 //! images of each generation is what the next one goes on with.
 
-use crate::check::{After, examine, find_state};
+use crate::check::{After, check_by_reader, examine, find_state};
 use crate::disk::{Disk, Moment};
 use crate::drive::{DiskHost, Fault, Host, Player, Setup};
+use crate::forge;
 use crate::model::{History, State};
 use crate::parallel::{Failure, Outcome, Watch, for_each, guard};
 use crate::quota::Quota;
@@ -28,6 +29,10 @@ pub struct Counts {
     pub in_compaction: AtomicU64,
     /// Those with a flipped bit.
     pub rotten: AtomicU64,
+    /// Those of them whose list of segments was damaged, and nothing else; and of these, those that opened.
+    pub lists: AtomicU64,
+    /// See [`Self::lists`].
+    pub unlisted: AtomicU64,
     /// Stores that lived.
     pub lives: AtomicU64,
 }
@@ -36,7 +41,15 @@ impl Counts {
     /// For a suite that owes `least` images.
     pub fn new(least: u64) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { images: Quota::new("crash", least), in_recovery: zero(), in_compaction: zero(), rotten: zero(), lives: zero() }
+        Self {
+            images: Quota::new("crash", least),
+            in_recovery: zero(),
+            in_compaction: zero(),
+            rotten: zero(),
+            lists: zero(),
+            unlisted: zero(),
+            lives: zero(),
+        }
     }
 }
 
@@ -358,6 +371,65 @@ impl<'a> Life<'a> {
             self.counts.rotten.fetch_add(1, Ordering::Relaxed);
             subjects[kind].flip(image, bit, loss, then, entropy).map_err(|fault| {
                 fault.at(format!("bit {} of byte {} flipped in the {how} store, then {then:?}", bit % 8, bit / 8))
+            })?;
+        }
+        if self.flips > 0 {
+            for ((image, history, how), subject) in whole.iter().zip(&subjects) {
+                let loss = if *how == "killed" { rot::Loss::Reported } else { rot::Loss::None };
+                self.rot_list(image, history, subject, loss).map_err(|fault| fault.at(format!("the {how} store")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flips a bit of the list of segments, and then of something else, too: right behind it, anywhere, or all of the header of a segment
+    /// that stands in front of it.
+    fn rot_list(&mut self, image: &CrashImage, history: &History, subject: &rot::Subject, loss: rot::Loss) -> Result<(), Fault> {
+        let bytes = image.to_vec();
+        let Some(list) = forge::list_frame(&bytes) else { return Ok(()) };
+        let listed: Vec<usize> = forge::listed_headers(&bytes);
+        for more in 0..4 {
+            let rotten = image.fork();
+            let flip = |rng: &mut Rng, place: std::ops::Range<usize>| {
+                let at = place.start as u64 + rng.below((place.end - place.start) as u64);
+                rotten.flip_bit(at, index(rng, 8) as u32);
+                at
+            };
+            let at = flip(&mut self.rng, list.clone());
+            let also = match more {
+                0 => 0,
+                1 => flip(&mut self.rng, list.end..(list.end + 60).min(bytes.len())),
+                2 => flip(&mut self.rng, 0..bytes.len()),
+                _ => {
+                    let Some(&at) = listed.get(index(&mut self.rng, listed.len().max(1))) else { break };
+                    rotten.write_at(at as u64, &[&[0; HEADER_LEN]]).map_err(pipkin::Error::from)?;
+                    at as u64
+                }
+            };
+            let then = choose(&mut self.rng, &rot::Then::ALL);
+            let (entropy, again) = (self.entropy(), self.entropy());
+            self.watch.tick();
+            self.counts.images.add(1);
+            self.counts.rotten.fetch_add(1, Ordering::Relaxed);
+            if more == 0 {
+                self.counts.lists.fetch_add(1, Ordering::Relaxed);
+                let disk = Disk::from_image(&rotten);
+                let opened = self.setup.open(disk.storage(), again);
+                let is_right = match &opened {
+                    Ok(_) => check_by_reader(&rotten, history.now()),
+                    Err(_) if pipkin_reader::read(&rotten.to_vec()).is_ok() => {
+                        Fault::wrong("what the engine refuses, pipkin-reader reads")
+                    }
+                    Err(_) => Ok(()),
+                };
+                is_right.map_err(|fault| fault.at(format!("bit flipped at {at} in the list of segments")))?;
+                self.counts
+                    .unlisted
+                    .fetch_add(u64::from(opened.is_ok_and(|db| db.open_report().damaged_list)), Ordering::Relaxed);
+                disk.kill();
+            }
+            subject.look(&rotten, loss, then, entropy).map_err(|fault| {
+                fault.at(format!("bits flipped at {at} in the list of segments and at {also} (kind {more}), then {then:?}"))
             })?;
         }
         Ok(())

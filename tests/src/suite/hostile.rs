@@ -3,7 +3,7 @@
 
 use crate::disk::Disk;
 use crate::drive::{DiskHost, Fault, Player, Setup, space};
-use crate::forge::{agrees, forge};
+use crate::forge::{agrees, forge, list_frame};
 use crate::model::State;
 use crate::parallel::{Failure, Outcome, for_each, guard};
 use crate::quota::Quota;
@@ -186,7 +186,7 @@ pub fn mutate_once<C: Choices>(bytes: &mut Vec<u8>, other: &[u8], rng: &mut C) {
 pub fn input(seed: u64, bases: &[Base]) -> (Vec<u8>, Origin, [&Base; 2]) {
     let mut rng = derive(seed, 0x405);
     let (base, other) = (index(&mut rng, bases.len()), index(&mut rng, bases.len()));
-    let (bytes, origin) = match rng.below(10) {
+    let (mut bytes, origin) = match rng.below(10) {
         0 | 1 => (arbitrary(&mut rng, bases), Origin::Arbitrary),
         2..=5 => (mutate(&bases[base].bytes, &bases[other].bytes, &mut rng), Origin::Mutated),
         _ => {
@@ -198,6 +198,14 @@ pub fn input(seed: u64, bases: &[Base]) -> (Vec<u8>, Origin, [&Base; 2]) {
             (bytes, Origin::Forged)
         }
     };
+    // The list of segments is damaged, and has to be made again out of what the rest says.
+    if origin != Origin::Arbitrary
+        && rng.chance(1, 5)
+        && let Some(list) = list_frame(&bytes)
+    {
+        let at = list.start + index(&mut rng, list.len());
+        bytes[at] ^= 1 << rng.below(8);
+    }
     (bytes, origin, [&bases[base], &bases[other]])
 }
 

@@ -1,0 +1,151 @@
+//! Where the log ends, and whether that is all right: a torn tail and damage are told apart here, and what stands behind the end is looked at.
+
+use super::chain::Chain;
+use super::evidence::Evidence;
+use super::follow::{CommitEnd, Follower};
+use super::headers::{are_apart, is_inside_a_record};
+use crate::error::{Error, Result};
+use crate::frame::DecodeError;
+use crate::limits::DATA_START;
+use crate::log::{Segment, SegmentHeader, SegmentKind, stranded_in};
+use crate::planted::{Bug, is};
+use alloc::vec::Vec;
+
+impl Follower<'_> {
+    /// A frame does not check: is that the torn tail of a crash, or has something been damaged that was safe?
+    pub(super) fn judge(&mut self, segment: &Segment, offset: u64, error: DecodeError) -> Result<()> {
+        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        let lsn = segment.lsn(self.geometry, offset);
+        if self.chain.proven <= lsn {
+            self.chain.proven = self.chain.proven.max(evidence.behind(segment, offset)?);
+        }
+        if self.chain.proven > lsn && !is(Bug::SyncMarkNever) {
+            return Err(Error::corrupt(offset, error.what()));
+        }
+        self.stopped = Some(Segment { end: offset, ..*segment });
+        Ok(())
+    }
+
+    /// No segment of the log is to be found. Was there never one, or is the first one lost?
+    pub(super) fn judge_nothing(&mut self) -> Result<()> {
+        let before_all = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
+        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        self.chain.proven = self.chain.proven.max(evidence.behind(&before_all, u64::MAX)?);
+        if self.chain.proven > 0 && !is(Bug::LostBeginningForgotten) {
+            return Err(Error::corrupt(DATA_START, "the log begins behind this point, but its first part is missing"));
+        }
+        self.find_stranded(&[], 0, 0)
+    }
+
+    /// Looks at what stands behind the end: records of whole commits that check are counted and kept, the rest is counted in bytes. `walked`
+    /// are the segments that the walk has seen, `torn` so many bytes behind the end in them.
+    fn find_stranded(&mut self, walked: &[Segment], end: u64, mut torn: u64) -> Result<()> {
+        if let Some(segment) = self.stopped {
+            self.chain.stranded.add(stranded_in(self.storage, self.geometry, &segment)?);
+        }
+        let len = self.storage.len()?;
+        let listed = self.chain.listed.segments.last().map_or(0, |last| last.base);
+        let mut others: Vec<Segment> = Vec::new();
+        for (extent, header) in self.headers.iter().filter(|(_, header)| header.kind == SegmentKind::Log && header.base > listed)
+        {
+            let segment = header.segment(self.geometry, extent);
+            if walked.iter().all(|used| are_apart(used, &segment)) {
+                others.push(segment);
+            }
+        }
+        others.sort_unstable_by_key(|segment| segment.base);
+        let mut before = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
+        for segment in others {
+            // One that stands inside of a record of the one before is a part of a value.
+            let is_inside =
+                !are_apart(&before, &segment) && is_inside_a_record(self.storage, self.geometry, &before, segment.extent)?;
+            if is_inside || segment.base < before.next_base(self.geometry) {
+                continue;
+            }
+            let start = self.geometry.start(segment.extent);
+            if segment.base > end {
+                torn += Evidence::used_bytes(self.storage, start, segment.end.min(len))?;
+            }
+            // As far as the file goes: a forged header names any number of extents.
+            let there = self.geometry.extent_of(len.saturating_sub(1)).saturating_sub(segment.extent).saturating_add(1);
+            let extents = segment.extents.min(there);
+            let kept = Segment { end: segment.first_frame(self.geometry), extents, ..segment };
+            let found = stranded_in(self.storage, self.geometry, &kept)?;
+            if found.records > 0 {
+                self.chain.stranded.add(found);
+                self.chain.kept.push(kept);
+                if let Some(&header) = self.header_of(&kept)
+                    && !SegmentHeader::read_both(self.storage, self.superblock.store_id, start)?.is_whole()
+                {
+                    self.chain.torn_headers.push((start, header));
+                }
+            }
+            before = segment;
+        }
+        if torn > 0 {
+            let at = self.chain.tail.last().map_or(DATA_START, |last| last.end);
+            self.chain.torn = Some((at, torn));
+        }
+        Ok(())
+    }
+
+    /// The log ends here. What an unfinished commit left behind is dropped with the rest of the tail.
+    pub(super) fn finish(&mut self, commit_end: CommitEnd) -> Result<()> {
+        let walked = self.chain.tail.clone();
+        let given_up = self.chain.tail.split_off(commit_end.segments.min(self.chain.tail.len()));
+        let Some(last) = self.chain.tail.last_mut() else {
+            return Ok(());
+        };
+        let limit = last.end;
+        last.end = commit_end.offset;
+        last.linked = false;
+        let last = *last;
+        self.chain.end = last.lsn(self.geometry, last.end);
+        let names_it = |header: &SegmentHeader| (header.previous_base, header.previous_salt) == (last.base, last.salt);
+        self.chain.given_up = self.headers.iter().filter(|(_, header)| names_it(header)).map(|(extent, _)| extent).collect();
+        if self.chain.clean && self.superblock.clean_end == Some(self.chain.end) {
+            return Ok(());
+        }
+        self.chain.clean = false;
+        // A segment in the middle may have lost its header: what comes behind it would prove that.
+        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        self.chain.proven = self.chain.proven.max(evidence.behind(&last, limit)?);
+        if self.chain.end < self.chain.proven && !is(Bug::SyncMarkNever) && !is(Bug::BatchEndIgnored) {
+            return Err(Error::corrupt(last.end, "the log goes on behind this point, but its next part is missing"));
+        }
+        let mut torn = Evidence::used_bytes(self.storage, last.end, limit)?;
+        for segment in &given_up {
+            torn += Evidence::used_bytes(self.storage, self.geometry.start(segment.extent), segment.end)?;
+        }
+        self.find_stranded(&walked, walked.last().map_or(0, |segment| segment.base), torn)?;
+        let unproven = self.chain.tail.iter().filter(|segment| segment.next_base(self.geometry) > self.chain.proven);
+        self.chain.unproven = unproven.copied().collect();
+        self.judge_lost_trailers();
+        self.find_torn_headers()
+    }
+
+    /// A trailer that was proven to be synced has been damaged; the others a crash may have taken.
+    fn judge_lost_trailers(&mut self) {
+        let Chain { lost_trailers, tail, proven, .. } = &mut self.chain;
+        lost_trailers.retain(|(segment, next)| {
+            let damaged = segment.lsn(self.geometry, segment.limit(self.geometry)) < *proven;
+            if let Some(segment) = tail.iter_mut().find(|known| known.base == segment.base) {
+                segment.linked = damaged;
+            }
+            !damaged && tail.iter().any(|known| known.base == next.base)
+        });
+    }
+
+    fn find_torn_headers(&mut self) -> Result<()> {
+        for segment in &self.chain.tail {
+            let start = self.geometry.start(segment.extent);
+            if let Some(&header) = self.header_of(segment)
+                && segment.lsn(self.geometry, start) >= self.chain.proven
+                && !SegmentHeader::read_both(self.storage, self.superblock.store_id, start)?.is_whole()
+            {
+                self.chain.torn_headers.push((start, header));
+            }
+        }
+        Ok(())
+    }
+}

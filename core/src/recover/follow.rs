@@ -1,0 +1,297 @@
+//! Following the log from the newest checkpoint, segment by segment.
+
+use super::chain::{Chain, Op};
+use super::headers::{are_apart, drop_within, is_inside_a_record};
+use crate::error::{Error, Result};
+use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
+use crate::index::{KeyHash, seed_of};
+use crate::limits::{DATA_START, LOG_POSITION_FIRST};
+use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk, read_next};
+use crate::planted::{Bug, is};
+use crate::sorted::{Map, Set};
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+/// Where a segment of the tail ends, as far as others say so.
+enum KnownEnd {
+    /// The header of the next segment, or the superblock of a closed store, names the place.
+    At(u64),
+    /// Nobody says: the segment was active when the writer went away.
+    Unknown,
+}
+
+pub(super) struct Follower<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) geometry: Geometry,
+    pub(super) seed: u64,
+    pub(super) headers: Map<u32, SegmentHeader>,
+    pub(super) superblock: Superblock,
+    pub(super) pair: &'a SuperblockPair,
+    pub(super) chain: Chain,
+    /// Records of a commit whose end has not come yet.
+    pub(super) pending: Vec<Op>,
+    /// Bases of retired segments, as they are met.
+    pub(super) retired: Vec<u64>,
+    /// Headers that an earlier session has written behind the beginning of the last one: they do not count, but are counted.
+    pub(super) late: Vec<(u32, SegmentHeader)>,
+    /// The walk has met a frame that does not check, in this segment, whose end is here the place of that frame.
+    pub(super) stopped: Option<Segment>,
+}
+
+/// Where the log would end if nothing more came.
+#[derive(Clone, Copy)]
+pub(super) struct CommitEnd {
+    /// Segments of the tail in front of and including the one that holds it.
+    pub(super) segments: usize,
+    pub(super) offset: u64,
+}
+
+impl<'a> Follower<'a> {
+    pub(super) fn new(storage: &'a dyn Storage, pair: &'a SuperblockPair, headers: Map<u32, SegmentHeader>) -> Self {
+        let superblock = pair.current;
+        Self {
+            storage,
+            geometry: superblock.geometry(),
+            seed: seed_of(&superblock.seed),
+            headers,
+            superblock,
+            pair,
+            chain: Chain::default(),
+            pending: Vec::new(),
+            retired: Vec::new(),
+            late: Vec::new(),
+            stopped: None,
+        }
+    }
+
+    /// Follows the log behind the checkpoint: from the frame that holds the list, or from `behind`, where that does not check.
+    pub(super) fn run(&mut self, listed: Roster, behind: Option<u64>) -> Result<()> {
+        // An earlier session that goes on behind the beginning of a later one writes what nobody has counted.
+        let Superblock { headers, session, .. } = self.superblock;
+        let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
+        let late = self.headers.iter().filter(|(_, header)| came_late(header));
+        self.late = late.map(|(extent, header)| (extent, *header)).collect();
+        self.headers.retain(|extent| !self.late.iter().any(|(late, _)| *late == extent));
+        let mut position = 0;
+        if let Some(&last) = listed.segments.last() {
+            position = behind.unwrap_or(last.end);
+            let limit = last.limit(self.geometry).min(self.storage.len()?.max(position));
+            drop_within(&mut self.headers, &last);
+            self.chain.tail.push(Segment { end: limit, ..last });
+        } else if let Some(first) = self.next_after(None)? {
+            position = first.first_frame(self.geometry);
+            drop_within(&mut self.headers, &first);
+            self.chain.tail.push(first);
+        }
+        self.chain.next_event = listed.next_event;
+        self.chain.listed = listed;
+        self.chain.proven = self.superblock.synced.max(self.superblock.clean_end.unwrap_or(0));
+        self.chain.clean = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
+        if self.chain.tail.is_empty() {
+            self.judge_nothing()?;
+        } else {
+            self.walk_tail(position)?;
+        }
+        self.count_headers();
+        self.chain.retired = Set::collect(self.retired.drain(..));
+        // A place is used again only behind the frame that retires what stood there.
+        let listed = self.chain.listed.segments.iter().filter(|listed| !self.chain.retired.contains(listed.base));
+        for (used, segment) in listed.flat_map(|used| self.chain.tail.iter().map(move |segment| (used, segment))) {
+            if used.base != segment.base && !are_apart(used, segment) {
+                return Err(Error::corrupt(self.geometry.start(segment.extent), "a segment that lies across another one"));
+            }
+        }
+        if self.superblock.clean_end.is_some_and(|end| self.chain.end < end) {
+            // A closed store was synced to its end: what is missing has been damaged.
+            let at = self.chain.tail.last().map_or(DATA_START, |segment| segment.end);
+            return Err(Error::corrupt(at, "the end of the log is missing"));
+        }
+        Ok(())
+    }
+
+    /// What the next segment may begin with. By now it is known which headers are parts of values.
+    fn count_headers(&mut self) {
+        let is_part = |extent: u32| {
+            let holds = |run: &Segment| extent > run.extent && extent < run.extent.saturating_add(run.extents);
+            self.chain.tail.iter().any(holds) && !is(Bug::HeadersInValuesCount)
+        };
+        let late = self.late.iter().filter(|(extent, _)| !is_part(*extent)).map(|(extent, header)| (*extent, header));
+        let all = || self.headers.iter().chain(late.clone());
+        let begun = |(extent, header): (u32, &SegmentHeader)| header.segment(self.geometry, extent).next_base(self.geometry);
+        let begun = all().filter(|(_, header)| header.kind != SegmentKind::Snapshot).map(begun).max().unwrap_or(0);
+        let last = self.chain.listed.segments.last().map_or(0, |last| last.next_base(self.geometry));
+        let written = all().map(|(_, header)| header.number).max().unwrap_or(0);
+        self.chain.next_base = begun.max(last).max(LOG_POSITION_FIRST);
+        self.chain.headers = self.headers.values().map(|header| header.number).max().unwrap_or(0).max(self.superblock.headers);
+        self.chain.next_header = written.max(self.superblock.headers) + 1;
+    }
+
+    /// The segment that follows `before` in the log, or the first one: of several that say so the youngest, for the others were given up
+    /// by a recovery. One that stands inside of a record of another one is a part of a value.
+    pub(super) fn next_after(&self, before: Option<&Segment>) -> Result<Option<Segment>> {
+        let (base, salt, from) = before.map_or((0, 0, 0), |before| (before.base, before.salt, before.next_base(self.geometry)));
+        let len = self.storage.len()?;
+        let in_file = self.geometry.extents_in(len);
+        let apart = |segment: &Segment| self.chain.tail.iter().all(|used| are_apart(used, segment));
+        let mut candidates: Vec<Segment> = Vec::new();
+        for (extent, header) in self.headers.iter() {
+            let follows = header.kind == SegmentKind::Log && header.previous_base == base && header.previous_salt == salt;
+            if !follows || header.base < from || !extent.checked_add(header.extents).is_some_and(|behind| behind <= in_file) {
+                continue;
+            }
+            let segment = header.segment(self.geometry, extent);
+            if apart(&segment) {
+                candidates.push(segment);
+            }
+        }
+        while let Some(index) = (0..candidates.len()).max_by_key(|&index| candidates.get(index).map(|segment| segment.base)) {
+            let youngest = candidates.remove(index);
+            let holds_it = |other: &Segment| (other.extent + 1..other.extent + other.extents).contains(&youngest.extent);
+            let mut is_part = false;
+            for other in candidates.iter().filter(|other| holds_it(other)) {
+                is_part = is_part || self.is_part(other, &youngest)?;
+            }
+            if !is_part {
+                return Ok(Some(Segment { end: youngest.end.min(len), ..youngest }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True when a header that stands inside of `run`, and follows the same segment, is a part of a value. Nobody but a later session takes the
+    /// space of a run that was given up, and the superblock knows all of them.
+    fn is_part(&self, run: &Segment, inner: &Segment) -> Result<bool> {
+        if is(Bug::HeadersInValuesCount) {
+            return Ok(false);
+        }
+        let session = |segment: &Segment| self.header_of(segment).map_or(0, |header| header.session);
+        let is_unknown = session(inner) > self.superblock.session && !self.pair.other_damaged;
+        Ok(session(inner) <= session(run) || is_unknown || is_inside_a_record(self.storage, self.geometry, run, inner.extent)?)
+    }
+
+    pub(super) fn header_of(&self, segment: &Segment) -> Option<&SegmentHeader> {
+        self.headers.get(segment.extent).filter(|header| (header.base, header.salt) == (segment.base, segment.salt))
+    }
+
+    fn known_end(&self, segment: &Segment, next: Option<&Segment>) -> KnownEnd {
+        if self.chain.clean
+            && let Some(end) = self.superblock.clean_end
+        {
+            let first = segment.lsn(self.geometry, self.geometry.start(segment.extent));
+            if (first..=segment.next_base(self.geometry)).contains(&end) && next.is_none_or(|next| next.base > end) {
+                return KnownEnd::At(self.geometry.start(segment.extent) + (end - first));
+            }
+        }
+        match next.and_then(|next| self.header_of(next)) {
+            Some(header) => KnownEnd::At(header.previous_end),
+            None => KnownEnd::Unknown,
+        }
+    }
+
+    fn walk_tail(&mut self, mut position: u64) -> Result<()> {
+        let mut commit_end = CommitEnd { segments: 1, offset: position };
+        loop {
+            let Some(&segment) = self.chain.tail.last() else {
+                return Ok(());
+            };
+            if let Some(header) = self.header_of(&segment) {
+                self.chain.proven = self.chain.proven.max(header.synced);
+            }
+            let mut next = self.next_after(Some(&segment))?;
+            let end = match self.known_end(&segment, next.as_ref()) {
+                KnownEnd::At(end) if end >= position => end,
+                KnownEnd::At(_) => {
+                    return Err(Error::corrupt(position, "the end of a segment lies in front of its records"));
+                }
+                KnownEnd::Unknown => segment.end,
+            };
+            if self.chain.clean && self.superblock.clean_end == Some(segment.lsn(self.geometry, end)) {
+                next = None;
+            }
+            // The file may have lost its end in a crash.
+            let readable = end.min(segment.end);
+            let mut stopped = self.walk_segment(&segment, position, readable, &mut commit_end)?;
+            if stopped.is_none() && readable < end {
+                stopped = Some((readable, DecodeError::Truncated));
+            }
+            if let Some((offset, error)) = stopped {
+                self.judge(&segment, offset, error)?;
+                next = None;
+            }
+            match next {
+                Some(next) => {
+                    position = next.first_frame(self.geometry);
+                    drop_within(&mut self.headers, &next);
+                    let mut linked = self.header_of(&next).is_some_and(|header| header.linked);
+                    // After a crash the trailer may not have reached the medium, though what follows has.
+                    if linked && !self.chain.clean && read_next(self.storage, self.geometry, &segment)?.is_none() {
+                        self.chain.lost_trailers.push((segment, next));
+                        linked = false;
+                    }
+                    if let Some(last) = self.chain.tail.last_mut() {
+                        last.linked = linked;
+                        last.end = end;
+                    }
+                    self.chain.tail.push(next);
+                    if self.pending.is_empty() {
+                        commit_end = CommitEnd { segments: self.chain.tail.len(), offset: position };
+                    }
+                }
+                None => return self.finish(commit_end),
+            }
+        }
+    }
+
+    /// Collects what the frames in `position..end` do. Says where and why it could not go on.
+    fn walk_segment(
+        &mut self,
+        segment: &Segment,
+        position: u64,
+        end: u64,
+        commit_end: &mut CommitEnd,
+    ) -> Result<Option<(u64, DecodeError)>> {
+        let mut walk = Walk::new(self.storage, segment.salt, position, end);
+        loop {
+            match walk.step()? {
+                Step::End => return Ok(None),
+                Step::Bad { offset, error } => return Ok(Some((offset, error))),
+                Step::Frame { offset, header } => {
+                    self.chain.tail_bytes += header.frame_len() as u64;
+                    match header.kind {
+                        Kind::Mark => {
+                            if let Some(mark) = Mark::decode(walk.value(offset, &header)?) {
+                                self.chain.proven = self.chain.proven.max(mark.synced);
+                            }
+                        }
+                        Kind::Retire => {
+                            self.retired.extend(walk.value_u64(offset, &header)?);
+                        }
+                        Kind::Adopt => {
+                            return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" });
+                        }
+                        Kind::Next => {
+                            self.chain.claims.extend(Next::decode(walk.value(offset, &header)?));
+                        }
+                        Kind::Checkpoint | Kind::Pad | Kind::Floor => {}
+                        Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
+                            if header.kind.is_carried() {
+                                let number = event_number(walk.value(offset, &header)?);
+                                self.chain.next_event = self.chain.next_event.max(number + 1);
+                            }
+                            let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, &header)?);
+                            let carried = header.kind.is_carried().then_some(header.frame_len() as u64);
+                            self.pending.push(Op { offset, namespace: header.namespace, hash, carried });
+                        }
+                    }
+                    let whole = !header.continues || is(Bug::BatchEndIgnored);
+                    if !header.kind.is_control() && whole {
+                        self.chain.ops.append(&mut self.pending);
+                    }
+                    if self.pending.is_empty() {
+                        *commit_end = CommitEnd { segments: self.chain.tail.len(), offset: walk.position() };
+                    }
+                }
+            }
+        }
+    }
+}

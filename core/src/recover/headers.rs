@@ -1,0 +1,133 @@
+//! The headers of segments: finding those that count.
+
+use crate::error::Result;
+use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, SuperblockPair, Walk, read_next};
+use crate::planted::{Bug, is};
+use crate::sorted::Map;
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+/// Every segment header in the file, by the extent at which it stands, but for those inside of records: these are parts of values.
+pub(crate) fn find_headers(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+    listed: &Roster,
+) -> Result<Map<u32, SegmentHeader>> {
+    let mut headers = Map::default();
+    for extent in 0..geometry.extents_in(storage.len()?) {
+        if let Some(header) = SegmentHeader::read(storage, store_id, geometry.start(extent))? {
+            headers.insert(extent, header);
+        }
+    }
+    for segment in listed.segments.iter().filter(|segment| segment.extents > 1) {
+        drop_inside(storage, geometry, &mut headers, segment)?;
+    }
+    // What stands in free space may be such a value, too, and a header in there would pass for evidence.
+    let runs = headers.iter().filter(|(_, header)| header.extents > 1);
+    let runs: Vec<Segment> = runs.map(|(extent, header)| header.segment(geometry, extent)).collect();
+    for run in runs {
+        if headers.contains(run.extent) {
+            drop_inside(storage, geometry, &mut headers, &run)?;
+        }
+    }
+    Ok(headers)
+}
+
+/// The headers of the tail of a closed store, found by going along it: one look at the end of each segment. `None` when the way does not lead to
+/// the end that the superblock names.
+pub(super) fn headers_along(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    pair: &SuperblockPair,
+    listed: &Roster,
+) -> Result<Option<Map<u32, SegmentHeader>>> {
+    let superblock = pair.current;
+    let (Some(end), Some(&last)) = (superblock.clean_end, listed.segments.last()) else { return Ok(None) };
+    if pair.other_damaged || superblock.torn_end {
+        return Ok(None);
+    }
+    let mut headers = Map::default();
+    let mut segment = last;
+    loop {
+        let Some(header) = SegmentHeader::read(storage, superblock.store_id, geometry.start(segment.extent))? else {
+            return Ok(None);
+        };
+        let fits = (header.kind, header.base, header.salt, header.extents)
+            == (SegmentKind::Log, segment.base, segment.salt, segment.extents);
+        if !fits || headers.contains(segment.extent) {
+            return Ok(None);
+        }
+        headers.insert(segment.extent, header);
+        let limit = segment.lsn(geometry, segment.limit(geometry));
+        if end < limit {
+            return Ok((end >= segment.base).then_some(headers));
+        }
+        match read_next(storage, geometry, &segment)? {
+            Some(next) => {
+                segment = Segment {
+                    base: next.base,
+                    extent: next.extent,
+                    extents: next.extents,
+                    end: 0,
+                    salt: next.salt,
+                    linked: false,
+                };
+            }
+            None if end == limit => return Ok(Some(headers)),
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// Forgets the headers that stand inside of a record of `segment`: whatever they say, they are parts of a value. Where the place has been used
+/// again since, no such record checks any more.
+pub(crate) fn drop_inside(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    headers: &mut Map<u32, SegmentHeader>,
+    segment: &Segment,
+) -> Result<()> {
+    let behind = segment.extent.saturating_add(segment.extents);
+    let inside = |extent: &u32| *extent > segment.extent && *extent < behind;
+    let mut left: Vec<u32> = headers.iter().map(|(extent, _)| extent).filter(inside).collect();
+    // From the front on: the last one is the next that the walk comes to.
+    left.reverse();
+    let mut walk = Walk::new(storage, segment.salt, segment.first_frame(geometry), segment.limit(geometry).min(storage.len()?));
+    while !left.is_empty()
+        && !is(Bug::HeadersInValuesCount)
+        && let Step::Frame { offset, .. } = walk.step()?
+    {
+        while let Some(extent) = left.pop_if(|extent| geometry.start(*extent) < walk.position()) {
+            if offset <= geometry.start(extent) {
+                headers.remove(extent);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same for a segment of the tail. All of it is its own, whole or torn: no segment behind the checkpoint has been retired.
+pub(super) fn drop_within(headers: &mut Map<u32, SegmentHeader>, segment: &Segment) {
+    let behind = segment.extent.saturating_add(segment.extents);
+    headers.retain(|extent| extent <= segment.extent || extent >= behind || is(Bug::HeadersInValuesCount));
+}
+
+/// True when the two have no extent in common.
+pub(super) fn are_apart(one: &Segment, other: &Segment) -> bool {
+    // A forged header names any number of extents.
+    let behind = |segment: &Segment| segment.extent.saturating_add(segment.extents);
+    behind(one) <= other.extent || behind(other) <= one.extent
+}
+
+/// True when a record of `segment` that checks lies across the start of `extent`.
+pub(super) fn is_inside_a_record(storage: &dyn Storage, geometry: Geometry, segment: &Segment, extent: u32) -> Result<bool> {
+    let place = geometry.start(extent);
+    let mut walk = Walk::new(storage, segment.salt, segment.first_frame(geometry), segment.limit(geometry).min(storage.len()?));
+    while let Step::Frame { offset, .. } = walk.step()? {
+        if walk.position() > place {
+            return Ok(offset <= place);
+        }
+    }
+    Ok(false)
+}

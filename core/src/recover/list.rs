@@ -1,0 +1,34 @@
+//! The list of live segments at the newest checkpoint.
+
+use crate::error::{Error, Result};
+use crate::frame::Kind;
+use crate::limits::DATA_START;
+use crate::log::{Geometry, Roster, Step, Superblock, Walk};
+use crate::storage::Storage;
+
+/// The list of live segments at the checkpoint that the superblock points at.
+pub(crate) fn read_roster(storage: &dyn Storage, geometry: Geometry, superblock: &Superblock) -> Result<Roster> {
+    let Some(place) = superblock.checkpoint else {
+        return Ok(Roster::default());
+    };
+    let what = "the checkpoint that the superblock points at";
+    let len = storage.len()?;
+    if !(DATA_START..len).contains(&place.offset) {
+        return Err(Error::corrupt(place.offset.min(len), what));
+    }
+    let mut walk = Walk::new(storage, place.salt, place.offset, len);
+    let Step::Frame { offset, header } = walk.step()? else {
+        return Err(Error::corrupt(place.offset, what));
+    };
+    if header.kind != Kind::Checkpoint {
+        return Err(Error::corrupt(offset, what));
+    }
+    let roster = Roster::decode(walk.value(offset, &header)?, geometry, geometry.extents_in(len));
+    let holds_it = |roster: &Roster| {
+        roster.segments.last().is_some_and(|last| {
+            (last.base, last.end, last.salt) == (place.base, place.offset, place.salt)
+                && last.extent <= geometry.extent_of(offset)
+        })
+    };
+    roster.filter(holds_it).ok_or(Error::corrupt(offset, what))
+}

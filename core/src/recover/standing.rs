@@ -1,0 +1,68 @@
+//! How the log stands, for a session that shares its file with others.
+
+use super::chain::Chain;
+use crate::error::Result;
+use crate::frame::Next;
+use crate::limits::{LOG_POSITION_FIRST, LOG_POSITION_MAX, SEGMENT_SIZE_MAX, VALUE_LEN_MAX};
+use crate::log::{ActivePlace, Barred, REMEMBERED, Standing, Superblock, SuperblockPair, read_next};
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+/// So many of the runs that a tail names count, the last ones: a session names few between two checkpoints.
+const CLAIMS_MAX: usize = 256;
+/// And only those that begin this close behind the end of the file, or behind another one ...
+const CLAIMS_BEYOND: u32 = 4;
+/// ... and are no longer than the longest record with the shortest extents.
+const EXTENTS_MAX: u32 = 1 << 19;
+
+/// How the log stands behind a superblock.
+pub(crate) fn standing(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Standing> {
+    Chain::follow(storage, pair)?.standing(storage, &pair.current)
+}
+
+impl Chain {
+    /// How the log stands, for a session that shares its file with others.
+    pub(crate) fn standing(&self, storage: &dyn Storage, superblock: &Superblock) -> Result<Standing> {
+        let geometry = superblock.geometry();
+        let live = self.live_segments();
+        let mut named = self.claims.iter().rev().take(CLAIMS_MAX).copied().collect::<Vec<_>>();
+        for (index, segment) in live.iter().enumerate().filter(|(_, segment)| !segment.linked) {
+            // A trailer may name a segment that never came, or came too late.
+            let next = read_next(storage, geometry, segment)?;
+            named.extend(next.filter(|next| live.get(index + 1).is_none_or(|real| real.salt != next.salt)));
+        }
+        let ActivePlace { base, salt, extent, extents } = superblock.active;
+        if base > 0 && extents > 0 {
+            named.push(Next { extent, extents, base, salt });
+        }
+        named.retain(|next| next.base >= LOG_POSITION_FIRST || next.base < REMEMBERED);
+        let is_free = |next: &Next| live.iter().all(|segment| segment.extent != next.extent || segment.base != next.base);
+        named.retain(is_free);
+        named.sort_unstable_by_key(|next| next.extent);
+        // Nobody takes more at once than the longest record needs, nor leaves much of the file out.
+        let longest = VALUE_LEN_MAX as u64 + 2 * u64::from(SEGMENT_SIZE_MAX);
+        let mut behind = geometry.extents_in(storage.len()?);
+        let mut claims = Vec::new();
+        for Next { extent, extents, base, .. } in named {
+            let len = geometry.len_of(extent, extents.min(EXTENTS_MAX));
+            if extent <= behind + CLAIMS_BEYOND && len <= longest && extents <= EXTENTS_MAX {
+                behind = behind.max(extent + extents);
+                // No segment has a base so low: it is a number of sessions.
+                let is_old = base < LOG_POSITION_FIRST;
+                let run = Barred { extent, extents, sessions: if is_old { base } else { 0 } };
+                claims.push((run, if is_old { 0 } else { base.saturating_add(len).min(LOG_POSITION_MAX) }));
+            }
+        }
+        Ok(Standing {
+            end: self.end,
+            records: self.ops.len(),
+            retired: self.retired.len(),
+            is_clean: self.clean,
+            claims,
+            last: live.last().map(|last| (last.extent, last.extents)),
+            next_base: self.next_base,
+            next_header: self.next_header,
+            headers: self.headers,
+        })
+    }
+}
