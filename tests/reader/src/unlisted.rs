@@ -56,7 +56,7 @@ pub(crate) fn find(file: &[u8], superblock: &Superblock) -> Option<Log> {
     places.extend(listed.iter().filter(|one| !one.is_retired).map(|one| (one.segment.start, one.segment.end)));
     places.extend(snapshot.iter().flat_map(|snapshot| snapshot.places.iter().copied()));
     places.sort_unstable();
-    places.windows(2).all(|pair| pair[0].1 <= pair[1].0).then_some(log)
+    places.iter().zip(places.iter().skip(1)).all(|(one, next)| one.1 <= next.0).then_some(log)
 }
 
 /// Where the frame ends that holds the list, if nothing but that frame is damaged.
@@ -100,8 +100,8 @@ fn in_a_row(finder: &Finder<'_>, last: &Segment, retired: &[u64]) -> Option<Vec<
     let is_in_front = |header: &&Segment| header.kind == segment::Kind::Log && header.base <= last.base;
     let mut row: Vec<Segment> = finder.headers.iter().filter(is_in_front).copied().collect();
     row.sort_unstable_by_key(|segment| segment.base);
-    let follows = |pair: &[Segment]| pair[1].before == (pair[0].base, pair[0].salt);
-    let is_row = row.first()?.before.0 == 0 && row.windows(2).all(follows);
+    let follows = |(one, next): (&Segment, &Segment)| next.before == (one.base, one.salt);
+    let is_row = row.first()?.before.0 == 0 && row.iter().zip(row.iter().skip(1)).all(follows);
     let listed = |segment: Segment| Listed { segment, counts: true, is_retired: retired.contains(&segment.base) };
     is_row.then(|| row.into_iter().map(listed).collect())
 }
