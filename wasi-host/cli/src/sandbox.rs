@@ -1,0 +1,56 @@
+//! The component that does the work, and what it can reach.
+
+use crate::exit::Outcome;
+use clap::Args;
+use pipkin_wasi_host::{Db, Error, Host, Options};
+use std::path::{Path, PathBuf};
+
+/// The component, with its limits.
+#[derive(Debug, Args)]
+pub(crate) struct Sandbox {
+    /// The component; by default `pipkin_wasi_guest.wasm` beside this program
+    #[arg(long, env = "PIPKIN_COMPONENT", value_name = "FILE", global = true)]
+    component: Option<PathBuf>,
+    /// Keep the compiled component in this folder; only you may be able to write there
+    #[arg(long, env = "PIPKIN_CACHE", value_name = "FOLDER", global = true)]
+    cache: Option<PathBuf>,
+    /// The most memory that the component, or the program that runs, may have, in MiB
+    #[arg(long, value_name = "MIB", global = true)]
+    memory: Option<usize>,
+}
+
+/// The store.
+#[derive(Debug, Args)]
+pub(crate) struct Store {
+    /// Path of the store
+    pub(crate) store: PathBuf,
+}
+
+impl Sandbox {
+    pub(crate) fn host(&self, store: &Path) -> Outcome<(Host, String)> {
+        let name = store
+            .file_name()
+            .and_then(|name| name.to_str())
+            .ok_or(Error::Missing("the path of a store ends in the name of a file, in Unicode"));
+        let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = || std::env::current_exe().map(|program| program.with_file_name("pipkin_wasi_guest.wasm"));
+        let component = self.component.clone().map_or_else(beside, Ok)?;
+        let mut builder = Host::builder().component(component).directory(folder);
+        if let Some(cache) = &self.cache {
+            builder = builder.cache(cache);
+        }
+        if let Some(bytes) = self.memory_bytes() {
+            builder = builder.memory_limit(bytes);
+        }
+        Ok((builder.build()?, name?.to_owned()))
+    }
+
+    pub(crate) fn memory_bytes(&self) -> Option<usize> {
+        self.memory.map(|mib| mib.saturating_mul(1 << 20))
+    }
+
+    pub(crate) fn open(&self, at: &Store, options: Options) -> Outcome<Db> {
+        let (host, name) = self.host(&at.store)?;
+        Ok(host.open_with(&name, options)?)
+    }
+}
