@@ -262,6 +262,9 @@ impl Superblock {
         if version == 0 || write_version == 0 || !is_size(segment_size) || !is_size(first_extent) || first_extent > segment_size {
             return Decoded::Damaged;
         }
+        if !is_within_limits(&fields) {
+            return Decoded::Damaged;
+        }
         let word = |index: usize| fields.word(at::CHECKPOINT + 8 * index);
         let directory = DirectoryPlace { offset: word(3), len: word(4), salt: word(5) };
         let checkpoint = CheckpointPlace {
@@ -292,13 +295,6 @@ impl Superblock {
             sealed_from: fields.word(at::SEALED_FROM),
             seed: fields.bytes(at::SEED),
         };
-        // Numbers that no store reaches: behind this line sums of them do not overflow.
-        let places = [checkpoint.offset, directory.offset, directory.len];
-        let Superblock { generation, session, synced, floor, headers, sealed_from, .. } = superblock;
-        let positions = [generation, session, synced, floor, headers, sealed_from, checkpoint.base, clean_end.unwrap_or(0)];
-        if places.iter().any(|&place| place > FILE_LEN_MAX) || positions.iter().any(|&position| position > LOG_POSITION_MAX) {
-            return Decoded::Damaged;
-        }
         Decoded::Good(superblock)
     }
 
@@ -399,4 +395,14 @@ fn is_cut_short(storage: &dyn Storage, len: u64, a: Decoded) -> Result<bool> {
     let ours =
         a == Decoded::Damaged || (torn_magic && first.iter().any(|&byte| byte != 0)) || first.iter().all(|&byte| byte == 0);
     Ok(ours && rest.iter().all(|&byte| byte == 0))
+}
+
+/// False where a number stands that no store reaches: sums of those that this lets through do not overflow.
+fn is_within_limits(fields: &Fields<'_>) -> bool {
+    let checkpoint = |index: usize| fields.word(at::CHECKPOINT + 8 * index);
+    let clean_end = Some(fields.word(at::CLEAN_END)).filter(|&end| end != u64::MAX);
+    let named = [at::GENERATION, at::SESSION, at::SYNCED, at::FLOOR, at::HEADERS, at::SEALED_FROM].map(|at| fields.word(at));
+    let mut positions = named.into_iter().chain([checkpoint(0), clean_end.unwrap_or(0)]);
+    let offsets = [checkpoint(2), checkpoint(3), checkpoint(4)];
+    positions.all(|position| position <= LOG_POSITION_MAX) && offsets.iter().all(|&offset| offset <= FILE_LEN_MAX)
 }

@@ -109,39 +109,11 @@ impl Directory {
         if reader.long()? != VERSION {
             return None;
         }
-        let count = reader.count()?;
-        let mut segments: Vec<SnapshotSegment> = Vec::with_capacity(count);
-        let mut taken = Vec::new();
-        for _ in 0..count {
-            let salt = reader.number(8)?;
-            let (extent, extents) = (u32::try_from(reader.long()?).ok()?, u32::try_from(reader.long()?).ok()?);
-            let len = reader.long()?;
-            let last = extent.checked_add(extents)?.checked_sub(1).filter(|&last| last >= extent)?;
-            let start = geometry.start(extent);
-            if start > FILE_LEN_MAX || last > geometry.extent_of(FILE_LEN_MAX) || segments.iter().any(|other| other.salt == salt)
-            {
-                return None;
-            }
-            let end = start.checked_add(len)?;
-            // Of the last one, extents behind the directory may be somebody else's.
-            let is_used = segments.len() + 1 == count || end > geometry.start(last);
-            if len < SEGMENT_HEADER_LEN as u64 || end > file_len || end > geometry.start(last + 1) || !is_used {
-                return None;
-            }
-            taken.extend((extent..=last).map(u64::from));
-            segments.push(SnapshotSegment { extent, extents, salt, end, own: false });
-        }
-        let all = taken.len();
-        if Set::collect(taken.into_iter()).len() != all || segments.last()?.end != own {
+        let segments = decode_segments(&mut reader, geometry, file_len)?;
+        if segments.last()?.end != own {
             return None;
         }
-        let place = |reader: &mut Reader<'_>| {
-            let segment = segments.get(usize::try_from(reader.long()?).ok()?)?;
-            let start = geometry.start(segment.extent);
-            let offset = start.checked_add(reader.long()?)?;
-            (offset >= start + SEGMENT_HEADER_LEN as u64 && offset < segment.end)
-                .then_some(PartPlace { offset, salt: segment.salt })
-        };
+        let place = |reader: &mut Reader<'_>| decode_place(reader, geometry, &segments);
         let names = Some(place(&mut reader)?);
         let mut shards: Vec<(usize, Vec<PartPlace>)> = Vec::new();
         for _ in 0..reader.count()? {
@@ -155,13 +127,7 @@ impl Directory {
             }
             shards.push((shard, parts));
         }
-        let mut uses: Vec<SegmentUse> = Vec::new();
-        let mut base = 0_u64;
-        for _ in 0..reader.count()? {
-            let distance = reader.long()?;
-            base = base.checked_add(distance).filter(|&base| base <= LOG_POSITION_MAX && distance > 0)?;
-            uses.push(SegmentUse { base, live: reader.long()?, tombstones: reader.long()? });
-        }
+        let uses = decode_uses(&mut reader)?;
         // A newer build has written parts that this one does not know. They are beside the shards, and the next directory goes without them.
         for _ in 0..reader.count()? {
             let _kind = reader.long()?;
@@ -173,6 +139,54 @@ impl Directory {
         }
         reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, uses })
     }
+}
+
+/// The segments that hold the parts: each once, apart from each other, and inside of the file.
+fn decode_segments(reader: &mut Reader<'_>, geometry: Geometry, file_len: u64) -> Option<Vec<SnapshotSegment>> {
+    let count = reader.count()?;
+    let mut segments: Vec<SnapshotSegment> = Vec::with_capacity(count);
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        let salt = reader.number(8)?;
+        let (extent, extents) = (u32::try_from(reader.long()?).ok()?, u32::try_from(reader.long()?).ok()?);
+        let len = reader.long()?;
+        let last = extent.checked_add(extents)?.checked_sub(1).filter(|&last| last >= extent)?;
+        let start = geometry.start(extent);
+        if start > FILE_LEN_MAX || last > geometry.extent_of(FILE_LEN_MAX) || segments.iter().any(|other| other.salt == salt) {
+            return None;
+        }
+        let end = start.checked_add(len)?;
+        // Of the last one, extents behind the directory may be somebody else's.
+        let is_used = segments.len() + 1 == count || end > geometry.start(last);
+        if len < SEGMENT_HEADER_LEN as u64 || end > file_len || end > geometry.start(last + 1) || !is_used {
+            return None;
+        }
+        taken.extend((extent..=last).map(u64::from));
+        segments.push(SnapshotSegment { extent, extents, salt, end, own: false });
+    }
+    let all = taken.len();
+    (Set::collect(taken.into_iter()).len() == all).then_some(segments)
+}
+
+/// The place of a part, in one of these segments.
+fn decode_place(reader: &mut Reader<'_>, geometry: Geometry, segments: &[SnapshotSegment]) -> Option<PartPlace> {
+    let segment = segments.get(usize::try_from(reader.long()?).ok()?)?;
+    let start = geometry.start(segment.extent);
+    let offset = start.checked_add(reader.long()?)?;
+    let is_inside = offset >= start + SEGMENT_HEADER_LEN as u64 && offset < segment.end;
+    is_inside.then_some(PartPlace { offset, salt: segment.salt })
+}
+
+/// Figures of the segments of the log, in log order.
+fn decode_uses(reader: &mut Reader<'_>) -> Option<Vec<SegmentUse>> {
+    let mut uses: Vec<SegmentUse> = Vec::new();
+    let mut base = 0_u64;
+    for _ in 0..reader.count()? {
+        let distance = reader.long()?;
+        base = base.checked_add(distance).filter(|&base| base <= LOG_POSITION_MAX && distance > 0)?;
+        uses.push(SegmentUse { base, live: reader.long()?, tombstones: reader.long()? });
+    }
+    Some(uses)
 }
 
 #[cfg(test)]
