@@ -4,6 +4,7 @@
 //! written again or removed; look-ups of other keys go on behind it, and whatever goes through the whole store goes around it. Only an index
 //! that is rebuilt from the log does not know whose a damaged record was: see [`Doubt`].
 
+use crate::doubt::{Aside, Doubt};
 use crate::engine::{Engine, FullKey};
 use crate::error::{Error, Result};
 use crate::frame::Kind;
@@ -12,69 +13,10 @@ use crate::log::{Frame, Placed, Segment, Window};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use crate::scan::Damage;
-use crate::sorted::Set;
-use crate::sync::Mutex;
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 /// No tombstone has a value that is longer: the number of a dropped namespace.
 const TOMBSTONE_VALUE_MAX: usize = 4;
-
-/// What an index does not know that was rebuilt from the log across a record that fails: it may have been any key's. Keys whose newest record
-/// stands in front of it, and keys without one, answer [`Error::Corrupt`] until something behind it shows them.
-pub(crate) struct Doubt {
-    /// Where the newest such record is.
-    pub(crate) offset: u64,
-    what: &'static str,
-    /// Extents of its segment and of all in front of it. They stay as they are: a copy of what they hold would look certain.
-    extents: Set,
-    /// What stands here, in its segment, came behind it.
-    certain: Range<u64>,
-    /// Hashes of the keys that were removed behind it.
-    settled: Mutex<BTreeSet<u64>>,
-}
-
-impl Doubt {
-    /// `before` are the segments in front of the damage, and `segment` the one that holds it.
-    pub(crate) fn new(engine: &Engine, damage: &Damage, segment: &Segment, before: &[Segment], settled: BTreeSet<u64>) -> Self {
-        let all = before.iter().chain([segment]);
-        Self {
-            offset: damage.offset,
-            what: damage.what,
-            extents: Set::collect(all.flat_map(|segment| segment.extent..segment.extent + segment.extents).map(u64::from)),
-            certain: damage.offset + damage.len..segment.behind(engine.log.geometry),
-            settled: Mutex::new(settled),
-        }
-    }
-
-    fn error(&self) -> Error {
-        Error::corrupt(self.offset, self.what)
-    }
-
-    pub(crate) fn holds(&self, extent: u32) -> bool {
-        self.extents.contains(extent.into())
-    }
-
-    /// A key was removed: nothing older counts.
-    pub(crate) fn settle(&self, hash: KeyHash) {
-        self.settled.lock().insert(hash.bits());
-    }
-}
-
-/// A segment that damage keeps from being freed. Everything else that lived in it has been copied out.
-#[derive(Clone, Debug)]
-struct Aside {
-    base: u64,
-    /// Slots that point into the damage.
-    held: Vec<(usize, Slot)>,
-    /// Something of it may have been a tombstone, which hides what is older.
-    hides: bool,
-}
-
-/// Segments in which compaction has met damage.
-#[derive(Debug, Default)]
-pub(crate) struct SetAside(Vec<Aside>);
 
 impl Engine {
     /// True when the index knows that the record at `offset` is the newest of its key.

@@ -1,6 +1,6 @@
 //! Log and index together: the few steps that every reader and writer of records is made of.
 
-use crate::damage::{Doubt, SetAside};
+use crate::doubt::{Doubt, SetAside};
 #[cfg(feature = "ordered")]
 use crate::error::Error;
 use crate::error::Result;
@@ -10,8 +10,8 @@ use crate::log::{Frame, Log, Placed, Tally};
 use crate::ordered::Ordered;
 use crate::pins::{Pin, Pins};
 use crate::planted::{Bug, is};
-use crate::shards::Origin;
 use crate::snapshot::Directory;
+use crate::sorted::Set;
 use crate::sync::Mutex;
 use once_cell::race::OnceBox;
 
@@ -37,6 +37,17 @@ pub(crate) struct Engine {
     pub(crate) set_aside: Mutex<SetAside>,
     /// Seed of the hashes: it belongs to the store, so that a snapshot fits and nobody can choose keys that collide.
     pub(crate) seed: u64,
+}
+
+/// What building a parked shard needs to know of the moment of opening.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    /// Where the snapshot has the parts of each shard.
+    pub(crate) snapshot: Directory,
+    /// Extents of segments that were retired behind the snapshot: whatever lived there has been copied or overwritten since.
+    pub(crate) retired: Set,
+    /// Numbers of the namespaces that there were; records of others are dead.
+    pub(crate) namespaces: Set,
 }
 
 /// Keys that are looked up together: about as many as the processor has misses in flight.

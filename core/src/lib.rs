@@ -35,6 +35,7 @@ mod compact;
 mod cursor;
 mod damage;
 mod db;
+mod doubt;
 mod engine;
 mod error;
 #[cfg(feature = "testing")]

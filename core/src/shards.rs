@@ -1,7 +1,7 @@
 //! The shards of the index as everybody but recovery gets them: built. Opening parks them; the first who needs one builds it from its
 //! part of the snapshot and the records behind that. The ordered index is built from all of them.
 
-use crate::engine::{Engine, FullKey};
+use crate::engine::{Engine, FullKey, Origin};
 use crate::error::Result;
 #[cfg(feature = "ordered")]
 use crate::frame::NAMESPACE_OF_NAMES;
@@ -11,23 +11,11 @@ use crate::log::{Placed, Window};
 use crate::nested::Held;
 #[cfg(feature = "ordered")]
 use crate::ordered::{Key, Ordered};
-use crate::snapshot::{self, Directory};
-use crate::sorted::Set;
+use crate::snapshot;
 #[cfg(feature = "ordered")]
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-
-/// What building a parked shard needs to know of the moment of opening.
-#[derive(Debug, Default)]
-pub(crate) struct Origin {
-    /// Where the snapshot has the parts of each shard.
-    pub(crate) snapshot: Directory,
-    /// Extents of segments that were retired behind the snapshot: whatever lived there has been copied or overwritten since.
-    pub(crate) retired: Set,
-    /// Numbers of the namespaces that there were; records of others are dead.
-    pub(crate) namespaces: Set,
-}
 
 impl Engine {
     /// The shard of `hash`, for a writer.

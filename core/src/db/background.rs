@@ -1,6 +1,5 @@
 //! The thread that maintains a store.
 
-use super::store::Store;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -24,14 +23,14 @@ struct State {
 }
 
 impl Background {
-    /// Starts the thread of `store`. If the host has no thread to give, the store goes on without: it only replays more when it
-    /// is opened after a crash.
-    pub(crate) fn start(store: &Arc<Store>) {
-        let (weak, signal) = (Arc::downgrade(store), store.background.signal.clone());
+    /// Starts a thread that runs `maintain` on `owner` whenever something is due, for as long as that lives. If the host has no thread to give,
+    /// the store goes on without: it only replays more when it is opened after a crash.
+    pub(crate) fn start<T: Send + Sync + 'static>(&self, owner: &Arc<T>, maintain: fn(&T)) {
+        let (weak, signal) = (Arc::downgrade(owner), self.signal.clone());
         // What opening has left to be built.
-        store.background.wake();
-        let thread = std::thread::Builder::new().name("pipkin".into()).spawn(move || run(&weak, &signal));
-        *store.background.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread.ok();
+        self.wake();
+        let thread = std::thread::Builder::new().name("pipkin".into()).spawn(move || run(&weak, &signal, maintain));
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread.ok();
     }
 
     /// Something is due.
@@ -56,7 +55,7 @@ impl Background {
     }
 }
 
-fn run(store: &Weak<Store>, signal: &Signal) {
+fn run<T>(owner: &Weak<T>, signal: &Signal, maintain: fn(&T)) {
     loop {
         let mut state = signal.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.due && !state.stop {
@@ -67,8 +66,7 @@ fn run(store: &Weak<Store>, signal: &Signal) {
         }
         state.due = false;
         drop(state);
-        let Some(store) = store.upgrade() else { return };
-        // An error has closed the store to writes, and the next write says so; or there is no space, and nothing is lost.
-        let _ = store.maintain();
+        let Some(owner) = owner.upgrade() else { return };
+        maintain(&owner);
     }
 }

@@ -1,17 +1,14 @@
 //! Options for opening a store.
 
 use super::handle::Db;
-use super::open::OpenOptions;
-use super::store::{FlushPolicy, Policy};
-use crate::error::{Error, Result};
-use crate::limits::{REPLAY_DEBT_MAX_DEFAULT, SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
+use super::options::{FlushPolicy, Options};
+#[cfg(feature = "native")]
+use crate::error::Error;
+use crate::error::Result;
 use crate::storage::{MemoryStorage, Storage};
 use alloc::boxed::Box;
 #[cfg(feature = "native")]
 use std::path::{Path, PathBuf};
-
-/// What is dead of a segment, at least, for compaction to take it unasked.
-const DEAD_SHARE_MIN: f64 = 0.1;
 
 /// Options for opening a store; from [`Db::builder`].
 ///
@@ -25,20 +22,7 @@ const DEAD_SHARE_MIN: f64 = 0.1;
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `open`"]
 pub struct Builder {
-    read_only: bool,
-    create: bool,
-    verify_on_read: bool,
-    flush_policy: FlushPolicy,
-    #[cfg(feature = "ordered")]
-    ordered: bool,
-    segment_size: u32,
-    replay_debt_max: u64,
-    compact_dead_share: f64,
-    #[cfg(feature = "std")]
-    compact_rate: Option<u64>,
-    #[cfg(feature = "std")]
-    background: Option<bool>,
-    entropy: Option<[u8; 32]>,
+    options: Options,
     #[cfg(feature = "native")]
     place: Place,
     #[cfg(feature = "native")]
@@ -82,20 +66,7 @@ impl Db {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            read_only: false,
-            create: true,
-            verify_on_read: true,
-            flush_policy: FlushPolicy::Group,
-            #[cfg(feature = "ordered")]
-            ordered: false,
-            segment_size: SEGMENT_SIZE_DEFAULT,
-            replay_debt_max: REPLAY_DEBT_MAX_DEFAULT,
-            compact_dead_share: 0.5,
-            #[cfg(feature = "std")]
-            compact_rate: None,
-            #[cfg(feature = "std")]
-            background: None,
-            entropy: None,
+            options: Options::default(),
             #[cfg(feature = "native")]
             place: Place::default(),
             #[cfg(feature = "native")]
@@ -107,26 +78,26 @@ impl Default for Builder {
 impl Builder {
     /// Opens for reading only: the file is not changed, and several readers may share it. Default: false.
     pub fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = read_only;
+        self.options.read_only = read_only;
         self
     }
 
     /// Creates the store if there is none. Default: true.
     pub fn create(mut self, create: bool) -> Self {
-        self.create = create;
+        self.options.create = create;
         self
     }
 
     /// Holds every record that is read against its checksum. A storage that keeps copies of the file in memory may spare it a copy that
     /// has been checked. Default: true.
     pub fn verify_on_read(mut self, verify: bool) -> Self {
-        self.verify_on_read = verify;
+        self.options.verify_on_read = verify;
         self
     }
 
     /// When writes become durable. Default: [`FlushPolicy::Group`].
     pub fn flush_policy(mut self, policy: FlushPolicy) -> Self {
-        self.flush_policy = policy;
+        self.options.flush_policy = policy;
         self
     }
 
@@ -134,7 +105,7 @@ impl Builder {
     /// about 60 bytes and its length then, and opening reads every key. Default: false.
     #[cfg(feature = "ordered")]
     pub fn ordered(mut self, ordered: bool) -> Self {
-        self.ordered = ordered;
+        self.options.ordered = ordered;
         self
     }
 
@@ -144,14 +115,14 @@ impl Builder {
     /// in those of 4 MiB), a medium that is full may have no room for it, and removals alone find no way out: choose a size
     /// that the store will not outgrow.
     pub fn segment_size(mut self, bytes: u32) -> Self {
-        self.segment_size = bytes;
+        self.options.segment_size = bytes;
         self
     }
 
     /// Bytes of log after which a checkpoint is written, which bounds the work of a reopen after a crash; never less than 512 for each
     /// segment of the store. Default: 32 MiB.
     pub fn replay_debt_max(mut self, bytes: u64) -> Self {
-        self.replay_debt_max = bytes;
+        self.options.replay_debt_max = bytes;
         self
     }
 
@@ -159,7 +130,7 @@ impl Builder {
     /// never come to an end: the lists of segments that checkpoints write beside it are dead soon, and may be a sixteenth of what it
     /// writes. Default: 0.5.
     pub fn auto_compact_dead_share(mut self, share: f64) -> Self {
-        self.compact_dead_share = share;
+        self.options.compact_dead_share = share;
         self
     }
 
@@ -167,7 +138,7 @@ impl Builder {
     /// [`Db::compact`] is not held back. Default: no limit.
     #[cfg(feature = "std")]
     pub fn auto_compact_rate(mut self, bytes_per_second: u64) -> Self {
-        self.compact_rate = Some(bytes_per_second);
+        self.options.compact_rate = Some(bytes_per_second);
         self
     }
 
@@ -175,14 +146,14 @@ impl Builder {
     /// [`Builder::open`], false for other storages.
     #[cfg(feature = "std")]
     pub fn background(mut self, background: bool) -> Self {
-        self.background = Some(background);
+        self.options.background = Some(background);
         self
     }
 
     /// Random bytes for a new store (its id, and the seed of its hashes) and for this session: needed where the standard library has none (a browser), useful for tests that
     /// repeat. Never give two stores the same.
     pub fn entropy(mut self, entropy: [u8; 32]) -> Self {
-        self.entropy = Some(entropy);
+        self.options.entropy = Some(entropy);
         self
     }
 
@@ -192,37 +163,9 @@ impl Builder {
     ///
     /// As for [`Db::open`].
     pub fn open_storage(self, storage: Box<dyn Storage>) -> Result<Db> {
-        self.check()?;
-        let options = OpenOptions {
-            read_only: self.read_only,
-            create: self.create,
-            verify_on_read: self.verify_on_read,
-            segment_size: self.segment_size,
-            #[cfg(feature = "ordered")]
-            ordered: self.ordered,
-            entropy: self.entropy.unwrap_or_else(default_entropy),
-            policy: Policy {
-                flush: self.flush_policy,
-                replay_debt_max: self.replay_debt_max,
-                compact_dead_share: self.compact_dead_share,
-                #[cfg(feature = "std")]
-                compact_rate: self.compact_rate,
-                #[cfg(feature = "std")]
-                background: self.background.unwrap_or(false) && !self.read_only,
-            },
-        };
-        super::open::open(storage, options).map(Db::new)
-    }
-
-    /// Refuses options that make no sense: before anything is opened, or made.
-    fn check(&self) -> Result<()> {
-        if !(SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&self.segment_size) || !self.segment_size.is_power_of_two() {
-            return Err(Error::InvalidArgument("the segment size must be a power of two from 4 KiB to 256 MiB"));
-        }
-        if self.compact_dead_share.is_nan() || self.compact_dead_share < DEAD_SHARE_MIN {
-            return Err(Error::InvalidArgument("the share of dead bytes must be a number from 0.1 on; more than 1 is for never"));
-        }
-        Ok(())
+        self.options.check()?;
+        let entropy = Some(self.options.entropy.unwrap_or_else(default_entropy));
+        super::open::open(storage, Options { entropy, ..self.options }).map(Db::new)
     }
 
     /// Opens a store that lives in memory and ends with its last handle.
@@ -237,7 +180,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a segment size or a share that is none, [`Error::NotFound`] when it was to be [read only](Self::read_only) or
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a segment size or a share that is none,
+    /// [`Error::NotFound`](crate::Error::NotFound) when it was to be [read only](Self::read_only) or
     /// not to be [created](Self::create): there is nothing in memory before.
     pub fn in_memory(self) -> Result<Db> {
         self.open_storage(Box::new(MemoryStorage::default()))
@@ -284,7 +228,7 @@ impl Builder {
     /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor an app name was given, or both.
     pub fn open(mut self) -> Result<Db> {
         use crate::storage::native::{NativeOptions, NativeStorage, data_path};
-        self.check()?;
+        self.options.check()?;
         let Place { path, app_name, database_name, data_root } = &self.place;
         let path = match (path, app_name) {
             (Some(_), _) if app_name.is_some() || database_name.is_some() || data_root.is_some() => {
@@ -302,13 +246,13 @@ impl Builder {
             }
         };
         let options = NativeOptions {
-            read_only: self.read_only,
-            create: self.create && !self.read_only,
+            read_only: self.options.read_only,
+            create: self.options.create && !self.options.read_only,
             mmap: self.mmap,
-            write_through: self.flush_policy == FlushPolicy::WriteThrough,
+            write_through: self.options.flush_policy == FlushPolicy::WriteThrough,
         };
         let storage = NativeStorage::open(&path, options)?;
-        self.background = Some(self.background.unwrap_or(true));
+        self.options.background = Some(self.options.background.unwrap_or(true));
         self.open_storage(Box::new(storage))
     }
 }

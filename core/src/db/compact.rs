@@ -1,6 +1,7 @@
 //! Which segments are compacted when: the worst of them unasked, all that are worth it when asked.
 
 use super::handle::Db;
+use super::maintenance::Steps;
 use super::store::Store;
 use crate::checkpoint::Extent;
 use crate::compact::{self, CompactProgress, CompactReport, Emptying};
@@ -24,15 +25,6 @@ const PACE: core::time::Duration = core::time::Duration::from_millis(2);
 
 /// Steps go through the segments that there are before the first of them, and so often through what has been written since.
 const STEP_ROUNDS: u8 = 3;
-
-/// How far the steps of a compaction have come. From the first one to the one that finds nothing they go through the segments in front of a
-/// log position, a few times over: so they end, whatever they leave dead themselves.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Steps {
-    rounds: u8,
-    /// The log position in front of which this round's segments begin.
-    until: u64,
-}
 
 impl Db {
     /// Compacts every segment that holds anything dead worth the copying, and gives the space at the end of the file back. Others read and
@@ -151,7 +143,7 @@ impl Store {
     #[cfg(feature = "std")]
     pub(super) fn pace(&self) -> impl FnMut(u64) {
         use std::time::{Duration, Instant};
-        let (rate, started) = (self.policy.compact_rate, Instant::now());
+        let (rate, started) = (self.options.compact_rate, Instant::now());
         move |copied| {
             let Some(due) = rate.map(|rate| Duration::from_secs_f64(copied as f64 / rate.max(1) as f64)) else { return };
             let is_full = || self.engine.log.medium_full.load(Ordering::Relaxed);
@@ -185,7 +177,7 @@ impl Store {
         while result.is_ok()
             && !self.is_closed()
             && !self.maintenance.is_wanted()
-            && let Some(victim) = self.worst(self.policy.compact_dead_share, until, Some(&emptying))
+            && let Some(victim) = self.worst(self.options.compact_dead_share, until, Some(&emptying))
         {
             // It may take long, and what a reopen has to replay stays bounded.
             match self.checkpoint_if_due() {

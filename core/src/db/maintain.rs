@@ -2,7 +2,8 @@
 //! does it where there are threads, otherwise the write that finds it due.
 
 use super::handle::Db;
-use super::store::{FlushPolicy, Store};
+use super::options::FlushPolicy;
+use super::store::Store;
 use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
 use crate::log::LIST_ENTRY_LEN;
@@ -34,7 +35,7 @@ impl Store {
     /// Makes a write durable, where the policy says so, and sees to what it has made due. A failure of that is no failure of the write.
     pub(super) fn after_write(&self) -> Result<()> {
         let end = self.engine.log.end();
-        if self.policy.flush == FlushPolicy::WriteThrough {
+        if self.options.flush_policy == FlushPolicy::WriteThrough {
             self.engine.log.sync_to(end)?;
         }
         let low = self.engine.log.space_low.load(Ordering::Relaxed);
@@ -45,7 +46,7 @@ impl Store {
             let _ = self.catch_up();
         }
         #[cfg(feature = "std")]
-        if self.policy.background {
+        if self.options.has_thread() {
             self.background.wake();
             if end >= self.checkpoint_due.load(Ordering::Relaxed) {
                 // As much again has been written since a checkpoint was begun: whoever writes so fast waits for it to end, for what a
@@ -113,7 +114,7 @@ impl Store {
     fn try_checkpoint(&self, extent: Extent) -> Result<bool> {
         // Whatever comes of it, the next one is due only after as much again.
         let log = &self.engine.log;
-        let apart = self.policy.replay_debt_max.max(log.segment_count() as u64 * APART_PER_SEGMENT);
+        let apart = self.options.replay_debt_max.max(log.segment_count() as u64 * APART_PER_SEGMENT);
         self.checkpoint_due.store(log.end().saturating_add(apart), Ordering::Relaxed);
         checkpoint::write(&self.engine, &self.names, extent)
     }

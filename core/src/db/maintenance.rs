@@ -29,3 +29,12 @@ impl Maintenance {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 }
+
+/// How far the steps of a compaction have come. From the first one to the one that finds nothing they go through the segments in front of a
+/// log position, a few times over: so they end, whatever they leave dead themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Steps {
+    pub(super) rounds: u8,
+    /// The log position in front of which this round's segments begin.
+    pub(super) until: u64,
+}

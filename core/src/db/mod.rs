@@ -7,13 +7,16 @@ mod background;
 mod backup;
 mod batch;
 mod builder;
+mod close;
 mod compact;
+mod front;
 mod handle;
 mod iter;
 mod maintain;
 mod maintenance;
 mod namespaces;
 mod open;
+mod options;
 mod page;
 #[cfg(feature = "ordered")]
 mod range;
@@ -33,10 +36,10 @@ pub use batch::Batch;
 pub use builder::Builder;
 pub use handle::{Db, Namespace};
 pub use iter::{Iter, Keys};
+pub use options::FlushPolicy;
 #[cfg(feature = "ordered")]
 pub use range::Range;
 pub use stats::{SegmentUse, Stats};
-pub use store::FlushPolicy;
 pub use transaction::Transaction;
 pub use value::Value;
 pub use version::Version;

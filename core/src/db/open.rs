@@ -1,30 +1,23 @@
-//! Opening and closing: superblock, end of the log, index, ready.
+//! Opening: superblock, end of the log, index, ready.
 
+use super::front::find;
 use super::maintenance::Maintenance;
-use super::store::{Policy, Store};
-use crate::checkpoint::{self, Extent};
+use super::options::Options;
+use super::store::Store;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
-use crate::limits::DATA_START;
-use crate::log::{
-    ActivePlace, CheckpointPlace, FORMAT_VERSION, Fence, Front, Geometry, Log, LogEnd, LogOptions, Segment, Slots, Superblock,
-    SuperblockPair, SuperblockSlot, read_slots, read_superblocks,
-};
+use crate::log::{CheckpointPlace, Fence, Log, LogEnd, LogOptions, Segment, Slots, SuperblockPair};
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
 use crate::recover::{Chain, OpenReport, SnapshotState, rebuild, standing};
 use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
 use crate::storage::Storage;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, RwLock};
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use once_cell::race::OnceBox;
-
-/// A closed store with less than this to replay needs no new snapshot: replaying is as quick as loading one.
-const REPLAY_DEBT_AT_CLOSE: u64 = 256 * 1024;
 
 /// What sessions that ended without a close have left unused is compacted by the first write when it is one part in so many of what is used,
 /// from so many bytes on, and always when it is as much as so many segments.
@@ -32,18 +25,7 @@ const LOST_PARTS: u64 = 4;
 const LOST_LEAST: u64 = 128 * 1024;
 const LOST_SEGMENTS_MAX: u64 = 8;
 
-pub(super) struct OpenOptions {
-    pub(super) read_only: bool,
-    pub(super) create: bool,
-    pub(super) verify_on_read: bool,
-    pub(super) segment_size: u32,
-    #[cfg(feature = "ordered")]
-    pub(super) ordered: bool,
-    pub(super) entropy: [u8; 32],
-    pub(super) policy: Policy,
-}
-
-pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Arc<Store>> {
+pub(super) fn open(storage: Box<dyn Storage>, options: Options) -> Result<Arc<Store>> {
     let mut report = OpenReport::default();
     let (mut pair, chain, slots) = find(&*storage, &options, &mut report)?;
     if !options.read_only && (pair.current.floor != 0 || chain.has_history()) {
@@ -58,19 +40,12 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     (report.stranded_records, report.stranded_bytes, report.stranded_at) = (stranded.records, stranded.bytes, stranded.at);
     (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
 
-    let fence = match slots {
-        Some(slots) => {
-            let found = pair.current.generation;
-            let standing_now = chain.standing(&*storage, &pair.current)?;
-            Some(Fence { follow: standing, standing: standing_now, found, slots: Mutex::new(slots) })
-        }
-        None => None,
-    };
+    let fence = slots.map(|slots| fence_of(&*storage, &chain, &pair, slots)).transpose()?;
     let log_options = LogOptions {
         fence,
         read_only: options.read_only,
         verify_on_read: options.verify_on_read,
-        entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy, 0),
+        entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy.unwrap_or_default(), 0),
     };
     let log = Log::new(storage, pair, log_options);
     let seed = seed_of(&pair.current.seed);
@@ -104,101 +79,13 @@ pub(super) fn open(storage: Box<dyn Storage>, options: OpenOptions) -> Result<Ar
     if pair.other_damaged && !engine.log.read_only && !engine.log.is_fenced() {
         engine.log.replace_lost_superblock()?;
     }
-    Ok(start(engine, names, report, options.policy))
+    Ok(start(engine, names, report, options))
 }
 
-/// Others may write to the file, too. Known when it is compiled where no host is shared.
-fn is_shared(storage: &dyn Storage) -> bool {
-    cfg!(feature = "shared-files") && !storage.is_exclusive()
-}
-
-/// How often a file is read again that seems damaged, where somebody else may be writing to it.
-const FINDS_MAX: usize = 64;
-
-/// Reads the superblocks and follows the log. Where others may write to the file, too: the slots as they were read.
-fn find(storage: &dyn Storage, options: &OpenOptions, report: &mut OpenReport) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
-    if !cfg!(feature = "shared-files") && !storage.is_exclusive() {
-        return Err(Error::InvalidArgument("a storage that is not exclusive needs pipkin's feature `shared-files`"));
-    }
-    if !is_shared(storage) {
-        return find_once(storage, options, report);
-    }
-    let mut before = None;
-    for _ in 0..FINDS_MAX {
-        let found = find_once(storage, options, report);
-        let at = match &found {
-            Err(Error::Corrupt { offset, .. }) => *offset,
-            Err(Error::NotAStore { .. }) => u64::MAX,
-            _ => return found,
-        };
-        storage.refresh()?;
-        let now = Some((at, storage.len()?, read_slots(storage)?));
-        if now == before {
-            // Twice the same: it is not that somebody was writing meanwhile.
-            return found;
-        }
-        before = now;
-    }
-    find_once(storage, options, report)
-}
-
-fn find_once(
-    storage: &dyn Storage,
-    options: &OpenOptions,
-    report: &mut OpenReport,
-) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
-    let is_shared = is_shared(storage);
-    let slots = if is_shared { Some(read_slots(storage)?) } else { None };
-    if is_shared {
-        // Whatever they name is there by now.
-        storage.refresh()?;
-    }
-    let pair = match read_superblocks(storage)? {
-        Front::Store(pair) => pair,
-        Front::Blank if options.create && !options.read_only => {
-            report.created = true;
-            if is_shared {
-                create_shared(storage, options)?;
-                return find_once(storage, &OpenOptions { create: false, ..*options }, report);
-            }
-            create(storage, options)?
-        }
-        Front::Blank if storage.is_empty()? => {
-            // A storage has no path to tell.
-            return Err(Error::NotFound { path: String::from("this path (the file there is empty)") });
-        }
-        Front::Blank => {
-            return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
-        }
-    };
-    if !options.read_only && pair.current.write_version > FORMAT_VERSION {
-        return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
-    }
-    let chain = Chain::follow(storage, &pair)?;
-    if !options.read_only && !is_shared && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
-        // A creation that a crash cut short behind its first superblock. What is refused above stays as it is.
-        storage.set_len(DATA_START)?;
-    }
-    if slots.is_some_and(|slots| read_slots(storage).is_ok_and(|now| now != slots)) {
-        // Once more, or it would be what nobody has ever seen together.
-        return Err(Error::corrupt(0, "the superblocks, which are being written"));
-    }
-    Ok((pair, chain, slots.filter(|_| !options.read_only)))
-}
-
-/// As [`create`], where another one may be at the same: neither writes over what the other one has begun with.
-fn create_shared(storage: &dyn Storage, options: &OpenOptions) -> Result<()> {
-    let first = first_superblock(options);
-    // Longer without cutting what somebody else has made longer.
-    storage.write_at(DATA_START - 1, &[&[0]])?;
-    first.write(storage, SuperblockSlot::A)?;
-    storage.sync()?;
-    if read_slots(storage)?.of(SuperblockSlot::B).iter().all(|&byte| byte == 0) {
-        Superblock { generation: 2, ..first }.write(storage, SuperblockSlot::B)?;
-        storage.sync()?;
-    }
-    storage.refresh()?;
-    Ok(())
+/// What tells this session from others that share the file.
+fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: Slots) -> Result<Fence> {
+    let standing_now = chain.standing(storage, &pair.current)?;
+    Ok(Fence { follow: standing, standing: standing_now, found: pair.current.generation, slots: Mutex::new(slots) })
 }
 
 /// Finds the snapshot. One that is not where it should be, or stands where the log does, is forgotten.
@@ -220,43 +107,6 @@ fn overlaps(directory: &Directory, live: &[Segment]) -> bool {
     let used = Set::collect(live.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents).map(u64::from));
     let mut extents = directory.segments.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
     extents.any(|extent| used.contains(extent.into()))
-}
-
-/// Writes the superblocks of a new store, one after the other, so that a crash leaves a blank file or a store.
-fn create(storage: &dyn Storage, options: &OpenOptions) -> Result<SuperblockPair> {
-    let mut current = first_superblock(options);
-    storage.set_len(DATA_START)?;
-    for slot in [SuperblockSlot::A, SuperblockSlot::B] {
-        current.write(storage, slot)?;
-        storage.sync()?;
-        current.generation += 1;
-    }
-    current.generation -= 1;
-    Ok(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: false })
-}
-
-fn first_superblock(options: &OpenOptions) -> Superblock {
-    let (id, seed) = options.entropy.split_at(16);
-    Superblock {
-        write_version: FORMAT_VERSION,
-        optional_features: 0,
-        store_id: id.try_into().unwrap_or_default(),
-        generation: 1,
-        session: 0,
-        segment_size: options.segment_size,
-        first_extent: Geometry::first_of(options.segment_size),
-        checkpoint: None,
-        clean_end: None,
-        synced: 0,
-        torn_end: false,
-        floor: 0,
-        clock: 0,
-        active: ActivePlace::default(),
-        headers: 0,
-        key_page: 0,
-        sealed_from: 0,
-        seed: seed.try_into().unwrap_or_default(),
-    }
 }
 
 /// Where recovery found the end of the log.
@@ -293,18 +143,18 @@ fn is_much_lost(engine: &Engine) -> bool {
     lost > (used / LOST_PARTS).max(LOST_LEAST).min(segments)
 }
 
-fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Arc<Store> {
+fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> Arc<Store> {
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();
     let was_closed = report.clean || report.created;
-    let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(policy.replay_debt_max);
+    let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(options.replay_debt_max);
     let is_listless = report.damaged_list;
     let due = if is_listless { 0 } else { due };
     let overdue = is_listless || !was_closed && (end >= due || is_much_lost(&engine));
     let store = Arc::new(Store {
         default,
         report,
-        policy,
+        options,
         names: RwLock::new(names),
         transactions: Mutex::new(()),
         maintenance: Maintenance::default(),
@@ -321,60 +171,9 @@ fn start(engine: Engine, names: Names, report: OpenReport, policy: Policy) -> Ar
         engine,
     });
     #[cfg(feature = "std")]
-    if policy.background {
-        super::background::Background::start(&store);
+    if options.has_thread() {
+        // An error has closed the store to writes, and the next write says so; or there is no space, and nothing is lost.
+        store.background.start(&store, |store| drop(store.maintain()));
     }
     store
-}
-
-impl Store {
-    /// Flushes, writes a snapshot if there is much to replay, and says in the superblock where the log ends.
-    pub(super) fn close(&self) -> Result<()> {
-        #[cfg(feature = "native")]
-        if std::process::id() != self.process {
-            // A child that was forked drops what it has inherited. The store is its parent's, which goes on writing.
-            return Ok(());
-        }
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        #[cfg(feature = "std")]
-        self.background.stop();
-        let _maintenance = self.maintenance.lock();
-        let log = &self.engine.log;
-        if log.read_only {
-            return Ok(());
-        }
-        let result = self.mark_clean();
-        log.close_to_writes();
-        log.storage.release()?;
-        result
-    }
-
-    fn mark_clean(&self) -> Result<()> {
-        let log = &self.engine.log;
-        if !log.is_announced() && (self.report.clean || log.is_fenced()) {
-            // What a session has not taken over it does not close either.
-            return Ok(());
-        }
-        log.writable()?;
-        // Segments that are kept for what is stranded in them are found behind an unclean end, or in the list.
-        let has_stranded = self.report.stranded_records > 0;
-        if has_stranded
-            || self.report.damaged_list
-            || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16)
-        {
-            match checkpoint::write(&self.engine, &self.names, Extent::Closing) {
-                // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
-                Err(Error::NoSpace) if !log.is_poisoned() && !has_stranded => {}
-                result => drop(result?),
-            }
-            // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
-            if log.snapshot_could_move_down() {
-                checkpoint::write(&self.engine, &self.names, Extent::Whole)?;
-            }
-        }
-        let _writers = self.engine.lock_all()?;
-        log.finish(&self.engine.pins)
-    }
 }

@@ -1,7 +1,7 @@
 //! What all handles of one open store share.
 
-use super::compact::Steps;
-use super::maintenance::Maintenance;
+use super::maintenance::{Maintenance, Steps};
+use super::options::{FlushPolicy, Options};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -17,7 +17,7 @@ pub(crate) struct Store {
     pub(crate) names: RwLock<Names>,
     pub(crate) default: Arc<Name>,
     pub(crate) report: OpenReport,
-    pub(crate) policy: Policy,
+    pub(crate) options: Options,
     /// One transaction at a time.
     pub(crate) transactions: Mutex<()>,
     pub(super) maintenance: Maintenance,
@@ -36,36 +36,6 @@ pub(crate) struct Store {
     pub(crate) background: super::background::Background,
 }
 
-/// When writes become durable. A write that has returned survives the end of the process under each of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FlushPolicy {
-    /// [`Db::flush`](super::Db::flush) makes everything durable that was written before it. A lone caller syncs at once, without a
-    /// timer; callers that arrive during a sync share the next one.
-    #[default]
-    Group,
-    /// Every flush syncs for itself, even when another one has just covered all that there is.
-    OnEachFlush,
-    /// Every write is durable when it returns, as if a flush under [`Self::Group`] came right behind it. On Windows the file is opened
-    /// for writing through, too. A write whose sync fails returns an error, though the record may be there.
-    WriteThrough,
-}
-
-/// When the store does what nobody asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Policy {
-    pub(crate) flush: FlushPolicy,
-    pub(crate) replay_debt_max: u64,
-    /// Share of dead bytes in a segment from which on it is compacted; more than 1 for never.
-    pub(crate) compact_dead_share: f64,
-    /// Bytes a second that compaction copies at most when nobody asked for it.
-    #[cfg(feature = "std")]
-    pub(crate) compact_rate: Option<u64>,
-    /// A thread does it; otherwise the write that finds it due.
-    #[cfg(feature = "std")]
-    pub(crate) background: bool,
-}
-
 impl Store {
     pub(crate) fn writable(&self) -> Result<()> {
         self.engine.log.writable()
@@ -74,7 +44,7 @@ impl Store {
     /// Makes everything durable that was written before the call.
     pub(crate) fn flush(&self) -> Result<Durability> {
         let log = &self.engine.log;
-        match self.policy.flush {
+        match self.options.flush_policy {
             FlushPolicy::OnEachFlush => log.sync_now(),
             FlushPolicy::Group | FlushPolicy::WriteThrough => log.sync_to(log.end()),
         }

@@ -140,6 +140,7 @@ impl<'a> FrameSpec<'a> {
     }
 
     /// Appends the whole frame, which will stand at `offset` of a segment with `salt`, to `out`.
+    #[inline]
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>, salt: u64, offset: u64) {
         let start = out.len();
         out.reserve(HEADER_LEN_MAX + self.key.len() + self.value.len());

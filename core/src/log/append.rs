@@ -1,7 +1,7 @@
 //! Appending commits: the space is secured first, so that running out of it happens before the first byte is written.
 
 use super::fence::LOST;
-use super::space::Run;
+use super::space::{Purpose, Run};
 use super::{
     Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, SuperblockPair, SuperblockSlot,
     TRAILER_LEN, Tail, salt,
@@ -17,17 +17,6 @@ use alloc::vec::Vec;
 pub(super) const DIRECT: usize = 32 * 1024;
 /// Gathered frames are written out at this size.
 const GATHER: usize = 1024 * 1024;
-
-/// What an append is for: it decides who may take the last free segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// New data: always leaves one segment for the others.
-    Store,
-    /// Removals and compaction: they make space, so they may use the reserve, but for the room that the last kind needs.
-    MakeSpace,
-    /// What says that space is free, and where things stand.
-    BookKeeping,
-}
 
 /// Where a frame was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

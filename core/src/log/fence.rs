@@ -6,8 +6,7 @@
 //! whatever `next` frames and the superblock name, for each session names a place before it looks, and looks before it writes there.
 //! The earlier session finds the superblock of a higher generation behind its flush, and acknowledges it no more.
 
-use super::append::Purpose;
-use super::space::{Barred, Run};
+use super::space::{Barred, Purpose, Run};
 use super::superblock::{SECTOR, Slots, SuperblockSlot};
 use super::{ActivePlace, Log, Superblock, SuperblockPair, Tail};
 use crate::error::{Error, Result};

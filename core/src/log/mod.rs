@@ -26,7 +26,7 @@ mod window;
 mod write_behind;
 mod zeros;
 
-pub(crate) use append::{MARK_LEN, Placed, Purpose};
+pub(crate) use append::{MARK_LEN, Placed};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
 pub(crate) use ledger::{Ledger, Tally};
@@ -35,7 +35,7 @@ pub(crate) use live::Occupant;
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
-pub(crate) use space::{Barred, Space};
+pub(crate) use space::{Barred, Purpose, Space};
 pub(crate) use start::LogEnd;
 pub(crate) use stranded::{Stranded, in_segment as stranded_in};
 pub(crate) use superblock::{

@@ -1,6 +1,7 @@
 //! Giving segments back: a retired one is free once its retirement is durable and nobody reads it any more.
 
-use super::append::{Placed, Purpose};
+use super::append::Placed;
+use super::space::Purpose;
 use super::{Log, Segment, Tail};
 use crate::error::Result;
 use crate::frame::{FrameSpec, Kind};

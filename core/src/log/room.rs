@@ -1,7 +1,7 @@
 //! Securing space: an append takes the segments that it will need before it writes a byte, so running out of space changes nothing.
 
-use super::append::{MARK_LEN, Purpose, RETIRE_ROOM};
-use super::space::Run;
+use super::append::{MARK_LEN, RETIRE_ROOM};
+use super::space::{Purpose, Run};
 use super::{Log, SEGMENT_HEADER_LEN, TRAILER_LEN, Tail};
 use crate::error::{Error, Result};
 use crate::frame::FrameSpec;

@@ -1,7 +1,8 @@
 //! Appending a commit of one frame: what happens most often, without what it does not need. The checksum is taken before the lock, so
 //! that writers hold each other up for the time of a copy.
 
-use super::append::{DIRECT, Placed, Purpose, kept_room};
+use super::append::{DIRECT, Placed, kept_room};
+use super::space::Purpose;
 use super::{Log, Tail};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, ONE_PIECE_MAX, bind_front};

@@ -4,6 +4,17 @@ use super::Geometry;
 use crate::sorted::Map;
 use alloc::vec::Vec;
 
+/// What an append is for: it decides who may take the last free segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// New data: always leaves one segment for the others.
+    Store,
+    /// Removals and compaction: they make space, so they may use the reserve, but for the room that the last kind needs.
+    MakeSpace,
+    /// What says that space is free, and where things stand.
+    BookKeeping,
+}
+
 /// A run of neighbouring extents, taken out of the free ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {

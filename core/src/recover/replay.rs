@@ -3,8 +3,8 @@
 
 use super::chain::Chain;
 use super::{OpenReport, SnapshotState};
-use crate::damage::Doubt;
-use crate::engine::Engine;
+use crate::doubt::Doubt;
+use crate::engine::{Engine, Origin};
 use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
@@ -13,7 +13,6 @@ use crate::log::{Segment, Window};
 use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::scan::{Damage, Found, Stretch, scan};
-use crate::shards::Origin;
 use crate::snapshot::{self, NamedNumber, SegmentUse};
 use crate::sorted::Set;
 use alloc::boxed::Box;
@@ -97,7 +96,7 @@ impl Replay<'_> {
         let Some((damage, segment)) = self.damage.take() else { return Ok(None) };
         self.engine.is_damage(damage.offset)?;
         let before: Vec<Segment> = live.iter().filter(|other| other.base < segment.base).copied().collect();
-        let doubt = Doubt::new(self.engine, &damage, &segment, &before, core::mem::take(&mut self.settled));
+        let doubt = Doubt::new(self.engine.log.geometry, &damage, &segment, &before, core::mem::take(&mut self.settled));
         // Opening is the only one to set it, and does so once.
         let _ = self.engine.doubt.set(Box::new(doubt));
         self.engine.index.doubt_all();

@@ -2,6 +2,7 @@
 //! that there is no snapshot.
 
 use super::directory::{Directory, PartPlace};
+use super::parts::NamedNumber;
 use super::{CHUNK_HEADER_LEN, merge, parts};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
@@ -9,17 +10,7 @@ use crate::index::ShardImage;
 use crate::log::{DirectoryPlace, Geometry, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, SnapshotSegment, Window};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
-
-/// A namespace as a snapshot has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NamedNumber {
-    pub(crate) name: String,
-    pub(crate) number: u32,
-    pub(crate) options: Box<[u8]>,
-}
 
 /// Reads the directory at `place`, and holds the headers of the segments that it names against it.
 ///

@@ -18,8 +18,8 @@ mod write;
 pub(crate) use directory::{Directory, PartPlace};
 #[cfg(feature = "salvage")]
 pub(crate) use load::load_names;
-pub(crate) use load::{NamedNumber, check_chunks, load, load_shard, read_directory};
-pub(crate) use parts::SegmentUse;
+pub(crate) use load::{check_chunks, load, load_shard, read_directory};
+pub(crate) use parts::{NamedNumber, SegmentUse};
 pub(crate) use write::{SnapshotWriter, estimate};
 
 /// Length and checksum in front of a chunk.

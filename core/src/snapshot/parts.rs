@@ -1,9 +1,9 @@
 //! The parts of a snapshot as bytes, and back. Every byte that is read may be hostile.
 
-use super::load::NamedNumber;
 use crate::frame::{decode_u64, encode_u64};
 use crate::index::{ShardChanges, ShardImage, Slot};
 use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -64,6 +64,14 @@ pub(super) fn put(out: &mut Vec<u8>, value: u64, width: usize) {
 
 pub(super) fn put_long(out: &mut Vec<u8>, value: u64) {
     encode_u64(value, |byte| out.push(byte));
+}
+
+/// A namespace as a snapshot has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedNumber {
+    pub(crate) name: String,
+    pub(crate) number: u32,
+    pub(crate) options: Box<[u8]>,
 }
 
 /// Names, numbers and options of the namespaces, and the next number.

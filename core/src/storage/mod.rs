@@ -3,11 +3,9 @@
 //! A host implements [`Storage`] and gets the whole store. [`memory`] is the smallest example; the `testing` feature adds
 //! a crash simulator, a fault injector and the conformance suite that every implementation must pass.
 
-use alloc::string::String;
-use alloc::sync::Arc;
-use core::fmt;
-
 mod cached;
+mod error;
+mod forward;
 pub mod memory;
 
 #[cfg(feature = "testing")]
@@ -23,6 +21,7 @@ pub mod random;
 pub mod native;
 
 pub use cached::{CacheOptions, CachedStorage};
+pub use error::{StorageError, StorageErrorKind};
 pub use memory::MemoryStorage;
 #[cfg(feature = "native")]
 pub use native::{NativeOptions, NativeStorage};
@@ -197,140 +196,3 @@ const REWRITE_PIECE: u64 = 256 * 1024;
 pub const HOLDER_OFFSET: u64 = 8192;
 /// Length of the note in the holder page, in bytes.
 pub const HOLDER_LEN: usize = 64;
-
-macro_rules! forward_storage {
-    ($($pointer:ty),*) => {$(
-        impl<S: Storage + ?Sized> Storage for $pointer {
-            fn len(&self) -> Result<u64, StorageError> { (**self).len() }
-            fn set_len(&self, len: u64) -> Result<(), StorageError> { (**self).set_len(len) }
-            fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> { (**self).read_at(offset, out) }
-            fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> { (**self).write_at(offset, parts) }
-            fn rewrite(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).rewrite(offset, len) }
-            fn sync(&self) -> Result<Durability, StorageError> { (**self).sync() }
-            unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
-                // SAFETY: the caller's promise is handed on unchanged.
-                unsafe { (**self).view(offset, len) }
-            }
-            fn is_checked(&self, offset: u64, salt: u64) -> Option<bool> { (**self).is_checked(offset, salt) }
-            fn set_checked(&self, offset: u64, salt: u64) { (**self).set_checked(offset, salt) }
-            unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
-                // SAFETY: the caller's promise is handed on unchanged.
-                unsafe { (**self).store(offset, parts) }
-            }
-            fn will_read(&self, offsets: &[u64], len: usize) { (**self).will_read(offsets, len) }
-            fn will_sync(&self, offset: u64, len: u64) { (**self).will_sync(offset, len) }
-            fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).reserve(offset, len) }
-            fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).discard(offset, len) }
-            fn is_exclusive(&self) -> bool { (**self).is_exclusive() }
-            fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> { (**self).read_now(offset, out) }
-            fn refresh(&self) -> Result<(), StorageError> { (**self).refresh() }
-            fn claim(&self) -> Result<(), StorageError> { (**self).claim() }
-            fn release(&self) -> Result<(), StorageError> { (**self).release() }
-        }
-    )*};
-}
-forward_storage!(&S, alloc::boxed::Box<S>, alloc::sync::Arc<S>);
-
-/// Why a storage call failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StorageErrorKind {
-    /// The medium or the quota is full.
-    NoSpace,
-    /// The file or the medium cannot be written.
-    ReadOnly,
-    /// A read reached past the end of the file.
-    OutOfRange,
-    /// The host refused access.
-    PermissionDenied,
-    /// Anything else; the message has the host's words.
-    Other,
-}
-
-/// A failed storage call: what kind, which call, and the host's own words.
-///
-/// Where the host's error is kept as the source, only `{error:#}` prints its words.
-#[derive(Clone, Debug)]
-pub struct StorageError {
-    /// What kind of failure it was.
-    pub kind: StorageErrorKind,
-    /// The call that failed: `"read"`, `"write"`, `"sync"`, ...
-    pub operation: &'static str,
-    /// The host's own description.
-    pub detail: String,
-    /// Seldom there, and so not in here: every result of a call has room for an error.
-    context: Option<Arc<Context>>,
-}
-
-/// What some hosts know besides.
-#[derive(Clone, Debug, Default)]
-struct Context {
-    path: Option<String>,
-    cause: Option<Arc<dyn core::error::Error + Send + Sync>>,
-}
-
-impl StorageError {
-    /// An error of `kind` from the call `operation`.
-    pub fn new(kind: StorageErrorKind, operation: &'static str, detail: impl Into<String>) -> Self {
-        Self { kind, operation, detail: detail.into(), context: None }
-    }
-
-    /// The same error, of the file at `path`.
-    #[must_use]
-    pub fn with_path(self, path: impl Into<String>) -> Self {
-        let cause = self.context.as_ref().and_then(|context| context.cause.clone());
-        Self { context: Some(Arc::new(Context { path: Some(path.into()), cause })), ..self }
-    }
-
-    /// The same error with the host's own, whose words `detail` is: it becomes the source.
-    #[must_use]
-    pub fn with_cause(self, cause: impl core::error::Error + Send + Sync + 'static) -> Self {
-        let path = self.path().map(String::from);
-        Self { context: Some(Arc::new(Context { path, cause: Some(Arc::new(cause)) })), ..self }
-    }
-
-    /// The path of the file, where it has one.
-    pub fn path(&self) -> Option<&str> {
-        self.context.as_ref()?.path.as_deref()
-    }
-
-    fn cause(&self) -> Option<&(dyn core::error::Error + Send + Sync + 'static)> {
-        self.context.as_ref()?.cause.as_deref()
-    }
-
-    /// The error of a read past the end of the file.
-    pub fn out_of_range(offset: u64, len: usize, file_len: u64) -> Self {
-        Self::new(
-            StorageErrorKind::OutOfRange,
-            "read",
-            alloc::format!("{len} bytes at offset {offset} reach past the end of the file at {file_len}"),
-        )
-    }
-}
-
-impl fmt::Display for StorageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.operation)?;
-        if let Some(path) = self.path() {
-            write!(f, " of {path}")?;
-        }
-        f.write_str(" failed")?;
-        // The source says it, and whoever prints the chain would read it twice.
-        if f.alternate() || self.cause().is_none() { write!(f, ": {}", self.detail) } else { Ok(()) }
-    }
-}
-
-/// The words count, not where they come from.
-impl PartialEq for StorageError {
-    fn eq(&self, other: &Self) -> bool {
-        (self.kind, self.operation, &self.detail, self.path()) == (other.kind, other.operation, &other.detail, other.path())
-    }
-}
-
-impl Eq for StorageError {}
-
-impl core::error::Error for StorageError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.cause().map(|cause| cause as _)
-    }
-}

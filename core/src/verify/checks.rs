@@ -1,7 +1,9 @@
 //! The parts of a store, each held against its checksums.
 
-use super::{VerifyReport, names};
+use super::VerifyReport;
+use super::names::Record;
 use crate::error::{Error, Result};
+use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::limits::DATA_START;
 use crate::log::{
     CheckpointPlace, Front, Geometry, HEADER_COPIES, SEGMENT_HEADER_LEN, SLOT_LEN, Segment, SegmentHeader, SegmentKind,
@@ -129,7 +131,7 @@ fn check_segment(
             Found::Frame { header, .. } if header.kind.is_control() => {}
             Found::Frame { offset, header } => {
                 report.records += 1;
-                names::check(storage, offset, &header, report)?;
+                check_name(storage, offset, &header, report)?;
             }
             Found::Damage(damage) => report.damage.push(damage),
         }
@@ -211,6 +213,15 @@ fn check_snapshot(
             let what = "a byte behind the index snapshot that should be zero";
             check_zeros(storage, segment.end, segment.behind(geometry), what, report)?;
         }
+    }
+    Ok(())
+}
+
+/// Reports a record of a name that opening refuses.
+pub(super) fn check_name(storage: &dyn Storage, offset: u64, header: &Header, report: &mut VerifyReport) -> Result<()> {
+    let is_name = header.namespace == NAMESPACE_OF_NAMES && matches!(header.kind, Kind::Put | Kind::Tombstone);
+    if is_name && Record::read(storage, offset, header)?.is_none() {
+        damage(report, offset, header.frame_len() as u64, "a namespace record");
     }
     Ok(())
 }

@@ -1,9 +1,7 @@
 //! Records of names, as opening takes them.
 
-use super::VerifyReport;
-use super::checks::damage;
 use crate::error::Result;
-use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
+use crate::frame::{Header, Kind};
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::Window;
 use crate::storage::Storage;
@@ -25,13 +23,4 @@ impl Record {
         let record = name.zip(number).map(|(name, number)| Self { name: name.into(), number });
         Ok(record.filter(|record| record.number <= NAMESPACE_NUMBER_MAX && (header.kind == Kind::Put || !record.name.is_empty())))
     }
-}
-
-/// Reports a record of a name that opening refuses.
-pub(super) fn check(storage: &dyn Storage, offset: u64, header: &Header, report: &mut VerifyReport) -> Result<()> {
-    let is_name = header.namespace == NAMESPACE_OF_NAMES && matches!(header.kind, Kind::Put | Kind::Tombstone);
-    if is_name && Record::read(storage, offset, header)?.is_none() {
-        damage(report, offset, header.frame_len() as u64, "a namespace record");
-    }
-    Ok(())
 }

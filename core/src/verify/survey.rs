@@ -1,8 +1,8 @@
 //! Which segments of a damaged store count, and how far they reach.
 
-use super::checks::{check_header, damage};
+use super::VerifyReport;
+use super::checks::{check_header, check_name, damage};
 use super::lost::Lost;
-use super::{VerifyReport, names};
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::log::{
@@ -128,7 +128,7 @@ impl Survey {
                 match found {
                     Found::Frame { offset, header } => {
                         report.records += u64::from(!header.kind.is_control());
-                        names::check(storage, offset, &header, &mut report)?;
+                        check_name(storage, offset, &header, &mut report)?;
                     }
                     Found::Damage(damage) => report.damage.push(damage),
                 }

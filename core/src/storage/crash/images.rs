@@ -34,8 +34,19 @@ enum Choices {
     Done,
 }
 
+impl CrashPoint {
+    /// Every image in which each unsynced sector is lost or kept, for each change of the length that the medium could have got to,
+    /// each once: up to 2^`sectors_max` images per length. The first is the latest state.
+    ///
+    /// With more unsynced sectors than that the list is not exhaustive: it has the latest and the synced length, and for these the
+    /// images with few sectors lost and those with few kept, by rising number (at least 0 and 1) as far as the budget goes.
+    pub fn images(&self, sectors_max: u32) -> Images<'_> {
+        Images::new(self, sectors_max)
+    }
+}
+
 impl<'a> Images<'a> {
-    pub(super) fn new(point: &'a CrashPoint, sectors_max: u32) -> Self {
+    fn new(point: &'a CrashPoint, sectors_max: u32) -> Self {
         // A mask has 64 bits; nobody waits for 2^32 images.
         let sectors_max = sectors_max.min(32);
         let changes = point.len_changes();

@@ -1,7 +1,6 @@
 //! The state of a file at one moment, synced and unsynced apart, and the images made from it.
 
 use super::image::{CrashImage, flip_bit};
-use super::images::Images;
 use super::pages::{Pages, SECTOR_LEN, SECTORS_PER_PAGE, Sector};
 use crate::storage::StorageError;
 use crate::storage::random::Rng;
@@ -306,15 +305,6 @@ impl CrashPoint {
             let versions = events.iter().take_while(|event| event.op < ops).count();
             Pick::Bytes(point.version(sector, events, versions, kept))
         })
-    }
-
-    /// Every image in which each unsynced sector is lost or kept, for each change of the length that the medium could have got to,
-    /// each once: up to 2^`sectors_max` images per length. The first is the latest state.
-    ///
-    /// With more unsynced sectors than that the list is not exhaustive: it has the latest and the synced length, and for these the
-    /// images with few sectors lost and those with few kept, by rising number (at least 0 and 1) as far as the budget goes.
-    pub fn images(&self, sectors_max: u32) -> Images<'_> {
-        Images::new(self, sectors_max)
     }
 
     /// One of the images that a power cut could leave: see the [model](super). Images differ in character, from nearly everything

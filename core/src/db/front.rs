@@ -1,0 +1,147 @@
+//! The front of a file: its superblocks found, or written where the store is new.
+
+use super::options::Options;
+use crate::error::{Error, Result};
+use crate::limits::DATA_START;
+use crate::log::{
+    ActivePlace, FORMAT_VERSION, Front, Geometry, Slots, Superblock, SuperblockPair, SuperblockSlot, read_slots, read_superblocks,
+};
+use crate::recover::{Chain, OpenReport};
+use crate::storage::Storage;
+use alloc::string::String;
+
+/// How often a file is read again that seems damaged, where somebody else may be writing to it.
+const FINDS_MAX: usize = 64;
+
+/// Reads the superblocks and follows the log. Where others may write to the file, too: the slots as they were read.
+pub(super) fn find(
+    storage: &dyn Storage,
+    options: &Options,
+    report: &mut OpenReport,
+) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
+    if !cfg!(feature = "shared-files") && !storage.is_exclusive() {
+        return Err(Error::InvalidArgument("a storage that is not exclusive needs pipkin's feature `shared-files`"));
+    }
+    if !is_shared(storage) {
+        return find_once(storage, options, report);
+    }
+    let mut before = None;
+    for _ in 0..FINDS_MAX {
+        let found = find_once(storage, options, report);
+        let at = match &found {
+            Err(Error::Corrupt { offset, .. }) => *offset,
+            Err(Error::NotAStore { .. }) => u64::MAX,
+            _ => return found,
+        };
+        storage.refresh()?;
+        let now = Some((at, storage.len()?, read_slots(storage)?));
+        if now == before {
+            // Twice the same: it is not that somebody was writing meanwhile.
+            return found;
+        }
+        before = now;
+    }
+    find_once(storage, options, report)
+}
+
+fn find_once(
+    storage: &dyn Storage,
+    options: &Options,
+    report: &mut OpenReport,
+) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
+    let is_shared = is_shared(storage);
+    let slots = if is_shared { Some(read_slots(storage)?) } else { None };
+    if is_shared {
+        // Whatever they name is there by now.
+        storage.refresh()?;
+    }
+    let pair = match read_superblocks(storage)? {
+        Front::Store(pair) => pair,
+        Front::Blank if options.create && !options.read_only => {
+            report.created = true;
+            if is_shared {
+                create_shared(storage, options)?;
+                return find_once(storage, &Options { create: false, ..*options }, report);
+            }
+            create(storage, options)?
+        }
+        Front::Blank if storage.is_empty()? => {
+            // A storage has no path to tell.
+            return Err(Error::NotFound { path: String::from("this path (the file there is empty)") });
+        }
+        Front::Blank => {
+            return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
+        }
+    };
+    if !options.read_only && pair.current.write_version > FORMAT_VERSION {
+        return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
+    }
+    let chain = Chain::follow(storage, &pair)?;
+    if !options.read_only && !is_shared && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
+        // A creation that a crash cut short behind its first superblock. What is refused above stays as it is.
+        storage.set_len(DATA_START)?;
+    }
+    if slots.is_some_and(|slots| read_slots(storage).is_ok_and(|now| now != slots)) {
+        // Once more, or it would be what nobody has ever seen together.
+        return Err(Error::corrupt(0, "the superblocks, which are being written"));
+    }
+    Ok((pair, chain, slots.filter(|_| !options.read_only)))
+}
+
+/// Others may write to the file, too. Known when it is compiled where no host is shared.
+fn is_shared(storage: &dyn Storage) -> bool {
+    cfg!(feature = "shared-files") && !storage.is_exclusive()
+}
+
+/// Writes the superblocks of a new store, one after the other, so that a crash leaves a blank file or a store.
+fn create(storage: &dyn Storage, options: &Options) -> Result<SuperblockPair> {
+    let mut current = first_superblock(options);
+    storage.set_len(DATA_START)?;
+    for slot in [SuperblockSlot::A, SuperblockSlot::B] {
+        current.write(storage, slot)?;
+        storage.sync()?;
+        current.generation += 1;
+    }
+    current.generation -= 1;
+    Ok(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: false })
+}
+
+/// As [`create`], where another one may be at the same: neither writes over what the other one has begun with.
+fn create_shared(storage: &dyn Storage, options: &Options) -> Result<()> {
+    let first = first_superblock(options);
+    // Longer without cutting what somebody else has made longer.
+    storage.write_at(DATA_START - 1, &[&[0]])?;
+    first.write(storage, SuperblockSlot::A)?;
+    storage.sync()?;
+    if read_slots(storage)?.of(SuperblockSlot::B).iter().all(|&byte| byte == 0) {
+        Superblock { generation: 2, ..first }.write(storage, SuperblockSlot::B)?;
+        storage.sync()?;
+    }
+    storage.refresh()?;
+    Ok(())
+}
+
+fn first_superblock(options: &Options) -> Superblock {
+    let entropy = options.entropy.unwrap_or_default();
+    let (id, seed) = entropy.split_at(16);
+    Superblock {
+        write_version: FORMAT_VERSION,
+        optional_features: 0,
+        store_id: id.try_into().unwrap_or_default(),
+        generation: 1,
+        session: 0,
+        segment_size: options.segment_size,
+        first_extent: Geometry::first_of(options.segment_size),
+        checkpoint: None,
+        clean_end: None,
+        synced: 0,
+        torn_end: false,
+        floor: 0,
+        clock: 0,
+        active: ActivePlace::default(),
+        headers: 0,
+        key_page: 0,
+        sealed_from: 0,
+        seed: seed.try_into().unwrap_or_default(),
+    }
+}
