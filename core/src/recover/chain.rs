@@ -1,15 +1,9 @@
 //! The log from the newest checkpoint to its end, as following it has found it.
 
-use super::follow::Follower;
-use super::headers::{find_headers, headers_along};
-use super::list::read_roster;
-use super::unlisted::without_list;
-use crate::error::{Error, Result};
 use crate::frame::Next;
 use crate::index::KeyHash;
-use crate::log::{Figures, Roster, Segment, SegmentHeader, Stranded, SuperblockPair};
+use crate::log::{Figures, Roster, Segment, SegmentHeader, Stranded};
 use crate::sorted::Set;
-use crate::storage::Storage;
 use alloc::vec::Vec;
 
 /// A record of the tail, to be applied once the whole tail is known.
@@ -72,33 +66,6 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Follows the log to its end.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] when something in front of a sync mark does not check.
-    pub(crate) fn follow(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
-        let superblock = pair.current;
-        let geometry = superblock.geometry();
-        match read_roster(storage, geometry, &superblock) {
-            Ok(listed) => {
-                let headers = match headers_along(storage, geometry, pair, &listed)? {
-                    Some(headers) => headers,
-                    None => find_headers(storage, geometry, superblock.store_id, &listed)?,
-                };
-                let mut follower = Follower::new(storage, pair, headers);
-                follower.run(listed, None)?;
-                Ok(follower.chain)
-            }
-            Err(error @ Error::Corrupt { .. }) => match without_list(storage, pair) {
-                Ok(Some(chain)) => Ok(chain),
-                Ok(None) | Err(Error::Corrupt { .. }) => Err(error),
-                Err(other) => Err(other),
-            },
-            Err(error) => Err(error),
-        }
-    }
-
     /// All live segments in log order, each with its end.
     pub(crate) fn live_segments(&self) -> Vec<Segment> {
         let first = self.tail.first().map_or(u64::MAX, |segment| segment.base);

@@ -11,6 +11,7 @@ mod headers;
 mod list;
 mod replay;
 mod standing;
+mod start;
 mod unlisted;
 
 pub(crate) use chain::Chain;
