@@ -4,9 +4,8 @@ use crate::error::Error;
 use crate::index::{KeyHash, Slot};
 use crate::log::{Geometry, Segment};
 use crate::scan::Damage;
-use crate::sorted::Set;
+use crate::sorted::{Hashes, Set};
 use crate::sync::Mutex;
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -21,7 +20,7 @@ pub(crate) struct Doubt {
     /// What stands here, in its segment, came behind it.
     pub(crate) certain: Range<u64>,
     /// Hashes of the keys that were removed behind it.
-    pub(crate) settled: Mutex<BTreeSet<u64>>,
+    pub(crate) settled: Mutex<Hashes>,
 }
 
 impl Doubt {
@@ -31,7 +30,7 @@ impl Doubt {
         damage: &Damage,
         segment: &Segment,
         before: &[Segment],
-        settled: BTreeSet<u64>,
+        settled: Hashes,
     ) -> Self {
         let all = before.iter().chain([segment]);
         Self {

@@ -4,35 +4,74 @@
 //! than a B-tree, and takes a tenth of its code, which visitors of a web page download.
 
 use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hasher};
 
-/// The one sort of the engine: whatever is to be put in order is made numbers, for each type of its own would cost some KB of code.
+/// The sort of numbers. What is many is made numbers before it is put in order: a type of its own costs some KB of code.
 #[cfg(feature = "std")]
 #[inline(never)]
 pub(crate) fn sort(numbers: &mut [u64]) {
     numbers.sort_unstable();
 }
 
+/// Puts items in the order of a number of each; those that have the same one stand in any order.
+#[cfg(feature = "std")]
+pub(crate) fn sort_by_key<T>(items: &mut [T], key: fn(&T) -> u64) {
+    items.sort_by_key(key);
+}
+
 /// The same at a tenth of the code: zeros to the front, ones to the back, by the highest bit in which any two differ.
 #[cfg(any(test, not(feature = "std")))]
-fn sort_by_bits(numbers: &mut [u64]) {
-    let first = numbers.first().copied().unwrap_or_default();
-    let differing = numbers.iter().fold(0, |differing, number| differing | (number ^ first));
+fn sort_by_bits<T>(items: &mut [T], key: fn(&T) -> u64) {
+    let first = items.first().map(key).unwrap_or_default();
+    let differing = items.iter().fold(0, |differing, item| differing | (key(item) ^ first));
     let Some(bit) = differing.checked_ilog2() else { return };
     let mut zeros = 0;
-    for at in 0..numbers.len() {
-        if numbers.get(at).is_some_and(|number| number >> bit & 1 == 0) {
-            numbers.swap(zeros, at);
+    for at in 0..items.len() {
+        if items.get(at).is_some_and(|item| key(item) >> bit & 1 == 0) {
+            items.swap(zeros, at);
             zeros += 1;
         }
     }
-    let (low, high) = numbers.split_at_mut(zeros);
-    sort_by_bits(low);
-    sort_by_bits(high);
+    let (low, high) = items.split_at_mut(zeros);
+    sort_by_bits(low, key);
+    sort_by_bits(high, key);
 }
 
 #[cfg(not(feature = "std"))]
 pub(crate) fn sort(numbers: &mut [u64]) {
-    sort_by_bits(numbers);
+    sort_by_bits(numbers, |number| *number);
+}
+
+#[cfg(not(feature = "std"))]
+pub(crate) fn sort_by_key<T>(items: &mut [T], key: fn(&T) -> u64) {
+    sort_by_bits(items, key);
+}
+
+/// A set of hashes of keys.
+pub(crate) type Hashes = hashbrown::HashSet<u64, AreHashes>;
+
+/// For tables whose keys are hashes of keys: they are their own hashes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AreHashes(u64);
+
+impl Hasher for AreHashes {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl BuildHasher for AreHashes {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        *self
+    }
 }
 
 /// Values by key.
@@ -186,7 +225,7 @@ mod tests {
                 let number = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) & mask;
                 let mut numbers: Vec<u64> = (0..len).map(number).collect();
                 let mut expected = numbers.clone();
-                sort_by_bits(&mut numbers);
+                sort_by_bits(&mut numbers, |number| *number);
                 expected.sort_unstable();
                 assert_eq!(numbers, expected, "{len} numbers of {mask:x}");
             }

@@ -9,6 +9,7 @@ use crate::frame::DecodeError;
 use crate::limits::DATA_START;
 use crate::log::{Segment, SegmentHeader, SegmentKind, stranded_in};
 use crate::planted::{Bug, is};
+use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
 impl Follower<'_> {
@@ -53,7 +54,7 @@ impl Follower<'_> {
                 others.push(segment);
             }
         }
-        others.sort_unstable_by_key(|segment| segment.base);
+        sort_by_key(&mut others, |segment| segment.base);
         let mut before = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
         for segment in others {
             // One that stands inside of a record of the one before is a part of a value.

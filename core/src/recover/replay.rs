@@ -14,15 +14,14 @@ use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::scan::{Damage, Found, Stretch, scan};
 use crate::snapshot::{self, NamedNumber, SegmentUse};
-use crate::sorted::Set;
+use crate::sorted::{Hashes, Set};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Fills the index of `engine` with what the log says; returns the namespaces.
 pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -> Result<Names> {
-    let mut replay = Replay { engine, names: Names::default(), records: 0, damage: None, settled: BTreeSet::new() };
+    let mut replay = Replay { engine, names: Names::default(), records: 0, damage: None, settled: Hashes::default() };
     replay.names.next = replay.names.next.max(chain.listed.next_namespace);
     let live = chain.counting_segments();
     for segment in live.iter().chain(&chain.tail) {
@@ -87,7 +86,7 @@ struct Replay<'a> {
     /// The newest record that does not check, and its segment.
     damage: Option<(Damage, Segment)>,
     /// Hashes of the keys that were removed behind it.
-    settled: BTreeSet<u64>,
+    settled: Hashes,
 }
 
 impl Replay<'_> {

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::frame::Next;
 use crate::limits::{LOG_POSITION_FIRST, LOG_POSITION_MAX, SEGMENT_SIZE_MAX, VALUE_LEN_MAX};
 use crate::log::{ActivePlace, Barred, REMEMBERED, Standing, Superblock, SuperblockPair, read_next};
+use crate::sorted::sort_by_key;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -38,7 +39,7 @@ impl Chain {
         named.retain(|next| next.base >= LOG_POSITION_FIRST || next.base < REMEMBERED);
         let is_free = |next: &Next| live.iter().all(|segment| segment.extent != next.extent || segment.base != next.base);
         named.retain(is_free);
-        named.sort_unstable_by_key(|next| next.extent);
+        sort_by_key(&mut named, |next| next.extent.into());
         // Nobody takes more at once than the longest record needs, nor leaves much of the file out.
         let longest = VALUE_LEN_MAX as u64 + 2 * u64::from(SEGMENT_SIZE_MAX);
         let mut behind = geometry.extents_in(storage.len()?);

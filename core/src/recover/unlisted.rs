@@ -12,7 +12,7 @@ use crate::log::{
 };
 use crate::scan::{Found, Stretch, scan};
 use crate::snapshot::{Directory, SegmentUse, load, load_shard, read_directory};
-use crate::sorted::{Map, Set};
+use crate::sorted::{Map, Set, sort_by_key};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -112,7 +112,7 @@ impl Unlisted<'_> {
         }
         let counts = |segment: &&Segment| !chain.retired.contains(segment.base);
         let mut places: Vec<Segment> = listed.segments.iter().filter(counts).chain(chain.tail.iter().skip(1)).copied().collect();
-        places.sort_unstable_by_key(|segment| segment.extent);
+        sort_by_key(&mut places, |segment| segment.extent.into());
         let in_file = geometry.extents_in(self.storage.len()?);
         let is_inside = |segment: &Segment| segment.extent.checked_add(segment.extents).is_some_and(|behind| behind <= in_file);
         let are_good =
@@ -134,7 +134,7 @@ impl Unlisted<'_> {
             .filter(|(_, header)| header.kind == SegmentKind::Log && header.base <= last.base)
             .map(|(extent, header)| (extent, *header))
             .collect();
-        found.sort_unstable_by_key(|(_, header)| header.base);
+        sort_by_key(&mut found, |(_, header)| header.base);
         let candidate = |&(extent, header): &(u32, SegmentHeader), used: SegmentUse| {
             let segment = header.segment(geometry, extent);
             Candidate { segment, header, used, is_retired: chain.retired.contains(header.base) }

@@ -9,6 +9,7 @@ use crate::frame::{bind, crc32c};
 use crate::index::ShardImage;
 use crate::log::{DirectoryPlace, Geometry, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, SnapshotSegment, Window};
 use crate::planted::{Bug, is};
+use crate::sorted::sort_by_key;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -60,7 +61,7 @@ pub(crate) fn load(storage: &dyn Storage, directory: &mut Directory) -> Result<(
     let mut chunks = Chunks::new(storage, storage.len()?);
     let mut shards: Vec<PartPlace> = directory.shards.iter().flat_map(|(_, parts)| parts.iter().copied()).collect();
     // In the order of the file, which is read ahead.
-    shards.sort_unstable_by_key(|part| part.offset);
+    sort_by_key(&mut shards, |part| part.offset);
     for part in shards {
         chunks.read(part, |_| Some(()))?;
     }

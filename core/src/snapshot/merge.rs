@@ -2,6 +2,7 @@
 
 use super::parts::ShardPart;
 use crate::index::{ShardImage, Slot};
+use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
 /// A slot that a part behind the first one mentions, and whether the part says that it is there.
@@ -9,6 +10,8 @@ use alloc::vec::Vec;
 struct Mention {
     slot: Slot,
     is_there: bool,
+    /// How many parts are newer.
+    age: usize,
 }
 
 /// `None` when they do not fit together: the first is not whole, another one is, or the counts by namespace are not those of the slots.
@@ -20,16 +23,21 @@ pub(super) fn merge(parts: Vec<ShardPart>) -> Option<ShardImage> {
     if let Some(newest) = changes.last() {
         image.counts.clone_from(&newest.counts);
     }
-    // The newest part first, and what it added in front of what it removed: a place that was used again may be in both.
     let mut mentions: Vec<Mention> = Vec::new();
-    for changes in changes.iter().rev() {
-        mentions.extend(changes.added.iter().map(|&slot| Mention { slot, is_there: true }));
-        mentions.extend(changes.removed.iter().map(|&slot| Mention { slot, is_there: false }));
+    for (age, changes) in changes.iter().rev().enumerate() {
+        mentions.extend(changes.added.iter().map(|&slot| Mention { slot, is_there: true, age }));
+        mentions.extend(changes.removed.iter().map(|&slot| Mention { slot, is_there: false, age }));
     }
     if !mentions.is_empty() {
-        // Keeps the order of equal slots, and is quick with the ordered runs that these are.
-        mentions.sort_by_key(|mention| mention.slot);
-        mentions.dedup_by_key(|mention| mention.slot);
+        sort_by_key(&mut mentions, |mention| mention.slot.bits());
+        // The newest part decides, and in it what it added: a place that was used again may be in both.
+        mentions.dedup_by(|other, kept| {
+            let is_same = other.slot == kept.slot;
+            if is_same && (other.age, !other.is_there) < (kept.age, !kept.is_there) {
+                *kept = *other;
+            }
+            is_same
+        });
         image.slots = with(image.slots, mentions);
     }
     // Counts of a forged file may add up to more than a number holds.

@@ -3,6 +3,7 @@
 use crate::frame::{decode_u64, encode_u64};
 use crate::index::{ShardChanges, ShardImage, Slot};
 use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
+use crate::sorted::sort;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -88,7 +89,7 @@ pub(super) fn encode_names<'a>(out: &mut Vec<u8>, next: u32, names: impl Iterato
 
 /// Tells whether names have changed.
 pub(super) fn hash_of(names: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(names)
+    xxhash_rust::xxh3::xxh3_64_with_seed(names, 0)
 }
 
 pub(super) fn decode_names(bytes: &[u8]) -> Option<(u32, Vec<NamedNumber>)> {
@@ -106,8 +107,8 @@ pub(super) fn decode_names(bytes: &[u8]) -> Option<(u32, Vec<NamedNumber>)> {
         names.push(NamedNumber { name, number, options: reader.take(options_len)?.into() });
     }
     // Each name once, and each number once: records of a number that two names had would belong to both.
-    let mut numbers: Vec<u32> = names.iter().map(|named| named.number).collect();
-    numbers.sort_unstable();
+    let mut numbers: Vec<u64> = names.iter().map(|named| named.number.into()).collect();
+    sort(&mut numbers);
     let is_set = numbers.is_sorted_by(|one, other| one < other) && names.is_sorted_by(|one, other| one.name < other.name);
     is_set.then_some((next, names))
 }

@@ -6,13 +6,13 @@ use super::{VerifyReport, names};
 use crate::error::Result;
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
 use crate::log::{SuperblockPair, Window};
+use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::recover::Chain;
 use crate::scan::{Found, Stretch, scan};
-use crate::sorted::Set;
+use crate::sorted::{AreHashes, Set};
 use crate::storage::Storage;
-use alloc::collections::BTreeMap;
-use alloc::string::String;
+use hashbrown::HashMap;
 
 /// Of a store in which everything checks.
 pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chain, report: &mut VerifyReport) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chai
     let zones = segments.iter().map(|segment| (segment.first_frame(geometry)..segment.end, segment.base)).collect();
     let mut audit = Audit::new(&shown, zones);
     // Records that nothing has replaced so far, though the index does not have them: by the hash of their key.
-    let mut missing: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
+    let mut missing: HashMap<u64, (u32, u64), AreHashes> = HashMap::default();
     for segment in &segments {
         let stretch = Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true };
         let mut window = Window::new(storage, segment.end);
@@ -44,7 +44,10 @@ pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chai
     if !audit.agrees() {
         damage(report, shown.directory, 1, "an index snapshot that does not point at the records of its keys");
     }
-    let mut named: BTreeMap<String, u32> = shown.names.iter().map(|named| (named.name.clone(), named.number)).collect();
+    let mut named = Names::default();
+    for one in &shown.names {
+        named.set(&one.name, one.number, &[]);
+    }
     let mut window = Window::new(storage, storage.len()?);
     for op in &chain.ops {
         missing.remove(&op.hash.bits());
@@ -52,13 +55,13 @@ pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chai
             let header = window.header(op.offset)?;
             let record = names::Record::read(storage, op.offset, &header)?;
             match record {
-                Some(record) if header.kind == Kind::Put => drop(named.insert(record.name, record.number)),
-                Some(record) => drop(named.remove(&record.name)),
+                Some(record) if header.kind == Kind::Put => drop(named.set(&record.name, record.number, &[])),
+                Some(record) => named.drop_name(&record.name),
                 None => {}
             }
         }
     }
-    let living = Set::collect(named.into_values().chain([NAMESPACE_OF_NAMES]).map(u64::from));
+    let living = Set::collect(named.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from));
     if let Some(&(_, offset)) = missing.values().find(|(number, _)| living.contains((*number).into())) {
         damage(report, offset, 1, "a record that counts, and that the index snapshot does not have");
     }

@@ -6,6 +6,7 @@ use crate::log::Superblock;
 #[cfg(feature = "salvage")]
 use crate::scan::Damage;
 use crate::snapshot::{self, NamedNumber};
+use crate::sorted::sort_by_key;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -89,7 +90,7 @@ pub(crate) struct Audit<'a> {
 
 impl<'a> Audit<'a> {
     pub(crate) fn new(shown: &'a Shown, mut zones: Vec<Zone>) -> Self {
-        zones.sort_unstable_by_key(|(range, _)| range.start);
+        sort_by_key(&mut zones, |(range, _)| range.start);
         Self { shown, zones, used: 0, damaged: Vec::new() }
     }
 
