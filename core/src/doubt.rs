@@ -25,13 +25,7 @@ pub(crate) struct Doubt {
 
 impl Doubt {
     /// `before` are the segments in front of the damage, and `segment` the one that holds it.
-    pub(crate) fn new(
-        geometry: Geometry,
-        damage: &Damage,
-        segment: &Segment,
-        before: &[Segment],
-        settled: Hashes,
-    ) -> Self {
+    pub(crate) fn new(geometry: Geometry, damage: &Damage, segment: &Segment, before: &[Segment], settled: Hashes) -> Self {
         let all = before.iter().chain([segment]);
         Self {
             offset: damage.offset,

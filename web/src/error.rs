@@ -4,12 +4,22 @@ use alloc::format;
 use alloc::string::String;
 
 use pipkin::{StorageError, StorageErrorKind};
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
 
-use crate::calls;
+#[wasm_bindgen]
+extern "C" {
+    /// Whatever was thrown. Not only an `Error` has these two, but also the `Exception` of Firefox.
+    type Thrown;
+    #[wasm_bindgen(method, getter, catch)]
+    fn name(this: &Thrown) -> Result<Option<String>, JsValue>;
+    #[wasm_bindgen(method, getter, catch)]
+    fn message(this: &Thrown) -> Result<Option<String>, JsValue>;
+}
 
-/// The error of a call on an open file that has just failed.
-pub(crate) fn storage_error(operation: &'static str) -> StorageError {
-    let reason = reason();
+/// What a call on an open file has thrown.
+pub(crate) fn storage_error(operation: &'static str, thrown: &JsValue) -> StorageError {
+    let reason = reason(thrown);
     let name = reason.split(':').next().unwrap_or_default();
     let kind = match name {
         // Firefox names the second one when a file is to grow beyond the quota.
@@ -25,10 +35,10 @@ pub(crate) fn storage_error(operation: &'static str) -> StorageError {
     StorageError::new(kind, operation, format!("{reason}{hint}"))
 }
 
-/// Name and message of what was thrown last.
-pub(crate) fn reason() -> String {
-    let mut bytes = alloc::vec![0; 1024];
-    let len = calls::reason(&mut bytes);
-    bytes.truncate(len as usize);
-    String::from_utf8(bytes).unwrap_or_default()
+/// Name and message of what was thrown.
+pub(crate) fn reason(thrown: &JsValue) -> String {
+    let thrown: &Thrown = thrown.unchecked_ref();
+    let name = thrown.name().ok().flatten();
+    let message = thrown.message().ok().flatten();
+    format!("{}: {}", name.as_deref().unwrap_or("unknown error"), message.as_deref().unwrap_or_default())
 }

@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use pipkin::{Error, StorageErrorKind};
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
 
 /// What kind of failure it was. `web/npm/src/errors.ts` has the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,28 @@ impl Failure {
             ),
             _ => error.into(),
         }
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_name = Error)]
+    type Thrown;
+    #[wasm_bindgen(constructor, js_class = "Error")]
+    fn new(message: &str) -> Thrown;
+    #[wasm_bindgen(method, setter)]
+    fn set_name(this: &Thrown, name: &str);
+    #[wasm_bindgen(method, setter)]
+    fn set_code(this: &Thrown, code: u8);
+}
+
+/// An `Error` of the name `PipkinError`, whose `code` is a number: `web/npm/src/errors.ts` makes its own of that.
+impl From<Failure> for JsValue {
+    fn from(failure: Failure) -> Self {
+        let thrown = Thrown::new(&failure.message);
+        thrown.set_name("PipkinError");
+        thrown.set_code(failure.code as u8);
+        thrown.into()
     }
 }
 

@@ -1,22 +1,25 @@
 //! pipkin in a browser: the store in one file of the origin private file system (OPFS), inside a dedicated worker.
 //!
 //! Only dedicated workers have synchronous file handles, so everything here runs in one. Other targets see an empty crate.
-//! `npm/` is what a web page uses.
-#![cfg_attr(not(feature = "std"), no_std)]
+//! `npm/` is what a web page uses; `wasm-pack build` makes a package of this alone.
+#![cfg_attr(all(target_arch = "wasm32", target_os = "unknown", not(test)), no_std)]
 #![cfg(all(target_arch = "wasm32", target_os = "unknown"))]
 
 extern crate alloc;
 
-mod calls;
 mod cut;
 mod error;
 mod exports;
 mod failure;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+mod files;
 mod hold;
-#[cfg(feature = "std")]
-mod host;
 mod json;
 mod newest;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step is a failed test")]
+mod opfs_tests;
 mod order;
 mod requests;
 mod room;
@@ -24,7 +27,7 @@ mod run;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
 mod run_tests;
-#[cfg(not(feature = "std"))]
+#[cfg(not(test))]
 mod runtime;
 mod shared;
 mod storage;
@@ -34,6 +37,4 @@ mod wire;
 #[cfg(test)]
 wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_dedicated_worker);
 
-#[cfg(feature = "std")]
-pub use host::{Access, entropy, origin_directory};
-pub use storage::{OpfsStorage, cached};
+pub use exports::{Store, answer, failure, room, verify_file};

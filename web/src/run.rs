@@ -73,7 +73,7 @@ impl Run<'_> {
             Err(error) => {
                 let answer = Answer::Failed(Failure::of_commit(&error));
                 self.outcomes.extend(ops.iter().filter(|op| is_write(op)).map(|_| requests::outcome_of(&answer)));
-                self.answers.extend(vec![answer; ops.len()]);
+                self.answers.extend(ops.iter().map(|_| answer.clone()));
             }
         }
     }

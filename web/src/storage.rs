@@ -9,9 +9,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use pipkin::storage::{CacheOptions, CachedStorage};
 use pipkin::{Durability, Storage, StorageError, StorageErrorKind};
+use wasm_bindgen::JsValue;
+use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
 
-use crate::calls;
 use crate::error::storage_error;
+use crate::shared::OfOneThread;
 
 /// Parts up to this many bytes in all are copied together into one call.
 const GATHER_BYTES_MAX: usize = 1024 * 1024;
@@ -20,28 +22,29 @@ const READ_BYTES: usize = 16 * 1024;
 /// Up to here every whole number is a number of JavaScript.
 const FILE_LEN_MAX: u64 = (1 << 53) - 1;
 
-#[cfg(target_feature = "atomics")]
-compile_error!("threads share a memory, but the numbers of open files mean something to one worker only");
-
 /// One file of the origin, held alone until the storage is dropped.
 #[derive(Debug)]
-pub struct OpfsStorage {
-    /// Its number; the handle itself is an object of JavaScript, which stays there.
-    file: u32,
+pub(crate) struct OpfsStorage {
+    handle: OfOneThread<FileSystemSyncAccessHandle>,
+    /// The last argument of every read and write, made once.
+    options: OfOneThread<FileSystemReadWriteOptions>,
     /// Kept here, because to ask the browser costs up to 14 us.
     len: AtomicU64,
 }
 
 impl OpfsStorage {
     /// Takes over an open file.
-    pub(crate) fn of_file(file: u32) -> Result<Self, StorageError> {
-        let storage = Self { file, len: AtomicU64::new(0) };
-        let len = calls::size(file);
-        if len < 0.0 {
-            return Err(storage_error("len"));
-        }
-        storage.set_known(len as u64);
+    pub(crate) fn from_handle(handle: FileSystemSyncAccessHandle) -> Result<Self, StorageError> {
+        let options = OfOneThread(FileSystemReadWriteOptions::new());
+        let storage = Self { handle: OfOneThread(handle), options, len: AtomicU64::new(0) };
+        storage.set_known(storage.handle.0.get_size().map_err(|thrown| storage_error("len", &thrown))? as u64);
         Ok(storage)
+    }
+
+    /// The options of a call at `offset`.
+    fn at(&self, offset: u64) -> &FileSystemReadWriteOptions {
+        self.options.0.set_at(offset as f64);
+        &self.options.0
     }
 
     fn known(&self) -> u64 {
@@ -56,10 +59,8 @@ impl OpfsStorage {
         let mut at = offset;
         let mut rest = bytes;
         while !rest.is_empty() {
-            let count = calls::write(self.file, rest, at as f64);
-            if count < 0.0 {
-                return Err(self.failed("write"));
-            }
+            let count = self.handle.0.write_with_u8_array_and_options(rest, self.at(at));
+            let count = count.map_err(|thrown| self.failed("write", &thrown))?;
             if count == 0.0 {
                 return Err(StorageError::new(StorageErrorKind::NoSpace, "write", "the browser took none of the bytes"));
             }
@@ -75,10 +76,9 @@ impl OpfsStorage {
     }
 
     /// The error of a call that may have changed the length on its way.
-    fn failed(&self, operation: &'static str) -> StorageError {
-        let error = storage_error(operation);
-        let len = calls::size(self.file);
-        if len >= 0.0 {
+    fn failed(&self, operation: &'static str, thrown: &JsValue) -> StorageError {
+        let error = storage_error(operation, thrown);
+        if let Ok(len) = self.handle.0.get_size() {
             self.set_known(len as u64);
         }
         error
@@ -86,13 +86,13 @@ impl OpfsStorage {
 }
 
 /// The file with at most `cache_bytes` of it in memory. What was written has been handed to the browser: a tab may end at any time.
-pub fn cached(file: OpfsStorage, cache_bytes: usize) -> Result<CachedStorage<OpfsStorage>, StorageError> {
+pub(crate) fn cached(file: OpfsStorage, cache_bytes: usize) -> Result<CachedStorage<OpfsStorage>, StorageError> {
     CachedStorage::new(file, CacheOptions { cache_bytes, read_bytes: READ_BYTES })
 }
 
 impl Drop for OpfsStorage {
     fn drop(&mut self) {
-        calls::close(self.file);
+        self.handle.0.close();
     }
 }
 
@@ -105,9 +105,7 @@ impl Storage for OpfsStorage {
         if len > FILE_LEN_MAX {
             return Err(StorageError::new(StorageErrorKind::NoSpace, "set_len", "no file can be that long"));
         }
-        if calls::truncate(self.file, len as f64) < 0.0 {
-            return Err(self.failed("set_len"));
-        }
+        self.handle.0.truncate_with_f64(len as f64).map_err(|thrown| self.failed("set_len", &thrown))?;
         self.set_known(len);
         Ok(())
     }
@@ -120,10 +118,8 @@ impl Storage for OpfsStorage {
         let mut at = offset;
         let mut rest = out;
         while !rest.is_empty() {
-            let count = calls::read(self.file, rest, at as f64);
-            if count < 0.0 {
-                return Err(storage_error("read"));
-            }
+            let count = self.handle.0.read_with_u8_array_and_options(rest, self.at(at));
+            let count = count.map_err(|thrown| storage_error("read", &thrown))?;
             let Some((_, unfilled)) = rest.split_at_mut_checked(count as usize).filter(|(filled, _)| !filled.is_empty()) else {
                 // As a whole number: the code that prints others would be a thirtieth of the module.
                 let count = count as u64;
@@ -156,9 +152,7 @@ impl Storage for OpfsStorage {
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {
-        if calls::flush(self.file) < 0.0 {
-            return Err(storage_error("sync"));
-        }
+        self.handle.0.flush().map_err(|thrown| storage_error("sync", &thrown))?;
         // Browsers pass `flush` on to the system, but none promises what the system does with it.
         Ok(Durability::Os)
     }

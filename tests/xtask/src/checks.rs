@@ -1,5 +1,6 @@
 //! The table of checks, in the order in which they run: what is cheap and fails often comes first.
 
+mod circles;
 mod compare;
 mod documents;
 mod engine;
@@ -47,6 +48,7 @@ pub(crate) fn all() -> Vec<Check> {
         style::checks(),
         documents::checks(),
         imports::checks(),
+        circles::checks(),
         hosts::compile_checks(),
         compare::checks(),
         engine::checks(),

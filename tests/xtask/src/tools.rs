@@ -85,9 +85,9 @@ impl Tools {
         self.debian("Xvfb -help", &["xvfb"])
     }
 
-    /// What building the npm package takes: the target, and Node with npm.
+    /// What building the npm package takes: the target, `wasm-bindgen`, and Node with npm.
     pub(crate) fn npm_build(&self) -> Outcome {
-        self.rust_targets(&["wasm32-unknown-unknown"])?;
+        self.wasm_bindgen()?;
         self.node()
     }
 

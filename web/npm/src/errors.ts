@@ -1,6 +1,14 @@
 // What can go wrong, as errors that say what to do.
 
-import type { Damage } from "./types.js";
+/** A record that cannot be read: stored bytes have changed. */
+export interface Damage<K = unknown> {
+  /** Where in the file, in bytes. */
+  readonly offset: number;
+  /** What is damaged there. */
+  readonly what: string;
+  /** Its key, where that is known: in `getMany`, and in ordered walks whose keys were read before the damage. */
+  readonly key?: K | undefined;
+}
 
 /** What kind of failure it was; branch on this. */
 export type ErrorCode =
@@ -68,8 +76,10 @@ export function unpack(packed: PackedError): PipkinError {
 export function toError(thrown: unknown): PipkinError {
   if (thrown instanceof PipkinError) return thrown;
   // Not every browser throws an `Error` each time: Firefox has an `Exception`, too.
-  const { name, message } = Object(thrown) as { name?: unknown; message?: unknown };
+  const { name, message, code } = Object(thrown) as { name?: unknown; message?: unknown; code?: unknown };
   if (typeof name !== "string" || typeof message !== "string") return new PipkinError("failed", String(thrown));
+  // As the engine throws it.
+  if (name === "PipkinError" && typeof code === "number") return new PipkinError(codeOf(code), message);
   return new PipkinError(codeOfName(name), `${name}: ${message}`, { cause: thrown });
 }
 

@@ -4,12 +4,14 @@ import { PipkinError } from "./errors.js";
 import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import type { Bytes, Durability } from "./types.js";
-import type { Bound } from "./walk.js";
 
 const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range }
 
 /** A key and its new value; without one it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined];
+
+/** Where a range begins or ends: nowhere, with a key or without it. */
+export type Bound = { readonly kind: 0 } | { readonly kind: 1 | 2; readonly key: Uint8Array };
 
 /** What an operation changes: nothing, or something that is as durable. */
 export type Effect = Durability | undefined;

@@ -1,6 +1,8 @@
 // What callers hand in and get back.
 
-import { PipkinError } from "./errors.js";
+import { type Damage, PipkinError } from "./errors.js";
+
+export type { Damage } from "./errors.js";
 
 /** A key: bytes, or text that is taken as UTF-8. At most 64 KiB. */
 export type Key = string | Uint8Array;
@@ -37,16 +39,6 @@ export interface DamageOptions<K> {
    * then fails as `corrupt`, and the error lists the damaged ones in `damage`.
    */
   readonly damaged?: ((damage: Damage<K>) => void) | undefined;
-}
-
-/** A record that cannot be read: stored bytes have changed. */
-export interface Damage<K = unknown> {
-  /** Where in the file, in bytes. */
-  readonly offset: number;
-  /** What is damaged there. */
-  readonly what: string;
-  /** Its key, where that is known: in `getMany`, and in ordered walks whose keys were read before the damage. */
-  readonly key?: K | undefined;
 }
 
 /** Which records, and in what order. */

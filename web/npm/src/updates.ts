@@ -1,9 +1,14 @@
 // Updates of one key by many callers of a page: one after the other, each on what the one before has made, and together one message.
 
-import type { Connection } from "./connection.js";
-import type { Effect } from "./request.js";
+import type { AnswerReader } from "./answer.js";
+import type { Effect, RequestWriter } from "./request.js";
 
 type Bytes = Uint8Array | undefined;
+
+/** Who sends an operation and takes its answer. */
+interface Operating {
+  operate<T>(effect: Effect, put: (request: RequestWriter) => void, take: (answer: AnswerReader) => T, signal?: AbortSignal): Promise<T>;
+}
 
 interface Update {
   /** What becomes of the value. */
@@ -22,7 +27,7 @@ export class Updates {
   /** By the key, with a character for each byte. */
   readonly #waiting = new Map<string, Update[]>();
 
-  constructor(private readonly connection: Connection) {}
+  constructor(private readonly connection: Operating) {}
 
   add(key: Uint8Array, next: Update["next"], effect: Effect, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {

@@ -2,11 +2,8 @@
 
 import type { AnswerReader, Record } from "./answer.js";
 import { PipkinError } from "./errors.js";
-import type { RequestWriter } from "./request.js";
+import type { Bound, RequestWriter } from "./request.js";
 import { type Damage, type IterateOptions, type Key, keyBytes } from "./types.js";
-
-/** Where a range begins or ends: nowhere, with a key or without it. */
-export type Bound = { readonly kind: 0 } | { readonly kind: 1 | 2; readonly key: Uint8Array };
 
 const NONE: Bound = { kind: 0 };
 

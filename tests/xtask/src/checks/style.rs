@@ -32,8 +32,9 @@ const WASM_PACKAGES: [&str; 6] = [
     "-p pipkin --no-default-features --target wasm32-wasip2",
     "-p pipkin-wasi-guest -p pipkin-wasi-programs --target wasm32-wasip2",
     "-p pipkin-wasi-guest --features proof,spin --target wasm32-wasip2",
-    "-p pipkin-web --all-targets --target wasm32-unknown-unknown",
-    "-p pipkin-web --no-default-features --target wasm32-unknown-unknown",
+    // Its tests have a standard library, and what pages load has none.
+    "-p pipkin-web --lib --target wasm32-unknown-unknown",
+    "-p pipkin-web --tests --target wasm32-unknown-unknown",
 ];
 
 fn clippy_wasm(tools: &Tools) -> Outcome {

@@ -10,7 +10,11 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
         Check::slow("wasi-shipped", "the component as it is shipped passes the tests of the built one", wasi_shipped),
         Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript),
-        Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web),
+        Check::slow(
+            "web",
+            "OPFS passes the storage suite in a worker of headless Chromium, and wasm-pack makes a package that works",
+            web,
+        ),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
         Check::slow(
             "web-bundlers",
@@ -78,7 +82,11 @@ pub(crate) fn npm_package(tools: &Tools) -> Outcome {
 
 fn web(tools: &Tools) -> Outcome {
     tools.browser_tests()?;
-    Step::new("wasm-pack test --headless --chrome --mode no-install web").env("WASM_BINDGEN_TEST_TIMEOUT", "300").run()
+    Step::new("wasm-pack test --headless --chrome --mode no-install web").env("WASM_BINDGEN_TEST_TIMEOUT", "300").run()?;
+    // The package that wasm-pack makes works, too.
+    tools.node()?;
+    Step::new("wasm-pack build --target web --mode no-install web").run()?;
+    Step::new("node web/npm/test/wasm-pack.mjs").run()
 }
 
 fn web_firefox(tools: &Tools) -> Outcome {

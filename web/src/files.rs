@@ -1,20 +1,41 @@
-//! Files of the origin, past the storage under test.
+//! Files of the origin for tests: opened with a future, which a page does itself, or past the storage under test.
 
-use js_sys::{Function, Uint8Array};
-use pipkin_web::origin_directory;
+use js_sys::{Function, Uint8Array, global};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{
-    File, FileSystemDirectoryHandle, FileSystemFileHandle, FileSystemGetDirectoryOptions, FileSystemGetFileOptions,
+    DedicatedWorkerGlobalScope, File, FileSystemDirectoryHandle, FileSystemFileHandle, FileSystemGetFileOptions,
     FileSystemSyncAccessHandle,
 };
+
+use crate::storage::OpfsStorage;
+
+/// Whether a missing file is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The file must be there.
+    Existing,
+    /// The file is made if there is none.
+    Create,
+}
+
+/// Opens a file of the origin, or says what the browser has thrown.
+pub(crate) async fn open_file(name: &str, access: Access) -> Result<OpfsStorage, JsValue> {
+    let options = FileSystemGetFileOptions::new();
+    options.set_create(access == Access::Create);
+    let file = JsFuture::from(root().await.get_file_handle_with_options(name, &options)).await?;
+    let file: FileSystemFileHandle = file.unchecked_into();
+    let handle = JsFuture::from(file.create_sync_access_handle()).await?;
+    Ok(OpfsStorage::from_handle(handle.unchecked_into()).unwrap())
+}
 
 async fn settled<T: JsCast>(promise: js_sys::Promise) -> T {
     JsFuture::from(promise).await.unwrap().unchecked_into()
 }
 
 async fn root() -> FileSystemDirectoryHandle {
-    origin_directory().await.unwrap()
+    let worker: DedicatedWorkerGlobalScope = global().unchecked_into();
+    settled(worker.navigator().storage().get_directory()).await
 }
 
 /// The content of a file, read by the browser's other way to it.
@@ -22,12 +43,6 @@ pub(crate) async fn bytes_of(name: &str) -> Vec<u8> {
     let file: FileSystemFileHandle = settled(root().await.get_file_handle(name)).await;
     let file: File = settled(file.get_file()).await;
     Uint8Array::new(&settled::<JsValue>(file.array_buffer()).await).to_vec()
-}
-
-pub(crate) async fn make_folder(name: &str) {
-    let options = FileSystemGetDirectoryOptions::new();
-    options.set_create(true);
-    settled::<JsValue>(root().await.get_directory_handle_with_options(name, &options)).await;
 }
 
 /// A handle on a new file `name`, with one method replaced by JavaScript that may use the `real` handle.
