@@ -2,6 +2,9 @@
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::find;
 use pipkin::{Db, Error};
 use std::path::Path;
 use std::sync::Barrier;
@@ -85,7 +88,7 @@ fn a_backup_that_fails_leaves_nothing_behind() {
     db.checkpoint().unwrap();
     db.close().unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
-    let at = bytes.windows(100).position(|window| window == [7; 100]).unwrap();
+    let at = find(&bytes, &[7; 100]);
     *bytes.get_mut(at).unwrap() ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let db = Db::open(&path).unwrap();

@@ -2,13 +2,12 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::opened;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 use std::sync::Barrier;
-
-fn opened(storage: &MemoryStorage) -> Db {
-    Db::builder().segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap()
-}
 
 /// What a writer was told before it learned that the store is closed is there afterwards.
 #[test]
@@ -17,7 +16,7 @@ fn a_close_beside_writers_keeps_whatever_they_were_told() {
     let mut told = 0;
     for round in 0..40_u64 {
         let storage = MemoryStorage::new();
-        let db = opened(&storage);
+        let db = opened(storage.clone(), 64 * 1024);
         let start = Barrier::new(WRITERS as usize + 1);
         let write = |writer: u32| {
             start.wait();
@@ -41,7 +40,7 @@ fn a_close_beside_writers_keeps_whatever_they_were_told() {
             writers.into_iter().map(|writer| writer.join().unwrap()).collect()
         });
         drop(db);
-        let db = opened(&storage);
+        let db = opened(storage.clone(), 64 * 1024);
         assert!(db.open_report().clean);
         for (writer, &count) in (0..WRITERS).zip(&counts) {
             for count in 0..count {

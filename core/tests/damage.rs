@@ -3,6 +3,9 @@
 #![cfg(feature = "ordered")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::{find, flipped};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 use std::collections::BTreeMap;
@@ -10,16 +13,6 @@ use std::collections::BTreeMap;
 fn opened(storage: &MemoryStorage, ordered: bool) -> Result<Db, Error> {
     let builder = Db::builder().segment_size(16 * 1024).replay_debt_max(u64::MAX).auto_compact_dead_share(2.0).background(false);
     builder.ordered(ordered).open_storage(Box::new(storage.clone()))
-}
-
-fn flipped(bytes: &[u8], at: usize) -> MemoryStorage {
-    let mut bytes = bytes.to_vec();
-    bytes[at] ^= 4;
-    MemoryStorage::from_vec(bytes)
-}
-
-fn find(bytes: &[u8], what: &[u8]) -> usize {
-    bytes.windows(what.len()).position(|window| window == what).unwrap()
 }
 
 fn key(i: u32) -> Vec<u8> {

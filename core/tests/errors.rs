@@ -2,6 +2,9 @@
 #![cfg(all(feature = "native", feature = "testing"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::opened;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
 use pipkin::{Db, Error, StorageErrorKind};
@@ -55,7 +58,7 @@ fn a_store_that_is_open_in_this_process_says_so() {
 fn space_that_runs_out_half_way_is_not_called_safe() {
     for on in [Io::Write, Io::Sync] {
         let storage = FaultStorage::new(MemoryStorage::new());
-        let db = Db::builder().segment_size(4096).open_storage(Box::new(storage.clone())).unwrap();
+        let db = opened(storage.clone(), 4096);
         db.insert("first", "value").unwrap();
         db.flush().unwrap();
         storage.arm(Fault::nth(1, on, Effect::Error(StorageErrorKind::NoSpace)));
@@ -71,7 +74,7 @@ fn space_that_runs_out_half_way_is_not_called_safe() {
     }
     // Where nothing was written, the store goes on.
     let storage = FaultStorage::new(MemoryStorage::new());
-    let db = Db::builder().segment_size(4096).open_storage(Box::new(storage.clone())).unwrap();
+    let db = opened(storage.clone(), 4096);
     db.insert("first", "value").unwrap();
     storage.set_capacity(Some(pipkin::Storage::len(&storage).unwrap()));
     let full = (0..100_u8).find_map(|key| db.insert([key], [0; 500]).err()).unwrap();

@@ -2,16 +2,14 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::{find, killed};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::{Db, Durability, Error, Storage, StorageError};
 
 fn opened(storage: impl Storage + 'static) -> pipkin::Result<Db> {
     Db::builder().segment_size(4096).background(false).open_storage(Box::new(storage))
-}
-
-/// The process ends without a close.
-fn killed(db: Db) {
-    std::mem::forget(db);
 }
 
 fn key(number: u32) -> [u8; 4] {
@@ -171,7 +169,7 @@ fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
     // With its value: a checksum or a salt behind zeros may read like a key alone.
     let nth = |number: u32| {
         let record = [&key(number)[..], &[number as u8; 100]].concat();
-        whole.windows(record.len()).position(|bytes| bytes == record).unwrap() as u64
+        find(&whole, &record) as u64
     };
     image.flip_bit(nth(5), 0);
     let check = |stranded: (u64, u64, Option<u64>), how: &str| {

@@ -1,6 +1,9 @@
 //! Walks in pages, versions of records, and commits over namespaces.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a failed step is a failed test")]
 
+mod common;
+
+use common::{find, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Cursor, Db, Error, Storage, Version};
 use std::collections::BTreeMap;
@@ -189,14 +192,13 @@ fn versions_survive_a_reopening() {
 #[test]
 fn a_walk_in_pages_goes_on_behind_damage() {
     let storage = MemoryStorage::new();
-    let db = Db::builder().segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap();
+    let db = opened(storage.clone(), 64 * 1024);
     let value = |n: u32| format!("the value of {n}.");
     db.insert_many((0..3_000_u32).map(|n| (n.to_le_bytes(), value(n)))).unwrap();
     let damaged = [3, 4, 5, 1_000, 2_999];
     let bytes = storage.to_vec();
     for n in damaged {
-        let value = value(n);
-        let place = bytes.windows(value.len()).position(|bytes| bytes == value.as_bytes()).unwrap();
+        let place = find(&bytes, value(n).as_bytes());
         storage.write_at(place as u64, &[b"T"]).unwrap();
     }
     for size in [1, 7, 500, 10_000] {

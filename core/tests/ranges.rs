@@ -2,6 +2,9 @@
 #![cfg(feature = "ordered")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
+mod common;
+
+use common::find;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Storage};
 use proptest::collection::{btree_map, vec};
@@ -100,8 +103,7 @@ fn stored(count: u8) -> (Db, MemoryStorage) {
 /// Changes a byte in the value of record `n` in the file.
 fn damage(storage: &MemoryStorage, n: u8) {
     let value = [&[n; 4][..], b"value of it"].concat();
-    let bytes = storage.to_vec();
-    let place = bytes.windows(value.len()).position(|bytes| bytes == value).unwrap();
+    let place = find(&storage.to_vec(), &value);
     storage.write_at(place as u64 + 6, &[b"#"]).unwrap();
 }
 

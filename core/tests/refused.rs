@@ -2,6 +2,9 @@
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::find;
 use pipkin::{Db, Error};
 
 /// Opening wrote the note of its process into the file before it had looked at the log, and took it back when the log was refused: the note that
@@ -17,7 +20,7 @@ fn a_store_that_is_refused_stays_byte_for_byte() {
     db.insert("second", "value").unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     let path = folder.path().join("b.pipkin");
-    let place = bytes.windows(7).position(|window| window == b"damaged").unwrap();
+    let place = find(&bytes, b"damaged");
     bytes[place] ^= 1;
     // What a killed process has left in the page of the holder.
     bytes[8192..8200].copy_from_slice(b"PIPKHOLD");

@@ -2,13 +2,13 @@
 #![cfg(feature = "salvage")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::{contents, find, find_last, flipped, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, SalvageOptions, SalvageReport, Storage};
-use std::collections::BTreeMap;
 
-fn opened(storage: &MemoryStorage) -> Db {
-    Db::builder().segment_size(8192).background(false).open_storage(Box::new(storage.clone())).unwrap()
-}
+const SEGMENT: u32 = 8192;
 
 fn salvaged(source: &dyn Storage) -> (Db, SalvageReport) {
     let target = Db::open_in_memory().unwrap();
@@ -16,18 +16,9 @@ fn salvaged(source: &dyn Storage) -> (Db, SalvageReport) {
     (target, report)
 }
 
-/// Every namespace with its records; the default one is the empty name.
-fn contents(db: &Db) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> {
-    let mut all = BTreeMap::from([(String::new(), db.iter().map(Result::unwrap).collect())]);
-    for name in db.list_namespaces() {
-        all.insert(name.clone(), db.namespace(&name).unwrap().iter().map(Result::unwrap).collect());
-    }
-    all
-}
-
 /// Namespaces that were cleared, dropped and emptied, and compactions that forget the records of their names.
 fn with_a_past(storage: &MemoryStorage) -> Db {
-    let db = opened(storage);
+    let db = opened(storage.clone(), SEGMENT);
     let cache = db.namespace("cache").unwrap();
     db.namespace("empty").unwrap();
     for round in 0..6_u32 {
@@ -85,7 +76,7 @@ fn a_namespace_keeps_its_name_when_the_record_of_it_is_damaged() {
 #[test]
 fn a_commit_without_an_end_is_left_out_as_opening_leaves_it_out() {
     let storage = MemoryStorage::new();
-    let db = opened(&storage);
+    let db = opened(storage.clone(), SEGMENT);
     db.insert_many([("alice", "100"), ("bob", "0")]).unwrap();
     db.flush().unwrap();
     let before = contents(&db);
@@ -100,14 +91,14 @@ fn a_commit_without_an_end_is_left_out_as_opening_leaves_it_out() {
         bytes[end - torn..end].fill(0);
         let (target, report) = salvaged(&MemoryStorage::from_vec(bytes.clone()));
         assert_eq!((contents(&target), report.damage.len()), (before.clone(), 0), "{torn} bytes");
-        assert_eq!(contents(&opened(&MemoryStorage::from_vec(bytes))), before);
+        assert_eq!(contents(&opened(MemoryStorage::from_vec(bytes), SEGMENT)), before);
     }
 }
 
 #[test]
 fn a_store_that_was_cut_short_is_never_salvaged_without_a_word() {
     let storage = MemoryStorage::new();
-    let db = opened(&storage);
+    let db = opened(storage.clone(), SEGMENT);
     for i in 0..500_u32 {
         db.insert(i.to_le_bytes(), [7; 100]).unwrap();
     }
@@ -126,7 +117,7 @@ fn a_store_that_was_cut_short_is_never_salvaged_without_a_word() {
 #[test]
 fn a_damaged_record_beside_a_dropped_namespace_costs_itself_alone() {
     let storage = MemoryStorage::new();
-    let db = opened(&storage);
+    let db = opened(storage.clone(), SEGMENT);
     let gone = db.namespace("gone").unwrap();
     for i in 0..3000_u32 {
         db.insert(i.to_le_bytes(), format!("value {i:05}")).unwrap();
@@ -136,11 +127,9 @@ fn a_damaged_record_beside_a_dropped_namespace_costs_itself_alone() {
     db.drop_namespace("gone").unwrap();
     db.flush().unwrap();
     drop((gone, db));
-    let mut bytes = storage.to_vec();
-    let at = bytes.windows(11).position(|window| window == b"value 00123").unwrap();
-    bytes[at + 8] ^= 1;
-    let storage = MemoryStorage::from_vec(bytes);
-    let db = opened(&storage);
+    let bytes = storage.to_vec();
+    let storage = flipped(&bytes, find(&bytes, b"value 00123") + 8);
+    let db = opened(storage.clone(), SEGMENT);
     assert_eq!((db.len().unwrap(), db.stats().unwrap().namespaces), (3000, 0));
     let unreadable: Vec<u32> = (0..3000_u32).filter(|i| db.get(i.to_le_bytes()).is_err()).collect();
     assert_eq!(unreadable, [123]);
@@ -148,7 +137,7 @@ fn a_damaged_record_beside_a_dropped_namespace_costs_itself_alone() {
     db.namespace("another").unwrap().insert("a", "b").unwrap();
     db.checkpoint().unwrap();
     db.close().unwrap();
-    assert!(opened(&storage).get(123_u32.to_le_bytes()).is_ok_and(|value| value.as_deref() == Some(b"mended")));
+    assert!(opened(storage.clone(), SEGMENT).get(123_u32.to_le_bytes()).is_ok_and(|value| value.as_deref() == Some(b"mended")));
 }
 
 /// A listed segment whose header is an older valid one, as a lost write leaves it: `verify` said that all was well, and `salvage` left the
@@ -156,7 +145,7 @@ fn a_damaged_record_beside_a_dropped_namespace_costs_itself_alone() {
 #[test]
 fn a_header_of_an_earlier_life_is_damage_and_costs_no_record() {
     let storage = MemoryStorage::new();
-    let db = opened(&storage);
+    let db = opened(storage.clone(), SEGMENT);
     let mut earlier: Vec<Vec<u8>> = Vec::new();
     for round in 0..12_u32 {
         for i in 0..200_u32 {
@@ -231,14 +220,12 @@ fn segments_are_found_without_superblocks() {
 #[test]
 fn whole_records_of_a_cut_commit_are_counted_and_kept_on_demand() {
     let storage = MemoryStorage::new();
-    let db = opened(&storage);
+    let db = opened(storage.clone(), SEGMENT);
     db.insert("first", "1").unwrap();
     db.flush().unwrap();
     db.insert_many((0..100_u8).map(|i| ([i], [i; 20]))).unwrap();
-    let mut bytes = storage.to_vec();
-    let last = bytes.windows(21).rposition(|window| window == [99; 21]).unwrap();
-    bytes[last + 3] ^= 1;
-    let source = MemoryStorage::from_vec(bytes);
+    let bytes = storage.to_vec();
+    let source = flipped(&bytes, find_last(&bytes, &[99; 21]) + 3);
     let (target, report) = salvaged(&source);
     assert_eq!((target.len().unwrap(), report.unfinished), (1, 99));
     accounts(&report, 99);
@@ -259,7 +246,7 @@ fn accounts(report: &SalvageReport, left_out: u64) {
 #[test]
 fn older_versions_and_removed_records_are_told_and_a_choice() {
     let storage = MemoryStorage::new();
-    let db = opened(&storage);
+    let db = opened(storage.clone(), SEGMENT);
     for i in 0..300_u32 {
         db.insert(format!("key {i:03}"), format!("old {i:03}")).unwrap();
     }
@@ -276,12 +263,8 @@ fn older_versions_and_removed_records_are_told_and_a_choice() {
     let right = contents(&db).remove("").unwrap();
     db.close().unwrap();
     let bytes = storage.to_vec();
-    let place = |what: &[u8]| bytes.windows(what.len()).rposition(|window| window == what).unwrap();
-    let damaged = |at: usize| {
-        let mut bytes = bytes.clone();
-        bytes[at] ^= 1;
-        MemoryStorage::from_vec(bytes)
-    };
+    let place = |what: &[u8]| find_last(&bytes, what);
+    let damaged = |at: usize| flipped(&bytes, at);
     let salvaged = |source: &MemoryStorage, options: SalvageOptions| {
         let target = Db::open_in_memory().unwrap();
         let report = pipkin::salvage_with(source, &target, options, &mut |_, _| {}).unwrap();

@@ -2,6 +2,9 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::killed;
 use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::{Db, Durability, SnapshotState, StorageError};
 use std::collections::BTreeMap;
@@ -67,7 +70,7 @@ fn a_checkpoint_writes_what_has_changed() {
     assert!(one < 16 * 1024, "{one} bytes for one change");
     // What is asked to take no more than it must does not.
     db.compact().unwrap();
-    std::mem::forget(db);
+    killed(db);
     let db = opened(storage);
     assert_eq!(db.open_report().snapshot, SnapshotState::Loaded);
     assert_eq!(db.len().unwrap(), 99_980);
@@ -101,7 +104,7 @@ fn the_parts_of_many_checkpoints_make_the_index_of_a_map() {
             }
             3 => {
                 // The process ends here: nothing is closed.
-                std::mem::forget(db);
+                killed(db);
                 db = opened(storage.clone());
                 loaded += u32::from(db.open_report().snapshot == SnapshotState::Loaded);
                 assert_eq!(db.len().unwrap(), model.keys().filter(|(named, _)| !named).count() as u64, "step {step}");
@@ -121,7 +124,7 @@ fn the_parts_of_many_checkpoints_make_the_index_of_a_map() {
         }
     }
     assert!(loaded > 50, "{loaded} snapshots were loaded");
-    std::mem::forget(db);
+    killed(db);
     let db = opened(storage);
     for (named, space) in [(false, db.default_namespace()), (true, db.namespace("named").unwrap())] {
         assert_eq!(space.len().unwrap(), model.keys().filter(|(of, _)| *of == named).count() as u64);

@@ -2,6 +2,9 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::killed;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage, StorageErrorKind};
 use pipkin::{CompactReport, Db, Durability, Error, SegmentUse, StorageError};
@@ -13,7 +16,7 @@ use std::time::Duration;
 const SEGMENT: u32 = 64 * 1024;
 
 fn opened(storage: impl Storage + 'static) -> Db {
-    Db::builder().segment_size(SEGMENT).background(false).open_storage(Box::new(storage)).unwrap()
+    common::opened(storage, SEGMENT)
 }
 
 #[test]
@@ -24,7 +27,7 @@ fn sessions_that_end_without_a_close_do_not_keep_a_segment_each() {
         db.insert(session.to_le_bytes(), "a value").unwrap();
         db.flush().unwrap();
         // The process ends here: nothing is closed.
-        std::mem::forget(db);
+        killed(db);
     }
     // Some of them have been compacted by later ones.
     assert!(storage.len().unwrap() < 20 * u64::from(SEGMENT), "{} bytes", storage.len().unwrap());
@@ -371,12 +374,12 @@ fn a_full_medium_has_a_way_out_after_any_number_of_unclean_ends() {
             Err(error) => panic!("{error}"),
         });
         let keys = filled.unwrap();
-        std::mem::forget(db);
+        killed(db);
         for key in 0..20_u32 {
             let db = session();
             let removed = db.remove(key.to_le_bytes());
             assert!(matches!(removed, Ok(true)), "{capacity} bytes, session {key}: {removed:?}");
-            std::mem::forget(db);
+            killed(db);
         }
         let db = session();
         for key in (20..keys).filter(|key| key % 5 != 0) {
@@ -405,7 +408,7 @@ fn sessions_that_end_without_a_close_cost_no_segment_each() {
                 db.insert(u64::to_le_bytes(key), [7; 200]).unwrap();
             }
             longest = longest.max(storage.len().unwrap());
-            std::mem::forget(db);
+            killed(db);
         }
         assert!(longest < bound, "{longest} bytes for {records} records");
         assert_eq!(session().len().unwrap(), records);
@@ -427,7 +430,7 @@ fn one_compaction_frees_what_the_figures_say() {
     for key in 0..2_u32 {
         let db = session();
         db.insert(key.to_le_bytes(), [8; 4000]).unwrap();
-        std::mem::forget(db);
+        killed(db);
     }
     let db = session();
     let before = db.stats().unwrap();
