@@ -57,8 +57,10 @@ pub(crate) struct Chain {
     pub(crate) unproven: Vec<Segment>,
     /// Extents whose headers name the last segment as the one before theirs: the log does not go on there.
     pub(crate) given_up: Vec<u32>,
-    /// Runs that the tail names without being on them.
-    pub(crate) claims: Vec<Next>,
+    /// Runs that the tail names without being on them, each with the value of `successions` there.
+    pub(super) claims: Vec<(Next, u64)>,
+    /// How often a session has gone on behind the unclean end of another one, as far as the headers of the tail's segments say so.
+    pub(super) successions: u64,
     /// The list of the checkpoint does not check; the headers and the snapshot have said the same.
     pub(crate) damaged_list: bool,
     /// Then: the extents at which nothing stands that the snapshot knows. What it says of them was retired behind it.

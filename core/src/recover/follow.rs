@@ -194,8 +194,10 @@ impl<'a> Follower<'a> {
             let Some(&segment) = self.chain.tail.last() else {
                 return Ok(());
             };
-            if let Some(header) = self.header_of(&segment) {
-                self.chain.proven = self.chain.proven.max(header.synced);
+            if let Some(&SegmentHeader { synced, linked, .. }) = self.header_of(&segment) {
+                self.chain.proven = self.chain.proven.max(synced);
+                // Whoever has written to the segment before names this one there.
+                self.chain.successions += u64::from(!linked);
             }
             let mut next = self.next_after(Some(&segment))?;
             let end = match self.known_end(&segment, next.as_ref()) {
@@ -270,7 +272,8 @@ impl<'a> Follower<'a> {
                             return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" });
                         }
                         Kind::Next => {
-                            self.chain.claims.extend(Next::decode(walk.value(offset, &header)?));
+                            let next = Next::decode(walk.value(offset, &header)?);
+                            self.chain.claims.extend(next.map(|next| (next, self.chain.successions)));
                         }
                         Kind::Checkpoint | Kind::Pad | Kind::Floor => {}
                         Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {

@@ -26,7 +26,14 @@ impl Chain {
     pub(crate) fn standing(&self, storage: &dyn Storage, superblock: &Superblock) -> Result<Standing> {
         let geometry = superblock.geometry();
         let live = self.live_segments();
-        let mut named = self.claims.iter().rev().take(CLAIMS_MAX).copied().collect::<Vec<_>>();
+        let mut named: Vec<Next> = Vec::new();
+        // Each session names them again, with a higher number: the last word on a run counts, with what has come since.
+        for &(claim, successions) in self.claims.iter().rev().take(CLAIMS_MAX) {
+            if named.iter().all(|later| (later.extent, later.extents) != (claim.extent, claim.extents)) {
+                let sessions = if claim.base < LOG_POSITION_FIRST { self.successions - successions } else { 0 };
+                named.push(Next { base: claim.base + sessions, ..claim });
+            }
+        }
         for (index, segment) in live.iter().enumerate().filter(|(_, segment)| !segment.linked) {
             // A trailer may name a segment that never came, or came too late.
             let next = read_next(storage, geometry, segment)?;
@@ -39,6 +46,9 @@ impl Chain {
         named.retain(|next| next.base >= LOG_POSITION_FIRST || next.base < REMEMBERED);
         let is_free = |next: &Next| live.iter().all(|segment| segment.extent != next.extent || segment.base != next.base);
         named.retain(is_free);
+        // Whoever has published a snapshot has written and synced the last segment of it, and comes back there only with another claim.
+        let published = superblock.checkpoint.and_then(|place| place.directory).map(|directory| directory.salt);
+        named.retain(|next| next.base < LOG_POSITION_FIRST || Some(next.salt) != published);
         sort_by_key(&mut named, |next| next.extent.into());
         // Nobody takes more at once than the longest record needs, nor leaves much of the file out.
         let longest = VALUE_LEN_MAX as u64 + 2 * u64::from(SEGMENT_SIZE_MAX);
