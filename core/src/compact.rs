@@ -9,10 +9,11 @@ use crate::log::{Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use crate::scan::{Found, Stretch, scan};
+use crate::stranded;
 use alloc::vec::Vec;
 
 /// Room for the frames that say what was done: less than this is no gain.
-const SLACK: u64 = 256;
+pub(crate) const SLACK: u64 = 256;
 /// Segments that are emptied for one sync at most: each is held against all of them, and where everything is dead there are no copies that
 /// would end the group.
 const EMPTIED_MAX: usize = 64;
@@ -55,11 +56,44 @@ pub struct CompactProgress {
 /// Segments that compaction may take: those in front of the newest checkpoint, for a reopen needs what comes behind it, but for those behind whose
 /// end records stand that nobody has given up.
 pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
-    let replay_from = engine.log.newest_checkpoint().map_or(0, |place| place.base);
+    candidates_below(engine, replayed_from(engine))
+}
+
+/// Base of the segment with the newest checkpoint.
+fn replayed_from(engine: &Engine) -> u64 {
+    engine.log.newest_checkpoint().map_or(0, |place| place.base)
+}
+
+/// Those that would be candidates with a checkpoint in the segment of this base.
+pub(crate) fn candidates_below(engine: &Engine, replay_from: u64) -> Vec<Segment> {
     // What nobody could look at stays, and what a copy would make look certain.
     let is_in_doubt = |segment: &Segment| engine.doubt.get().is_some_and(|doubt| doubt.holds(segment.extent));
-    let stays = |segment: &Segment| is_in_doubt(segment) || engine.log.keeps_stranded(segment).unwrap_or(true);
+    let stays = |segment: &Segment| is_in_doubt(segment) || stranded::is_kept(engine, segment);
     engine.log.segments().into_iter().filter(|segment| segment.base < replay_from && !stays(segment)).collect()
+}
+
+/// Bytes of what is kept that [`drop_stranded`](crate::Db::drop_stranded) would free: of segments whose records there is room for elsewhere,
+/// and behind the end of a torn one in which the log could go on. None while the reserve is there: space is short for another reason then.
+pub(crate) fn kept_for_stranded(engine: &Engine) -> u64 {
+    let log = &engine.log;
+    if log.has_reserve() {
+        return 0;
+    }
+    let (torn, unlisted) = (log.torn_end(), log.unlisted());
+    let (listed_below, room) = (replayed_from(engine), log.room_of_active());
+    let kept = log.segments().into_iter().filter(|segment| stranded::is_kept(engine, segment));
+    let freed = kept.map(|segment| {
+        let is = |other: &Segment| other.base == segment.base;
+        let fits = segment.base < listed_below && needed_bytes(engine, &segment, false) <= room.max(SLACK);
+        if fits || unlisted.iter().any(is) {
+            segment.len(log.geometry)
+        } else if torn.as_ref().is_some_and(is) {
+            segment.limit(log.geometry) - segment.end
+        } else {
+            0
+        }
+    });
+    freed.sum()
 }
 
 /// True when nothing older than the first of these segments is left, but for what is being emptied.

@@ -50,6 +50,13 @@ pub enum Error {
     /// The medium or the quota is full. Nothing was written, and the store takes writes as before: when space runs out half way through a
     /// write or a sync, that is [`Error::Storage`].
     NoSpace,
+    /// A removal or a compaction found no space, and much of the medium is kept for records [behind an unclean end](crate::OpenReport::stranded_records)
+    /// of the log. Nothing was written. [`Db::drop_stranded`](crate::Db::drop_stranded) frees it, and then the call goes through; run
+    /// [`salvage`](crate::salvage) on the file first if the records are wanted.
+    StrandedInTheWay {
+        /// Bytes that would be free.
+        bytes: u64,
+    },
     /// The key is longer than [`KEY_LEN_MAX`](crate::limits::KEY_LEN_MAX).
     KeyTooLong {
         /// Its length in bytes.
@@ -171,6 +178,12 @@ impl fmt::Display for Error {
                 f,
                 "no space left for new data; nothing was written, and what is there is untouched. Free space, or remove records and \
                  compact, then try again"
+            ),
+            Self::StrandedInTheWay { bytes } => write!(
+                f,
+                "no space left, but for {bytes} bytes that are kept for records that an unclean end has cut off; nothing was written. Copy the store \
+                 with `pipkin salvage` if you want them, then free the space with `drop_stranded` or `pipkin compact --drop-stranded`, and \
+                 try again"
             ),
             Self::KeyTooLong { len } => {
                 write!(f, "the key has {len} bytes, the limit is {}; use a shorter key", crate::limits::KEY_LEN_MAX)

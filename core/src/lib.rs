@@ -63,6 +63,7 @@ mod shards;
 mod snapshot;
 mod sorted;
 pub mod storage;
+mod stranded;
 mod sync;
 mod verify;
 

@@ -68,6 +68,8 @@ pub enum Bug {
     DebtOfDeadSessions,
     /// Steps of a compaction go after what the steps before them have left, too.
     CompactionWithoutEnd,
+    /// A write that finds no room on a full medium makes none out of what was removed.
+    RemovalsMakeNoRoom,
     /// Whoever waits for a sync that is running counts as covered by it, though it began before.
     SharedSyncCountsForAll,
     /// Records that check behind the end of the log are neither said nor kept.
@@ -143,6 +145,7 @@ mod imp {
             Self::TailNotWrittenAgain,
             Self::FlushNotMarked,
             Self::TornEndKeepsItsSegment,
+            Self::RemovalsMakeNoRoom,
             Self::SharedSyncCountsForAll,
             Self::DebtOfDeadSessions,
             Self::CompactionWithoutEnd,

@@ -222,6 +222,27 @@ fn checkpoints_of_a_full_medium_leave_the_room_of_removals_alone() {
     even(&db, |key| assert!(db.remove(key).unwrap_or_else(|error| panic!("{error}"))));
 }
 
+/// A full medium of which a half was removed here and there, or a quarter: what came then was refused until somebody compacted.
+#[test]
+fn what_was_removed_from_a_full_medium_makes_room_by_itself() {
+    for (segment_size, step) in [(SEGMENT, 2), (SEGMENT, 4), (16 * 1024, 2), (16 * 1024, 4)] {
+        let medium = FaultStorage::new(MemoryStorage::new());
+        medium.set_capacity(Some(40 * u64::from(segment_size)));
+        let builder = Db::builder().segment_size(segment_size).background(false);
+        let db = builder.open_storage(Box::new(medium)).unwrap();
+        let refused = (0_u32..).find(|key| match db.insert(key.to_le_bytes(), [7; 500]) {
+            Ok(()) => false,
+            Err(Error::NoSpace) => true,
+            Err(error) => panic!("{error}"),
+        });
+        let removed: Vec<u32> = (0..refused.unwrap()).step_by(step).collect();
+        removed.iter().for_each(|key| assert!(db.remove(key.to_le_bytes()).unwrap()));
+        let again = removed.iter().take_while(|key| db.insert(key.to_le_bytes(), [8; 500]).is_ok()).count();
+        assert!(again * 5 > removed.len() * 4, "{again} of {} were written again, 1 of {step} removed", removed.len());
+        assert!(db.verify().unwrap().is_ok());
+    }
+}
+
 /// Every key of the default namespace.
 fn even(db: &Db, mut each: impl FnMut(&[u8])) {
     let keys: Vec<Vec<u8>> = db.keys().map(Result::unwrap).collect();

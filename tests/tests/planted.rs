@@ -77,6 +77,7 @@ const TWO_WRITERS: Suite = ("two writers", || {
 const LIVES: Suite = ("lives", || {
     lives::steps()?;
     lives::forgotten()?;
+    lives::room()?;
     lives::run(&lives::Budget { deaths: 1500, seed: 1 }, &lives::Counts::new(0))
 });
 
@@ -103,6 +104,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::FlushNotLookedAround
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
         Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
+        Bug::RemovalsMakeNoRoom => LIVES,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => ROT,
         Bug::SalvageRevives | Bug::HeadersInValuesCount | Bug::VerifyTrustsSnapshot | Bug::VerifyTrustsHeaders => ROT,

@@ -83,7 +83,7 @@ impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
         let code = match error {
             Error::Locked { .. } => Code::Locked,
-            Error::NoSpace => Code::Quota,
+            Error::NoSpace | Error::StrandedInTheWay { .. } => Code::Quota,
             Error::Corrupt { .. } | Error::NotAStore { .. } => Code::Corrupt,
             Error::NewerVersion { .. } | Error::Unsupported { .. } => Code::Version,
             Error::NotFound { .. } => Code::Missing,

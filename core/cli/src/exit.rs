@@ -105,7 +105,7 @@ impl Failure {
     /// A failure of a copy from one store into another: a full or read-only medium is that of the target.
     pub(crate) fn copy(source: &Path, target: &Path, error: &Error) -> Self {
         match error {
-            Error::NoSpace | Error::ReadOnly | Error::Poisoned(_) => Self::store(target, error),
+            Error::NoSpace | Error::StrandedInTheWay { .. } | Error::ReadOnly | Error::Poisoned(_) => Self::store(target, error),
             _ => Self::store(source, error),
         }
     }
@@ -146,7 +146,7 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::NotAStore { .. } => (Exit::NoStore, "not-a-store"),
         Error::NewerVersion { .. } => (Exit::NoStore, "newer-version"),
         Error::ReadOnly => (Exit::Io, "read-only"),
-        Error::NoSpace => (Exit::NoSpace, "no-space"),
+        Error::NoSpace | Error::StrandedInTheWay { .. } => (Exit::NoSpace, "no-space"),
         Error::KeyTooLong { .. } => (Exit::Usage, "key-too-long"),
         Error::ValueTooLong { .. } => (Exit::Usage, "value-too-long"),
         Error::NamespaceName { .. } => (Exit::Usage, "namespace-name"),

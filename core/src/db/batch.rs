@@ -243,7 +243,7 @@ impl Store {
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
         let commit = || self.try_commit(ops, seen, purpose);
         // Removals make space, so they may have some made for them.
-        let removed = if stores { self.with_reclaimed(commit) } else { self.with_space(commit) }?;
+        let removed = if stores { self.with_room(commit) } else { self.with_space(commit) }?;
         self.after_write()?;
         Ok(removed)
     }

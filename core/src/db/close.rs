@@ -40,14 +40,16 @@ impl Store {
         }
         log.writable()?;
         // Segments that are kept for what is stranded in them are found behind an unclean end, or in the list.
-        let has_stranded = self.report.stranded_records > 0;
-        if has_stranded
+        let is_unlisted = || !log.unlisted().is_empty();
+        if is_unlisted()
             || self.report.damaged_list
             || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16)
         {
             match checkpoint::write(&self.engine, &self.names, Extent::Closing) {
+                // Where there is no room for the list, the next open finds them behind an end that is not said to be clean.
+                Err(Error::NoSpace) if !log.is_poisoned() && is_unlisted() => return log.sync_to(log.end()).map(drop),
                 // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
-                Err(Error::NoSpace) if !log.is_poisoned() && !has_stranded => {}
+                Err(Error::NoSpace) if !log.is_poisoned() => {}
                 result => drop(result?),
             }
             // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.

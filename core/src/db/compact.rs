@@ -9,11 +9,14 @@ use crate::error::{Error, Result};
 use crate::log::{Segment, list_len};
 use crate::nested::Held;
 use crate::planted::{Bug, is};
+use crate::stranded;
 use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 /// A compaction that was asked for leaves segments alone of which less than one part in so many is dead.
 const PARTS_ASKED: f64 = 64.0;
+/// A write that finds no room has segments compacted of which so much is dead: what is left is for removals, each of which has to find some.
+const SHARE_FOR_WRITES: f64 = 1.0 / 8.0;
 /// It moves segments only to make the file shorter if one part in so many of it is free.
 const GAPS_LEAST: u64 = 8;
 /// Bytes that a compaction copies for one sync: whoever flushes meanwhile waits for as many. Less when nobody asked for it.
@@ -68,6 +71,7 @@ impl Db {
 
     /// Gives up the records that stand [behind an unclean end](crate::OpenReport::stranded_records) of the log, of this one and of all earlier
     /// ones, and compacts: their segments are free for others. Run [`salvage`](crate::salvage) on the file first if they are wanted.
+    /// On a full medium this frees space where nothing else does: see [`Error::StrandedInTheWay`](crate::Error::StrandedInTheWay).
     ///
     /// # Errors
     ///
@@ -120,22 +124,58 @@ impl Store {
     /// The segment with the largest share of dead bytes, of those that began in front of `until` and whose live records there may be room for,
     /// but for `tried`: where space is short, what does not fit must not stand in the way of what does.
     pub(super) fn worst_that_fits(&self, until: u64, tried: &[u64]) -> Option<Segment> {
+        self.worst_of(&compact::candidates(&self.engine), 0.0, until, tried)
+    }
+
+    /// The same of `candidates`, from the oldest on, if `share` or more of it is dead.
+    fn worst_of(&self, candidates: &[Segment], share: f64, until: u64, tried: &[u64]) -> Option<Segment> {
         let room = self.engine.log.room_at_most();
-        let mut worst: Option<(f64, Segment)> = None;
-        for (number, segment) in compact::candidates(&self.engine).iter().enumerate() {
+        // An extent that is no reserve is not worth the room that copies take, while there are others; what is all dead takes none.
+        let reserves = self.engine.log.reserve_extents();
+        let mut worst: Option<((bool, f64), Segment)> = None;
+        for (number, segment) in candidates.iter().enumerate() {
             let is_oldest = number == 0;
-            let fits = compact::needed_bytes(&self.engine, segment, is_oldest) <= room;
-            if segment.base >= until || tried.contains(&segment.base) || !fits {
+            let needed = compact::needed_bytes(&self.engine, segment, is_oldest);
+            if segment.base >= until || tried.contains(&segment.base) || needed > room {
                 continue;
             }
+            let is_reserve = reserves.contains(&(segment.extent + segment.extents - 1)) || needed <= compact::SLACK;
             let taken = compact::taken_bytes(&self.engine, segment).max(1);
-            let Some(gain) = compact::gain(&self.engine, segment, taken, is_oldest, f64::INFINITY) else { continue };
-            let dead = gain as f64 / taken as f64;
-            if worst.is_none_or(|(most, _)| dead > most) {
-                worst = Some((dead, *segment));
+            let Some(gain) = compact::gain(&self.engine, segment, taken, is_oldest, 1.0 / share) else { continue };
+            let rank = (is_reserve, gain as f64 / taken as f64);
+            if worst.is_none_or(|(most, _)| rank > most) {
+                worst = Some((rank, *segment));
             }
         }
         worst.map(|(_, segment)| segment)
+    }
+
+    /// Compacts the segment where that gains most for a write that has found no room; false when none is worth it.
+    ///
+    /// What this begins with is whole again when it ends: the reserve, and in each segment as much dead space as removals need to make some.
+    pub(super) fn make_room_once(&self, until: u64) -> Result<bool> {
+        let (engine, log) = (&self.engine, &self.engine.log);
+        if !log.secure_free(1)? {
+            return Ok(false);
+        }
+        let (segments, active) = log.segments_and_active();
+        let candidates = compact::candidates_below(engine, active.unwrap_or(u64::MAX));
+        let begins_with_oldest = compact::begins_with_oldest(engine, &candidates, None);
+        let is_first =
+            |segment: &Segment| begins_with_oldest && candidates.first().is_some_and(|first| first.base == segment.base);
+        let set_aside = candidates.iter().filter(|segment| engine.is_set_aside(segment, is_first(segment)));
+        let set_aside: Vec<u64> = set_aside.map(|segment| segment.base).collect();
+        let Some(victim) = self.worst_of(&candidates, SHARE_FOR_WRITES, until, &set_aside) else { return Ok(false) };
+        if log.newest_checkpoint().is_none_or(|place| victim.base >= place.base) {
+            // A list that opened a segment would take the reserve: what lives in the victim has to fit behind it.
+            let list = list_len(segments.len());
+            let both = list + compact::needed_bytes(engine, &victim, is_first(&victim));
+            if log.room_of_active() < list && both > compact::taken_bytes(engine, &victim) {
+                return Ok(false);
+            }
+            self.write_checkpoint(Extent::Changes)?;
+        }
+        self.compact_one(&victim, &mut |_| {}).map(|report| report.segments_retired > 0)
     }
 
     /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so do a full medium, a checkpoint that has
@@ -317,7 +357,11 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn compact(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+    pub(super) fn compact(&self, progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+        self.or_what_is_kept(self.compact_all(progress))
+    }
+
+    fn compact_all(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         let _maintenance = self.maintenance.lock();
         let log = &self.engine.log;
         self.writable()?;
@@ -325,6 +369,7 @@ impl Store {
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
         log.reclaim(&self.engine.pins);
+        stranded::make_way(&self.engine)?;
         let (live, active) = log.segments_and_active();
         let is_worth_it = |segment: &Segment, oldest: bool| {
             // The rest of the active segment is still for others; when it has been sealed, it ends at its limit.

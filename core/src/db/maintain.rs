@@ -5,10 +5,12 @@ use super::handle::Db;
 use super::options::FlushPolicy;
 use super::store::Store;
 use crate::checkpoint::{self, Extent};
+use crate::compact;
 use crate::error::{Error, Result};
 use crate::log::LIST_ENTRY_LEN;
 use crate::nested::Held;
 use crate::planted::{Bug, is};
+use crate::stranded;
 use crate::sync::Ordering;
 use alloc::vec::Vec;
 
@@ -30,6 +32,9 @@ impl Db {
         self.store.seen(self.store.checkpoint())
     }
 }
+
+/// After a write that found no room, and no way to make some, the next one looks for a way when one segment in so many more has died.
+const DEAD_PARTS: u64 = 64;
 
 impl Store {
     /// Makes a write durable, where the policy says so, and sees to what it has made due. A failure of that is no failure of the write.
@@ -128,6 +133,7 @@ impl Store {
         // The medium may have room, and then nobody has to move anything.
         if !log.secure_free(1)? {
             self.engine.build_all(&|| false)?;
+            stranded::make_way(&self.engine)?;
         }
         let until = log.end();
         let mut may_checkpoint = log.replay_debt() > log.geometry.segment_size() / 2;
@@ -167,6 +173,53 @@ impl Store {
         }
     }
 
+    /// As [`Self::with_reclaimed`], for new data; where that is not enough, compacts what was removed, as long as that makes room, and runs it again.
+    pub(super) fn with_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
+        match self.with_reclaimed(&write) {
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() && !is(Bug::RemovalsMakeNoRoom) => self.write_again(&write),
+            result => result,
+        }
+    }
+
+    #[cold]
+    fn write_again<T>(&self, write: &dyn Fn() -> Result<T>) -> Result<T> {
+        if self.options.compact_dead_share > 1.0 || self.may_wait_for_the_turn().is_err() {
+            return Err(Error::NoSpace);
+        }
+        let _maintenance = self.maintenance.lock();
+        self.engine.build_all(&|| self.is_closed())?;
+        // Whoever tries again at once would have every segment looked at again.
+        let log = &self.engine.log;
+        if self.dead_bytes() < self.dead_left.load(Ordering::Relaxed).saturating_add(log.geometry.segment_size() / DEAD_PARTS) {
+            return Err(Error::NoSpace);
+        }
+        let until = log.end();
+        loop {
+            match self.make_room_once(until) {
+                Ok(true) => {}
+                Ok(false) | Err(Error::NoSpace) => break,
+                Err(error) => return Err(error),
+            }
+            let written = write();
+            if !matches!(written, Err(Error::NoSpace)) || log.is_poisoned() {
+                return written;
+            }
+        }
+        self.dead_left.store(self.dead_bytes(), Ordering::Relaxed);
+        Err(Error::NoSpace)
+    }
+
+    /// Says so when space could be freed only by [giving up](crate::Db::drop_stranded) what is kept. The caller holds no lock.
+    pub(super) fn or_what_is_kept<T>(&self, result: Result<T>) -> Result<T> {
+        match result {
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() => match compact::kept_for_stranded(&self.engine) {
+                0 => Err(Error::NoSpace),
+                bytes => Err(Error::StrandedInTheWay { bytes }),
+            },
+            result => result,
+        }
+    }
+
     #[cold]
     fn reclaim(&self) -> Result<()> {
         let log = &self.engine.log;
@@ -189,6 +242,10 @@ impl Store {
 
     /// Runs a removal; when there is no space even for that, frees some and runs it again.
     pub(super) fn with_space<T>(&self, removal: impl Fn() -> Result<T>) -> Result<T> {
+        self.or_what_is_kept(self.try_with_space(removal))
+    }
+
+    fn try_with_space<T>(&self, removal: impl Fn() -> Result<T>) -> Result<T> {
         self.make_space()?;
         match self.with_reclaimed(&removal) {
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {

@@ -162,6 +162,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
         // Each session that ends without a close leaves a segment behind, and may be too short to fill another.
         compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
         steps: Mutex::default(),
+        dead_left: AtomicU64::new(0),
         overdue: AtomicBool::new(overdue),
         closed: AtomicBool::new(false),
         #[cfg(feature = "native")]

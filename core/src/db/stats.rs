@@ -121,6 +121,12 @@ impl Store {
         Ok(log.layout().into_iter().map(of).collect())
     }
 
+    /// As in the figures. Everything is built.
+    pub(super) fn dead_bytes(&self) -> u64 {
+        let usage = self.engine.log.usage();
+        usage.kept.saturating_sub(usage.live)
+    }
+
     pub(super) fn stats(&self) -> Result<Stats> {
         let engine = &self.engine;
         engine.refuse_inside(&[Held::Shard])?;

@@ -26,6 +26,8 @@ pub(crate) struct Store {
     /// Log position at which dead space is looked at again.
     pub(crate) compaction_due: AtomicU64,
     pub(super) steps: Mutex<Steps>,
+    /// Dead bytes that a write has found when there was no room for it, and that could not be freed.
+    pub(super) dead_left: AtomicU64,
     /// What earlier sessions have left undone is over its bound: the first write does it.
     pub(crate) overdue: AtomicBool,
     pub(crate) closed: AtomicBool,

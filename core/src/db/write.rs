@@ -143,7 +143,7 @@ impl Store {
     fn insert(&self, name: &Name, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         check_value(value)?;
-        self.with_reclaimed(|| self.try_insert(name, key, value))?;
+        self.with_room(|| self.try_insert(name, key, value))?;
         self.after_write()
     }
 
@@ -187,7 +187,7 @@ impl Store {
         self.writable()?;
         // `decide` runs once, and no space can be made while the key is held.
         self.make_space()?;
-        self.change_locked(name, key, decide)
+        self.or_what_is_kept(self.change_locked(name, key, decide))
     }
 
     fn change_locked(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
@@ -229,7 +229,7 @@ impl Store {
     /// Appends a record with all that it carries beside key and value, under the number that `name` has here.
     #[cfg(feature = "salvage")]
     fn insert_whole(&self, name: &Name, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.with_reclaimed(|| self.try_insert_whole(name, kind, meta, key, value))?;
+        self.with_room(|| self.try_insert_whole(name, kind, meta, key, value))?;
         self.after_write()
     }
 

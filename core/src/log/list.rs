@@ -59,6 +59,7 @@ impl Log {
         self.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;
         match placed.first() {
             Some(placed) if placed.offset == room.position => {
+                tail.unlisted.clear();
                 self.claim_again(tail)?;
                 let (end, mut segments) = (placed.offset + placed.len, list.segments);
                 if let Some(last) = segments.last_mut() {

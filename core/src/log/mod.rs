@@ -37,7 +37,7 @@ pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
 pub(crate) use space::{Barred, Purpose, Space};
 pub(crate) use start::LogEnd;
-pub(crate) use stranded::{Stranded, in_segment as stranded_in};
+pub(crate) use stranded::{Holds, Stranded, in_segment as stranded_in};
 pub(crate) use superblock::{
     ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Slots, Superblock, SuperblockPair,
     SuperblockSlot, read_superblocks,
@@ -177,7 +177,9 @@ struct Tail {
     /// Segments whose trailer a crash took, each with the segment that it named.
     pub(crate) lost_trailers: Vec<(Segment, Segment)>,
     /// Places of headers that name the last segment as the one before theirs, and that recovery gave up.
-    pub(crate) given_up: Vec<u64>,
+    pub(crate) given_up: Vec<u32>,
+    /// Segments in which nothing counts, kept for what is stranded in them, that no checkpoint lists.
+    pub(crate) unlisted: Vec<Segment>,
     /// Retired segments whose retirement is not durable yet.
     pub(crate) retired: Vec<retire::Retired>,
     /// Reused between appends, so that an append allocates nothing.
@@ -289,6 +291,7 @@ impl Log {
                 torn_headers: Vec::new(),
                 lost_trailers: Vec::new(),
                 given_up: Vec::new(),
+                unlisted: Vec::new(),
                 retired: Vec::new(),
                 scratch: Vec::new(),
             }),

@@ -1,10 +1,11 @@
 //! Going on in the segment that a crash has torn, where the medium has no room for a fresh one: otherwise each crash would take a segment
 //! away from a full store, and after a few of them nothing could be removed any more.
 
-use super::{Active, Log, Purpose, SEGMENT_HEADER_LEN, Segment, Tail};
+use super::{Active, Holds, Log, Purpose, SEGMENT_HEADER_LEN, Segment, SegmentHeader, Tail};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_LEN_MIN;
 use crate::planted::{Bug, is};
+use alloc::vec::Vec;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
@@ -12,14 +13,43 @@ impl Log {
     /// Right behind an unclean end: where there is no room for a fresh segment and for the reserve, the last segment takes appends
     /// again, behind its last whole commit.
     pub(super) fn resume_if_cramped(&self, tail: &mut Tail) -> Result<()> {
-        let given_up = core::mem::take(&mut tail.given_up);
-        // Where something is kept that stands behind the end, the log would go on there.
-        let last = tail.segments.values().next_back().copied().filter(|last| last.base == tail.previous.base);
-        let Some(last) = last.filter(|_| tail.active.is_none() && !is(Bug::TornEndKeepsItsSegment)) else { return Ok(()) };
-        if self.has_place(tail)? || self.keeps_stranded(&last)? {
+        let Some(last) = torn_end(tail).filter(|_| !is(Bug::TornEndKeepsItsSegment)) else { return Ok(()) };
+        if self.has_place(tail)? || self.holds_stranded(&last)? != Holds::Nothing {
             return Ok(());
         }
-        self.resume(tail, &last, &given_up)
+        // Where something is kept that stands behind the end, or a snapshot has been written since, this takes nothing away.
+        let is_used = |extent: &u32| {
+            let log = tail.segments.values().map(|segment| (segment.extent, segment.extents));
+            let snapshot = tail.snapshot.iter().map(|segment| (segment.extent, segment.extents));
+            log.chain(snapshot).any(|(first, count)| (first..first.saturating_add(count)).contains(extent))
+        };
+        let given_up = tail.given_up.iter().filter(|extent| !is_used(extent)).map(|&extent| self.geometry.start(extent));
+        let mut names_it = Vec::new();
+        for start in given_up {
+            // Its blocks may have gone back to the host since.
+            let header = SegmentHeader::read(&*self.storage, self.store_id, start)?;
+            if header.is_some_and(|header| header.previous_salt == last.salt) {
+                names_it.push(start);
+            }
+        }
+        self.resume(tail, &last, &names_it)
+    }
+
+    /// Something may be kept that an unclean end has left.
+    pub(crate) fn is_behind_crash(&self) -> bool {
+        let tail = self.tail.lock();
+        !tail.unlisted.is_empty() || torn_end(&tail).is_some()
+    }
+
+    /// The torn segment behind whose end nothing has been written yet, when the log has begun no other one.
+    pub(crate) fn torn_end(&self) -> Option<Segment> {
+        let tail = self.tail.lock();
+        torn_end(&tail).filter(|_| tail.announced && !self.is_fenced())
+    }
+
+    /// Once more, when something that was in the way has gone.
+    pub(crate) fn resume_again(&self) -> Result<()> {
+        self.resume_if_cramped(&mut self.tail.lock())
     }
 
     /// There is room for a fresh segment beside the reserve.
@@ -62,4 +92,11 @@ impl Log {
         }
         Ok(())
     }
+}
+
+fn torn_end(tail: &Tail) -> Option<Segment> {
+    let is_behind_crash = tail.active.is_none() && tail.previous.trailer.is_none();
+    // Where a segment that is kept stands further along the log, what this would write is not found.
+    let last = tail.segments.values().next_back().copied().filter(|last| last.base == tail.previous.base);
+    last.filter(|_| is_behind_crash)
 }

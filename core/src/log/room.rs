@@ -52,13 +52,13 @@ impl Log {
             Some(run) => run,
             None => {
                 let before = tail.space.total;
-                while tail.space.free_bytes_at_end() < bytes {
-                    if let Err(error) = self.grow(tail) {
+                match self.take_at_end(tail, bytes) {
+                    Ok(run) => run,
+                    Err(error) => {
                         self.undo_growth(tail, before);
                         return Err(error);
                     }
                 }
-                tail.space.take(bytes).ok_or(Error::NoSpace)?
             }
         };
         if purpose == Purpose::Store
@@ -71,6 +71,14 @@ impl Log {
             self.space_low.store(true, Ordering::Relaxed);
         }
         Ok(run)
+    }
+
+    /// Grows the file until so many bytes are free at its end, and takes them. What stood free there already may have lost its blocks.
+    fn take_at_end(&self, tail: &mut Tail, bytes: u64) -> Result<Run> {
+        while tail.space.free_bytes_at_end() < bytes {
+            self.grow(tail)?;
+        }
+        self.take_front(tail, bytes)?.ok_or(Error::NoSpace)
     }
 
     /// Takes the first run of free extents of at least so many bytes that the host has space for: short extents stand in front, and what is
@@ -128,6 +136,17 @@ impl Log {
         let unused = longest + RETIRE_ROOM;
         let active = tail.active.map_or(0, |active| active.room());
         active.saturating_sub(unused) + tail.space.backed_beyond(SEGMENT_HEADER_LEN as u64 + TRAILER_LEN + unused)
+    }
+
+    /// The extents any of which is a reserve by itself.
+    pub(crate) fn reserve_extents(&self) -> core::ops::RangeFrom<u32> {
+        let total = self.tail.lock().space.total;
+        if total > self.geometry.shorter() { self.geometry.shorter().. } else { total.saturating_sub(1).. }
+    }
+
+    /// Bytes that are left for frames in the active segment.
+    pub(crate) fn room_of_active(&self) -> u64 {
+        self.tail.lock().active.map_or(0, |active| active.room())
     }
 
     /// Bytes of records for which there may be room, and never more.

@@ -78,12 +78,12 @@ impl Log {
             if !places(segment).any(|extent| used.contains(extent.into())) {
                 used = Set::collect(used.iter().chain(places(segment).map(u64::from)));
                 tail.segments.insert(segment.base, *segment);
+                tail.unlisted.push(*segment);
                 self.ledger.enter(segment.extent, segment.extents, segment.salt);
             }
         }
         // A place that the tail has retired is one where the log may have gone on, too.
-        let given_up = found.given_up.iter().filter(|&&extent| !used.contains(extent.into()));
-        tail.given_up = given_up.map(|&extent| geometry.start(extent)).collect();
+        tail.given_up = found.given_up;
         // Where the tail has used the place again already, it stays.
         let retired = found.retired.iter().flat_map(places).filter(|&extent| !used.contains(extent.into()));
         let retired: Vec<u32> = retired.collect();

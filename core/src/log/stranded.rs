@@ -33,43 +33,88 @@ impl Stranded {
 #[derive(Debug, Default)]
 pub(crate) struct StrandedState(Mutex<Known>);
 
+/// What stands behind the end of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// No record that is worth keeping.
+    Nothing,
+    /// Records, which nobody has held against the index.
+    Records,
+    /// Records that the log knows nothing of.
+    Unknown,
+}
+
 #[derive(Debug, Default)]
 struct Known {
     /// By base: of segments that were looked at.
-    holds: Map<u64, bool>,
+    holds: Map<u64, Holds>,
     /// The user has given all of it up.
     given_up: bool,
 }
 
 impl Log {
-    /// Records that check stand behind the end of `segment`, and nobody has given them up: it stays as it is.
-    pub(crate) fn keeps_stranded(&self, segment: &Segment) -> Result<bool> {
+    /// Whether records that check stand behind the end of `segment`, and nobody has given them up: it stays as it is then.
+    pub(crate) fn holds_stranded(&self, segment: &Segment) -> Result<Holds> {
         if segment.end >= segment.limit(self.geometry) {
-            return Ok(false);
+            return Ok(Holds::Nothing);
         }
         {
             let known = self.stranded.0.lock();
             if known.given_up {
-                return Ok(false);
+                return Ok(Holds::Nothing);
             }
             if let Some(&holds) = known.holds.get(segment.base) {
                 return Ok(holds);
             }
         }
-        let holds = in_segment(&*self.storage, self.geometry, segment)?.records > 0;
-        self.stranded.0.lock().holds.insert(segment.base, holds);
+        let found = in_segment(&*self.storage, self.geometry, segment)?;
+        let holds = if found.records > 0 { Holds::Records } else { Holds::Nothing };
+        self.found_stranded(segment, holds);
         Ok(holds)
+    }
+
+    /// Remembers what stands behind the end of `segment`.
+    pub(crate) fn found_stranded(&self, segment: &Segment, holds: Holds) {
+        self.stranded.0.lock().holds.insert(segment.base, holds);
+    }
+
+    /// The offsets of the records behind the end of `segment`.
+    pub(crate) fn stranded_offsets(&self, segment: &Segment) -> Result<Vec<u64>> {
+        let mut offsets = Vec::new();
+        find(&*self.storage, segment.salt, segment.end, segment.limit(self.geometry), &mut offsets)?;
+        Ok(offsets)
     }
 
     /// From now on nothing is kept for the sake of what stands behind the end of the log.
     pub(crate) fn give_up_stranded(&self) {
         self.stranded.0.lock().given_up = true;
     }
+
+    /// Segments that are kept and that no checkpoint lists.
+    pub(crate) fn unlisted(&self) -> Vec<Segment> {
+        self.tail.lock().unlisted.clone()
+    }
+
+    /// Frees segments that no checkpoint lists, and that were kept for nothing but what is stranded in them: nothing leads to them, so no word
+    /// in the log is needed.
+    pub(crate) fn free_unlisted(&self, is_kept: &dyn Fn(&Segment) -> bool) {
+        let freed: Vec<Segment> = self.unlisted().into_iter().filter(|segment| !is_kept(segment)).collect();
+        let mut tail = self.tail.lock();
+        for segment in freed {
+            // A checkpoint may have listed it since.
+            if tail.unlisted.iter().any(|unlisted| unlisted.base == segment.base) {
+                tail.unlisted.retain(|unlisted| unlisted.base != segment.base);
+                tail.torn_headers.retain(|(offset, _)| *offset != self.geometry.start(segment.extent));
+                tail.segments.remove(segment.base);
+                tail.space.release(segment.extent, segment.extents, false);
+            }
+        }
+    }
 }
 
 /// Those behind the end of a segment.
 pub(crate) fn in_segment(storage: &dyn Storage, geometry: Geometry, segment: &Segment) -> Result<Stranded> {
-    find(storage, segment.salt, segment.end, segment.limit(geometry))
+    find(storage, segment.salt, segment.end, segment.limit(geometry), &mut Vec::new())
 }
 
 /// Bytes that are searched at a time.
@@ -79,24 +124,28 @@ const PIECE: u64 = 256 * 1024;
 const SHORT: usize = 512;
 pub(super) const LONG_FACTOR: u64 = 8;
 
-/// The records of whole commits in `from..to`, which is a part of a segment with this salt. Those of a commit that was never finished are none.
-fn find(storage: &dyn Storage, salt: u64, from: u64, to: u64) -> Result<Stranded> {
+/// The records of whole commits in `from..to`, which is a part of a segment with this salt, and their offsets. Those of a commit that was never
+/// finished are none.
+fn find(storage: &dyn Storage, salt: u64, from: u64, to: u64, offsets: &mut Vec<u64>) -> Result<Stranded> {
     let to = if is(Bug::StrandedDropped) { 0 } else { to.min(storage.len()?) };
     let mut found = Stranded::default();
     let mut budget = to.saturating_sub(from).saturating_mul(LONG_FACTOR);
     let mut position = from;
     while position < to {
         let mut walk = Walk::new(storage, salt, position, to);
-        let mut commit = Stranded::default();
+        let (mut commit, mut finished) = (Stranded::default(), offsets.len());
         while let Step::Frame { offset, header } = walk.step()? {
             if header.kind.is_control() {
                 continue;
             }
             commit.add(Stranded { records: 1, bytes: header.frame_len() as u64, at: Some(offset) });
+            offsets.push(offset);
             if !header.continues {
                 found.add(core::mem::take(&mut commit));
+                finished = offsets.len();
             }
         }
+        offsets.truncate(finished);
         match next_frame(storage, salt, walk.position() + 1, to, &mut budget)? {
             Some(next) => position = next,
             None => break,

@@ -37,7 +37,8 @@ pub struct OpenReport {
     pub torn_at: Option<u64>,
     /// Records of whole commits that check among these bytes, behind a place that does not. A power cut leaves such records when it tears what was
     /// not flushed; a damaged bit leaves them, too. They do not count, and their segments are kept for [`salvage`](crate::salvage) until
-    /// [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up. Those of earlier unclean ends are counted as long as no checkpoint
+    /// [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up, but for segments in which nothing stands that the log does not say, too:
+    /// mostly copies that a compaction was making. Those of earlier unclean ends are counted as long as no checkpoint
     /// has come between: [`Db::verify`](crate::Db::verify) counts all.
     pub stranded_records: u64,
     /// Their bytes.

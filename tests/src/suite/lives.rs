@@ -28,6 +28,8 @@ pub struct Counts {
     pub cuts: AtomicU64,
     /// Removals that had to work.
     pub removals: AtomicU64,
+    /// Of these and of compactions the ones for which what was stranded had to be given up.
+    pub given_up: AtomicU64,
     /// Stores that lived.
     pub lives: AtomicU64,
 }
@@ -37,7 +39,7 @@ impl Counts {
     pub fn new(least: u64) -> Self {
         let zero = || AtomicU64::new(0);
         let deaths = Quota::new("lives", least);
-        Self { deaths, full: zero(), inside: zero(), cuts: zero(), removals: zero(), lives: zero() }
+        Self { deaths, full: zero(), inside: zero(), cuts: zero(), removals: zero(), given_up: zero(), lives: zero() }
     }
 }
 
@@ -108,6 +110,18 @@ pub fn forgotten() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// A full medium of which a quarter was removed here and there has room for as much again, nearly, without a call of anybody.
+pub fn room() -> Outcome {
+    let fail = |what: &dyn std::fmt::Display| Failure::new("none", what);
+    let db = Db::builder().segment_size(16 * 1024).background(false).open_storage(Box::new(Medium::new(40 * 16 * 1024)));
+    let db = db.map_err(|error| fail(&error))?;
+    let keys = (0_u32..).take_while(|key| db.insert(key.to_le_bytes(), [7; 500]).is_ok()).count() as u32;
+    let removed = (0..keys).step_by(4);
+    removed.clone().try_for_each(|key| db.remove(key.to_le_bytes()).map(drop)).map_err(|error| fail(&error))?;
+    let again = removed.clone().take_while(|key| db.insert(key.to_le_bytes(), [8; 500]).is_ok()).count();
+    if again * 5 > removed.len() * 4 { Ok(()) } else { Err(fail(&format!("{again} of {} were written again", removed.len()))) }
 }
 
 /// How a session ends.
@@ -201,6 +215,7 @@ impl<'a> Life<'a> {
         }
         if self.is_full {
             self.way_out()?;
+            self.room_by_itself()?;
         }
         self.compacted()
     }
@@ -278,13 +293,28 @@ impl<'a> Life<'a> {
         if left.is_empty() { Ok(()) } else { Fault::wrong("the sessions came to no end") }
     }
 
+    /// What was removed makes room for what comes, without a call of anybody.
+    fn room_by_itself(&mut self) -> Result<(), Fault> {
+        let mut player = self.open()?;
+        let stats = player.db()?.stats()?;
+        let kept = player.db()?.open_report().stranded_bytes;
+        let taken = DATA_START + 2 * stats.live_bytes + 10 * stats.segment_size + 2 * kept;
+        for number in 0..self.capacity.saturating_sub(taken) / 1200 {
+            let op = self.put();
+            player.play(&op).map_err(|fault| fault.at(format!("`{op}`, number {number} behind the removals")))?;
+        }
+        self.state.clone_from(player.history.now());
+        player.db()?.close().map_err(|error| Fault::from(error).at("closing behind the removals"))?;
+        Ok(())
+    }
+
     /// The end of a life: one compaction frees what is dead, and what was removed fits again.
     fn compacted(&mut self) -> Result<(), Fault> {
         let mut player = self.open()?;
         player.play(&Op::Compact).map_err(|fault| fault.at("the compaction at the end"))?;
         // What power cuts have left behind the ends of the log is kept until somebody gives it up.
         if player.db()?.verify()?.stranded_records > 0 {
-            player.db()?.drop_stranded()?;
+            player.db()?.drop_stranded().map_err(|error| Fault::from(error).at("giving up at the end"))?;
         }
         let stats = player.db()?.stats()?;
         let segment = u64::from(self.setup.segment_size);
@@ -302,7 +332,7 @@ impl<'a> Life<'a> {
             written += 300;
         }
         player.play(&Op::Verify)?;
-        player.db()?.close()?;
+        player.db()?.close().map_err(|error| Fault::from(error).at("closing at the end"))?;
         Ok(())
     }
 
@@ -351,6 +381,22 @@ impl<'a> Life<'a> {
             Ok(()) => {
                 self.counts.removals.fetch_add(u64::from(matches!(op, Op::Del(..))), Ordering::Relaxed);
                 Ok(Played::Done)
+            }
+            // Whoever is told to give up what is kept does so, and goes on.
+            Err(Fault::Engine(Error::StrandedInTheWay { bytes })) if self.is_full => {
+                player.in_doubt.clear();
+                self.counts.given_up.fetch_add(1, Ordering::Relaxed);
+                self.story.push(format!("{op} (Stranded in the way: {bytes} bytes)"));
+                let dropped = player.db()?.drop_stranded();
+                if self.medium.file().is_stopped() {
+                    return Ok(Played::Died);
+                }
+                dropped.map_err(|error| Fault::from(error).at("giving up what is stranded"))?;
+                match player.play(op) {
+                    _ if self.medium.file().is_stopped() => Ok(Played::Died),
+                    Ok(()) => Ok(Played::Done),
+                    Err(fault) => Err(fault.at("after giving up what was stranded")),
+                }
             }
             Err(Fault::Engine(Error::NoSpace)) if self.is_full && !matches!(op, Op::Del(..) | Op::Flush) => {
                 player.in_doubt.clear();

@@ -23,7 +23,7 @@ macro_rules! impl_conversions {
                         Error::IsDirectory { .. } | Error::NotAStore { .. } => Self::NotAStore,
                         Error::NewerVersion { found, .. } => Self::NewerVersion(*found),
                         Error::ReadOnly => Self::ReadOnly,
-                        Error::NoSpace => Self::NoSpace,
+                        Error::NoSpace | Error::StrandedInTheWay { .. } => Self::NoSpace,
                         Error::KeyTooLong { len } => Self::KeyTooLong(length(*len, KEY_LEN_MAX)),
                         Error::ValueTooLong { len } => Self::ValueTooLong(length(*len, VALUE_LEN_MAX)),
                         Error::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),

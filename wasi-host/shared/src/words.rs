@@ -25,6 +25,10 @@ pub fn words(error: &Error) -> String {
             "damage at byte {offset} of the file: {what}. Other records can still be read; `admin.verify` lists all damage, and whoever has the \
              file can copy the rest into a new store with `pipkin salvage`"
         ),
+        Error::StrandedInTheWay { bytes } => format!(
+            "no space left, but for {bytes} bytes that are kept for records that an unclean end has cut off; nothing was written. Whoever has the file can \
+             free them with `pipkin compact --drop-stranded`"
+        ),
         Error::LogExhausted => {
             "the store's log positions or generations are used up; nothing was written. Copy its records into a new store".into()
         }

@@ -73,7 +73,9 @@ pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
 /// Removes keys as one commit; one by one where there is no room for that: each makes some for the next.
 fn remove(store: &Store, keys: &BTreeSet<&Vec<u8>>) -> pipkin::Result<()> {
     match store.records().remove_many(keys) {
-        Err(pipkin::Error::NoSpace) => keys.iter().try_for_each(|key| store.records().remove(key).map(drop)),
+        Err(pipkin::Error::NoSpace | pipkin::Error::StrandedInTheWay { .. }) => {
+            keys.iter().try_for_each(|key| store.records().remove(key).map(drop))
+        }
         removed => removed.map(drop),
     }
 }
