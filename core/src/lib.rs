@@ -1,28 +1,6 @@
-//! **pipkin** is an embedded key-value store: one append-only log file and an index in memory. The same file opens unchanged in a
-//! native program, in a WebAssembly component and in a browser.
-//!
-//! ```
-//! # fn main() -> pipkin::Result<()> {
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let path = folder.path().join("app.pipkin");
-//! let db = pipkin::Db::open(path)?;
-//! db.insert("key", "value")?; // survives the end of the process
-//! db.flush()?; //                survives a power cut
-//! assert_eq!(db.get("key")?.as_deref(), Some(&b"value"[..]));
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # Features
-//!
-//! - `std` (default): locks that wait, threads, the CPU's CRC-32C. Brings `salvage`.
-//! - `native` (default): files. Brings `std`.
-//! - `ordered` (default): the ordered index, for stores that ask for it (`Builder::ordered`). Brings `std`.
-//! - `salvage`: everything but the damage out of a damaged store, and all damage of one that does not open.
-//! - Without these the crate needs only `alloc`; a host brings a [`Storage`] and [`Builder::open_storage`] does the rest.
-//! - `testing`: the crash simulator, the fault injector and the conformance suite for storages; the codec of frames.
-//! - `planted-bugs`: bugs that can be switched on at run time, to prove that tests would see them. Brings `testing`. Never for production.
-
+// The page of the crate, on docs.rs as on crates.io. Its examples run in `examples/`, where serde and an async runtime are at hand.
+#![cfg_attr(all(doc, not(doctest)), doc = include_str!("../README.md"))]
+#![cfg_attr(not(doc), doc = "An embedded key-value store in one append-only log file. See README.md.")]
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

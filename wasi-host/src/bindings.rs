@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::all, clippy::indexing_slicing, reason = "generated; the WIT has the documents")]
 
 wasmtime::component::bindgen!({
-    path: "../wit",
+    path: "wit",
     world: "pipkin:kv/provider-base",
     additional_derives: [PartialEq],
 });

@@ -48,6 +48,15 @@ pub extern crate wasmtime_wasi48 as wasmtime_wasi;
 #[cfg(all(feature = "wasmtime-49", not(any(feature = "wasmtime-48", feature = "wasmtime-50"))))]
 pub extern crate wasmtime_wasi49 as wasmtime_wasi;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The front page of the repository.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;
+
 mod bindings;
 mod compiled;
 mod db;

@@ -29,7 +29,7 @@ impl Check {
         Check { name: name.to_owned(), about, quick: true, body: Box::new(body) }
     }
 
-    fn slow(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + 'static) -> Check {
+    pub(crate) fn slow(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + 'static) -> Check {
         Check { name: name.to_owned(), about, quick: false, body: Box::new(body) }
     }
 

@@ -1,12 +1,13 @@
 //! `cargo xtask test` runs every check of this workspace, `cargo xtask demo` shows the store at its main job, `cargo xtask bench`
-//! measures it beside others.
+//! measures it beside others, `cargo xtask release` rehearses a release.
 //!
-//! Both install what they need and print each command that they run, so that a person can run it without them.
+//! All install what they need and print each command that they run, so that a person can run it without them.
 
 mod bench;
 mod checks;
 mod component;
 mod demo;
+mod release;
 mod report;
 mod shell;
 mod sizes;
@@ -51,7 +52,14 @@ cargo xtask bench --web [--quick] [--browsers NAME[,NAME]] [--stores NAME[,NAME]
 
 cargo xtask bench --wasi [--quick] [--dir DIR]
     Measures pipkin under Wasmtime beside redb and SQLite in the same sandbox, and beside Wasmtime's own provider of
-    wasi:keyvalue; the tables are printed. See bench/compare-wasi/README.md.";
+    wasi:keyvalue; the tables are printed. See bench/compare-wasi/README.md.
+
+cargo xtask release --rehearse [--only STEP[,STEP]] [--baseline REV] [--advisories]
+    Everything a release does, short of publishing it: changelog, packages, their pages, npm tarball, WIT package, licences, and the
+    public interfaces compared with the last release. See CONTRIBUTING.md.
+    --only        only these steps
+    --baseline    compares with this revision instead of the last tag
+    --advisories  asks for known vulnerabilities of dependencies, too: that list comes from the network";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -61,6 +69,7 @@ fn main() -> ExitCode {
         "demo" => demo::run(rest).map(|()| true),
         "component" => component::run(rest).map(|()| true),
         "bench" => bench::run(rest).map(|()| true),
+        "release" => release::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(true)

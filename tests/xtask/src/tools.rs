@@ -64,6 +64,25 @@ impl Tools {
         self.cargo_tool(&CargoTool { package: "cargo-fuzz", binary: "cargo-fuzz", version: "0.13.2", exact: false, locked: true })
     }
 
+    pub(crate) fn cargo_deny(&self) -> Outcome {
+        self.cargo_tool(&CargoTool { package: "cargo-deny", binary: "cargo-deny", version: "0.20.2", exact: false, locked: true })
+    }
+
+    pub(crate) fn cargo_semver_checks(&self) -> Outcome {
+        self.cargo_tool(&CargoTool {
+            package: "cargo-semver-checks",
+            binary: "cargo-semver-checks",
+            version: "0.51.0",
+            exact: false,
+            locked: true,
+        })
+    }
+
+    /// Packs WIT as registries of components take it.
+    pub(crate) fn wkg(&self) -> Outcome {
+        self.cargo_tool(&CargoTool { package: "wkg", binary: "wkg", version: "0.16.1", exact: false, locked: true })
+    }
+
     /// `wasm-pack`, the `wasm-bindgen` that it would otherwise build in silence, a driver and a Chromium.
     pub(crate) fn browser_tests(&self) -> Outcome {
         self.wasm_bindgen()?;

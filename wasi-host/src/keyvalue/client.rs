@@ -4,7 +4,7 @@ mod admin;
 mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
-        path: "../wit",
+        path: "wit",
         world: "pipkin:kv/admin-client",
         imports: { "pipkin:kv/store.[method]namespace.scan": trappable },
         with: {

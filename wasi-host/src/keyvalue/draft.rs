@@ -3,7 +3,7 @@
 mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
-        path: "../wit/deps/keyvalue-draft",
+        path: "wit/deps/keyvalue-draft",
         world: "wasi:keyvalue/imports",
         with: { "wasi:keyvalue/store.bucket": crate::keyvalue::Bucket },
     });

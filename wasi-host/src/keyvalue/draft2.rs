@@ -4,7 +4,7 @@
 pub(super) mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
-        path: "../wit/deps/keyvalue-draft2",
+        path: "wit/deps/keyvalue-draft2",
         world: "wasi:keyvalue/imports",
         with: {
             "wasi:keyvalue/store.bucket": crate::keyvalue::Bucket,

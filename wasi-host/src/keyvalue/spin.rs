@@ -12,7 +12,7 @@ use wasmtime::{Result as Outcome, StoreContextMut};
 mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
-        path: "../wit/spin/keyvalue-draft2",
+        path: "wit/spin/keyvalue-draft2",
         world: "wasi:keyvalue/imports",
         with: {
             "wasi:keyvalue/store": crate::keyvalue::draft2::wit::wasi::keyvalue::store,

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Folders of ours or of the tools that hold no document of the repository.
 const SKIPPED_FOLDERS: [&str; 5] = ["target", "node_modules", "pkg", "dist", ".git"];
+const README_WORDS_MAX: usize = 1500;
 const MACHINE_PATHS: [&str; 5] = ["/work/", "/root/", "/home/", "/Users/", "/tmp/"];
 
 pub(super) fn checks() -> Vec<Check> {
@@ -30,8 +31,9 @@ fn docs_true(_: &Tools) -> Outcome {
         complaints.extend(complaints_about(document, &text).into_iter().map(|complaint| format!("{shown}: {complaint}")));
     }
     let read = |path: &str| fs::read_to_string(root().join(path));
+    complaints.extend(length_complaint(&read("README.md")?));
     complaints.extend(exit_code_complaints(
-        &read("README.md")?,
+        &read("core/cli/README.md")?,
         &read("core/cli/src/command.rs")?,
         &read("core/cli/src/exit.rs")?,
     ));
@@ -137,7 +139,14 @@ fn unsafe_complaints(architecture: &str, files: &[String]) -> Vec<String> {
     unlisted.chain(idle.map(|place| format!("ARCHITECTURE.md: no `unsafe` stands in {place}"))).collect()
 }
 
-/// The exit codes of `pipkin` stand in its help, in the README, which may say less of each, and in the code.
+/// The front page is for somebody who has five minutes; what does not fit has a page elsewhere.
+fn length_complaint(readme: &str) -> Option<String> {
+    let words = readme.split_whitespace().count();
+    (words > README_WORDS_MAX)
+        .then(|| format!("README.md: {words} words, the most is {README_WORDS_MAX}: move something to another page"))
+}
+
+/// The exit codes of `pipkin` are in its help, in its README, which may say less of each, and in the code.
 fn exit_code_complaints(readme: &str, help: &str, code: &str) -> Vec<String> {
     let help = help.split_once("Exit codes:\n").map_or("", |(_, rest)| rest);
     let mut in_help: Vec<(&str, String)> = Vec::new();
@@ -157,12 +166,12 @@ fn exit_code_complaints(readme: &str, help: &str, code: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     for (code, meaning) in &in_readme {
         if !in_help.iter().any(|(other, words)| other == code && words.starts_with(meaning)) {
-            complaints.push(format!("README.md: the help of pipkin does not say of exit code {code}: {meaning}"));
+            complaints.push(format!("core/cli/README.md: the help of pipkin does not say of exit code {code}: {meaning}"));
         }
     }
     let (readme, help) = (in_readme.iter().map(|(code, _)| *code), in_help.iter().map(|(code, _)| *code));
     if !readme.eq(in_code.iter().copied()) || !help.eq(in_code.iter().copied()) {
-        complaints.push("README.md: not all exit codes of pipkin stand there, in its help and in its code".to_owned());
+        complaints.push("core/cli/README.md: not all exit codes of pipkin are there, in its help and in its code".to_owned());
     }
     complaints
 }
@@ -183,6 +192,12 @@ mod tests {
         for bad in ["[x](no-such-file)", "[x](#no-heading)", "cargo xtask test --only fmt,nothing", "see /root/x"] {
             assert_eq!(complaints_about(&document, bad).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_front_page_that_has_grown_too_long_is_seen() {
+        assert_eq!(length_complaint(&"word ".repeat(1500)), None);
+        assert!(length_complaint(&"word ".repeat(1501)).is_some_and(|why| why.contains("1501 words")));
     }
 
     #[test]
