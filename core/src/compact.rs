@@ -21,6 +21,17 @@ const EMPTIED_MAX: usize = 64;
 const PADDED_FRAMES_MAX: usize = 64;
 
 /// What a compaction did.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// for n in 0..1000_u32 {
+///     db.insert("counter", n.to_le_bytes())?; // 999 of these are dead
+/// }
+/// let report = db.compact()?;
+/// println!("{} records copied, {} bytes freed", report.records_copied, report.bytes_freed);
+/// assert_eq!(db.len()?, 1);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
@@ -44,6 +55,12 @@ impl CompactReport {
 }
 
 /// How far a compaction has come.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.compact_with(|progress| println!("{} of {} segments", progress.segments_done, progress.segments_total))?;
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactProgress {

@@ -1,6 +1,19 @@
 //! The place of a walk in pages.
 
 /// Where a walk in pages goes on. Good for as long as the store exists, also after it has been opened again.
+///
+/// ```
+/// use pipkin::{Cursor, Db};
+///
+/// let db = Db::open_in_memory()?;
+/// db.insert_many((0..100_u8).map(|n| ([n], "value")))?;
+/// let mut seen = 0;
+/// let next = db.page(Cursor::default(), |_, _| { seen += 1; false })?;
+/// let token = next.map(Cursor::to_bits); // may be sent elsewhere, and kept
+/// db.page(token.map_or(Cursor::default(), Cursor::from_bits), |_, _| { seen += 1; true })?;
+/// assert_eq!(seen, 100);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cursor {
     pub(crate) shard: u32,

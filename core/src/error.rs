@@ -13,6 +13,18 @@ const KEY_SHOWN_MAX: usize = 100;
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// Why a call failed.
+///
+/// ```
+/// use pipkin::{Db, Error};
+///
+/// let db = Db::open_in_memory()?;
+/// match db.insert([0; 100_000], "value") {
+///     Err(Error::KeyTooLong { len }) => assert_eq!(len, 100_000),
+///     Err(Error::NoSpace) => println!("remove something"),
+///     other => other?,
+/// }
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {

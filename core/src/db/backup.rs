@@ -17,6 +17,17 @@ use alloc::vec::Vec;
 const PIECE: u64 = 1024 * 1024;
 
 /// What a backup copied.
+///
+/// ```
+/// use pipkin::{Db, storage::MemoryStorage};
+///
+/// let db = Db::open_in_memory()?;
+/// db.insert("color", "green")?;
+/// let copy = MemoryStorage::new();
+/// assert_eq!(db.backup_to_storage(&copy)?.records, 1);
+/// assert_eq!(Db::builder().open_storage(Box::new(copy))?.len()?, 1);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {

@@ -77,12 +77,28 @@ impl Default for Builder {
 
 impl Builder {
     /// Opens for reading only: the file is not changed, and several readers may share it. Default: false.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// # pipkin::Db::open(&path)?.insert("color", "green")?;
+    /// let db = pipkin::Db::builder().path(&path).read_only(true).open()?;
+    /// assert!(matches!(db.insert("color", "red"), Err(pipkin::Error::ReadOnly)));
+    /// assert_eq!(db.get("color")?.as_deref(), Some(&b"green"[..]));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.options.read_only = read_only;
         self
     }
 
     /// Creates the store if there is none. Default: true.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let opened = pipkin::Db::builder().path(folder.path().join("none.pipkin")).create(false).open();
+    /// assert!(matches!(opened, Err(pipkin::Error::NotFound { .. })));
+    /// ```
     pub fn create(mut self, create: bool) -> Self {
         self.options.create = create;
         self
@@ -96,6 +112,12 @@ impl Builder {
     }
 
     /// When writes become durable. Default: [`FlushPolicy::Group`].
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().flush_policy(pipkin::FlushPolicy::WriteThrough).in_memory()?;
+    /// db.insert("color", "green")?; // durable when it returns
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn flush_policy(mut self, policy: FlushPolicy) -> Self {
         self.options.flush_policy = policy;
         self
@@ -103,6 +125,14 @@ impl Builder {
 
     /// Keeps all keys in order in memory, beside the hash index: [`Db::range`](crate::Namespace::range), [`Db::range_prefix`](crate::Namespace::range_prefix) and [`Db::iter_from`](crate::Namespace::iter_from) need it. A key takes
     /// about 60 bytes and its length then, and opening reads every key. Default: false.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// db.insert_many([("b", "2"), ("a", "1")])?;
+    /// let keys = db.range("a"..)?.map(|record| Ok(record?.0)).collect::<pipkin::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     #[cfg(feature = "ordered")]
     pub fn ordered(mut self, ordered: bool) -> Self {
         self.options.ordered = ordered;
@@ -129,6 +159,13 @@ impl Builder {
     /// Share of dead bytes, from 0.1 to 1, from which on a segment is compacted unasked; more than 1 for never. Below 0.1 compaction might
     /// never come to an end: the lists of segments that checkpoints write beside it are dead soon, and may be a sixteenth of what it
     /// writes. Default: 0.5.
+    ///
+    /// ```
+    /// // A store that is compacted only when it is told to.
+    /// let db = pipkin::Db::builder().auto_compact_dead_share(2.0).in_memory()?;
+    /// db.compact()?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn auto_compact_dead_share(mut self, share: f64) -> Self {
         self.options.compact_dead_share = share;
         self
@@ -152,12 +189,30 @@ impl Builder {
 
     /// Random bytes for a new store (its id, and the seed of its hashes) and for this session: needed where the standard library has none (a browser), useful for tests that
     /// repeat. Never give two stores the same.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().entropy([7; 32]).in_memory()?; // a test that repeats
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn entropy(mut self, entropy: [u8; 32]) -> Self {
         self.options.entropy = Some(entropy);
         self
     }
 
     /// Opens a store in any storage.
+    ///
+    /// ```
+    /// use pipkin::storage::MemoryStorage;
+    ///
+    /// let file = MemoryStorage::new();
+    /// let db = pipkin::Db::builder().open_storage(Box::new(file.clone()))?;
+    /// db.insert("color", "green")?;
+    /// db.close()?;
+    /// let again = pipkin::Db::builder().open_storage(Box::new(file))?;
+    /// assert_eq!(again.get("color")?.as_deref(), Some(&b"green"[..]));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -197,6 +252,15 @@ impl Builder {
     }
 
     /// The folder, inside the platform's folder for application data, for stores without a [`Self::path`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let root = folder.path();
+    /// let db = pipkin::Db::builder().app_name("notes").database_name("main").data_root(root).open()?;
+    /// assert!(root.join("notes/main.pipkin").exists());
+    /// # drop(db);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn app_name(mut self, name: impl Into<String>) -> Self {
         self.place.app_name = Some(name.into());
         self

@@ -17,9 +17,30 @@ const AHEAD: usize = 8;
 ///
 /// It counts as a reader for as long as it lives, and stays in the thread that has made it. To go on in another thread, or after a pause,
 /// walk in pages: [`Db::page`](crate::Namespace::page).
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert_many([("a", "1"), ("b", "22")])?;
+/// let mut bytes = 0;
+/// for record in db.iter() {
+///     let (_key, value) = record?; // damage is an error, and the walk goes on after it
+///     bytes += value.len();
+/// }
+/// assert_eq!(bytes, 3);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub struct Iter<'a>(Frames<'a>);
 
 /// The keys of a namespace, in no order. See [`Db::keys`](crate::Namespace::keys). Like [`Iter`], it is a reader and stays in its thread.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert_many([("a", "1"), ("b", "2")])?;
+/// let mut keys = db.keys().collect::<pipkin::Result<Vec<_>>>()?;
+/// keys.sort();
+/// assert_eq!(keys, [b"a", b"b"]);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub struct Keys<'a>(Frames<'a>);
 
 impl Iterator for Iter<'_> {

@@ -7,6 +7,15 @@ use crate::limits::{REPLAY_DEBT_MAX_DEFAULT, SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_
 const DEAD_SHARE_MIN: f64 = 0.1;
 
 /// When writes become durable. A write that has returned survives the end of the process under each of them.
+///
+/// ```
+/// use pipkin::{Db, FlushPolicy};
+///
+/// let db = Db::builder().flush_policy(FlushPolicy::OnEachFlush).in_memory()?;
+/// db.insert("color", "green")?;
+/// db.flush()?;
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushPolicy {

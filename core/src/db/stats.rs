@@ -8,6 +8,16 @@ use crate::nested::Held;
 use alloc::vec::Vec;
 
 /// Figures about a store. All sizes are in bytes.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert_many([("a", "1"), ("b", "2")])?;
+/// let stats = db.stats()?;
+/// assert_eq!(stats.records, 2);
+/// let worth_it = stats.dead_bytes > stats.live_bytes; // time for `compact`?
+/// # assert!(!worth_it || stats.file_bytes > 0);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -41,6 +51,16 @@ pub struct Stats {
 }
 
 /// What one stretch of the file is used for. Sizes are in bytes.
+///
+/// ```
+/// use pipkin::{Db, SegmentUse};
+///
+/// let db = Db::open_in_memory()?;
+/// db.insert("color", "green")?;
+/// let live = |segment: &SegmentUse| if let SegmentUse::Log { live, .. } = segment { *live } else { 0 };
+/// assert!(db.segments()?.iter().map(live).sum::<u64>() > 0);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentUse {

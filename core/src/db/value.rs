@@ -9,6 +9,15 @@ use core::ops::Deref;
 ///
 /// While it lives, compaction cannot reuse the segment that it lies in, so do not keep it for long. It stays in the thread that asked for it;
 /// its bytes may be lent to others.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert("color", "green")?;
+/// if let Some(value) = db.get_zerocopy("color")? {
+///     assert_eq!(&value[..3], b"gre"); // it is a slice of bytes
+/// }
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub struct Value<'a> {
     bytes: ValueBytes<'a>,
     /// Keeps the segment from being reused.

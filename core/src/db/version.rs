@@ -14,6 +14,16 @@ use alloc::vec::Vec;
 ///
 /// Compaction writes a record anew, and its version changes though its value does not: who compares versions must be ready to
 /// read again and try again.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert("color", "green")?;
+/// let first = db.get_versioned("color")?.map(|(_, version)| version);
+/// db.insert("color", "green")?; // the same bytes, another record
+/// let second = db.get_versioned("color")?.map(|(_, version)| version);
+/// assert_ne!(first, second);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
     /// The place in the file, which comes back when a segment is reused.

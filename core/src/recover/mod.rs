@@ -23,6 +23,19 @@ pub(crate) use replay::rebuild;
 pub(crate) use standing::standing;
 
 /// What opening found, for those who want to know.
+///
+/// ```
+/// use pipkin::{Db, storage::MemoryStorage};
+///
+/// let file = MemoryStorage::new();
+/// let db = Db::builder().open_storage(Box::new(file.clone()))?;
+/// assert!(db.open_report().created);
+/// db.insert("color", "green")?;
+/// db.close()?;
+/// let report = Db::builder().open_storage(Box::new(file))?.open_report().clone();
+/// assert!(report.clean && report.torn_bytes == 0);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenReport {

@@ -52,6 +52,18 @@ pub struct SalvageReport {
 }
 
 /// What salvaging does with records of which opening would not give any. All of them are counted in the report.
+///
+/// ```
+/// use pipkin::{Db, SalvageOptions, salvage_with, storage::MemoryStorage};
+///
+/// let file = MemoryStorage::new();
+/// Db::builder().open_storage(Box::new(file.clone()))?.insert("color", "green")?;
+/// let target = Db::open_in_memory()?;
+/// let options = SalvageOptions::default().unfinished(true).superseded(false);
+/// let report = salvage_with(&file, &target, options, &mut |_done, _total| ())?;
+/// assert_eq!((report.records, report.damage.len()), (1, 0));
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SalvageOptions {
     unfinished: bool,
@@ -91,6 +103,20 @@ impl SalvageOptions {
 ///
 /// A namespace whose name is lost is called `salvaged-` and its number. A commit that a crash has left unfinished is left out, as opening
 /// leaves it out; of one that is damaged, what checks is copied. If the report has no damage, nothing was lost.
+///
+/// ```
+/// use pipkin::{Db, salvage, storage::{MemoryStorage, Storage}};
+///
+/// let file = MemoryStorage::new();
+/// let db = Db::builder().open_storage(Box::new(file.clone()))?;
+/// db.insert_many((0..100_u8).map(|n| ([n], [n; 100])))?;
+/// db.close()?;
+/// file.write_at(20_000, &[b"damage"])?; // in the middle of the records
+/// let target = Db::open_in_memory()?;
+/// let report = salvage(&file, &target, &mut |_done, _total| ())?;
+/// assert!(target.len()? >= 98 && !report.damage.is_empty());
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 ///
 /// # Errors
 ///

@@ -23,6 +23,13 @@ pub enum StorageErrorKind {
 /// A failed storage call: what kind, which call, and the host's own words.
 ///
 /// Where the host's error is kept as the source, only `{error:#}` prints its words.
+///
+/// ```
+/// use pipkin::{StorageError, StorageErrorKind};
+///
+/// let error = StorageError::new(StorageErrorKind::NoSpace, "write", "quota exceeded").with_path("app.pipkin");
+/// assert_eq!((error.kind, error.path()), (StorageErrorKind::NoSpace, Some("app.pipkin")));
+/// ```
 #[derive(Clone, Debug)]
 pub struct StorageError {
     /// What kind of failure it was.

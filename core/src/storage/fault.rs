@@ -134,6 +134,18 @@ pub struct Counts {
 }
 
 /// A storage whose calls fail on order. A clone is another handle to the same one.
+///
+/// ```
+/// use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+/// use pipkin::storage::{MemoryStorage, StorageErrorKind};
+///
+/// let file = FaultStorage::new(MemoryStorage::new());
+/// let db = pipkin::Db::builder().open_storage(Box::new(file.clone()))?;
+/// db.insert("color", "green")?;
+/// file.arm(Fault::nth(1, Io::Sync, Effect::Error(StorageErrorKind::Other)));
+/// assert!(db.flush().is_err() && db.is_poisoned());
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub struct FaultStorage<S> {
     shared: Arc<Shared<S>>,
 }

@@ -27,6 +27,15 @@ pub use memory::MemoryStorage;
 pub use native::{NativeOptions, NativeStorage};
 
 /// What a [`Storage::sync`] achieved. Ordered from weakest to strongest.
+///
+/// ```
+/// use pipkin::{Db, Durability};
+///
+/// let db = Db::open_in_memory()?;
+/// assert_eq!(db.flush()?, Durability::None); // memory: nothing survives the process
+/// assert!(Durability::None < Durability::Os && Durability::Os < Durability::Device);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Durability {
@@ -44,6 +53,48 @@ pub enum Durability {
 /// The engine never writes two overlapping ranges at the same time, never looks at a byte that is being changed, and treats
 /// the first failed `write_at` or `sync` as final for the session, so an implementation need not undo anything.
 /// All methods take `&self` and may be called from several threads at once.
+///
+/// ```
+/// use pipkin::storage::{Durability, Storage, StorageError};
+/// use std::sync::Mutex;
+///
+/// /// The five methods that a host must have.
+/// #[derive(Default)]
+/// struct Bytes(Mutex<Vec<u8>>);
+///
+/// impl Storage for Bytes {
+///     fn len(&self) -> Result<u64, StorageError> {
+///         Ok(self.0.lock().unwrap().len() as u64)
+///     }
+///     fn set_len(&self, len: u64) -> Result<(), StorageError> {
+///         self.0.lock().unwrap().resize(len as usize, 0);
+///         Ok(())
+///     }
+///     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+///         let file = self.0.lock().unwrap();
+///         let bytes = file.get(offset as usize..offset as usize + out.len());
+///         let past_end = || StorageError::out_of_range(offset, out.len(), file.len() as u64);
+///         out.copy_from_slice(bytes.ok_or_else(past_end)?);
+///         Ok(())
+///     }
+///     fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+///         let (bytes, mut file) = (parts.concat(), self.0.lock().unwrap());
+///         let (start, end) = (offset as usize, offset as usize + bytes.len());
+///         let len = file.len().max(end);
+///         file.resize(len, 0);
+///         file[start..end].copy_from_slice(&bytes);
+///         Ok(())
+///     }
+///     fn sync(&self) -> Result<Durability, StorageError> {
+///         Ok(Durability::None)
+///     }
+/// }
+///
+/// let db = pipkin::Db::builder().open_storage(Box::new(Bytes::default()))?;
+/// db.insert("color", "green")?;
+/// assert_eq!(db.get("color")?.as_deref(), Some(&b"green"[..]));
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub trait Storage: Send + Sync {
     /// Length of the file in bytes. A failure changes nothing.
     fn len(&self) -> Result<u64, StorageError>;

@@ -52,6 +52,19 @@ impl VerifyReport {
 
 /// Verifies a store that is not open, and may not open at all. Never changes it.
 ///
+/// ```
+/// use pipkin::{Db, storage::MemoryStorage, verify_storage};
+///
+/// let file = MemoryStorage::new();
+/// Db::builder().open_storage(Box::new(file.clone()))?.insert("color", "green")?;
+/// let report = verify_storage(&file)?;
+/// assert!(report.is_ok());
+/// for damage in report.damage {
+///     println!("byte {}: {}", damage.offset, damage.what);
+/// }
+/// # Ok::<(), pipkin::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`Error::NotAStore`], [`Error::NewerVersion`], [`Error::Corrupt`] when both superblocks are lost and no segment is found without them, and

@@ -39,6 +39,14 @@ impl Default for Options {
 }
 
 /// Runs the suite with the default [`Options`]; see [`run_with`].
+///
+/// ```
+/// use pipkin::storage::{MemoryStorage, conformance};
+///
+/// let checks = conformance::run(&mut || Box::new(MemoryStorage::new()))?;
+/// assert!(checks > 100);
+/// # Ok::<(), String>(())
+/// ```
 pub fn run(make: &mut dyn FnMut() -> Box<dyn Storage>) -> Result<u32, String> {
     run_with(Options::default(), make)
 }

@@ -35,6 +35,17 @@ pub(super) fn acquire(file: &File, path: &Path, shared: bool) -> Result<()> {
 ///
 /// `None` when nobody has, when the file is no store, or when the writer left no note. Nothing is changed; the file is locked for an
 /// instant where nobody else has locked it.
+///
+/// ```
+/// use pipkin::{Db, storage::native::lock_holder};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("app.pipkin");
+/// let db = Db::open(&path)?;
+/// db.insert("color", "green")?;
+/// assert_eq!(lock_holder(&path)?, Some(std::process::id()));
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub fn lock_holder(path: &Path) -> Result<Option<u32>> {
     check_kind(path)?;
     match File::open(path) {

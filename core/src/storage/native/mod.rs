@@ -63,6 +63,17 @@ impl Default for NativeOptions {
 ///
 /// One writer, or any number of readers; the operating system drops the lock when the storage is dropped or its process ends,
 /// however it ends.
+///
+/// ```
+/// use pipkin::storage::{NativeOptions, NativeStorage};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("app.pipkin");
+/// let file = NativeStorage::open(&path, NativeOptions { mmap: false, ..NativeOptions::default() })?;
+/// let db = pipkin::Db::builder().open_storage(Box::new(file))?;
+/// # db.insert("color", "green")?;
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct NativeStorage {
     map: Option<map::Map>,
