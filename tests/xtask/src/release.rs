@@ -63,7 +63,7 @@ fn steps(options: &Options) -> Vec<Check> {
         Check::slow("deny", "licences, duplicates and sources of all dependencies", move |tools| {
             interfaces::deny(tools, for_deny.advisories)
         }),
-        Check::slow("wit", "the package pipkin:kv as one file, read back", interfaces::wit),
+        Check::slow("wit", "the package pipkin:kv as one file, with all that others build on", interfaces::wit),
         Check::slow("npm", "the packed npm tarball in a new app: used in Node, type-checked", npm::check),
         Check::slow("docs", "the pages as docs.rs builds them", crates::docs),
         Check::slow("crates", "every crate is packaged, and built from its package alone", |_| crates::package()),

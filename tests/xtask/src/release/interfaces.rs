@@ -4,44 +4,34 @@ use super::{crates, version};
 use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 use std::fs;
-use std::path::Path;
 
-/// What only this repository calls, or what is no part of the package.
-const NOT_IN_WIT: [&str; 2] = ["proof", "spin"];
+/// What others build on. The worlds of the component itself are in `component.wit`, which is not packed: they export two versions of
+/// `wasi:keyvalue`, and `wkg` resolves a package to one.
+const WIT_FILES: [&str; 4] = ["types.wit", "store.wit", "admin.wit", "world.wit"];
+/// What the package must have.
+const WIT_NAMES: [&str; 5] = ["types", "store", "admin", "client", "admin-client"];
 /// An inner part of two other crates: it promises nothing.
 const NO_PROMISE: &str = "pipkin-wasi-shared";
 
-/// One file with the package and what it refers to, as a registry of components takes it. `wkg` writes its lock file and its own copies of
-/// dependencies, so it gets a copy of the folder.
+/// One file with the package, as a registry of components takes it. `wkg` leaves a lock file, so it gets a copy of the folder.
 pub(super) fn wit(tools: &Tools) -> Outcome {
     tools.wkg()?;
     let folder = target_dir().join("rehearsal/wit");
     let _ = fs::remove_dir_all(&folder);
-    copy(&root().join("wit"), &folder.join("wit"))?;
-    Step::new("wkg wit build --wit-dir wit --output pipkin-kv.wasm").dir(folder.clone()).run()?;
+    fs::create_dir_all(folder.join("wit"))?;
+    for file in WIT_FILES {
+        fs::copy(root().join("wit").join(file), folder.join("wit").join(file))?;
+    }
+    Step::new("wkg build --wit-dir wit --output pipkin-kv.wasm").dir(folder.clone()).run()?;
     let packed = fs::read(folder.join("pipkin-kv.wasm"))?;
-    println!("pipkin-kv.wasm: {} bytes", packed.len());
-    let wanted = format!("pipkin:kv/store@{}", version()?);
-    if !packed.windows(wanted.len()).any(|bytes| bytes == wanted.as_bytes()) {
-        return failed(format!("the packed WIT does not name {wanted}"));
-    }
-    Ok(())
-}
-
-fn copy(from: &Path, to: &Path) -> Outcome {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if NOT_IN_WIT.iter().any(|name| entry.file_name() == *name) {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else if target.extension().is_some_and(|extension| extension == "wit") {
-            fs::copy(entry.path(), &target)?;
+    let version = version()?;
+    for name in WIT_NAMES {
+        let wanted = format!("pipkin:kv/{name}@{version}");
+        if !packed.windows(wanted.len()).any(|bytes| bytes == wanted.as_bytes()) {
+            return failed(format!("the packed WIT does not name {wanted}"));
         }
     }
+    println!("pipkin-kv.wasm: {} bytes, with {}", packed.len(), WIT_NAMES.join(", "));
     Ok(())
 }
 
