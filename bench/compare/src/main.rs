@@ -9,6 +9,7 @@ mod data;
 mod engine;
 mod engines;
 mod facts;
+mod numbers;
 mod phases;
 mod process;
 mod report;

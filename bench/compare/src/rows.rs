@@ -1,5 +1,6 @@
 //! The rows of the report: what there is to measure, in the order in which a reader looks for it.
 
+use crate::numbers::count;
 use crate::sample::Unit;
 use crate::scale::Scale;
 
@@ -126,17 +127,4 @@ fn space(rows: &mut Rows) {
     add("reopen", "memory_reopened", "the same after a reopen and reads of every record", Unit::BytesEach);
     add("reopen", "index_bytes", "memory of the index per record, as the engine counts it", Unit::BytesEach);
     add("size", "program", "a minimal program, stripped", Unit::Bytes);
-}
-
-/// `1000000` as `1,000,000`.
-pub(crate) fn count(number: usize) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

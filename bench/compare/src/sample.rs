@@ -1,7 +1,7 @@
 //! One measured figure, as it goes from the process that measured it to the one that reports.
 
 use crate::Result;
-use crate::rows::count;
+use crate::numbers::count;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io::Write;

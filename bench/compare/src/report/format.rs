@@ -1,7 +1,7 @@
 //! Figures as a person reads them.
 
 use super::summary::{Line, Summary};
-use crate::rows::count;
+use crate::numbers::count;
 use crate::sample::{Percentiles, Unit};
 
 /// Three digits are more than such measurements are good for.
