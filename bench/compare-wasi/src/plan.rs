@@ -69,14 +69,18 @@ pub(crate) fn all(args: &Args, folder: &Path) -> Outcome<Vec<Sample>> {
     let native = Rc::new(RefCell::new(db));
     native.borrow_mut().put_many(&entries(args))?;
     samples.extend(called(args, SERVED, "native call", &native));
-    let stores = WasiKeyValueCtx::builder().directory(folder).store("").build();
-    let pipkin = start("keyvalue", Served::ByPipkin(stores))?;
+    let lasting = |folder: &Path| Served::ByPipkin(WasiKeyValueCtx::builder().directory(folder).store("").build());
+    let pipkin = start("keyvalue", lasting(folder))?;
     samples.extend(served(args, "pipkin", &pipkin));
     let count = args.count;
     samples.push(Sample::new((SERVED, "empty call", "pipkin"), move || {
         Ok(pipkin.borrow_mut().measure(Work::Nothing, count)? as f64 / f64::from(count))
     }));
     samples.extend(served(args, "in memory", &start("keyvalue", Served::InMemory)?));
+    // In stores of their own: a walk counts the records.
+    let counting = start("keyvalue", lasting(&folder.join("counters")))?;
+    samples.extend(inside(args, SERVED, "pipkin", &counting, COUNTERS));
+    samples.extend(inside(args, SERVED, "in memory", &start("keyvalue", Served::InMemory)?, COUNTERS));
     Ok(samples)
 }
 
@@ -182,6 +186,8 @@ fn within(args: &Args, column: &'static str, peer: &Rc<RefCell<Peer>>) -> Vec<Sa
     ];
     inside(args, WITHIN, column, peer, &lines)
 }
+
+const COUNTERS: &[(&str, Work)] = &[("increment", Work::Increment)];
 
 /// The same through `wasi:keyvalue`, which has no transactions.
 fn served(args: &Args, column: &'static str, peer: &Rc<RefCell<Peer>>) -> Vec<Sample> {

@@ -70,7 +70,7 @@ impl Figures<'_> {
         row("get, called by the host / the same of redb", own(CALLED, "get"), redb(CALLED, "get"));
         row("wasi:keyvalue set / native call and empty call", own(SERVED, "put"), native("put"));
         row("wasi:keyvalue get / native call and empty call", own(SERVED, "get"), native("get"));
-        for (what, line) in [("set", "put"), ("get", "get")] {
+        for (what, line) in [("set", "put"), ("get", "get"), ("increment", "increment")] {
             let memory = self.samples((SERVED, line, "in memory"));
             row(&format!("wasi:keyvalue {what} / the same in memory"), own(SERVED, line), memory);
         }

@@ -3,7 +3,7 @@
 
 use pipkin_peers::bindings::exports::pipkin::peers::peer::Guest;
 use pipkin_peers::{Exported, Peer, Record, Result, words};
-use wasi::keyvalue::batch;
+use wasi::keyvalue::{atomics, batch};
 use wasi::keyvalue::store::{Bucket, open};
 
 wit_bindgen::generate!({ path: "../../../wit/deps/keyvalue-draft", world: "wasi:keyvalue/imports" });
@@ -68,6 +68,11 @@ impl Peer for Served {
                 return Ok(());
             }
         }
+    }
+
+    fn increment<'a>(&self, mut keys: impl Iterator<Item = &'a str>) -> Result<bool> {
+        keys.try_for_each(|key| atomics::increment(&self.0, key, 1).map(drop).map_err(words))?;
+        Ok(true)
     }
 
     fn call_nothing(&self, count: u32) -> bool {

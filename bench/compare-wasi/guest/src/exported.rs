@@ -69,6 +69,7 @@ where
             Work::Get => self.read(&keys)?,
             Work::GetBatches => self.read_batches(&keys)?,
             Work::Walk => return self.walk(start),
+            Work::Increment => return self.increment(&keys),
             Work::Nothing if !self.peer.call_nothing(count) => return Ok(0),
             Work::Nothing => {}
         }
@@ -90,6 +91,18 @@ impl<P: Peer> Exported<P> {
             self.peer.get_batch(&keys, |value| bytes += value.map_or(0, <[u8]>::len))?;
         }
         complete(bytes, keys.len())
+    }
+
+    /// Counters beside the records, which are there before the clock starts.
+    fn increment(&self, keys: &[String]) -> Result<u64> {
+        let counters: Vec<String> = keys.iter().map(|key| format!("n{key}")).collect();
+        let add = || self.peer.increment(counters.iter().map(String::as_str));
+        if !add()? {
+            return Ok(0);
+        }
+        let start = Instant::now();
+        add()?;
+        Ok(nanoseconds(start))
     }
 
     /// The whole store, whatever it holds: the time is that of as many records as were asked for.

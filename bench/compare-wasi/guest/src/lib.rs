@@ -51,6 +51,11 @@ pub trait Peer: Sized + 'static {
     /// Calls `each` with the records behind a key, until it says false.
     fn walk(&self, behind: Option<&[u8]>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
 
+    /// Adds one to the counter of each key; false if this store has no counters.
+    fn increment<'a>(&self, _keys: impl Iterator<Item = &'a str>) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Calls the host for nothing so many times; false if this store knows no such call.
     fn call_nothing(&self, _count: u32) -> bool {
         false
