@@ -97,6 +97,43 @@ pub(crate) fn limit_files<T: WasiView + 'static>(linker: &mut Linker<T>, most: u
     Ok(())
 }
 
+/// Has files that the component makes be this user's alone (Unix: mode 0600), as a store is that the host makes: a copy of a private store is
+/// private. Such a file is empty when its rights are set.
+pub(crate) fn private_files<T: WasiView + 'static>(linker: &mut Linker<T>) -> Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    linker.allow_shadowing(true);
+    linker.instance("wasi:filesystem/types@0.2.12")?.func_wrap(
+        "[method]descriptor.open-at",
+        |mut store: StoreContextMut<'_, T>,
+         (folder, links, path, how, access): (File, PathFlags, String, OpenFlags, DescriptorFlags)| {
+            let mut files = store.data_mut().filesystem();
+            let is_new = how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE);
+            let opened = answer(HostDescriptor::open_at(&mut files, folder, links, path, how, access))?;
+            if let (true, (Ok(file),)) = (is_new, &opened)
+                && let Descriptor::File(file) = files.table.get(file)?
+            {
+                set_private(&file.file)?;
+            }
+            Ok(opened)
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+#[cfg(unix)]
+fn set_private(file: &std::fs::File) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn set_private(_: &std::fs::File) -> std::io::Result<()> {
+    Ok(())
+}
+
 fn answer<T>(result: impl Future<Output = FsResult<T>>) -> Answer<T> {
     Ok((match finished(result) {
         Ok(value) => Ok(value),

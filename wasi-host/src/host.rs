@@ -1,17 +1,14 @@
 //! The component, compiled and ready, and the directory that its instances see.
 
-use crate::bindings::{ProviderBase as Provider, ProviderBasePre as ProviderPre};
-use crate::db::refuel;
-use crate::files::limit_files;
-use crate::sandbox::{Sandbox, config, linker};
+use crate::bindings::ProviderBasePre as ProviderPre;
+use crate::files::{limit_files, private_files};
+use crate::machine::Machine;
+use crate::sandbox::{config, linker};
+use crate::session::verify_closed;
 use crate::{Db, Error, Options, Result, compiled};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wasmtime::{Engine, Store};
-use wasmtime_wasi::FsPerms;
-
-/// The most that the component may hand over in one call: a value, a page, a long answer of `get_many`.
-const TRANSFER_BYTES_MAX: usize = 2 << 30;
+use wasmtime::Engine;
 
 /// The component and a directory. Cheap to clone; every store that it opens runs in an instance of its own.
 ///
@@ -28,15 +25,7 @@ const TRANSFER_BYTES_MAX: usize = 2 << 30;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Host(Arc<Inner>);
-
-struct Inner {
-    engine: Engine,
-    component: ProviderPre<Sandbox>,
-    directory: PathBuf,
-    memory_bytes: Option<usize>,
-    fuel: Option<u64>,
-}
+pub struct Host(Arc<Machine>);
 
 /// What a [`Host`] is made of; from [`Host::builder`].
 #[derive(Clone, Debug, Default)]
@@ -120,6 +109,7 @@ impl Builder {
             let engine = Engine::new(&config)?;
             let component = compiled::component(&engine, &wasm, self.cache.as_deref())?;
             let mut linker = linker(&engine)?;
+            private_files(&mut linker)?;
             if let Some(bytes) = self.file_bytes {
                 limit_files(&mut linker, bytes)?;
             }
@@ -127,7 +117,7 @@ impl Builder {
             Ok((engine, component))
         };
         let (engine, component) = load().map_err(Error::Component)?;
-        Ok(Host(Arc::new(Inner { engine, component, directory, memory_bytes: self.memory_bytes, fuel: self.fuel })))
+        Ok(Host(Arc::new(Machine { engine, component, directory, memory_bytes: self.memory_bytes, fuel: self.fuel })))
     }
 }
 
@@ -153,7 +143,7 @@ impl Host {
     /// [`Error::Lock`] when another process, or another handle in this one, has it open; [`Error::Store`] when there is no store of that
     /// name that this build can open; the file is as it was then. [`Error::Trapped`] when the limits are too narrow for it.
     pub fn open_with(&self, name: &str, options: Options) -> Result<Db> {
-        Db::open(self.clone(), name, options)
+        Db::open(self.0.clone(), name, options)
     }
 
     /// Holds every byte of a store that is not open, and that may not open at all, against its checksums. Damage is no error: it is in
@@ -163,30 +153,11 @@ impl Host {
     ///
     /// As for [`Self::open_with`].
     pub fn verify(&self, name: &str) -> Result<crate::Report> {
-        Db::verify_closed(self, name)
+        verify_closed(&self.0, name)
     }
 
     /// The directory with the stores.
     pub fn directory(&self) -> &Path {
         &self.0.directory
-    }
-
-    /// A new instance, with nothing open in it.
-    pub(crate) fn instantiate(&self, read_only: bool) -> Result<(Store<Sandbox>, Provider)> {
-        let permissions = if read_only { FsPerms::ReadOnly } else { FsPerms::ReadWrite };
-        let start = || -> wasmtime::Result<_> {
-            let sandbox = Sandbox::limited(&self.0.directory, permissions, self.0.memory_bytes)?;
-            let mut store = Store::new(&self.0.engine, sandbox);
-            store.limiter(|sandbox| &mut sandbox.limits);
-            store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
-            refuel(&mut store, self.0.fuel)?;
-            let provider = self.0.component.instantiate(&mut store)?;
-            Ok((store, provider))
-        };
-        start().map_err(Error::Component)
-    }
-
-    pub(crate) fn fuel_limit(&self) -> Option<u64> {
-        self.0.fuel
     }
 }

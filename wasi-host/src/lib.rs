@@ -65,11 +65,13 @@ mod files;
 mod host;
 pub mod keyvalue;
 mod lock;
+mod machine;
 mod options;
 mod packed;
 mod records;
 mod sandbox;
 mod scan;
+mod session;
 
 /// The Wasmtime that this crate was built for: a program that uses these has no other by mistake.
 #[cfg(feature = "wasmtime-50")]

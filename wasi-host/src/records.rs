@@ -1,28 +1,28 @@
 //! The records of one namespace.
 
 use crate::bindings::exports::pipkin::kv::store::GuestNamespace;
-use crate::db::Answer;
 use crate::packed::{Strings, packed};
 use crate::sandbox::Sandbox;
-use crate::{Db, Result, Scan, Version, Versioned};
+use crate::session::{Answer, Session};
+use crate::{Result, Scan, Version, Versioned};
 use pipkin_wasi_shared::Packing;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
-/// The records of one namespace of an open store; from [`Db::records`].
+/// The records of one namespace of an open store; from [`Db::records`](crate::Db::records).
 pub struct Records<'a> {
-    db: &'a mut Db,
+    session: &'a mut Session,
     name: Option<&'a str>,
 }
 
 impl<'a> Records<'a> {
-    pub(crate) fn new<'n: 'a>(db: &'a mut Db, name: Option<&'n str>) -> Self {
-        Self { db, name }
+    pub(crate) fn new<'n: 'a>(session: &'a mut Session, name: Option<&'n str>) -> Self {
+        Self { session, name }
     }
 
     fn call<T>(&mut self, call: impl FnOnce(GuestNamespace<'_>, &mut Store<Sandbox>, ResourceAny) -> Answer<T>) -> Result<T> {
         let name = self.name;
-        self.db.call(|instance, _| {
+        self.session.call(|instance, _| {
             let namespace = match instance.namespace(name)? {
                 Ok(namespace) => namespace,
                 Err(error) => return Ok(Err(error)),
@@ -43,7 +43,7 @@ impl<'a> Records<'a> {
             packing.push(key.as_ref());
             packing.push(value.as_ref());
         }
-        let (packed, durability) = (packed(packing), self.db.durability());
+        let (packed, durability) = (packed(packing), self.session.durability());
         self.call(|guest, store, namespace| guest.call_put_packed(store, namespace, &packed, durability))
     }
 
@@ -104,6 +104,6 @@ impl<'a> Records<'a> {
 
     /// All records whose keys begin with `prefix`, in no order.
     pub fn scan(self, prefix: &[u8]) -> Result<Scan<'a>> {
-        Scan::new(self.db, self.name, prefix)
+        Scan::new(self.session, self.name, prefix)
     }
 }

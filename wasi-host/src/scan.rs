@@ -2,7 +2,8 @@
 
 use crate::bindings::exports::pipkin::kv::types::Packed;
 use crate::packed::Strings;
-use crate::{Db, Entry, Result};
+use crate::session::Session;
+use crate::{Entry, Result};
 use std::vec;
 use wasmtime::component::ResourceAny;
 
@@ -10,9 +11,9 @@ use wasmtime::component::ResourceAny;
 const PAGE_ENTRIES_MAX: u32 = 1000;
 const PAGE_BYTES_MAX: u32 = 1 << 20;
 
-/// Records, in no order; from [`Db::scan`] and [`Records::scan`](crate::Records::scan).
+/// Records, in no order; from [`Db::scan`](crate::Db::scan) and [`Records::scan`](crate::Records::scan).
 pub struct Scan<'a> {
-    db: &'a mut Db,
+    session: &'a mut Session,
     scan: ResourceAny,
     /// The lengths of the strings that are left of the page.
     lengths: vec::IntoIter<u32>,
@@ -21,20 +22,20 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(crate) fn new(db: &'a mut Db, namespace: Option<&str>, prefix: &[u8]) -> Result<Self> {
-        let scan = db.call(|instance, _| {
+    pub(crate) fn new(session: &'a mut Session, namespace: Option<&str>, prefix: &[u8]) -> Result<Self> {
+        let scan = session.call(|instance, _| {
             let namespace = match instance.namespace(namespace)? {
                 Ok(namespace) => namespace,
                 Err(error) => return Ok(Err(error)),
             };
             Ok(Ok(instance.provider.pipkin_kv_store().namespace().call_scan(&mut instance.store, namespace, prefix)?))
         })?;
-        Ok(Self { db, scan, lengths: Vec::new().into_iter(), strings: Strings::default(), done: false })
+        Ok(Self { session, scan, lengths: Vec::new().into_iter(), strings: Strings::default(), done: false })
     }
 
     fn fetch(&mut self) -> Result<Packed> {
         let scan = self.scan;
-        self.db.call(|instance, _| {
+        self.session.call(|instance, _| {
             let guest = instance.provider.pipkin_kv_store().scan();
             let page = guest.call_next_packed(&mut instance.store, scan, PAGE_ENTRIES_MAX, PAGE_BYTES_MAX)?;
             if !matches!(&page, Ok(page) if !page.lengths.is_empty()) {
@@ -75,7 +76,7 @@ impl Drop for Scan<'_> {
     fn drop(&mut self) {
         if !self.done {
             let scan = self.scan;
-            let _ = self.db.call(|instance, _| Ok(Ok(scan.resource_drop(&mut instance.store)?)));
+            let _ = self.session.call(|instance, _| Ok(Ok(scan.resource_drop(&mut instance.store)?)));
         }
     }
 }

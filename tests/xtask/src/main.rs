@@ -11,6 +11,7 @@ mod release;
 mod report;
 mod shell;
 mod sizes;
+mod sources;
 mod tools;
 
 use shell::{Outcome, failed};

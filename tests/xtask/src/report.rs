@@ -2,7 +2,7 @@
 
 use crate::checks::Check;
 use crate::shell::Stop;
-use crate::tools::Tools;
+use crate::tools::{Tools, must_run};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,6 @@ pub(crate) fn list(checks: &[Check]) {
         let speed = if check.quick { "quick" } else { "" };
         println!("{:<22} {speed:<6} {}", check.name, check.about);
     }
-}
-
-/// Where nobody looks at single checks, a missing tool must not look like success.
-pub(crate) fn must_run() -> bool {
-    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 /// Runs all of them, whatever happens, and ends with the line `N passed, N failed`. Says whether all is well.

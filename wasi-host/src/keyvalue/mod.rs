@@ -41,7 +41,8 @@
 //! - **Bounds**: a [`Quota`] for each store and one for all of a context together; handles and what they keep for each clone of the context, which
 //!   is one guest's. How long a call takes has no bound: a `scan.next` whose prefix few keys have, or a `list-keys` of a
 //!   store whose keys are not text, walks all of the store inside one call of the host, which neither fuel nor epochs stop.
-//! - **Batches** are one commit: more than the standard asks for.
+//! - **Batches** are one commit, whole after a crash: more than the standard asks for. Other guests that read beside it read record by record, and
+//!   a `get-many` of theirs may see half of it.
 //! - **Counters** are decimal text. A value that is none, or a sum that leaves the range, is an error, and nothing changes.
 //! - **Compare and swap** (`cas`) goes by the version of the record: a value that was changed and changed back does not pass, and neither does
 //!   one that was removed and set again. A key that was absent, set and removed again does pass: absence has no version. Compaction
@@ -58,6 +59,10 @@
 //! The functions block: the thread of the caller waits while a store is opened, and while a set of a store with [`SyncPolicy::EachSet`] is synced. Those
 //! whose names end in `_async` add functions that leave that to another thread; they need Wasmtime's calls that are `async`, and a Tokio runtime.
 //! Sets that are not synced are written in the thread of the caller in both cases: handing them over would cost more than the write.
+//!
+//! There is none for imports under names of a program's own (`implements` in the component model): Wasmtime 50 has them off and calls its support a work
+//! in progress (`Config::wasm_component_model_implements`), and its own provider of `wasi:keyvalue` does not serve them either. Name several stores
+//! by `open` instead.
 
 mod bucket;
 mod client;
@@ -68,6 +73,7 @@ mod off_thread;
 mod quota;
 mod spin;
 mod store_file;
+mod view;
 mod wire;
 
 pub use bucket::Bucket;
@@ -75,34 +81,11 @@ pub use client::{ClientDb, ClientNamespace, ClientScan};
 pub use context::{SyncPolicy, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 pub use draft2::Cas;
 pub use quota::Quota;
+pub use view::WasiKeyValue;
 
-use bucket::Refused;
 use pipkin::limits::KEY_LEN_MAX;
 use wasmtime::Result;
-use wasmtime::component::{Component, HasData, Linker, Resource, ResourceTable, types};
-
-/// The view of a call into the embedder's state: the stores, and the table with the guest's handles.
-pub struct WasiKeyValue<'a> {
-    ctx: &'a WasiKeyValueCtx,
-    table: &'a mut ResourceTable,
-}
-
-impl<'a> WasiKeyValue<'a> {
-    /// The view of one call.
-    pub fn new(ctx: &'a WasiKeyValueCtx, table: &'a mut ResourceTable) -> Self {
-        Self { ctx, table }
-    }
-
-    fn bucket(&self, bucket: &Resource<Bucket>) -> std::result::Result<&Bucket, Refused> {
-        Ok(self.table.get(bucket)?)
-    }
-}
-
-struct View;
-
-impl HasData for View {
-    type Data<'a> = WasiKeyValue<'a>;
-}
+use wasmtime::component::{Component, Linker, types};
 
 /// What to give `Store::set_hostcall_fuel`, so that a guest may store values of up to so many bytes under keys of any length, in one call each.
 ///

@@ -4,7 +4,7 @@
 use super::bucket::Bucket;
 use super::draft2;
 use super::off_thread::{Later, off_thread};
-use super::{View, WasiKeyValue};
+use super::view::{View, WasiKeyValue};
 use draft2::wit::wasi::keyvalue::store::Error;
 use wasmtime::component::{Linker, Resource};
 use wasmtime::{Result as Outcome, StoreContextMut};

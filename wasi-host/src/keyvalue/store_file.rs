@@ -1,9 +1,9 @@
 //! The file of a listed store, and the engine that guests share while it is in use.
 
-use super::quota::{Admitted, Failure, Ledger, Limits, Metered, Quota};
+use super::quota::{self, Admitted, Failure, Ledger, Limits, Metered, Quota};
 use pipkin::limits::{SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MIN};
 use pipkin::storage::{MemoryStorage, NativeOptions, NativeStorage};
-use pipkin::{Db, Storage};
+use pipkin::{Db, Stats, Storage};
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,8 @@ impl StoreFile {
     }
 
     fn enter(&self, opened: &mut Opened, engine: Engine) -> Engine {
-        self.ledger.enter(&engine);
+        let store: Weak<Shared> = Arc::downgrade(&engine.0);
+        self.ledger.enter(store);
         opened.writer.insert(engine).clone()
     }
 
@@ -143,7 +144,7 @@ impl StoreFile {
         let source = source.call()?;
         let expected = source.stats()?.file_bytes;
         if !self.ledger.may_copy(self.quota, expected) {
-            return Err(Failure::Quota(super::quota::FILE_BYTES));
+            return Err(Failure::Quota(quota::FILE_BYTES));
         }
         let bytes = source.backup_to(path)?.bytes;
         self.ledger.count(bytes);
@@ -155,16 +156,6 @@ impl StoreFile {
 /// An engine in the hands of guests, from whom it can be taken away.
 #[derive(Clone, Debug)]
 pub(super) struct Engine(Arc<Shared>);
-
-/// An engine that others keep open.
-#[derive(Clone, Debug)]
-pub(super) struct WeakEngine(Weak<Shared>);
-
-impl WeakEngine {
-    pub(super) fn upgrade(&self) -> Option<Engine> {
-        self.0.upgrade().map(Engine)
-    }
-}
 
 #[derive(Debug)]
 struct Shared {
@@ -205,23 +196,40 @@ impl<'a> Call<'a> {
     }
 }
 
+impl quota::Open for Shared {
+    fn is_gone(&self) -> bool {
+        self.enter().is_err()
+    }
+
+    fn stats(&self) -> pipkin::Result<Option<Stats>> {
+        self.enter().ok().map(|call| call.stats()).transpose()
+    }
+
+    fn namespaces(&self) -> u64 {
+        self.enter().map_or(0, |call| call.list_namespaces().len() as u64)
+    }
+
+    fn forget_credit(&self) {
+        self.limits.forget_credit();
+    }
+}
+
+impl Shared {
+    /// For one call, during which nobody takes it away.
+    fn enter(&self) -> pipkin::Result<Call<'_>> {
+        let is_in = self.is_gone.read().unwrap_or_else(PoisonError::into_inner);
+        if *is_in { Err(pipkin::Error::Closed) } else { Ok(Call { engine: self, _in: is_in }) }
+    }
+}
+
 impl Engine {
     fn new(db: Db, limits: Limits) -> Self {
         Self(Arc::new(Shared { db, is_gone: RwLock::new(false), names: Mutex::new(()), limits }))
     }
 
-    pub(super) fn downgrade(&self) -> WeakEngine {
-        WeakEngine(Arc::downgrade(&self.0))
-    }
-
-    pub(super) fn limits(&self) -> &Limits {
-        &self.0.limits
-    }
-
     /// For one call, during which nobody takes it away.
     pub(super) fn call(&self) -> pipkin::Result<Call<'_>> {
-        let is_in = self.0.is_gone.read().unwrap_or_else(PoisonError::into_inner);
-        if *is_in { Err(pipkin::Error::Closed) } else { Ok(Call { engine: &self.0, _in: is_in }) }
+        self.0.enter()
     }
 
     /// Waits for the calls that are under way, and ends it for all handles: what they would read, its successor may write over.

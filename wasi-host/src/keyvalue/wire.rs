@@ -5,7 +5,7 @@ macro_rules! serve_store {
     ($version:literal, $cursor:ty, $counter:ty) => {
         use super::bucket::{Bucket, Refused};
         use super::off_thread::{Later, off_thread};
-        use super::{View, WasiKeyValue};
+        use super::view::{View, WasiKeyValue};
         use wasmtime::Result as Outcome;
         use wasmtime::StoreContextMut;
         use wasmtime::component::{Linker, Resource};

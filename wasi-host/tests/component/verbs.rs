@@ -208,3 +208,17 @@ fn a_read_only_handle_reads_and_writes_nothing() {
     drop((one, two));
     assert_eq!(std::fs::read(folder.path().join("a.pipkin")).unwrap(), bytes);
 }
+
+/// The host makes a store that nobody else may read, and the component made the copy of it with the rights of any file.
+#[cfg(unix)]
+#[test]
+fn a_backup_is_as_private_as_a_store() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let mut db = open(&host(folder.path()), "a.pipkin");
+    db.insert(b"key", b"value").unwrap();
+    db.backup("copy.pipkin").unwrap();
+    for name in ["a.pipkin", "copy.pipkin"] {
+        assert_eq!(std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+    }
+}

@@ -4,7 +4,7 @@ use super::native::{Stage, json};
 use super::plan::{Edit, Plan};
 use crate::checks::wasm::npm_package;
 use crate::shell::{Outcome, Step, Stop};
-use crate::tools::Tools;
+use crate::tools::{Tools, must_run};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     println!("\n=== the npm package in headless Chromium, on its origin private file system");
     let tools = Tools::default();
     match tools.chromium().and_then(|()| npm_package(&tools)) {
-        Err(Stop::CannotRun(why)) if !crate::report::must_run() => {
+        Err(Stop::CannotRun(why)) if !must_run() => {
             println!("skipped: {why}");
             return Ok(());
         }

@@ -1,8 +1,13 @@
 //! `pipkin:kv/admin`, served by the native engine.
 
+use super::add_async::methods;
 use super::wit::pipkin::kv::admin::{self, Report, Stats, Step};
 use super::wit::pipkin::kv::types::Error;
-use super::{Admitted, ClientDb, Entry, Later, View, WasiKeyValue, access_denied, lost, methods, off_thread};
+use super::{ClientDb, access_denied, lost};
+use crate::keyvalue::context::Entry;
+use crate::keyvalue::off_thread::{Later, off_thread};
+use crate::keyvalue::quota::Admitted;
+use crate::keyvalue::view::{View, WasiKeyValue};
 use pipkin::storage::{NativeOptions, NativeStorage};
 use wasmtime::component::{Linker, Resource};
 use wasmtime::{Result as Outcome, StoreContextMut};

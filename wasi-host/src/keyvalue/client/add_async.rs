@@ -1,0 +1,78 @@
+//! The same with functions that leave waiting for a device to another thread.
+
+use super::wit::pipkin::kv::store::Options;
+use super::wit::pipkin::kv::types::{Durability, Error, Op, Packed, Version};
+use super::{ClientDb, ClientNamespace, lost};
+use crate::keyvalue::off_thread::{Later, off_thread};
+use crate::keyvalue::view::WasiKeyValue;
+use wasmtime::component::{Linker, Resource};
+use wasmtime::{Result as Outcome, StoreContextMut};
+
+/// Adds methods of a handle that may wait for a device, off the thread of the caller when they `$waits`.
+macro_rules! methods {
+    ($instance:ident, $view:ident, $kind:ty: $($name:literal ($($given:ident: $type:ty),*) -> $answer:ty, $waits:expr, $work:expr;)*) => {
+        $($instance.func_wrap_async(
+            $name,
+            move |mut store: StoreContextMut<'_, T>,
+                  (handle, $($given,)*): (Resource<$kind>, $($type,)*)|
+                  -> Later<'_, (Result<$answer, Error>,)> {
+                let handle = $view(store.data_mut()).table.get(&handle).cloned().map_err(lost);
+                Box::new(async move {
+                    let waits: &dyn Fn(&$kind) -> bool = &$waits;
+                    let waits = handle.as_ref().is_ok_and(waits);
+                    let work = move || {
+                        let work: &dyn Fn(&$kind, $($type),*) -> Result<$answer, Error> = &$work;
+                        work(&handle?, $($given),*)
+                    };
+                    Ok((off_thread(waits, work).await,))
+                })
+            },
+        )?;)*
+    };
+}
+pub(super) use methods;
+
+/// Puts functions that do not wait in the thread of the caller in the place of those that would.
+pub(in crate::keyvalue) fn add_async_to_linker<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> WasiKeyValue<'_>,
+) -> Outcome<()> {
+    let mut instance = linker.instance("pipkin:kv/store@0.1.0")?;
+    instance.func_wrap_async(
+        "[static]db.open",
+        move |mut store: StoreContextMut<'_, T>,
+              (name, options): (String, Options)|
+              -> Later<'_, (Result<Resource<ClientDb>, Error>,)> {
+            let found = view(store.data_mut()).find(&name);
+            Box::new(async move {
+                let db = off_thread(true, move || ClientDb::open(found?, options)).await;
+                Ok((db.and_then(|db| view(store.data_mut()).table.push(db).map_err(lost)),))
+            })
+        },
+    )?;
+    instance.func_wrap_async(
+        "[static]db.close",
+        move |mut store: StoreContextMut<'_, T>, (db,): (Resource<ClientDb>,)| -> Later<'_, (Result<(), Error>,)> {
+            let db = view(store.data_mut()).table.delete(db).map_err(lost);
+            Box::new(async move { Ok((off_thread(true, move || db?.close()).await,)) })
+        },
+    )?;
+    methods!(instance, view, ClientDb:
+        "[method]db.drop-namespace"(name: String) -> bool, |db| db.waits(), |db, name| db.drop_namespace(&name);
+        "[method]db.write"(ops: Vec<Op>, durability: Durability) -> (), move |db| db.waits_for(durability),
+            |db, ops, durability| db.write_all(&ops, durability);
+        "[method]db.flush"(durability: Durability) -> Durability, move |db| db.waits_for(durability), |db, durability| db.flush(durability);
+    );
+    methods!(instance, view, ClientNamespace:
+        "[method]namespace.put"(key: Vec<u8>, value: Vec<u8>) -> (), |space| space.store.waits(), |space, key, value| space.put(&key, &value);
+        "[method]namespace.put-packed"(packed: Packed, durability: Durability) -> (), move |space| space.store.waits_for(durability),
+            |space, packed, durability| space.put_packed(&packed, durability);
+        "[method]namespace.delete"(key: Vec<u8>) -> bool, |space| space.store.waits(), |space, key| space.delete(&key);
+        "[method]namespace.compare-and-swap"(key: Vec<u8>, expected: Option<Vec<u8>>, new: Option<Vec<u8>>) -> bool,
+            |space| space.store.waits(), |space, key, expected, new| space.swap(&key, expected.as_deref(), new.as_deref());
+        "[method]namespace.compare-version-and-swap"(key: Vec<u8>, expected: Option<Version>, new: Option<Vec<u8>>) -> bool,
+            |space| space.store.waits(), |space, key, expected, new| space.swap_version(&key, expected, new.as_deref());
+        "[method]namespace.clear"() -> (), |space| space.store.waits(), |space| space.clear();
+    );
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! What a guest has of a namespace, and what it does with it.
+
+use super::wit::pipkin::kv::types::{Durability, Error, Packed, PackedValues, Version};
+use super::{ClientDb, lost};
+use crate::keyvalue::context::Kept;
+use crate::keyvalue::quota::Admitted;
+use crate::keyvalue::store_file::Engine;
+use crate::keyvalue::view::WasiKeyValue;
+use pipkin::Namespace;
+use pipkin_wasi_shared::{Answer, PackingValues, Walk, records, strings};
+use std::sync::Arc;
+use wasmtime::component::Resource;
+
+/// A guest's handle to a namespace, in the resource table of the embedder.
+#[derive(Clone)]
+pub struct ClientNamespace {
+    records: Namespace,
+    pub(super) store: ClientDb,
+    _kept: Arc<Kept>,
+}
+
+impl ClientNamespace {
+    pub(super) fn new(records: Namespace, store: ClientDb, kept: Arc<Kept>) -> Self {
+        Self { records, store, _kept: kept }
+    }
+
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
+        let _in = self.store.engine.call()?;
+        Ok(read(&self.records)?)
+    }
+
+    /// Writes what can only be one new record.
+    fn store<T>(&self, key: &[u8], write: impl Fn(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
+        let new = || Ok(u64::from(!self.records.contains_key(key)?));
+        self.store.write(self.store.durability, |db| db.admit(1, new), |_| write(&self.records))
+    }
+
+    /// Writes what makes no new record.
+    fn remove<T>(&self, write: impl Fn(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
+        self.store.write(self.store.durability, |_| Ok(Admitted::none()), |_| write(&self.records))
+    }
+
+    pub(super) fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let _in = self.store.engine.call()?;
+        let (mut values, mut answer) = (Vec::new(), Answer::default());
+        for key in keys {
+            let value = self.records.get(key)?;
+            answer.add(value.as_ref().map_or(0, Vec::len))?;
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    pub(super) fn get_packed(&self, keys: &Packed) -> Result<PackedValues, Error> {
+        let _in = self.store.engine.call()?;
+        let mut found = PackingValues::default();
+        for key in strings(&keys.lengths, &keys.bytes)? {
+            found.push(self.records.get_zerocopy(key)?.as_deref())?;
+        }
+        Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
+    }
+
+    /// A walk over the records, and the engine that it needs.
+    pub(super) fn scan(&self, prefix: Vec<u8>) -> (Walk, Engine) {
+        (Walk::new(self.records.clone(), prefix), self.store.engine.clone())
+    }
+
+    pub(super) fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.store(key, |records| records.insert(key, value))
+    }
+
+    pub(super) fn put_packed(&self, packed: &Packed, durability: Durability) -> Result<(), Error> {
+        let pairs = || records(&packed.lengths, &packed.bytes);
+        let new = || pairs()?.try_fold(0, |new, (key, _)| Ok(new + u64::from(!self.records.contains_key(key)?)));
+        self.store.write(durability, |db| db.admit(packed.lengths.len() / 2, new), |_| self.records.insert_many(pairs()?))
+    }
+
+    pub(super) fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.remove(|records| records.remove(key))
+    }
+
+    pub(super) fn swap(&self, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool, Error> {
+        let swap = |records: &Namespace| records.compare_and_swap(key, expected, new);
+        if new.is_some() { self.store(key, swap) } else { self.remove(swap) }
+    }
+
+    pub(super) fn swap_version(&self, key: &[u8], expected: Option<Version>, new: Option<&[u8]>) -> Result<bool, Error> {
+        let swap = |records: &Namespace| records.compare_version_and_swap(key, expected.map(Into::into), new);
+        if new.is_some() { self.store(key, swap) } else { self.remove(swap) }
+    }
+
+    pub(super) fn clear(&self) -> Result<(), Error> {
+        self.remove(Namespace::clear)
+    }
+}
+
+impl WasiKeyValue<'_> {
+    pub(super) fn namespace(&self, namespace: &Resource<ClientNamespace>) -> Result<&ClientNamespace, Error> {
+        self.table.get(namespace).map_err(lost)
+    }
+}

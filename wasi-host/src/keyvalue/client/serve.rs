@@ -1,0 +1,159 @@
+//! The interface `store`, as Wasmtime calls it: handles from the resource table of the embedder, and what is done with them.
+
+use super::wit::pipkin::kv::store::{self, Options};
+use super::wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Version, Versioned};
+use super::{ClientDb, ClientNamespace, ClientScan, lost, over_quota};
+use crate::keyvalue::view::{View, WasiKeyValue};
+use pipkin_wasi_shared::Packing;
+use std::sync::Arc;
+use wasmtime::Result as Outcome;
+use wasmtime::component::{Linker, Resource};
+
+pub(in crate::keyvalue) fn add_to_linker<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> WasiKeyValue<'_>,
+) -> Outcome<()> {
+    types::add_to_linker::<_, View>(linker, view)?;
+    store::add_to_linker::<_, View>(linker, view)
+}
+
+impl types::Host for WasiKeyValue<'_> {}
+
+impl store::Host for WasiKeyValue<'_> {}
+
+impl store::HostDb for WasiKeyValue<'_> {
+    fn open(&mut self, name: String, options: Options) -> Result<Resource<ClientDb>, Error> {
+        let db = ClientDb::open(self.find(&name)?, options)?;
+        self.table.push(db).map_err(lost)
+    }
+
+    fn close(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
+        self.table.delete(db).map_err(lost)?.close()
+    }
+
+    fn namespace(&mut self, db: Resource<ClientDb>, name: Option<String>) -> Result<Resource<ClientNamespace>, Error> {
+        let kept = Arc::new(self.ctx.keep(0).map_err(over_quota)?);
+        let store = self.db(&db)?.clone();
+        let records = store.named(name.as_deref())?;
+        self.table.push(ClientNamespace::new(records, store, kept)).map_err(lost)
+    }
+
+    fn namespaces(&mut self, db: Resource<ClientDb>) -> Vec<String> {
+        let names = |db: &ClientDb| Ok(db.engine.call()?.list_namespaces());
+        self.db(&db).and_then(names).unwrap_or_default()
+    }
+
+    fn drop_namespace(&mut self, db: Resource<ClientDb>, name: String) -> Result<bool, Error> {
+        self.db(&db)?.drop_namespace(&name)
+    }
+
+    fn write(&mut self, db: Resource<ClientDb>, ops: Vec<Op>, durability: Durability) -> Result<(), Error> {
+        self.db(&db)?.write_all(&ops, durability)
+    }
+
+    fn flush(&mut self, db: Resource<ClientDb>, durability: Durability) -> Result<Durability, Error> {
+        self.db(&db)?.flush(durability)
+    }
+
+    fn drop(&mut self, db: Resource<ClientDb>) -> Outcome<()> {
+        self.table.delete(db)?;
+        Ok(())
+    }
+}
+
+impl store::HostNamespace for WasiKeyValue<'_> {
+    fn get(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+        self.namespace(&namespace)?.read(|records| records.get(key))
+    }
+
+    fn get_versioned(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<Versioned>, Error> {
+        let found = self.namespace(&namespace)?.read(|records| records.get_versioned(key))?;
+        Ok(found.map(|(value, version)| Versioned { value, version: version.into() }))
+    }
+
+    fn get_many(&mut self, namespace: Resource<ClientNamespace>, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        self.namespace(&namespace)?.get_many(keys)
+    }
+
+    fn get_packed(&mut self, namespace: Resource<ClientNamespace>, keys: Packed) -> Result<PackedValues, Error> {
+        self.namespace(&namespace)?.get_packed(&keys)
+    }
+
+    fn contains(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
+        self.namespace(&namespace)?.read(|records| records.contains_key(key))
+    }
+
+    fn put(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
+        self.namespace(&namespace)?.put(&key, &value)
+    }
+
+    fn put_packed(&mut self, namespace: Resource<ClientNamespace>, packed: Packed, durability: Durability) -> Result<(), Error> {
+        self.namespace(&namespace)?.put_packed(&packed, durability)
+    }
+
+    fn delete(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
+        self.namespace(&namespace)?.delete(&key)
+    }
+
+    fn compare_and_swap(
+        &mut self,
+        namespace: Resource<ClientNamespace>,
+        key: Vec<u8>,
+        expected: Option<Vec<u8>>,
+        new: Option<Vec<u8>>,
+    ) -> Result<bool, Error> {
+        self.namespace(&namespace)?.swap(&key, expected.as_deref(), new.as_deref())
+    }
+
+    fn compare_version_and_swap(
+        &mut self,
+        namespace: Resource<ClientNamespace>,
+        key: Vec<u8>,
+        expected: Option<Version>,
+        new: Option<Vec<u8>>,
+    ) -> Result<bool, Error> {
+        self.namespace(&namespace)?.swap_version(&key, expected, new.as_deref())
+    }
+
+    fn len(&mut self, namespace: Resource<ClientNamespace>) -> Result<u64, Error> {
+        self.namespace(&namespace)?.read(|records| records.len())
+    }
+
+    fn clear(&mut self, namespace: Resource<ClientNamespace>) -> Result<(), Error> {
+        self.namespace(&namespace)?.clear()
+    }
+
+    fn scan(&mut self, namespace: Resource<ClientNamespace>, prefix: Vec<u8>) -> Outcome<Resource<ClientScan>> {
+        let (walk, engine) = self.table.get(&namespace)?.scan(prefix);
+        let kept = self.ctx.keep(walk.kept_bytes()).map_err(wasmtime::Error::msg)?;
+        Ok(self.table.push(ClientScan::new(walk, engine, kept))?)
+    }
+
+    fn drop(&mut self, namespace: Resource<ClientNamespace>) -> Outcome<()> {
+        self.table.delete(namespace)?;
+        Ok(())
+    }
+}
+
+impl store::HostScan for WasiKeyValue<'_> {
+    fn next(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Vec<Record>, Error> {
+        let mut page = Vec::new();
+        let mut take = |key: &[u8], value: &[u8]| page.push(Record { key: key.to_vec(), value: value.to_vec() });
+        self.page(&scan, max_entries, max_bytes, &mut take)?;
+        Ok(page)
+    }
+
+    fn next_packed(&mut self, scan: Resource<ClientScan>, max_entries: u32, max_bytes: u32) -> Result<Packed, Error> {
+        let mut page = Packing::default();
+        self.page(&scan, max_entries, max_bytes, &mut |key, value| {
+            page.push(key);
+            page.push(value);
+        })?;
+        Ok(Packed { lengths: page.lengths, bytes: page.bytes })
+    }
+
+    fn drop(&mut self, scan: Resource<ClientScan>) -> Outcome<()> {
+        self.table.delete(scan)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! What a guest of `pipkin:kv` is refused, and what it leaves.
+
+use super::wit;
+use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, Options};
+use super::wit::pipkin::kv::types::{Durability, Error, Op, Reason};
+use crate::keyvalue::{Quota, WasiKeyValue, WasiKeyValueCtx};
+use pipkin::limits::KEY_LEN_MAX;
+use wasmtime::component::{Resource, ResourceTable};
+
+fn options(read_only: bool) -> Options {
+    Options { create: true, read_only, durability: Durability::Written, cache_bytes: 0, segment_bytes: 0, exclusive: false }
+}
+
+fn op(namespace: &str, key: &[u8], value: Option<Vec<u8>>) -> Op {
+    Op { namespace: Some(namespace.to_owned()), key: key.to_vec(), value }
+}
+
+#[test]
+fn a_write_that_the_quota_refuses_leaves_no_namespace_and_says_so_in_its_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("default.pipkin");
+    let builder = || WasiKeyValueCtx::builder().directory(folder.path()).store("");
+    let mut table = ResourceTable::new();
+    let ctx = builder().quota("", Quota::default().file_bytes(200 << 10).records(50).namespaces(2)).build();
+    let mut view = WasiKeyValue::new(&ctx, &mut table);
+    let db = HostDb::open(&mut view, String::new(), options(false)).unwrap();
+    let mut write = |ops: Vec<Op>| HostDb::write(&mut view, Resource::new_own(db.rep()), ops, Durability::Written);
+    let reason = |answer: Result<(), Error>| answer.unwrap_err().reason;
+    write(vec![op("a", b"k", Some(vec![1]))]).unwrap();
+    assert!(matches!(reason(write(vec![op("b", b"k", Some(vec![7; 1 << 20]))])), Reason::Quota));
+    let many = (0..60_u8).map(|n| op("b", &[n], Some(vec![]))).collect();
+    assert!(matches!(reason(write(many)), Reason::Quota));
+    let names = ["b", "c", "d"].map(|name| op(name, b"k", Some(vec![]))).into();
+    assert!(matches!(reason(write(names)), Reason::Quota));
+    assert!(matches!(reason(write(vec![op("b", &[0; KEY_LEN_MAX + 1], Some(vec![]))])), Reason::KeyTooLong(_)));
+    write(vec![op("nothing is in there", b"k", None)]).unwrap();
+    drop(table);
+    drop(ctx);
+    let db = pipkin::Db::open(&path).unwrap();
+    assert_eq!(db.list_namespaces(), ["a"]);
+    assert!(db.verify().unwrap().is_ok());
+}
+
+#[test]
+fn a_copy_counts_as_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = |quota| WasiKeyValueCtx::builder().directory(folder.path()).store("a").store("b").total_quota(quota).build();
+    let source = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
+    source.insert("k", vec![7; 100 << 10]).unwrap();
+    source.close().unwrap();
+    let used = folder.path().join("a.pipkin").metadata().unwrap().len();
+    for (most, fits) in [(used + used / 2, false), (4 * used, true)] {
+        let ctx = names(Quota::default().file_bytes(most));
+        let mut table = ResourceTable::new();
+        let mut view = WasiKeyValue::new(&ctx, &mut table);
+        let db = HostDb::open(&mut view, "a".to_owned(), options(false)).unwrap();
+        let own = || Resource::new_own(db.rep());
+        let copied = wit::pipkin::kv::admin::Host::backup(&mut view, own(), "b".to_owned());
+        assert_eq!((copied.is_ok(), folder.path().join("b.pipkin").exists()), (fits, fits), "{copied:?}");
+        assert!(fits || matches!(copied.unwrap_err().reason, Reason::Quota));
+    }
+}
+
+#[test]
+fn a_prefix_that_no_key_has_is_an_empty_walk_and_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let ctx = WasiKeyValueCtx::builder().directory(folder.path()).store("").build();
+    let mut table = ResourceTable::new();
+    let mut view = WasiKeyValue::new(&ctx, &mut table);
+    let db = HostDb::open(&mut view, String::new(), options(false)).unwrap();
+    let space = HostDb::namespace(&mut view, db, None).unwrap();
+    let own = || Resource::new_own(space.rep());
+    for key in [vec![1; 2], vec![1; KEY_LEN_MAX]] {
+        view.put(own(), key, vec![]).unwrap();
+    }
+    let mut found = |len| {
+        let scan = view.scan(own(), vec![1; len]).unwrap();
+        let records = HostScan::next(&mut view, Resource::new_own(scan.rep()), 10, u32::MAX).unwrap().len();
+        (records, view.table.get(&scan).unwrap().kept_bytes())
+    };
+    assert_eq!(found(1), (2, 1));
+    assert_eq!(found(KEY_LEN_MAX), (1, KEY_LEN_MAX));
+    assert_eq!(found(KEY_LEN_MAX + 1), (0, 0));
+}

@@ -1,0 +1,175 @@
+//! What one store may take: asked before records are written.
+
+use super::{Ledger, Quota};
+use pipkin::Db;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+/// Records between two looks at the memory of an index.
+const INDEX_LOOK_RECORDS: u64 = 256;
+
+pub(in crate::keyvalue) const FILE_BYTES: &str =
+    "the store's quota of bytes is used up; remove records, or ask the host for more";
+const RECORDS: &str = "the store's quota of records is used up; remove some, or ask the host for more";
+const INDEX_BYTES: &str = "the store's quota of memory for its index is used up; remove records, or ask the host for more";
+const NAMESPACES: &str = "the store's quota of namespaces is used up; drop some, or ask the host for more";
+
+/// Why a write was not done.
+#[derive(Debug)]
+pub(in crate::keyvalue) enum Failure {
+    Engine(pipkin::Error),
+    Quota(&'static str),
+}
+
+impl From<pipkin::Error> for Failure {
+    fn from(error: pipkin::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// What one store may take.
+#[derive(Debug)]
+pub(in crate::keyvalue) struct Limits {
+    pub(super) quota: Quota,
+    pub(super) ledger: Arc<Ledger>,
+    /// New records that may be written before they are counted anew.
+    credit: AtomicU64,
+    /// The file was refused more bytes, and nothing has been free since.
+    pub(super) is_full: Arc<AtomicBool>,
+    /// Dead bytes that the last compaction could not free: it is not worth a try before more has died.
+    left: Mutex<Option<u64>>,
+}
+
+/// Compaction leaves segments alone of which less than that part is dead.
+const DEAD_PARTS: u64 = 64;
+
+/// Keeps others from counting while what was admitted is written.
+pub(in crate::keyvalue) struct Admitted<'a>(#[allow(dead_code, reason = "held, not looked at")] Option<RwLockReadGuard<'a, ()>>);
+
+impl Admitted<'_> {
+    /// For what needs no room.
+    pub(in crate::keyvalue) fn none() -> Self {
+        Self(None)
+    }
+}
+
+impl Limits {
+    pub(in crate::keyvalue) fn new(quota: Quota, ledger: Arc<Ledger>) -> Self {
+        Self { quota, ledger, credit: AtomicU64::new(0), is_full: Arc::default(), left: Mutex::default() }
+    }
+
+    /// Asks for room for as many records, of which `new` says how many are none yet.
+    pub(in crate::keyvalue) fn admit(
+        &self,
+        db: &Db,
+        records: u64,
+        new: impl FnOnce() -> pipkin::Result<u64>,
+    ) -> Result<Admitted<'_>, Failure> {
+        if !self.quota.counts_records() && !self.ledger.total.counts_records() {
+            return Ok(Admitted::none());
+        }
+        {
+            let counted = self.ledger.counting.read().unwrap_or_else(PoisonError::into_inner);
+            if self.spend(records) {
+                return Ok(Admitted(Some(counted)));
+            }
+        }
+        let counting = self.ledger.counting.write().unwrap_or_else(PoisonError::into_inner);
+        let (room, limit) = self.room(db)?;
+        self.credit.store(room, Ordering::Relaxed);
+        if !self.spend(records) && !self.spend(new()?) {
+            return Err(Failure::Quota(limit));
+        }
+        Ok(Admitted(Some(RwLockWriteGuard::downgrade(counting))))
+    }
+
+    /// Counts anew before the next new record.
+    pub(in crate::keyvalue) fn forget_credit(&self) {
+        self.credit.store(0, Ordering::Relaxed);
+    }
+
+    fn spend(&self, records: u64) -> bool {
+        self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |credit| credit.checked_sub(records)).is_ok()
+    }
+
+    /// New records for which there is room, and the limit that comes first. Nobody writes meanwhile.
+    fn room(&self, db: &Db) -> Result<(u64, &'static str), Failure> {
+        let stats = db.stats()?;
+        let (mut records, mut index_bytes) = (stats.records, stats.index_bytes);
+        let own = left(self.quota, records, index_bytes);
+        if !self.ledger.total.counts_records() {
+            return Ok(own);
+        }
+        (records, index_bytes) = (0, 0);
+        for store in self.ledger.open() {
+            let Some(stats) = store.stats()? else { continue };
+            (records, index_bytes) = (records + stats.records, index_bytes + stats.index_bytes);
+            // What the others have left unspent is counted here.
+            store.forget_credit();
+        }
+        Ok(own.min(left(self.ledger.total, records, index_bytes)))
+    }
+
+    /// Asks for one more namespace.
+    pub(in crate::keyvalue) fn admit_namespace(&self, db: &Db) -> Result<(), Failure> {
+        let reached = |most: Option<u64>, count: &dyn Fn() -> u64| most.is_some_and(|most| count() >= most);
+        let own = || db.list_namespaces().len() as u64;
+        let all = || self.ledger.open().iter().map(|store| store.namespaces()).sum();
+        if reached(self.quota.namespaces, &own) || reached(self.ledger.total.namespaces, &all) {
+            return Err(Failure::Quota(NAMESPACES));
+        }
+        Ok(())
+    }
+
+    /// Runs a write. When the quota of bytes has no room for it, compacts single segments until it fits, and at last everything that is
+    /// worth it: what was removed makes room.
+    pub(in crate::keyvalue) fn with_room<T>(&self, db: &Db, mut write: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+        let written = write();
+        let is_refused = |written: &Result<T, Failure>| matches!(written, Err(Failure::Engine(pipkin::Error::NoSpace)));
+        if !is_refused(&written) || !self.is_full.load(Ordering::Relaxed) {
+            return written;
+        }
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = db.stats()?;
+        // A guest may try again at once, and each attempt costs space in the last segment.
+        if left.is_some_and(|left| stats.dead_bytes < left + stats.segment_size / DEAD_PARTS) {
+            return written;
+        }
+        // No segment is compacted twice.
+        for _ in 0..stats.segments {
+            match db.compact_step() {
+                Ok(Some(_)) => {
+                    let written = write();
+                    if !is_refused(&written) {
+                        return written;
+                    }
+                }
+                Ok(None) | Err(pipkin::Error::NoSpace) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match db.compact() {
+            Ok(_) | Err(pipkin::Error::NoSpace) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let written = write();
+        if is_refused(&written) {
+            *left = Some(db.stats()?.dead_bytes);
+        }
+        written
+    }
+
+    /// What the engine calls a full medium may be a full quota.
+    pub(in crate::keyvalue) fn explain(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Engine(pipkin::Error::NoSpace) if self.is_full.load(Ordering::Relaxed) => Failure::Quota(FILE_BYTES),
+            failure => failure,
+        }
+    }
+}
+
+fn left(quota: Quota, records: u64, index_bytes: u64) -> (u64, &'static str) {
+    let of_records = quota.records.map_or(u64::MAX, |most| most.saturating_sub(records));
+    let of_index = quota.index_bytes.map_or(u64::MAX, |most| if index_bytes < most { INDEX_LOOK_RECORDS } else { 0 });
+    (of_records, RECORDS).min((of_index, INDEX_BYTES))
+}
