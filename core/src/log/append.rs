@@ -193,7 +193,7 @@ impl Log {
             self.begin_segment(tail, run, 0).map_err(|error| self.poison(error))?;
             self.note_end(tail);
         }
-        tail.active.ok_or(Error::NoSpace)
+        tail.active.ok_or(Error::Bug("room was made, and no segment has it"))
     }
 
     pub(super) fn note_end(&self, tail: &Tail) {
@@ -217,7 +217,7 @@ impl Log {
                 Some(active) if len + kept <= active.room() => active,
                 _ => {
                     kept = 0;
-                    let run = runs.next().ok_or(Error::NoSpace)?;
+                    let run = runs.next().ok_or(Error::Bug("a commit needs more segments than were set aside for it"))?;
                     let carried_over = if index == 0 { 0 } else { self.front_of(frames.get(index..).unwrap_or_default(), &run) };
                     self.begin_segment(tail, run, carried_over)?
                 }

@@ -42,7 +42,7 @@ impl Log {
         let Some(Place { offset, salt }) = self.ready(&tail, len, frame, purpose)? else {
             let mut placed = Vec::with_capacity(1);
             self.append_locked(&mut tail, core::slice::from_ref(frame), purpose, &mut placed)?;
-            return placed.pop().ok_or_else(|| Error::NoSpace);
+            return placed.pop().ok_or(Error::Bug("an append has placed no frame"));
         };
         bind_front(front, salt, offset);
         let parts = [&*front, frame.key, frame.value];
