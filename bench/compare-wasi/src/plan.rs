@@ -9,7 +9,7 @@ use crate::peer::{Entry, Peer, Served, Work};
 use pipkin_wasi_host::keyvalue::WasiKeyValueCtx;
 use pipkin_wasi_host::{Durability, Host, Options, engine};
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -45,26 +45,11 @@ pub(crate) const SERVED: &str = "wasi:keyvalue served by the host";
 /// Starts everybody, each with a folder of its own in `folder`.
 pub(crate) fn all(args: &Args, folder: &Path) -> Outcome<Vec<Sample>> {
     let engine = engine()?;
-    let guest = |name: &str| args.guests.join(name).with_extension("wasm");
     let start = |name: &str, served| -> Outcome<_> {
         let folder = tempfile::tempdir_in(folder)?.keep();
-        Ok(Rc::new(RefCell::new(Peer::start(&engine, &guest(name), &folder, served, args.records)?)))
+        Ok(Rc::new(RefCell::new(Peer::start(&engine, &guest(args, name), &folder, served, args.records)?)))
     };
-    let mut samples = Vec::new();
-    samples.extend(component(args, &guest("pipkin"), folder)?);
-    let composed = start("composed", Served::Not)?;
-    // Not reported: the host calls the peers before they go on within, which leaves the caches of the processor full of them.
-    samples.extend(called(args, "", "pipkin", &composed).into_iter().filter(|sample| sample.place.1 != "walk"));
-    samples.extend(within(args, "pipkin", &composed));
-    for name in ["redb", "sqlite"] {
-        let column = if name == "redb" { "redb" } else { "SQLite" };
-        if guest(name).is_file() {
-            let peer = start(name, Served::Not)?;
-            samples.extend(called(args, CALLED, column, &peer));
-            samples.push(empty_calls(args, column, &peer));
-            samples.extend(within(args, column, &peer));
-        }
-    }
+    let mut samples = if args.served { Vec::new() } else { sandboxed(args, folder, &start)? };
     let db = Native(pipkin::Db::open(folder.join("native"))?);
     let native = Rc::new(RefCell::new(db));
     native.borrow_mut().put_many(&entries(args))?;
@@ -81,6 +66,33 @@ pub(crate) fn all(args: &Args, folder: &Path) -> Outcome<Vec<Sample>> {
     let counting = start("keyvalue", lasting(&folder.join("counters")))?;
     samples.extend(inside(args, SERVED, "pipkin", &counting, COUNTERS));
     samples.extend(inside(args, SERVED, "in memory", &start("keyvalue", Served::InMemory)?, COUNTERS));
+    Ok(samples)
+}
+
+/// Starts a guest with a store that is served so.
+type Start<'a> = &'a dyn Fn(&str, Served) -> Outcome<Rc<RefCell<Peer>>>;
+
+fn guest(args: &Args, name: &str) -> PathBuf {
+    args.guests.join(name).with_extension("wasm")
+}
+
+/// Those who have their store in a sandbox.
+fn sandboxed(args: &Args, folder: &Path, start: Start<'_>) -> Outcome<Vec<Sample>> {
+    let mut samples = Vec::new();
+    samples.extend(component(args, &guest(args, "pipkin"), folder)?);
+    let composed = start("composed", Served::Not)?;
+    // Not reported: the host calls the peers before they go on within, which leaves the caches of the processor full of them.
+    samples.extend(called(args, "", "pipkin", &composed).into_iter().filter(|sample| sample.place.1 != "walk"));
+    samples.extend(within(args, "pipkin", &composed));
+    for name in ["redb", "sqlite"] {
+        let column = if name == "redb" { "redb" } else { "SQLite" };
+        if guest(args, name).is_file() {
+            let peer = start(name, Served::Not)?;
+            samples.extend(called(args, CALLED, column, &peer));
+            samples.push(empty_calls(args, column, &peer));
+            samples.extend(within(args, column, &peer));
+        }
+    }
     Ok(samples)
 }
 

@@ -51,7 +51,7 @@ cargo xtask bench [--quick] [--peers NAME[,NAME]] [--sets NAME[,NAME]] [--out DI
 cargo xtask bench --web [--quick] [--browsers NAME[,NAME]] [--stores NAME[,NAME]] [--rounds N] [--out DIR] [--dir DIR]
     The same for the npm package in Chromium and Firefox; the report goes to web/npm/bench/results. See web/npm/bench/README.md.
 
-cargo xtask bench --wasi [--quick] [--dir DIR]
+cargo xtask bench --wasi [--quick] [--served] [--dir DIR]
     Measures pipkin under Wasmtime beside redb and SQLite in the same sandbox, and beside Wasmtime's own provider of
     wasi:keyvalue; the tables are printed. See bench/compare-wasi/README.md.
 

@@ -16,7 +16,7 @@ pub(super) fn run(args: &[String]) -> Outcome {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match (arg.as_str(), args.len()) {
-            ("--quick", _) => passed_on.push(arg.clone()),
+            ("--quick" | "--served", _) => passed_on.push(arg.clone()),
             ("--dir", 1..) => passed_on.extend([arg.clone(), args.next().cloned().unwrap_or_default()]),
             _ => return failed(format!("`bench --wasi` does not know {arg}, see `cargo xtask help`")),
         }

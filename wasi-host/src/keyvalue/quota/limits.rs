@@ -32,6 +32,8 @@ impl From<pipkin::Error> for Failure {
 pub(in crate::keyvalue) struct Limits {
     pub(super) quota: Quota,
     pub(super) ledger: Arc<Ledger>,
+    /// Whether new records are counted at all.
+    counts: bool,
     /// New records that may be written before they are counted anew.
     credit: AtomicU64,
     /// The file was refused more bytes, and nothing has been free since.
@@ -55,19 +57,23 @@ impl Admitted<'_> {
 
 impl Limits {
     pub(in crate::keyvalue) fn new(quota: Quota, ledger: Arc<Ledger>) -> Self {
-        Self { quota, ledger, credit: AtomicU64::new(0), is_full: Arc::default(), left: Mutex::default() }
+        let counts = quota.counts_records() || ledger.total.counts_records();
+        Self { quota, ledger, counts, credit: AtomicU64::new(0), is_full: Arc::default(), left: Mutex::default() }
     }
 
     /// Asks for room for as many records, of which `new` says how many are none yet.
+    #[inline]
     pub(in crate::keyvalue) fn admit(
         &self,
         db: &Db,
         records: u64,
         new: impl FnOnce() -> pipkin::Result<u64>,
     ) -> Result<Admitted<'_>, Failure> {
-        if !self.quota.counts_records() && !self.ledger.total.counts_records() {
-            return Ok(Admitted::none());
-        }
+        if self.counts { self.admit_counted(db, records, new) } else { Ok(Admitted::none()) }
+    }
+
+    #[inline(never)]
+    fn admit_counted(&self, db: &Db, records: u64, new: impl FnOnce() -> pipkin::Result<u64>) -> Result<Admitted<'_>, Failure> {
         {
             let counted = self.ledger.counting.read().unwrap_or_else(PoisonError::into_inner);
             if self.spend(records) {
@@ -123,17 +129,25 @@ impl Limits {
 
     /// Runs a write. When the quota of bytes has no room for it, compacts single segments until it fits, and at last everything that is
     /// worth it: what was removed makes room.
+    #[inline]
     pub(in crate::keyvalue) fn with_room<T>(&self, db: &Db, mut write: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-        let written = write();
-        let is_refused = |written: &Result<T, Failure>| matches!(written, Err(Failure::Engine(pipkin::Error::NoSpace)));
-        if !is_refused(&written) || !self.is_full.load(Ordering::Relaxed) {
-            return written;
+        match write() {
+            Err(Failure::Engine(pipkin::Error::NoSpace)) if self.is_full.load(Ordering::Relaxed) => {
+                self.make_room(db, &mut write)
+            }
+            written => written,
         }
+    }
+
+    /// After a write that the quota of bytes has refused.
+    #[cold]
+    fn make_room<T>(&self, db: &Db, write: &mut dyn FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+        let is_refused = |written: &Result<T, Failure>| matches!(written, Err(Failure::Engine(pipkin::Error::NoSpace)));
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = db.stats()?;
         // A guest may try again at once, and each attempt costs space in the last segment.
         if left.is_some_and(|left| stats.dead_bytes < left + stats.segment_size / DEAD_PARTS) {
-            return written;
+            return Err(pipkin::Error::NoSpace.into());
         }
         // No segment is compacted twice.
         for _ in 0..stats.segments {
