@@ -101,7 +101,10 @@ pub struct Found {
 /// [`Refusal`] when the bytes are no store, a newer one, or a damaged one; also when the snapshot says something else than the log.
 pub fn read(file: &[u8]) -> Result<Contents, Refusal> {
     let Some(superblock) = superblock::read(file)? else { return Ok(State::new().contents()) };
-    let log = log::find(file, &superblock)?;
+    let log = match log::read_list(file, &superblock) {
+        Ok(list) => log::find(file, &superblock, list)?,
+        Err(damaged) => unlisted::find(file, &superblock).ok_or(damaged)?,
+    };
     let mut state = State::new();
     for stretch in log.listed.iter().chain(&log.tail) {
         state.apply(file, stretch)?;

@@ -6,7 +6,6 @@ use crate::frame::{Frame, Kind};
 use crate::list::{self, Entry, List};
 use crate::segment::{self, Extents, FIRST_FRAME, Segment};
 use crate::superblock::Superblock;
-use crate::unlisted;
 
 /// A part of the log: frames that stand one behind the other, from one offset to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +35,8 @@ pub(crate) struct Log {
 const MARK_SHAPE: [u8; 3] = [3, 0, 16];
 const FRAME_LEN_MIN: u64 = 7;
 
-/// Finds the log.
-pub(crate) fn find(file: &[u8], superblock: &Superblock) -> Result<Log, Refusal> {
-    let List { entries, next_event } = match read_list(file, superblock) {
-        Ok(list) => list,
-        Err(damaged) => return unlisted::find(file, superblock).ok_or(damaged),
-    };
+/// Finds the log by its list.
+pub(crate) fn find(file: &[u8], superblock: &Superblock, List { entries, next_event }: List) -> Result<Log, Refusal> {
     let headers = segment::all(file, superblock);
     let finder = Finder { file, superblock, headers };
     let mut log = Log { next_event, ..Log::default() };
@@ -58,7 +53,8 @@ pub(crate) fn find(file: &[u8], superblock: &Superblock) -> Result<Log, Refusal>
     Ok(log)
 }
 
-fn read_list(file: &[u8], superblock: &Superblock) -> Result<List, Refusal> {
+/// The list of the newest checkpoint; an empty one where there is none.
+pub(crate) fn read_list(file: &[u8], superblock: &Superblock) -> Result<List, Refusal> {
     let Some(place) = superblock.checkpoint else { return Ok(List::default()) };
     let damaged = || Refusal::Damaged { offset: place.offset, what: "the checkpoint" };
     let bytes = usize::try_from(place.offset).ok().and_then(|start| file.get(start..)).ok_or_else(damaged)?;
