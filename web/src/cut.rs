@@ -13,7 +13,7 @@ use pipkin::limits::DATA_START;
 use pipkin::{Db, Durability, Error, Storage, StorageError, StorageErrorKind, crc32c};
 
 use crate::failure::{Code, Failure};
-use crate::shared::OfOneThread;
+use crate::one_thread::OfOneThread;
 use crate::wire::put_bytes;
 
 /// The target of a backup. A backup copies segments unchanged to the offsets they have in the file; only what precedes them, the

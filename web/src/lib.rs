@@ -17,6 +17,7 @@ mod files;
 mod hold;
 mod json;
 mod newest;
+mod one_thread;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step is a failed test")]
 mod opfs_tests;

@@ -9,6 +9,7 @@ use pipkin::storage::CachedStorage;
 
 use crate::failure::Failure;
 use crate::hold::Hold;
+use crate::one_thread::OfOneThread;
 use crate::order::Order;
 use crate::room::Room;
 use crate::storage::OpfsStorage;
@@ -60,18 +61,6 @@ struct Shared {
     answer: Vec<u8>,
     failure: Option<Failure>,
 }
-
-/// What belongs to the only thread that there is.
-#[derive(Debug)]
-pub(crate) struct OfOneThread<T>(pub(crate) T);
-
-#[cfg(target_feature = "atomics")]
-compile_error!("threads share a memory, but objects of JavaScript belong to one worker each");
-
-// SAFETY: without atomics a module has one thread; another worker has a module and a memory of its own.
-unsafe impl<T> Sync for OfOneThread<T> {}
-// SAFETY: as above.
-unsafe impl<T> Send for OfOneThread<T> {}
 
 static SHARED: OfOneThread<RefCell<Shared>> =
     OfOneThread(RefCell::new(Shared { input: Vec::new(), answer: Vec::new(), failure: None }));

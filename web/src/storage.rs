@@ -13,7 +13,7 @@ use wasm_bindgen::JsValue;
 use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
 
 use crate::error::storage_error;
-use crate::shared::OfOneThread;
+use crate::one_thread::OfOneThread;
 
 /// Parts up to this many bytes in all are copied together into one call.
 const GATHER_BYTES_MAX: usize = 1024 * 1024;

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The files of tests, wherever they are.
-const TESTS: [&str; 3] = ["tests", "schedules", "run_tests"];
+const TESTS: [&str; 2] = ["tests", "schedules"];
 /// What a name stands behind that is defined here.
 const ITEMS: [&str; 9] = ["struct", "enum", "union", "fn", "trait", "type", "const", "static", "mod"];
 /// Re-exports are followed that far.
@@ -51,6 +51,11 @@ impl Sources {
     /// Of files by their names and texts.
     pub(crate) fn of(texts: &[(String, String)]) -> Self {
         let texts: Vec<_> = texts.iter().filter_map(|(name, text)| Some((name, module_of(name)?, text))).collect();
+        let tests: BTreeSet<Names> = texts
+            .iter()
+            .flat_map(|(_, module, text)| test_modules(text).map(|name| [module.as_slice(), &[name]].concat()))
+            .collect();
+        let texts: Vec<_> = texts.into_iter().filter(|(_, module, _)| !tests.contains(module)).collect();
         let modules: BTreeMap<Names, String> = texts.iter().map(|(name, module, _)| (module.clone(), (*name).clone())).collect();
         let file = |(name, module, text): &(&String, Names, &String)| ((*name).clone(), File::parse(module, text, &modules));
         let files = texts.iter().map(file).collect();
@@ -357,6 +362,15 @@ fn without_tests(tokens: &[String]) -> Vec<String> {
     kept
 }
 
+/// The files that a module has only for tests.
+fn test_modules(text: &str) -> impl Iterator<Item = String> {
+    let declared = text.split("#[cfg(test)]").skip(1).filter_map(|rest| {
+        let item = rest.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("#["))?;
+        item.trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';').map(str::to_owned)
+    });
+    declared.collect::<Vec<_>>().into_iter()
+}
+
 /// Where the first bracket that opens is closed.
 fn end_of(tokens: &[String], open: &str, close: &str) -> usize {
     let mut depth = 0_usize;
@@ -434,6 +448,8 @@ mod tests {
         let sources = sources(&[("lib.rs", ""), ("a.rs", text), ("b.rs", "pub struct B;"), ("b/tests.rs", "use crate::a::A;")]);
         assert_eq!(used(&sources, "a.rs"), [""; 0]);
         assert_eq!(sources.len(), 3);
+        let of_tests = "#[cfg(test)]\n#[allow(x)]\nmod of_tests;";
+        assert_eq!(self::sources(&[("lib.rs", of_tests), ("of_tests.rs", "use crate::a::A;"), ("a.rs", "")]).len(), 2);
         let sources = self::sources(&[("lib.rs", ""), ("a.rs", &format!("{text} use crate::b::B;")), ("b.rs", "pub struct B;")]);
         assert_eq!(used(&sources, "a.rs"), ["b.rs"]);
     }
