@@ -4,6 +4,7 @@ use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
 use crate::tools::Tools;
 use std::collections::HashMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use tinyjson::JsonValue;
 
 type Object = HashMap<String, JsonValue>;
@@ -33,8 +34,38 @@ pub(super) fn package() -> Outcome {
             println!("{}: `repository` is not set; set it in Cargo.toml once there is a public forge", package.name);
         }
     }
+    let folder = target_dir().join("rehearsal/crates");
+    forget_packages(&published, &folder)?;
     let names = published.iter().flat_map(|package| ["-p", package.name.as_str()]);
-    Step::new("cargo package --allow-dirty").args(names).limit_minutes(40).run()
+    let step = Step::new("cargo package --allow-dirty").args(names).limit_minutes(60);
+    step.env("CARGO_TARGET_DIR", folder.display().to_string()).run()
+}
+
+/// Cargo takes a package of a registry as unchangeable: what it has unpacked and compiled of one serves as long as name and version are
+/// the same, as they are in every rehearsal of a release.
+fn forget_packages(published: &[Published], folder: &Path) -> Outcome {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo"))).unwrap_or_default();
+    // A registry on this machine has no host, which the name of its folder would begin with.
+    let registries = entries(&home.join("registry/src")).into_iter().filter(|path| name_of(path).starts_with('-'));
+    let unpacked = registries.flat_map(|registry| entries(&registry));
+    let compiled = entries(&folder.join("debug/.fingerprint"));
+    for path in unpacked.chain(compiled) {
+        // A hash or a version comes after the name.
+        let name = name_of(&path).rsplit_once('-').map(|(name, _)| name.to_owned());
+        if name.is_some_and(|name| published.iter().any(|package| package.name == name)) {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// A nightly compiler, `--cfg docsrs`, and the features that the crate asks for.
