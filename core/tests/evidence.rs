@@ -209,6 +209,19 @@ fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
         }
         check(verified("written on"), "written on");
     }
+    // They were kept for salvage, which did not find them any more once the store had been written on.
+    for keep in [false, true] {
+        let target = Db::open_in_memory().unwrap();
+        let options = pipkin::SalvageOptions::default().stranded(keep);
+        let report = pipkin::salvage_with(&image, &target, options, &mut |_, _| {}).unwrap();
+        assert_eq!((report.stranded, report.damage.len()), (144, 0), "{report:?}");
+        assert_eq!(target.len().unwrap(), if keep { 5 + 4 * 30 + 144 } else { 5 + 4 * 30 });
+        let accounted = report.records + report.replaced + report.removed + report.tombstones + report.names + report.dropped;
+        assert_eq!(report.read, accounted + if keep { 0 } else { 144 }, "{report:?}");
+        if keep {
+            assert_eq!(target.get(key(100)).unwrap().unwrap(), [100; 100]);
+        }
+    }
     let db = opened(image.clone()).unwrap();
     assert_eq!(db.len().unwrap(), 5 + 4 * 30);
     let before = db.stats().unwrap().segments;
@@ -216,6 +229,78 @@ fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
     assert!(db.stats().unwrap().segments < before);
     db.close().unwrap();
     assert_eq!(verified("given up"), (0, 0, None));
+}
+
+/// Giving up what is stranded, while others write, read, compact and checkpoint.
+#[test]
+fn what_is_stranded_is_given_up_beside_everybody_else() {
+    for round in 0..6_u32 {
+        let disk = CrashStorage::new();
+        let db = opened(disk.clone()).unwrap();
+        insert(&db, 0..150);
+        killed(db);
+        let image = disk.freeze().latest_image();
+        let whole = image.to_vec();
+        let record = [&key(5)[..], &[5; 100]].concat();
+        image.flip_bit(whole.windows(record.len()).position(|bytes| bytes == record).unwrap() as u64, 0);
+        let db = opened(image.clone()).unwrap();
+        insert(&db, 2000..2010);
+        db.checkpoint().unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let is_done = || done.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = [3000, 6000]
+                .map(|from| {
+                    let db = &db;
+                    scope.spawn(move || {
+                        for number in from..from + 300 {
+                            db.insert(key(number), [number as u8; 100]).unwrap();
+                            if number % 3 == 0 {
+                                assert!(db.remove(key(number)).unwrap());
+                            }
+                            if number % 50 == 0 {
+                                db.flush().unwrap();
+                            }
+                        }
+                    })
+                })
+                .into_iter()
+                .collect();
+            let (db, is_done) = (&db, &is_done);
+            scope.spawn(move || {
+                while !is_done() {
+                    for number in (0..5).chain(2000..2010) {
+                        assert_eq!(db.get(key(number)).unwrap().unwrap(), [number as u8; 100]);
+                    }
+                    assert_eq!(db.get(key(100)).unwrap(), None, "what is stranded does not count");
+                }
+            });
+            scope.spawn(move || {
+                while !is_done() {
+                    db.compact_step().unwrap();
+                    db.checkpoint().unwrap();
+                }
+            });
+            for _ in 0..=round {
+                db.drop_stranded().unwrap();
+            }
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        db.drop_stranded().unwrap();
+        let right = |db: &Db| {
+            assert_eq!(db.len().unwrap(), 5 + 10 + 2 * 200);
+            for number in (3000..3300).chain(6000..6300) {
+                let expected = (number % 3 != 0).then(|| vec![number as u8; 100]);
+                assert_eq!(db.get(key(number)).unwrap(), expected);
+            }
+            let report = db.verify().unwrap();
+            assert!(report.is_ok() && report.stranded_records == 0, "{report:?}");
+        };
+        right(&db);
+        db.close().unwrap();
+        right(&opened(image.clone()).unwrap());
+    }
 }
 
 /// A store without a checkpoint whose first segment had lost both copies of its header was empty and well, and the next put started over: also when

@@ -3,6 +3,7 @@
 
 use pipkin_tests::parallel::unwrap;
 use pipkin_tests::quota::env_u64;
+use pipkin_tests::suite::takeover;
 use pipkin_tests::suite::two_writers::{Budget, Counts, Host, parse, random, run, run_one};
 use std::sync::atomic::Ordering;
 
@@ -49,4 +50,24 @@ fn two_sessions_on_one_file_lose_nothing_that_was_flushed() {
         get(&counts.slept),
         get(&counts.slept_lost),
     ));
+}
+
+/// Every session ended right behind its first record, before it could put anything in order, as an instance does that has little fuel. Whoever
+/// comes next goes through all that they have left.
+#[test]
+fn a_takeover_costs_the_same_however_many_sessions_died_in_theirs() {
+    let deaths = env_u64("PIPKIN_DEATHS", 300) as usize;
+    let costs = takeover::costs(deaths as u64);
+    let most = |from: usize, to: usize| {
+        let some = costs.get(from..to).unwrap_or_default();
+        let largest = |what: fn(&takeover::Cost) -> u64| some.iter().map(what).max().unwrap_or_default();
+        [largest(|cost| cost.calls), largest(|cost| cost.read), largest(|cost| cost.written), largest(|cost| cost.len)]
+    };
+    let tenths: Vec<[u64; 4]> = (0..10).map(|tenth| most(tenth * deaths / 10, (tenth + 1) * deaths / 10)).collect();
+    let (early, late) = (most(0, deaths / 2), most(deaths / 2, deaths));
+    println!("takeovers behind {deaths} unclean ends: calls, bytes read, written, length of the file, by tenths {tenths:?}");
+    for (early, late) in early.into_iter().zip(late) {
+        assert!(late <= early + early / 8, "it grows: {early} at most in the first half, {late} in the second");
+    }
+    assert!(late[3] < 64 << 20, "{} bytes for one record", late[3]);
 }

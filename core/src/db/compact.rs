@@ -201,9 +201,15 @@ impl Store {
         |_| {}
     }
 
+    /// Nothing is dropped before it is known what belongs to no namespace.
+    fn emptying(&self, copied_max: u64) -> Result<Emptying<'_>> {
+        self.check_names()?;
+        Ok(Emptying::new(&self.engine, copied_max))
+    }
+
     /// Compacts one segment and frees what can be freed by now.
     pub(super) fn compact_one(&self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
-        let mut emptying = Emptying::new(&self.engine, COPIED_UNASKED);
+        let mut emptying = self.emptying(COPIED_UNASKED)?;
         let mut report = emptying.empty(segment, pace)?;
         report.bytes_freed += self.free(&mut emptying)?;
         Ok(report)
@@ -212,7 +218,7 @@ impl Store {
     /// Compacts what is mostly dead, until somebody waits for the turn. The caller has it.
     pub(super) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
         let until = self.engine.log.end();
-        let mut emptying = Emptying::new(&self.engine, COPIED_UNASKED);
+        let mut emptying = self.emptying(COPIED_UNASKED)?;
         let mut result = Ok(());
         while result.is_ok()
             && !self.is_closed()
@@ -329,7 +335,7 @@ impl Store {
             compact::candidates(&self.engine).into_iter().filter(|segment| segment.extent > used).collect();
         let moved: u64 = misplaced.iter().map(|segment| log.ledger.live(segment.extent)).sum();
         log.back_front(moved + moved / 2 + log.geometry.segment_size());
-        let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
+        let mut emptying = self.emptying(COPIED_ASKED)?;
         for segment in misplaced {
             report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
         }
@@ -405,7 +411,7 @@ impl Store {
         let front = segments.iter().take(front).map(|segment| segment.base).next_back();
         let total = segments.len() as u64;
         let mut report = CompactReport::default();
-        let mut emptying = Emptying::new(&self.engine, COPIED_ASKED);
+        let mut emptying = self.emptying(COPIED_ASKED)?;
         let mut oldest = compact::begins_with_oldest(&self.engine, &segments, None);
         let mut done = 0;
         while !segments.is_empty() {

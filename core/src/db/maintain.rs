@@ -47,8 +47,8 @@ impl Store {
         if !low && end < self.checkpoint_due.load(Ordering::Relaxed) && end < self.compaction_due.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if self.overdue.load(Ordering::Relaxed) && self.may_wait_for_the_turn().is_ok() && !is(Bug::DebtOfDeadSessions) {
-            let _ = self.catch_up();
+        if self.overdue.load(Ordering::Relaxed) {
+            self.catch_up_if_possible();
         }
         #[cfg(feature = "std")]
         if self.options.has_thread() {
@@ -64,9 +64,15 @@ impl Store {
         Ok(())
     }
 
-    /// Does what earlier sessions have left undone, in the first write, whatever else would do it later: a process may always end before
-    /// that, and then nothing would ever be done.
+    /// Does what earlier sessions have left undone, in front of the first write, whatever else would do it later: a process may always end
+    /// before that, as soon as it has written, and then nothing would ever be done. A failure of that is no failure of the write.
     #[cold]
+    fn catch_up_if_possible(&self) {
+        if self.may_wait_for_the_turn().is_ok() && !is(Bug::DebtOfDeadSessions) {
+            let _ = self.catch_up();
+        }
+    }
+
     fn catch_up(&self) -> Result<()> {
         let _maintenance = self.maintenance.lock();
         if !self.overdue.swap(false, Ordering::Relaxed) {
@@ -163,6 +169,9 @@ impl Store {
 
     /// Runs a write; when there is no space for it, frees what only waits for a sync or for a reader to go, and runs it again.
     pub(super) fn with_reclaimed<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
+        if self.overdue.load(Ordering::Relaxed) {
+            self.catch_up_if_possible();
+        }
         match write() {
             // After a failed write nothing may be tried again, whatever it was that failed it.
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {

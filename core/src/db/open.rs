@@ -147,6 +147,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();
     let was_closed = report.clean || report.created;
+    let is_replayed = report.snapshot != SnapshotState::Loaded;
     let due = end.saturating_sub(engine.log.replay_debt()).saturating_add(options.replay_debt_max);
     let is_listless = report.damaged_list;
     let due = if is_listless { 0 } else { due };
@@ -164,6 +165,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
         steps: Mutex::default(),
         dead_left: AtomicU64::new(0),
         overdue: AtomicBool::new(overdue),
+        // Names that were read from the log are those of its records.
+        names_checked: AtomicBool::new(is_replayed),
         closed: AtomicBool::new(false),
         #[cfg(feature = "native")]
         process: std::process::id(),

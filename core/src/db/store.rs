@@ -30,6 +30,8 @@ pub(crate) struct Store {
     pub(super) dead_left: AtomicU64,
     /// What earlier sessions have left undone is over its bound: the first write does it.
     pub(crate) overdue: AtomicBool,
+    /// The names of the namespaces are those that their records give.
+    pub(crate) names_checked: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// Who has opened it.
     #[cfg(feature = "native")]

@@ -10,7 +10,7 @@ use crate::log::Window;
 use crate::names::DEFAULT;
 use crate::planted::{Bug, is};
 use crate::recover::Chain;
-use crate::scan::{Damage, Found, key_of, scan, value_of};
+use crate::scan::{Damage, Found, Stretch, key_of, scan, value_of};
 use crate::storage::Storage;
 use crate::verify::{Audit, Shown, Survey};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use names::Names;
 
 /// What salvaging got out, and what it left. Every record of the log that checks is in it once: `read` is the sum of `records`, `replaced`,
-/// `removed`, `tombstones`, `carried`, `names`, `dropped`, and of `unfinished`, `superseded` and `revived` where these are left out.
+/// `removed`, `tombstones`, `carried`, `names`, `dropped`, and of `unfinished`, `superseded`, `revived` and `stranded` where these are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
@@ -44,6 +44,8 @@ pub struct SalvageReport {
     pub superseded: u64,
     /// Records that had been removed, where what says so is damaged. See [`SalvageOptions::revived`].
     pub revived: u64,
+    /// Records that check behind a place at which an unclean end has cut the log, which has gone on elsewhere. See [`SalvageOptions::stranded`].
+    pub stranded: u64,
     /// Records in the new store that may be older versions, or may have been removed: they are in front of damage of which nobody knows
     /// whose record it was. With an index snapshot that is so of damage behind it only.
     pub unsure: u64,
@@ -69,11 +71,12 @@ pub struct SalvageOptions {
     unfinished: bool,
     superseded: bool,
     revived: bool,
+    stranded: bool,
 }
 
 impl Default for SalvageOptions {
     fn default() -> Self {
-        Self { unfinished: false, superseded: true, revived: false }
+        Self { unfinished: false, superseded: true, revived: false, stranded: false }
     }
 }
 
@@ -94,6 +97,15 @@ impl SalvageOptions {
     /// Brings records back that had been removed, where what says so is damaged. Not the default.
     pub const fn revived(mut self, keep: bool) -> Self {
         self.revived = keep;
+        self
+    }
+
+    /// Copies what [`VerifyReport::stranded_records`](crate::VerifyReport::stranded_records) counts, also where the log has gone on elsewhere
+    /// since: what a power cut has torn off, or a damaged bit. Where a later record of the same key is left, that one counts. Not the default: a
+    /// record that was removed in the meantime comes back if compaction has dropped what said so. What stands behind the end of a log that has
+    /// not gone on is always copied.
+    pub const fn stranded(mut self, keep: bool) -> Self {
+        self.stranded = keep;
         self
     }
 }
@@ -162,6 +174,7 @@ pub fn salvage_with(
         older: BTreeMap::new(),
         since: None,
         puts: 0,
+        is_stranded: false,
     };
     let total: u64 = survey.stretches.values().map(|stretch| stretch.to - stretch.from).sum();
     let mut done = 0;
@@ -182,7 +195,12 @@ pub fn salvage_with(
             Ok(())
         })?;
         done += stretch.to - stretch.from;
+        if let Some(&rest) = survey.cut_off.get(base) {
+            copy.cut_off(base, rest)?;
+        }
     }
+    let others = survey.cut_off.iter().filter(|(base, _)| !survey.stretches.contains(*base));
+    others.map(|(base, &stretch)| (base, stretch)).try_for_each(|(base, stretch)| copy.cut_off(base, stretch))?;
     progress(total, total);
     copy.finish(&survey.pair)
 }
@@ -212,6 +230,8 @@ struct Copy<'a> {
     since: Option<BTreeSet<u64>>,
     /// Records that were copied.
     puts: u64,
+    /// What comes now does not count.
+    is_stranded: bool,
 }
 
 impl Copy<'_> {
@@ -223,6 +243,31 @@ impl Copy<'_> {
         self.report.read += 1;
         self.held.push(Place { base, offset, header });
         if header.continues { Ok(()) } else { self.release() }
+    }
+
+    /// What an unclean end has cut off, whose commits are whole.
+    fn cut_off(&mut self, base: u64, stretch: Stretch) -> Result<()> {
+        let (mut commit, mut whole) = (Vec::new(), Vec::new());
+        scan(self.source, stretch, &mut |found| {
+            match found {
+                Found::Frame { header, .. } if header.kind.is_control() => {}
+                Found::Frame { offset, header } => {
+                    commit.push(Place { base, offset, header });
+                    if !header.continues {
+                        whole.append(&mut commit);
+                    }
+                }
+                Found::Damage(_) => commit.clear(),
+            }
+            Ok(())
+        })?;
+        self.report.read += whole.len() as u64;
+        self.report.stranded += whole.len() as u64;
+        self.is_stranded = true;
+        let kept = if self.options.stranded { whole } else { Vec::new() };
+        let copied = kept.into_iter().try_for_each(|place| self.record(place));
+        self.is_stranded = false;
+        copied
     }
 
     /// Copies what was held back.
@@ -268,7 +313,7 @@ impl Copy<'_> {
         let key = key_of(self.source, offset, &header)?;
         let hash = self.hash(number, &key);
         if !header.kind.is_carried() {
-            if let Some(since) = &mut self.since {
+            if let Some(since) = self.since.as_mut().filter(|_| !self.is_stranded) {
                 since.insert(hash.bits());
             }
             if self.older.remove(&hash.bits()).is_some() {
@@ -281,7 +326,7 @@ impl Copy<'_> {
             return Ok(());
         }
         let counts = |audit: &Audit<'_>| !audit.shown.covers(base, offset) || audit.shown.has(hash, offset);
-        if header.kind == Kind::Put && !self.audit.as_ref().is_none_or(counts) {
+        if header.kind == Kind::Put && !self.is_stranded && !self.audit.as_ref().is_none_or(counts) {
             self.older.insert(hash.bits(), place);
             return Ok(());
         }

@@ -21,6 +21,8 @@ pub(crate) struct Survey {
     pub(crate) pair: SuperblockPair,
     /// By base.
     pub(crate) stretches: Map<u64, Stretch>,
+    /// What is left of segments that an unclean end has cut, or that a recovery has given up: nothing in it counts. By base, too.
+    pub(crate) cut_off: Map<u64, Stretch>,
     /// What is damaged beside the records.
     pub(crate) damage: Vec<Damage>,
 }
@@ -86,6 +88,8 @@ impl Survey {
         let listed = Map::collect(roster.segments.iter().map(|segment| (segment.base, *segment)));
         let last_listed = roster.segments.last().map_or(0, |segment| segment.base);
         let given_up = given_up(&headers);
+        let left = found.values().filter(|segment| given_up.contains(segment.base) && !retired.contains(segment.base));
+        let left: Vec<Segment> = left.filter(|segment| !listed.contains(segment.base)).copied().collect();
         let counts = |base: u64| (base > last_listed && !given_up.contains(base)) || listed.contains(base);
         let found = found.values().filter(|segment| counts(segment.base));
         // The list says more than a header that has been lost, or is an older one of the same place.
@@ -110,12 +114,18 @@ impl Survey {
             Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
         };
         let stretches = Map::collect(live.iter().map(|(base, segment)| (base, stretch(segment))));
+        let behind = |segment: &Segment, from: u64| {
+            let to = segment.limit(geometry).min(len);
+            (segment.base, Stretch { salt: segment.salt, from: from.min(to), to, full: false })
+        };
+        let cut = live.iter().filter_map(|(base, segment)| Some(behind(segment, stretches.get(base)?.to)));
+        let cut_off = Map::collect(cut.chain(left.iter().map(|segment| behind(segment, segment.first_frame(geometry)))));
         for segment in live.values().filter(|_| !is_lost && !is(Bug::VerifyTrustsHeaders)) {
             if geometry.start(segment.extent) < len {
                 check_header(storage, geometry, superblock.store_id, segment, &mut report)?;
             }
         }
-        Ok(Self { pair: *pair, stretches, damage: report.damage })
+        Ok(Self { pair: *pair, stretches, cut_off, damage: report.damage })
     }
 
     /// What a store that does not open any more looks like.

@@ -12,6 +12,7 @@ pub mod lives;
 pub mod rot;
 pub mod salvage;
 pub mod shared_sync;
+pub mod takeover;
 pub mod threads;
 pub mod two_writers;
 pub mod verbs;

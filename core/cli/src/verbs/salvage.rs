@@ -39,6 +39,9 @@ pub(crate) struct SalvageArgs {
     /// Bring back records that were removed, where what says so is damaged
     #[arg(long)]
     removed: bool,
+    /// Copy records that an unclean end has cut off, though the log has gone on elsewhere since
+    #[arg(long)]
+    stranded: bool,
 }
 
 #[derive(Serialize)]
@@ -51,6 +54,7 @@ struct Report<'a> {
     unfinished: u64,
     superseded: u64,
     revived: u64,
+    stranded: u64,
     unsure: u64,
     damage: Vec<DamageJson<'a>>,
 }
@@ -75,6 +79,7 @@ pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
         unfinished: salvaged.unfinished,
         superseded: salvaged.superseded,
         revived: salvaged.revived,
+        stranded: salvaged.stranded,
         unsure: salvaged.unsure,
         damage: DamageJson::list(&salvaged.damage),
     };
@@ -99,6 +104,8 @@ fn explain(args: &SalvageArgs, salvaged: &SalvageReport) -> String {
     line(salvaged.superseded, "whose newer version is damaged", fate(!args.no_older, "left out"));
     let removed = fate(args.removed, "left out; `--removed` copies them");
     line(salvaged.revived, "had been removed, and what says so is damaged", removed);
+    let stranded = fate(args.stranded, "left out; `--stranded` copies them");
+    line(salvaged.stranded, "were cut off by an unclean end", stranded);
     line(salvaged.unsure, "may be older versions or had been removed", "copied");
     text
 }
@@ -111,7 +118,11 @@ fn copy(
 ) -> Outcome<SalvageReport> {
     let to_target = |error: pipkin::Error| Failure::store(&args.target, &error);
     let target = new_file.make(|part| Db::builder().path(part).open()).map_err(to_target)?;
-    let options = SalvageOptions::default().unfinished(args.unfinished).superseded(!args.no_older).revived(args.removed);
+    let options = SalvageOptions::default()
+        .unfinished(args.unfinished)
+        .superseded(!args.no_older)
+        .revived(args.removed)
+        .stranded(args.stranded);
     let copied = pipkin::salvage_with(source, &target, options, show);
     let report = copied.map_err(|error| Failure::copy(&args.source, &args.target, &error))?;
     target.flush().map_err(to_target)?;
