@@ -19,7 +19,9 @@ const local = (program) => join(here, "node_modules/.bin", program);
 // Messages of a panic name source files: where these lie on this machine is nobody's business.
 const sources = join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src");
 const places = [root, ...(existsSync(sources) ? readdirSync(sources).map((registry) => join(sources, registry)) : [])];
-const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: places.map((place) => `--remap-path-prefix=${place}=`).join(" ") };
+const remapped = places.map((place) => `--remap-path-prefix=${place}=`);
+// What loops compute from their counters, LLVM would keep in variables of their own: 1.5 % of the bytes that travel.
+const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: [...remapped, "-Cllvm-args=-disable-lsr"].join(" ") };
 run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web"], root, flags);
 const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
 const engine = join(here, "engine");

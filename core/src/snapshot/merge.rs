@@ -5,13 +5,12 @@ use crate::index::{ShardImage, Slot};
 use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
-/// A slot that a part behind the first one mentions, and whether the part says that it is there.
+/// A slot that a part behind the first one mentions.
 #[derive(Clone, Copy)]
 struct Mention {
     slot: Slot,
-    is_there: bool,
-    /// How many parts are newer.
-    age: usize,
+    /// The mention with the lowest one decides. Even where the part says that it is there.
+    rank: u32,
 }
 
 /// `None` when they do not fit together: the first is not whole, another one is, or the counts by namespace are not those of the slots.
@@ -24,17 +23,17 @@ pub(super) fn merge(parts: Vec<ShardPart>) -> Option<ShardImage> {
         image.counts.clone_from(&newest.counts);
     }
     let mut mentions: Vec<Mention> = Vec::new();
-    for (age, changes) in changes.iter().rev().enumerate() {
-        mentions.extend(changes.added.iter().map(|&slot| Mention { slot, is_there: true, age }));
-        mentions.extend(changes.removed.iter().map(|&slot| Mention { slot, is_there: false, age }));
+    // The newest part first, and what it added in front of what it removed: a place that was used again may be in both.
+    for (rank, changes) in (0..).step_by(2).zip(changes.iter().rev()) {
+        mentions.extend(changes.added.iter().map(|&slot| Mention { slot, rank }));
+        mentions.extend(changes.removed.iter().map(|&slot| Mention { slot, rank: rank + 1 }));
     }
     if !mentions.is_empty() {
         sort_by_key(&mut mentions, |mention| mention.slot.bits());
-        // The newest part decides, and in it what it added: a place that was used again may be in both.
         mentions.dedup_by(|other, kept| {
             let is_same = other.slot == kept.slot;
-            if is_same && (other.age, !other.is_there) < (kept.age, !kept.is_there) {
-                *kept = *other;
+            if is_same {
+                kept.rank = kept.rank.min(other.rank);
             }
             is_same
         });
@@ -54,7 +53,7 @@ fn with(slots: Vec<Slot>, mentions: Vec<Mention>) -> Vec<Slot> {
             merged.push(slot);
         }
         slots.next_if_eq(&mention.slot);
-        if mention.is_there {
+        if mention.rank % 2 == 0 {
             merged.push(mention.slot);
         }
     }
