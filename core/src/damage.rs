@@ -5,7 +5,7 @@
 //! that is rebuilt from the log does not know whose a damaged record was: see [`Doubt`].
 
 use crate::doubt::{Aside, Doubt};
-use crate::engine::{Engine, FullKey};
+use crate::engine::{By, Engine, FullKey};
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::index::{KeyHash, SHARDS, ShardGuard, Slot};
@@ -46,34 +46,28 @@ impl Engine {
     #[cold]
     pub(crate) fn find_again<'a>(
         &'a self,
-        pin: &Pin<'_>,
+        by: &By<'_>,
         key: FullKey<'_>,
         found: Result<Option<Frame<'a>>>,
     ) -> Result<Option<Frame<'a>>> {
+        match found.map_err(|error| self.log.or_fenced(error)) {
+            Ok(_) | Err(Error::Corrupt { .. }) => self.frame_among(key, &self.offsets(by, key.hash)?),
+            other => other,
+        }
+    }
+
+    /// Where the records of a hash stand.
+    fn offsets(&self, by: &By<'_>, hash: KeyHash) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         let note = |offset: u64| {
             offsets.push(offset);
             Ok(None::<()>)
         };
-        match found.map_err(|error| self.log.or_fenced(error)) {
-            Ok(_) | Err(Error::Corrupt { .. }) => self.index.find(pin, key.hash, note)?,
-            other => return other,
+        match by {
+            By::Reader(pin) => self.index.find(pin, hash, note)?,
+            By::Writer(shard) => shard.find(hash, note)?,
         };
-        self.frame_among(key, &offsets)
-    }
-
-    /// As [`Self::find_again`], for a writer that holds the shard.
-    #[cold]
-    pub(crate) fn find_again_locked<'a>(
-        &'a self,
-        shard: &ShardGuard<'_>,
-        key: FullKey<'_>,
-        found: Result<Option<Frame<'a>>>,
-    ) -> Result<Option<Frame<'a>>> {
-        match found.map_err(|error| self.log.or_fenced(error)) {
-            Ok(_) | Err(Error::Corrupt { .. }) => self.frame_among(key, &offsets(shard, key.hash)?),
-            other => other,
-        }
+        Ok(offsets)
     }
 
     fn frame_among<'a>(&'a self, key: FullKey<'_>, offsets: &[u64]) -> Result<Option<Frame<'a>>> {
@@ -104,7 +98,7 @@ impl Engine {
         }
         let placed = |frame: &Frame<'_>| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
         let mut own = None;
-        for offset in offsets(shard, key.hash)? {
+        for offset in self.offsets(&By::Writer(shard), key.hash)? {
             match self.log.frame_if(offset, |number, other| number == key.namespace && other == key.key) {
                 Ok(Some(frame)) => return Ok(Some(placed(&frame))),
                 Ok(None) => {}
@@ -239,14 +233,4 @@ impl Engine {
         aside.0.retain(|aside| live.iter().any(|segment| segment.base == aside.base));
         aside.0.len() as u64
     }
-}
-
-/// Where the records of a hash stand.
-fn offsets(shard: &ShardGuard<'_>, hash: KeyHash) -> Result<Vec<u64>> {
-    let mut offsets = Vec::new();
-    shard.find(hash, |offset| {
-        offsets.push(offset);
-        Ok(None::<()>)
-    })?;
-    Ok(offsets)
 }

@@ -61,6 +61,12 @@ pub(crate) struct FullKey<'a> {
     pub(crate) hash: KeyHash,
 }
 
+/// Who looks a key up again: a reader, or a writer that holds its shard.
+pub(crate) enum By<'a> {
+    Reader(&'a Pin<'a>),
+    Writer(&'a ShardGuard<'a>),
+}
+
 impl Engine {
     #[inline]
     pub(crate) fn full_key<'k>(&self, namespace: u32, key: &'k [u8]) -> FullKey<'k> {
@@ -76,7 +82,11 @@ impl Engine {
             drop(self.lock(hash)?);
         }
         let found = self.index.find(pin, hash, |offset| self.log.frame_if(offset, same));
-        if is_parked || found.is_err() { self.find_again(pin, FullKey { namespace, key, hash }, found) } else { found }
+        if is_parked || found.is_err() {
+            self.find_again(&By::Reader(pin), FullKey { namespace, key, hash }, found)
+        } else {
+            found
+        }
     }
 
     /// Asks the processor for the slots of some keys.
@@ -112,7 +122,7 @@ impl Engine {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
         let found = shard.find(hash, |offset| self.log.frame_if(offset, same));
         if found.is_err() || self.doubt.get().is_some() {
-            self.find_again_locked(shard, FullKey { namespace, key, hash }, found)
+            self.find_again(&By::Writer(shard), FullKey { namespace, key, hash }, found)
         } else {
             found
         }

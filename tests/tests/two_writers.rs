@@ -56,7 +56,7 @@ fn two_sessions_on_one_file_lose_nothing_that_was_flushed() {
 /// comes next goes through all that they have left.
 #[test]
 fn a_takeover_costs_the_same_however_many_sessions_died_in_theirs() {
-    let deaths = env_u64("PIPKIN_DEATHS", 300) as usize;
+    let deaths = env_u64("PIPKIN_TAKEOVERS", 100) as usize;
     let costs = takeover::costs(deaths as u64);
     let most = |from: usize, to: usize| {
         let some = costs.get(from..to).unwrap_or_default();

@@ -3,9 +3,7 @@
 use super::options::Options;
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
-use crate::log::{
-    ActivePlace, FORMAT_VERSION, Front, Geometry, Slots, Superblock, SuperblockPair, SuperblockSlot, read_slots, read_superblocks,
-};
+use crate::log::{FORMAT_VERSION, Front, Slots, Superblock, SuperblockPair, SuperblockSlot, read_slots, read_superblocks};
 use crate::recover::{Chain, OpenReport};
 use crate::storage::Storage;
 use alloc::string::String;
@@ -124,24 +122,5 @@ fn create_shared(storage: &dyn Storage, options: &Options) -> Result<()> {
 fn first_superblock(options: &Options) -> Superblock {
     let entropy = options.entropy.unwrap_or_default();
     let (id, seed) = entropy.split_at(16);
-    Superblock {
-        write_version: FORMAT_VERSION,
-        optional_features: 0,
-        store_id: id.try_into().unwrap_or_default(),
-        generation: 1,
-        session: 0,
-        segment_size: options.segment_size,
-        first_extent: Geometry::first_of(options.segment_size),
-        checkpoint: None,
-        clean_end: None,
-        synced: 0,
-        torn_end: false,
-        floor: 0,
-        clock: 0,
-        active: ActivePlace::default(),
-        headers: 0,
-        key_page: 0,
-        sealed_from: 0,
-        seed: seed.try_into().unwrap_or_default(),
-    }
+    Superblock::first(options.segment_size, id.try_into().unwrap_or_default(), seed.try_into().unwrap_or_default())
 }

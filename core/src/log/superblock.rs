@@ -172,14 +172,13 @@ impl Superblock {
         Geometry::new(self.segment_size, self.first_extent)
     }
 
-    /// Of a store of which nothing is known but the full size of its extents.
-    #[cfg(feature = "salvage")]
-    pub(crate) fn unknown(segment_size: u32) -> Self {
+    /// The first one of a store.
+    pub(crate) fn first(segment_size: u32, store_id: [u8; 16], seed: [u8; 16]) -> Self {
         Self {
             write_version: FORMAT_VERSION,
             optional_features: 0,
-            store_id: [0; 16],
-            generation: 0,
+            store_id,
+            generation: 1,
             session: 0,
             segment_size,
             first_extent: Geometry::first_of(segment_size),
@@ -193,8 +192,14 @@ impl Superblock {
             headers: 0,
             key_page: 0,
             sealed_from: 0,
-            seed: [0; 16],
+            seed,
         }
+    }
+
+    /// Of a store of which nothing is known but the full size of its extents.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn unknown(segment_size: u32) -> Self {
+        Self { generation: 0, ..Self::first(segment_size, [0; 16], [0; 16]) }
     }
 
     pub(super) fn encode(&self, slot: SuperblockSlot) -> [u8; SECTOR] {
