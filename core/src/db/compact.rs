@@ -62,7 +62,7 @@ impl Db {
     /// [`Db::clear`](crate::Namespace::clear), [`Db::drop_namespace`].
     pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         self.store.may_wait_for_the_turn()?;
-        let report = self.store.compact(|so_far| {
+        let report = self.store.compact(&mut |so_far| {
             let _inside = self.store.engine.inside(Held::Turn);
             progress(so_far);
         });
@@ -315,6 +315,15 @@ impl Store {
     /// copies went to the end of the file, for nothing was free yet: what stands behind free space moves into it, so that the file
     /// can be cut.
     fn settle(&self, report: &mut CompactReport) -> Result<()> {
+        self.move_down(report)?;
+        // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
+        if self.engine.log.snapshot_could_move_down() {
+            without_no_space(self.write_checkpoint(Extent::Whole))?;
+        }
+        Ok(())
+    }
+
+    fn move_down(&self, report: &mut CompactReport) -> Result<()> {
         let log = &self.engine.log;
         log.reclaim(&self.engine.pins);
         let usage = log.usage();
@@ -363,11 +372,13 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn compact(&self, progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+    pub(super) fn compact(&self, progress: &mut dyn FnMut(CompactProgress)) -> Result<CompactReport> {
         self.or_what_is_kept(self.compact_all(progress))
     }
 
-    fn compact_all(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
+    /// Three steps: a fresh segment, so that what was written so far may go; what lives moves out of the segments that are worth it; lists, snapshot
+    /// and file are made to fit what is left.
+    fn compact_all(&self, progress: &mut dyn FnMut(CompactProgress)) -> Result<CompactReport> {
         let _maintenance = self.maintenance.lock();
         let log = &self.engine.log;
         self.writable()?;
@@ -377,40 +388,67 @@ impl Store {
         log.reclaim(&self.engine.pins);
         stranded::make_way(&self.engine)?;
         let (live, active) = log.segments_and_active();
-        let is_worth_it = |segment: &Segment, oldest: bool| {
-            // The rest of the active segment is still for others; when it has been sealed, it ends at its limit.
-            let taken = if active == Some(segment.base) {
-                segment.end - segment.first_frame(log.geometry)
-            } else {
-                compact::taken_bytes(&self.engine, segment)
-            };
-            let gain = compact::gain(&self.engine, segment, taken.max(1), oldest, PARTS_ASKED);
-            gain.is_some_and(|gain| gain * 1024 > log.geometry.segment_size())
-        };
-        let is_dead = live.iter().any(|segment| is_worth_it(segment, false) && !self.engine.is_set_aside(segment, false))
-            || compact::front_of_tombstones(&self.engine, &live, PARTS_ASKED) > 0
-            || !self.engine.waits_for_older().is_empty();
         let has_gaps = self.has_gaps();
-        if !is_dead && !has_gaps {
-            // What is free already goes back all the same.
-            log.shrink()?;
-            let bytes_freed = before.saturating_sub(log.storage.len()?);
-            return Ok(CompactReport { bytes_freed, ..CompactReport::default() });
+        let mut report = CompactReport::default();
+        if has_gaps || self.has_dead(&live, active) {
+            self.begin_afresh()?;
+            self.empty_all(active, &mut report, progress)?;
+            if report.segments_retired > 0 || has_gaps {
+                self.settle(&mut report)?;
+            }
         }
-        // A fresh segment, so that everything written so far may be compacted; not when there is hardly one left.
+        // What was free already goes back all the same.
+        log.reclaim(&self.engine.pins);
+        log.shrink()?;
+        self.engine.index.reclaim(&self.engine.pins);
+        report.bytes_freed = report.bytes_freed.max(before.saturating_sub(log.storage.len()?));
+        Ok(report)
+    }
+
+    /// True when emptying some segment would pay.
+    fn has_dead(&self, live: &[Segment], active: Option<u64>) -> bool {
+        let pays = |segment: &Segment| self.is_worth_it(segment, active, false) && !self.engine.is_set_aside(segment, false);
+        live.iter().any(pays)
+            || compact::front_of_tombstones(&self.engine, live, PARTS_ASKED) > 0
+            || !self.engine.waits_for_older().is_empty()
+    }
+
+    /// True when so much of the segment is dead that copying the rest pays. `active` was the active one when the compaction began.
+    fn is_worth_it(&self, segment: &Segment, active: Option<u64>, oldest: bool) -> bool {
+        let geometry = self.engine.log.geometry;
+        // The rest of the active segment is still for others; when it has been sealed, it ends at its limit.
+        let taken = if active == Some(segment.base) {
+            segment.end - segment.first_frame(geometry)
+        } else {
+            compact::taken_bytes(&self.engine, segment)
+        };
+        let gain = compact::gain(&self.engine, segment, taken.max(1), oldest, PARTS_ASKED);
+        gain.is_some_and(|gain| gain * 1024 > geometry.segment_size())
+    }
+
+    /// A fresh segment and a checkpoint, so that everything written so far may be compacted.
+    fn begin_afresh(&self) -> Result<()> {
+        let log = &self.engine.log;
+        // Not when there is hardly one left.
         if log.secure_free(2)? {
             log.seal_active()?;
         }
-        match self.write_checkpoint(Extent::Changes) {
-            // What lies in front of the one before can be compacted all the same.
-            Ok(()) | Err(Error::NoSpace) => {}
-            Err(error) => return Err(error),
-        }
+        // Without room for a checkpoint, what lies in front of the one before can be compacted all the same.
+        without_no_space(self.write_checkpoint(Extent::Changes))
+    }
+
+    /// Empties every segment that is worth it or stands in front of many tombstones. What does not fit anywhere is tried again as long as others
+    /// make room.
+    fn empty_all(
+        &self,
+        active: Option<u64>,
+        report: &mut CompactReport,
+        progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<()> {
         let mut segments = compact::candidates(&self.engine);
         let front = compact::front_of_tombstones(&self.engine, &segments, PARTS_ASKED);
         let front = segments.iter().take(front).map(|segment| segment.base).next_back();
         let total = segments.len() as u64;
-        let mut report = CompactReport::default();
         let mut emptying = self.emptying(COPIED_ASKED)?;
         let mut oldest = compact::begins_with_oldest(&self.engine, &segments, None);
         let mut done = 0;
@@ -420,16 +458,13 @@ impl Store {
             for segment in segments {
                 progress(CompactProgress { segments_done: done, segments_total: total });
                 let is_in_front = front.is_some_and(|last| segment.base <= last);
-                if self.engine.is_set_aside(&segment, oldest) || !is_in_front && !is_worth_it(&segment, oldest) {
+                if self.engine.is_set_aside(&segment, oldest) || !is_in_front && !self.is_worth_it(&segment, active, oldest) {
                     oldest = false;
                     done += 1;
                     continue;
                 }
-                match self.checkpoint_if_due() {
-                    // There is room for the next one when this has made some.
-                    Ok(()) | Err(Error::NoSpace) => {}
-                    Err(error) => return Err(error),
-                }
+                // There is room for the next one when this has made some.
+                without_no_space(self.checkpoint_if_due())?;
                 match self.empty(&mut emptying, &segment, &mut |_| {}) {
                     Ok(one) => {
                         report.add(one);
@@ -452,22 +487,16 @@ impl Store {
             }
             segments = put_off;
         }
-        self.empty_in_front_of_damage(&mut emptying, &mut report)?;
+        self.empty_in_front_of_damage(&mut emptying, report)?;
         progress(CompactProgress { segments_done: total, segments_total: total });
-        if report.segments_retired > 0 || has_gaps {
-            self.settle(&mut report)?;
-            // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
-            if log.snapshot_could_move_down() {
-                match self.write_checkpoint(Extent::Whole) {
-                    Ok(()) | Err(Error::NoSpace) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        log.reclaim(&self.engine.pins);
-        log.shrink()?;
-        self.engine.index.reclaim(&self.engine.pins);
-        report.bytes_freed = report.bytes_freed.max(before.saturating_sub(log.storage.len()?));
-        Ok(report)
+        Ok(())
+    }
+}
+
+/// A checkpoint that finds no room is no reason to stop: there is an earlier one.
+fn without_no_space(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::NoSpace) => Ok(()),
+        result => result,
     }
 }
