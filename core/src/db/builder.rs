@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "native"), derive(Default))]
 #[must_use = "a builder does nothing until `open`"]
 pub struct Builder {
     options: Options,
@@ -63,15 +64,10 @@ impl Db {
     }
 }
 
+#[cfg(feature = "native")]
 impl Default for Builder {
     fn default() -> Self {
-        Self {
-            options: Options::default(),
-            #[cfg(feature = "native")]
-            place: Place::default(),
-            #[cfg(feature = "native")]
-            mmap: true,
-        }
+        Self { options: Options::default(), place: Place::default(), mmap: true }
     }
 }
 
