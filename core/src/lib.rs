@@ -8,8 +8,6 @@ extern crate alloc;
 #[cfg(all(test, not(feature = "std")))]
 extern crate std;
 
-mod checkpoint;
-mod compact;
 mod cursor;
 mod damage;
 mod db;
@@ -23,6 +21,7 @@ mod frame;
 mod index;
 pub mod limits;
 mod log;
+mod maintenance;
 mod names;
 mod nested;
 #[cfg(feature = "ordered")]
@@ -41,24 +40,23 @@ mod shards;
 mod snapshot;
 mod sorted;
 pub mod storage;
-mod stranded;
+mod store;
 mod sync;
 mod verify;
 
-pub use compact::{CompactProgress, CompactReport};
 pub use cursor::Cursor;
 #[cfg(feature = "ordered")]
 pub use db::Range;
-pub use db::{
-    BackupReport, Batch, Builder, Db, FlushPolicy, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version,
-};
+pub use db::{BackupReport, Batch, Builder, Db, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version};
 pub use error::{Error, Result};
 /// For the hosts in this repository, which need not bring another checksum along.
 #[doc(hidden)]
 pub use frame::crc32c;
+pub use maintenance::{CompactProgress, CompactReport};
 pub use recover::{OpenReport, SnapshotState};
 #[cfg(feature = "salvage")]
 pub use salvage::{SalvageOptions, SalvageReport, salvage, salvage_with};
 pub use scan::Damage;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
+pub use store::FlushPolicy;
 pub use verify::{VerifyReport, verify_storage};

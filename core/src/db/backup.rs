@@ -1,17 +1,17 @@
 //! Backup: the log up to one moment, copied record by record through its checksums.
 
 use super::handle::Db;
-use super::store::Store;
-use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
 use crate::frame::NAMESPACE_OF_NAMES;
 use crate::index::KeyHash;
 use crate::limits::DATA_START;
 use crate::log::{CheckpointPlace, Segment, SnapshotSegment, Superblock, SuperblockSlot, Window};
+use crate::maintenance::{Extent, write_checkpoint};
 use crate::nested::Held;
 use crate::scan::{Found, Stretch, scan};
 use crate::snapshot::check_chunks;
 use crate::storage::Storage;
+use crate::store::Store;
 use alloc::vec::Vec;
 
 const PIECE: u64 = 1024 * 1024;
@@ -97,7 +97,7 @@ impl Store {
             target.set_len(0)?;
             report = BackupReport::default();
             self.may_wait_for_the_turn()?;
-            let _maintenance = self.maintenance.lock();
+            let _turn = self.turn.lock();
             plan = self.plan_with_snapshot()?;
             self.copy(target, &plan, &mut report)?;
             for segment in &plan.snapshot {
@@ -140,7 +140,7 @@ impl Store {
     fn plan_with_snapshot(&self) -> Result<Plan> {
         let engine = &self.engine;
         let log = &engine.log;
-        if !log.read_only && !checkpoint::write(engine, &self.names, Extent::Whole)? {
+        if !log.read_only && !write_checkpoint(engine, &self.names, Extent::Whole)? {
             return Err(Error::NoSpace);
         }
         let (place, end, mut plan) = {

@@ -1,7 +1,6 @@
 //! Commits of several records: all of them or none, across keys and namespaces.
 
 use super::handle::Namespace;
-use super::store::{Store, check_key, check_value};
 use super::version::Version;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
@@ -10,6 +9,7 @@ use crate::index::{KeyHash, SHARDS, ShardGuard};
 use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::planted::{Bug, is};
+use crate::store::{Store, check_key, check_value};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 

@@ -1,11 +1,11 @@
 //! Options for opening a store.
 
 use super::handle::Db;
-use super::options::{FlushPolicy, Options};
 #[cfg(feature = "native")]
 use crate::error::Error;
 use crate::error::Result;
 use crate::storage::{MemoryStorage, Storage};
+use crate::store::{FlushPolicy, Options};
 use alloc::boxed::Box;
 #[cfg(feature = "native")]
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Closing: what is left is written, and the superblock says where the log ends.
 
-use super::store::Store;
-use crate::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
+use crate::maintenance::{Extent, write_checkpoint};
+use crate::store::Store;
 use crate::sync::Ordering;
 
 /// A closed store with less than this to replay needs no new snapshot: replaying is as quick as loading one.
@@ -20,8 +20,8 @@ impl Store {
             return Ok(());
         }
         #[cfg(feature = "std")]
-        self.background.stop();
-        let _maintenance = self.maintenance.lock();
+        self.thread.stop();
+        let _turn = self.turn.lock();
         let log = &self.engine.log;
         if log.read_only {
             return Ok(());
@@ -45,7 +45,7 @@ impl Store {
             || self.report.damaged_list
             || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16)
         {
-            match checkpoint::write(&self.engine, &self.names, Extent::Closing) {
+            match write_checkpoint(&self.engine, &self.names, Extent::Closing) {
                 // Where there is no room for the list, the next open finds them behind an end that is not said to be clean.
                 Err(Error::NoSpace) if !log.is_poisoned() && is_unlisted() => return log.sync_to(log.end()).map(drop),
                 // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
@@ -54,7 +54,7 @@ impl Store {
             }
             // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
             if log.snapshot_could_move_down() {
-                checkpoint::write(&self.engine, &self.names, Extent::Whole)?;
+                write_checkpoint(&self.engine, &self.names, Extent::Whole)?;
             }
         }
         let _writers = self.engine.lock_all()?;

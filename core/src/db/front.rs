@@ -1,11 +1,11 @@
 //! The front of a file: its superblocks found, or written where the store is new.
 
-use super::options::Options;
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{FORMAT_VERSION, Front, Slots, Superblock, SuperblockPair, SuperblockSlot, read_slots, read_superblocks};
 use crate::recover::{Chain, OpenReport};
 use crate::storage::Storage;
+use crate::store::Options;
 use alloc::string::String;
 
 /// How often a file is read again that seems damaged, where somebody else may be writing to it.

@@ -1,11 +1,11 @@
 //! The handles to an open store: [`Namespace`], which has every verb on records, and [`Db`], which has those of the whole store and
 //! dereferences to its default namespace. A verb that is a flow is in a file of its own.
 
-use super::store::Store;
 use crate::error::{Error, Result};
 use crate::names::Name;
 use crate::recover::OpenReport;
 use crate::storage::Durability;
+use crate::store::Store;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;

@@ -1,13 +1,13 @@
 //! Going through all records, in no order, a shard of the index at a time.
 
 use super::handle::Namespace;
-use super::store::Store;
 use crate::engine::GROUP;
 use crate::error::{Error, Result};
 use crate::index::SHARDS;
 use crate::log::Frame;
 use crate::pins::Pin;
 use crate::sorted::sort;
+use crate::store::Store;
 use alloc::vec::{self, Vec};
 
 /// The processor is asked for a record so many records ahead of it: a walk over a million takes a third of the time.

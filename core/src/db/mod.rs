@@ -1,9 +1,7 @@
 //! What a user holds: [`Db`], [`Namespace`], [`Transaction`], and the builder that opens a store.
 //!
-//! One file per verb that is a flow; `store` is what all handles share.
+//! One file per verb that is a flow.
 
-#[cfg(feature = "std")]
-mod background;
 mod backup;
 mod batch;
 mod builder;
@@ -12,11 +10,8 @@ mod compact;
 mod front;
 mod handle;
 mod iter;
-mod maintain;
-mod maintenance;
 mod namespaces;
 mod open;
-mod options;
 mod page;
 #[cfg(feature = "ordered")]
 mod range;
@@ -24,7 +19,6 @@ mod read;
 #[cfg(all(test, shuttle, feature = "ordered"))]
 mod schedules;
 mod stats;
-mod store;
 mod transaction;
 mod value;
 mod verify;
@@ -36,7 +30,6 @@ pub use batch::Batch;
 pub use builder::Builder;
 pub use handle::{Db, Namespace};
 pub use iter::{Iter, Keys};
-pub use options::FlushPolicy;
 #[cfg(feature = "ordered")]
 pub use range::Range;
 pub use stats::{SegmentUse, Stats};

@@ -1,9 +1,6 @@
 //! Opening: superblock, end of the log, index, ready.
 
 use super::front::find;
-use super::maintenance::Maintenance;
-use super::options::Options;
-use super::store::Store;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
@@ -14,6 +11,7 @@ use crate::recover::{Chain, OpenReport, SnapshotState, rebuild, standing};
 use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
 use crate::storage::Storage;
+use crate::store::{Options, Store, Turn};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, RwLock};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -158,7 +156,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
         options,
         names: RwLock::new(names),
         transactions: Mutex::new(()),
-        maintenance: Maintenance::default(),
+        turn: Turn::default(),
         checkpoint_due: AtomicU64::new(due),
         // Each session that ends without a close leaves a segment behind, and may be too short to fill another.
         compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
@@ -171,13 +169,13 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
         #[cfg(feature = "native")]
         process: std::process::id(),
         #[cfg(feature = "std")]
-        background: super::background::Background::default(),
+        thread: crate::store::Thread::default(),
         engine,
     });
     #[cfg(feature = "std")]
     if options.has_thread() {
         // An error has closed the store to writes, and the next write says so; or there is no space, and nothing is lost.
-        store.background.start(&store, |store| drop(store.maintain()));
+        store.thread.start(&store, |store| drop(store.maintain()));
     }
     store
 }

@@ -4,12 +4,12 @@
 //! exactly once, and every walk ends.
 
 use super::handle::Namespace;
-use super::store::Store;
 use crate::cursor::Cursor;
 use crate::engine::GROUP;
 use crate::error::{Error, Result};
 use crate::index::{SHARDS, Slot};
 use crate::names::Name;
+use crate::store::Store;
 use alloc::vec::Vec;
 
 /// About so many slots are taken at a time: a short page of a large store must not go through a whole shard.

@@ -1,10 +1,10 @@
 //! Records in the order of their keys. Needs the [ordered index](super::Builder::ordered).
 
 use super::handle::Namespace;
-use super::store::Store;
 use crate::error::{Error, Result};
 use crate::names::Name;
 use crate::pins::Pin;
+use crate::store::Store;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 use core::ops::{Bound, RangeBounds};

@@ -1,7 +1,6 @@
 //! `get` and its relatives: find in the index, read from the log, check, hand out.
 
 use super::handle::Namespace;
-use super::store::{Store, check_key};
 use super::value::Value;
 use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::Result;
@@ -10,6 +9,7 @@ use crate::log::{Frame, ValueBytes};
 use crate::names::Name;
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
+use crate::store::{Store, check_key};
 use alloc::vec::Vec;
 
 /// What a first look at a key has shown.

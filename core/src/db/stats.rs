@@ -1,10 +1,10 @@
 //! Figures about a store.
 
 use super::handle::Db;
-use super::store::Store;
 use crate::error::Result;
 use crate::log::Occupant;
 use crate::nested::Held;
+use crate::store::Store;
 use alloc::vec::Vec;
 
 /// Figures about a store. All sizes are in bytes.
@@ -139,12 +139,6 @@ impl Store {
             }
         };
         Ok(log.layout().into_iter().map(of).collect())
-    }
-
-    /// As in the figures. Everything is built.
-    pub(super) fn dead_bytes(&self) -> u64 {
-        let usage = self.engine.log.usage();
-        usage.kept.saturating_sub(usage.live)
     }
 
     pub(super) fn stats(&self) -> Result<Stats> {

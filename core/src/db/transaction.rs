@@ -2,10 +2,10 @@
 
 use super::batch::{BatchOp, Read, Seen};
 use super::handle::Namespace;
-use super::store::{check_key, check_value};
 use crate::error::Result;
 use crate::names::Name;
 use crate::nested::Held;
+use crate::store::{check_key, check_value};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;

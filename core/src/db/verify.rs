@@ -25,7 +25,7 @@ impl Db {
         store.may_wait_for_the_turn()?;
         let log = &store.engine.log;
         // No superblock, snapshot or segment changes its place meanwhile; records may still be appended behind what is looked at.
-        let _maintenance = store.maintenance.lock();
+        let _turn = store.turn.lock();
         let (segments, active) = log.segments_and_active();
         let mut report = VerifyReport::default();
         // The first write of a session writes a superblock: not while they are looked at.

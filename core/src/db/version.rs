@@ -1,11 +1,11 @@
 //! Versions: which record a key has, so that a writer can tell that nobody wrote in between, even if the bytes are the same again.
 
 use super::handle::Namespace;
-use super::store::{Store, check_value};
 use super::write::Change;
 use crate::error::Result;
 use crate::log::Frame;
 use crate::names::Name;
+use crate::store::{Store, check_value};
 use alloc::vec::Vec;
 
 /// Which record a key has. No two records of a store ever have the same, and a record keeps its version when the store is opened

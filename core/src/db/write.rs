@@ -2,7 +2,6 @@
 //! shard is held, so that per key the order of the log is the order of the index.
 
 use super::handle::Namespace;
-use super::store::{Store, check_key, check_value};
 use crate::engine::FullKey;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta};
@@ -11,6 +10,7 @@ use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::nested::Held;
 use crate::planted::{Bug, is};
+use crate::store::{Store, check_key, check_value};
 use alloc::vec::Vec;
 
 /// A key whose other writers wait.

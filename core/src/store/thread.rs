@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 /// The thread that maintains a store, and how to reach it.
 #[derive(Default)]
-pub(crate) struct Background {
+pub(crate) struct Thread {
     signal: Arc<Signal>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -22,7 +22,7 @@ struct State {
     stop: bool,
 }
 
-impl Background {
+impl Thread {
     /// Starts a thread that runs `maintain` on `owner` whenever something is due, for as long as that lives. If the host has no thread to give,
     /// the store goes on without: it only replays more when it is opened after a crash.
     pub(crate) fn start<T: Send + Sync + 'static>(&self, owner: &Arc<T>, maintain: fn(&T)) {

@@ -19,7 +19,7 @@ const DEAD_SHARE_MIN: f64 = 0.1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushPolicy {
-    /// [`Db::flush`](super::Db::flush) makes everything durable that was written before it. A lone caller syncs at once, without a
+    /// [`Db::flush`](crate::Db::flush) makes everything durable that was written before it. A lone caller syncs at once, without a
     /// timer; callers that arrive during a sync share the next one.
     #[default]
     Group,
@@ -30,7 +30,7 @@ pub enum FlushPolicy {
     WriteThrough,
 }
 
-/// What [`Builder`](super::Builder) sets; its methods say what each is.
+/// What [`Builder`](crate::Builder) sets; its methods say what each is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) read_only: bool,

@@ -1,193 +1,21 @@
-//! Compaction: what lives in a segment is appended again at the end of the log, and the segment is retired. Readers and writers go
-//! on beside it; one free segment is enough.
+//! Emptying segments: what lives in one is appended again at the end of the log, and the segment is retired. Readers and writers go on beside
+//! it; one free segment is enough.
 
+use super::choose;
+use super::report::CompactReport;
 use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::Result;
-use crate::frame::{FrameSpec, HEADER_LEN_MAX, Kind};
+use crate::frame::{FrameSpec, Kind};
 use crate::index::KeyHash;
 use crate::log::{Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use crate::scan::{Found, Stretch, scan};
-use crate::stranded;
 use alloc::vec::Vec;
 
-/// Room for the frames that say what was done: less than this is no gain.
-pub(crate) const SLACK: u64 = 256;
 /// Segments that are emptied for one sync at most: each is held against all of them, and where everything is dead there are no copies that
 /// would end the group.
 const EMPTIED_MAX: usize = 64;
-/// Records of a segment that are looked at for the padding behind them.
-const PADDED_FRAMES_MAX: usize = 64;
-
-/// What a compaction did.
-///
-/// ```
-/// let db = pipkin::Db::open_in_memory()?;
-/// for n in 0..1000_u32 {
-///     db.insert("counter", n.to_le_bytes())?; // 999 of these are dead
-/// }
-/// let report = db.compact()?;
-/// println!("{} records copied, {} bytes freed", report.records_copied, report.bytes_freed);
-/// assert_eq!(db.len()?, 1);
-/// # Ok::<(), pipkin::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CompactReport {
-    /// Segments that were emptied and retired.
-    pub segments_retired: u64,
-    /// Records that were copied forward, tombstones included.
-    pub records_copied: u64,
-    /// Their bytes.
-    pub bytes_copied: u64,
-    /// Bytes of the file that are free for new records, or were given back to the host.
-    pub bytes_freed: u64,
-}
-
-impl CompactReport {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.segments_retired += other.segments_retired;
-        self.records_copied += other.records_copied;
-        self.bytes_copied += other.bytes_copied;
-        self.bytes_freed += other.bytes_freed;
-    }
-}
-
-/// How far a compaction has come.
-///
-/// ```
-/// let db = pipkin::Db::open_in_memory()?;
-/// db.compact_with(|progress| println!("{} of {} segments", progress.segments_done, progress.segments_total))?;
-/// # Ok::<(), pipkin::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CompactProgress {
-    /// Segments done.
-    pub segments_done: u64,
-    /// Segments to do in all.
-    pub segments_total: u64,
-}
-
-/// Segments that compaction may take: those in front of the newest checkpoint, for a reopen needs what comes behind it, but for those behind whose
-/// end records stand that nobody has given up.
-pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
-    candidates_below(engine, replayed_from(engine))
-}
-
-/// Base of the segment with the newest checkpoint.
-fn replayed_from(engine: &Engine) -> u64 {
-    engine.log.newest_checkpoint().map_or(0, |place| place.base)
-}
-
-/// Those that would be candidates with a checkpoint in the segment of this base.
-pub(crate) fn candidates_below(engine: &Engine, replay_from: u64) -> Vec<Segment> {
-    // What nobody could look at stays, and what a copy would make look certain.
-    let is_in_doubt = |segment: &Segment| engine.doubt.get().is_some_and(|doubt| doubt.holds(segment.extent));
-    let stays = |segment: &Segment| is_in_doubt(segment) || stranded::is_kept(engine, segment);
-    engine.log.segments().into_iter().filter(|segment| segment.base < replay_from && !stays(segment)).collect()
-}
-
-/// Bytes of what is kept that [`drop_stranded`](crate::Db::drop_stranded) would free: of segments whose records there is room for elsewhere,
-/// and behind the end of a torn one in which the log could go on. None while the reserve is there: space is short for another reason then.
-pub(crate) fn kept_for_stranded(engine: &Engine) -> u64 {
-    let log = &engine.log;
-    if log.has_reserve() {
-        return 0;
-    }
-    let (torn, unlisted) = (log.torn_end(), log.unlisted());
-    let (listed_below, room) = (replayed_from(engine), log.room_of_active());
-    let kept = log.segments().into_iter().filter(|segment| stranded::is_kept(engine, segment));
-    let freed = kept.map(|segment| {
-        let is = |other: &Segment| other.base == segment.base;
-        let fits = segment.base < listed_below && needed_bytes(engine, &segment, false) <= room.max(SLACK);
-        if fits || unlisted.iter().any(is) {
-            segment.len(log.geometry)
-        } else if torn.as_ref().is_some_and(is) {
-            segment.limit(log.geometry) - segment.end
-        } else {
-            0
-        }
-    });
-    freed.sum()
-}
-
-/// True when nothing older than the first of these segments is left, but for what is being emptied.
-pub(crate) fn begins_with_oldest(engine: &Engine, segments: &[Segment], emptying: Option<&Emptying<'_>>) -> bool {
-    let oldest = engine.log.oldest(&|segment| emptying.is_some_and(|emptying| emptying.holds(segment)));
-    oldest.map(|oldest| oldest.base) == segments.first().map(|first| first.base)
-}
-
-/// The bytes that a segment keeps from others, unless it is the active one: what a crash has left behind its last record serves nobody.
-pub(crate) fn taken_bytes(engine: &Engine, segment: &Segment) -> u64 {
-    let geometry = engine.log.geometry;
-    segment.limit(geometry) - segment.first_frame(geometry)
-}
-
-/// The bytes that compacting a segment would free, if that is at least one part in `parts` of the `taken` ones; otherwise `None`.
-///
-/// Records that are long for their segments leave padding behind them, and would at any other place: it is not counted, nor is what the
-/// compaction itself would write, unless it is most of
-/// the segment. Then shorter records stand there, behind which others will fit.
-pub(crate) fn gain(engine: &Engine, segment: &Segment, taken: u64, oldest: bool, parts: f64) -> Option<u64> {
-    let is_enough = |bytes: &u64| *bytes as f64 * parts >= taken as f64 && *bytes >= SLACK;
-    let dead = Some(taken.saturating_sub(kept_bytes(engine, segment, oldest))).filter(is_enough)?;
-    if dead * 8 > taken * 5 {
-        return Some(dead);
-    }
-    Some(dead.saturating_sub(overhead(engine, segment))).filter(is_enough)
-}
-
-/// Bytes of padding, marks and retirements of a segment of few records, which copies of these would need again. Where there are more records,
-/// it is less than the least that anybody asks for.
-fn overhead(engine: &Engine, segment: &Segment) -> u64 {
-    let (mut position, mut bytes) = (segment.first_frame(engine.log.geometry), 0);
-    for _ in 0..PADDED_FRAMES_MAX {
-        // What stands behind the segment is not for us to read: others may write there, and where it is a hole on a full tmpfs, a look
-        // through the map ends the process.
-        if position + HEADER_LEN_MAX as u64 > segment.end {
-            break;
-        }
-        match engine.log.header(position) {
-            Ok(header) => {
-                let len = header.frame_len() as u64;
-                bytes += if matches!(header.kind, Kind::Pad | Kind::Mark | Kind::Retire) { len } else { 0 };
-                position += len;
-            }
-            Err(_) => break,
-        }
-    }
-    bytes
-}
-
-/// How many of these segments, from the oldest on, are worth emptying together for the sake of their tombstones, which can go only once
-/// nothing older is left: in all they take at least one part in `parts` of what lives there. Cold records in front of many
-/// tombstones would keep them for ever otherwise.
-pub(crate) fn front_of_tombstones(engine: &Engine, segments: &[Segment], parts: f64) -> usize {
-    let ledger = &engine.log.ledger;
-    let (mut tombstones, mut live, mut count) = (0, 0, 0);
-    for (number, segment) in (1..).zip(segments) {
-        let own = ledger.tombstones(segment.extent);
-        tombstones += own;
-        live += ledger.live(segment.extent);
-        if own > 0 && tombstones as f64 * parts >= live as f64 {
-            count = number;
-        }
-    }
-    count
-}
-
-/// The bytes of a segment that compacting it would copy. Only in the oldest segment a tombstone has nothing older to hide.
-fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
-    let ledger = &engine.log.ledger;
-    ledger.live(segment.extent) + if oldest { 0 } else { ledger.tombstones(segment.extent) }
-}
-
-/// The bytes that emptying a segment takes elsewhere.
-pub(crate) fn needed_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
-    kept_bytes(engine, segment, oldest) + SLACK
-}
 
 /// Segments that are emptied together: what lives in them is copied forward, then one sync is for all of them, then they are retired.
 pub(crate) struct Emptying<'a> {
@@ -217,7 +45,7 @@ impl<'a> Emptying<'a> {
     /// room for what lives in it now.
     pub(crate) fn is_full_for(&self, segment: &Segment) -> bool {
         let is_much = self.copied >= self.copied_max || self.emptied.len() >= EMPTIED_MAX;
-        let needed = || kept_bytes(self.engine, segment, self.is_oldest(segment)) + SLACK;
+        let needed = || choose::kept_bytes(self.engine, segment, self.is_oldest(segment)) + choose::SLACK;
         !self.is_none() && (is_much || !self.engine.log.has_room(needed()))
     }
 
@@ -238,7 +66,7 @@ impl<'a> Emptying<'a> {
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
         let oldest = self.is_oldest(segment);
-        log.secure(kept_bytes(engine, segment, oldest) + SLACK, &|| longest(engine, segment))?;
+        log.secure(choose::kept_bytes(engine, segment, oldest) + choose::SLACK, &|| longest(engine, segment))?;
         let mut report = CompactReport::default();
         let mut group = Vec::with_capacity(GROUP);
         let mut damage = Vec::new();

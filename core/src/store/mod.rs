@@ -1,7 +1,16 @@
 //! What all handles of one open store share.
 
-use super::maintenance::{Maintenance, Steps};
-use super::options::{FlushPolicy, Options};
+mod options;
+#[cfg(feature = "std")]
+mod thread;
+mod turn;
+
+pub use options::FlushPolicy;
+pub(crate) use options::Options;
+#[cfg(feature = "std")]
+pub(crate) use thread::Thread;
+pub(crate) use turn::{Steps, Turn};
+
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -20,14 +29,15 @@ pub(crate) struct Store {
     pub(crate) options: Options,
     /// One transaction at a time.
     pub(crate) transactions: Mutex<()>,
-    pub(super) maintenance: Maintenance,
+    /// Whose turn it is to maintain the store.
+    pub(crate) turn: Turn,
     /// Log position at which the next checkpoint is due.
     pub(crate) checkpoint_due: AtomicU64,
     /// Log position at which dead space is looked at again.
     pub(crate) compaction_due: AtomicU64,
-    pub(super) steps: Mutex<Steps>,
+    pub(crate) steps: Mutex<Steps>,
     /// Dead bytes that a write has found when there was no room for it, and that could not be freed.
-    pub(super) dead_left: AtomicU64,
+    pub(crate) dead_left: AtomicU64,
     /// What earlier sessions have left undone is over its bound: the first write does it.
     pub(crate) overdue: AtomicBool,
     /// The names of the namespaces are those that their records give.
@@ -37,7 +47,7 @@ pub(crate) struct Store {
     #[cfg(feature = "native")]
     pub(crate) process: u32,
     #[cfg(feature = "std")]
-    pub(crate) background: super::background::Background,
+    pub(crate) thread: Thread,
 }
 
 impl Store {
@@ -57,6 +67,12 @@ impl Store {
     /// What a call has seen of the file: damage need not be any where somebody else writes to it.
     pub(crate) fn seen<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.engine.log.or_fenced(error))
+    }
+
+    /// Bytes that compaction could free most of. All of the index is built.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        let usage = self.engine.log.usage();
+        usage.kept.saturating_sub(usage.live)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -1,0 +1,199 @@
+//! Compaction that somebody asked for, in three steps: choose, empty, settle.
+
+use super::checkpoint::Extent;
+use super::choose::{self, PARTS_ASKED};
+use super::copy::Emptying;
+use super::report::{CompactProgress, CompactReport};
+use super::stranded;
+use crate::error::{Error, Result};
+use crate::log::Segment;
+use crate::store::Store;
+use alloc::vec::Vec;
+
+/// Bytes that it copies for one sync: whoever flushes meanwhile waits for as many.
+const COPIED_ASKED: u64 = 16 * 1024 * 1024;
+
+/// What there is to do.
+struct Plan {
+    /// The segments that may be emptied, oldest first.
+    segments: Vec<Segment>,
+    /// Those up to this base go for the sake of the tombstones behind them, whatever is dead in them.
+    front: Option<u64>,
+    /// Base of the segment that took appends.
+    active: Option<u64>,
+    /// Much of the file is free and cannot be cut off.
+    has_gaps: bool,
+}
+
+impl Store {
+    pub(crate) fn compact(&self, progress: &mut dyn FnMut(CompactProgress)) -> Result<CompactReport> {
+        self.or_what_is_kept(self.compact_all(progress))
+    }
+
+    fn compact_all(&self, progress: &mut dyn FnMut(CompactProgress)) -> Result<CompactReport> {
+        let _turn = self.turn.lock();
+        let log = &self.engine.log;
+        self.writable()?;
+        self.engine.build_all(&|| false)?;
+        let before = log.storage.len()?;
+        log.sync_to(log.end())?;
+        log.reclaim(&self.engine.pins);
+        stranded::make_way(&self.engine)?;
+        let mut report = CompactReport::default();
+        if let Some(plan) = self.plan_compaction()? {
+            self.empty_all(&plan, progress, &mut report)?;
+            if report.segments_retired > 0 || plan.has_gaps {
+                self.settle(&mut report)?;
+            }
+        }
+        log.reclaim(&self.engine.pins);
+        log.shrink()?;
+        self.engine.index.reclaim(&self.engine.pins);
+        report.bytes_freed = report.bytes_freed.max(before.saturating_sub(log.storage.len()?));
+        Ok(report)
+    }
+
+    /// What is worth doing; `None` when nothing is. The log goes on in a fresh segment then, behind a checkpoint: all that was written so far may
+    /// be compacted.
+    fn plan_compaction(&self) -> Result<Option<Plan>> {
+        let (engine, log) = (&self.engine, &self.engine.log);
+        let (live, active) = log.segments_and_active();
+        let is_dead =
+            |segment: &Segment| choose::is_worth_it(engine, segment, active, false) && !engine.is_set_aside(segment, false);
+        let is_worth_it = live.iter().any(is_dead)
+            || choose::front_of_tombstones(engine, &live, PARTS_ASKED) > 0
+            || !engine.waits_for_older().is_empty();
+        let has_gaps = choose::has_gaps(engine);
+        if !is_worth_it && !has_gaps {
+            return Ok(None);
+        }
+        // Not when there is hardly a segment left.
+        if log.secure_free(2)? {
+            log.seal_active()?;
+        }
+        // Without space for a checkpoint, what lies in front of the one before can be compacted all the same.
+        self.unless_full(self.write_checkpoint(Extent::Changes))?;
+        let segments = choose::candidates(engine);
+        let front = choose::front_of_tombstones(engine, &segments, PARTS_ASKED);
+        let front = segments.iter().take(front).map(|segment| segment.base).next_back();
+        Ok(Some(Plan { segments, front, active, has_gaps }))
+    }
+
+    /// Empties what the plan says, oldest first; what does not fit anywhere is tried again behind the others, which may make room.
+    fn empty_all(&self, plan: &Plan, progress: &mut dyn FnMut(CompactProgress), report: &mut CompactReport) -> Result<()> {
+        let engine = &self.engine;
+        let total = plan.segments.len() as u64;
+        let mut emptying = self.emptying(COPIED_ASKED)?;
+        let mut segments = plan.segments.clone();
+        let mut oldest = choose::begins_with_oldest(engine, &segments, &|_| false);
+        let mut done = 0;
+        while !segments.is_empty() {
+            let mut put_off = Vec::new();
+            let before = report.segments_retired;
+            for segment in segments {
+                progress(CompactProgress { segments_done: done, segments_total: total });
+                let is_in_front = plan.front.is_some_and(|last| segment.base <= last);
+                let is_wanted = is_in_front || choose::is_worth_it(engine, &segment, plan.active, oldest);
+                if engine.is_set_aside(&segment, oldest) || !is_wanted {
+                    oldest = false;
+                    done += 1;
+                    continue;
+                }
+                // There is room for the next one when this has made some.
+                self.unless_full(self.checkpoint_if_due())?;
+                match self.empty(&mut emptying, &segment, &mut |_| {}) {
+                    Ok(one) => {
+                        report.add(one);
+                        done += 1;
+                    }
+                    Err(Error::NoSpace) => {
+                        oldest = false;
+                        put_off.push(segment);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            report.bytes_freed += self.free(&mut emptying)?;
+            if report.segments_retired == before && !put_off.is_empty() {
+                if report.segments_retired == 0 {
+                    return Err(Error::NoSpace);
+                }
+                break;
+            }
+            segments = put_off;
+        }
+        self.empty_in_front_of_damage(&mut emptying, report)?;
+        progress(CompactProgress { segments_done: total, segments_total: total });
+        Ok(())
+    }
+
+    /// What is damaged and may have been a tombstone goes when nothing older is left.
+    fn empty_in_front_of_damage(&self, emptying: &mut Emptying<'_>, report: &mut CompactReport) -> Result<()> {
+        let Some(last) = self.engine.waits_for_older().into_iter().max() else { return Ok(()) };
+        let segments = choose::candidates(&self.engine);
+        let mut oldest = choose::begins_with_oldest(&self.engine, &segments, &|segment| emptying.holds(segment));
+        for segment in segments.into_iter().take_while(|segment| segment.base <= last) {
+            if self.engine.is_set_aside(&segment, oldest) {
+                oldest = false;
+                continue;
+            }
+            match self.empty(emptying, &segment, &mut |_| {}) {
+                Ok(one) => report.add(one),
+                Err(Error::NoSpace) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        report.bytes_freed += self.free(emptying)?;
+        Ok(())
+    }
+
+    /// The end of a compaction: the file gets as short as it can.
+    fn settle(&self, report: &mut CompactReport) -> Result<()> {
+        self.move_down(report)?;
+        // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
+        if self.engine.log.snapshot_could_move_down() {
+            self.unless_full(self.write_checkpoint(Extent::Whole))?;
+        }
+        Ok(())
+    }
+
+    /// A list of segments without the retired ones, and a snapshot that points at the copies. The first
+    /// copies went to the end of the file, for nothing was free yet: what stands behind free space moves into it, so that the file
+    /// can be cut.
+    fn move_down(&self, report: &mut CompactReport) -> Result<()> {
+        let log = &self.engine.log;
+        log.reclaim(&self.engine.pins);
+        let usage = log.usage();
+        // The copies need a segment to go to, and the snapshot changes its place with every checkpoint.
+        let used = usage.extents - usage.free_extents;
+        let is_misplaced = usage.last_extent > used;
+        // Where space is that short, it is better spent on what stays.
+        let moves = is_misplaced && log.secure_free(2)?;
+        if moves {
+            log.seal_active()?;
+        }
+        match self.write_checkpoint(Extent::Whole) {
+            Ok(()) if moves => {}
+            Ok(()) | Err(Error::NoSpace) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let misplaced: Vec<Segment> =
+            choose::candidates(&self.engine).into_iter().filter(|segment| segment.extent > used).collect();
+        let moved: u64 = misplaced.iter().map(|segment| log.ledger.live(segment.extent)).sum();
+        log.back_front(moved + moved / 2 + log.geometry.segment_size());
+        let mut emptying = self.emptying(COPIED_ASKED)?;
+        for segment in misplaced {
+            report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
+        }
+        report.bytes_freed += self.free(&mut emptying)?;
+        self.write_checkpoint(Extent::Whole)
+    }
+
+    /// A full medium is no reason to stop.
+    fn unless_full(&self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(Error::NoSpace) => Ok(()),
+            result => result,
+        }
+    }
+}

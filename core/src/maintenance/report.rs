@@ -1,0 +1,51 @@
+//! What a compaction says of itself.
+
+/// What a compaction did.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// for n in 0..1000_u32 {
+///     db.insert("counter", n.to_le_bytes())?; // 999 of these are dead
+/// }
+/// let report = db.compact()?;
+/// println!("{} records copied, {} bytes freed", report.records_copied, report.bytes_freed);
+/// assert_eq!(db.len()?, 1);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactReport {
+    /// Segments that were emptied and retired.
+    pub segments_retired: u64,
+    /// Records that were copied forward, tombstones included.
+    pub records_copied: u64,
+    /// Their bytes.
+    pub bytes_copied: u64,
+    /// Bytes of the file that are free for new records, or were given back to the host.
+    pub bytes_freed: u64,
+}
+
+impl CompactReport {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.segments_retired += other.segments_retired;
+        self.records_copied += other.records_copied;
+        self.bytes_copied += other.bytes_copied;
+        self.bytes_freed += other.bytes_freed;
+    }
+}
+
+/// How far a compaction has come.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.compact_with(|progress| println!("{} of {} segments", progress.segments_done, progress.segments_total))?;
+/// # Ok::<(), pipkin::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactProgress {
+    /// Segments done.
+    pub segments_done: u64,
+    /// Segments to do in all.
+    pub segments_total: u64,
+}

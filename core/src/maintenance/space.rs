@@ -1,0 +1,178 @@
+//! Finding space for a write or a removal that has found none.
+
+use super::checkpoint::Extent;
+use super::{choose, stranded};
+use crate::error::{Error, Result};
+use crate::log::{Segment, list_len};
+use crate::planted::{Bug, is};
+use crate::store::Store;
+use crate::sync::Ordering;
+use alloc::vec::Vec;
+
+/// After a write that found no room, and no way to make some, the next one looks for a way when one segment in so many more has died.
+const DEAD_PARTS: u64 = 64;
+
+impl Store {
+    /// As [`Self::with_reclaimed`], for new data; where that is not enough, compacts what was removed, as long as that makes room, and runs it again.
+    pub(crate) fn with_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
+        match self.with_reclaimed(&write) {
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() && !is(Bug::RemovalsMakeNoRoom) => self.write_again(&write),
+            result => result,
+        }
+    }
+
+    /// Runs a write; when there is no space for it, frees what only waits for a sync or for a reader to go, and runs it again.
+    pub(crate) fn with_reclaimed<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
+        if self.overdue.load(Ordering::Relaxed) {
+            self.catch_up_if_possible();
+        }
+        match write() {
+            // After a failed write nothing may be tried again, whatever it was that failed it.
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
+                self.reclaim()?;
+                write()
+            }
+            result => result,
+        }
+    }
+
+    #[cold]
+    fn write_again<T>(&self, write: &dyn Fn() -> Result<T>) -> Result<T> {
+        if self.options.compact_dead_share > 1.0 || self.may_wait_for_the_turn().is_err() {
+            return Err(Error::NoSpace);
+        }
+        let _turn = self.turn.lock();
+        self.engine.build_all(&|| self.is_closed())?;
+        // Whoever tries again at once would have every segment looked at again.
+        let log = &self.engine.log;
+        if self.dead_bytes() < self.dead_left.load(Ordering::Relaxed).saturating_add(log.geometry.segment_size() / DEAD_PARTS) {
+            return Err(Error::NoSpace);
+        }
+        let until = log.end();
+        loop {
+            match self.make_room_once(until) {
+                Ok(true) => {}
+                Ok(false) | Err(Error::NoSpace) => break,
+                Err(error) => return Err(error),
+            }
+            let written = write();
+            if !matches!(written, Err(Error::NoSpace)) || log.is_poisoned() {
+                return written;
+            }
+        }
+        self.dead_left.store(self.dead_bytes(), Ordering::Relaxed);
+        Err(Error::NoSpace)
+    }
+
+    /// Runs a removal; when there is no space even for that, frees some and runs it again.
+    pub(crate) fn with_space<T>(&self, removal: impl Fn() -> Result<T>) -> Result<T> {
+        self.or_what_is_kept(self.try_with_space(removal))
+    }
+
+    fn try_with_space<T>(&self, removal: impl Fn() -> Result<T>) -> Result<T> {
+        self.make_space()?;
+        match self.with_reclaimed(&removal) {
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
+                self.make_space_now()?;
+                removal()
+            }
+            result => result,
+        }
+    }
+
+    /// In front of whatever may remove something: when the last segment is in use, compaction comes first. What lives in the best
+    /// victim may not fit any more behind the removal.
+    pub(crate) fn make_space(&self) -> Result<()> {
+        if self.engine.log.space_low.load(Ordering::Relaxed) { self.make_space_now() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn make_space_now(&self) -> Result<()> {
+        self.may_wait_for_the_turn()?;
+        let _turn = self.turn.lock();
+        self.free_a_segment()
+    }
+
+    #[cold]
+    fn reclaim(&self) -> Result<()> {
+        let log = &self.engine.log;
+        log.sync_to(log.end())?;
+        if log.reclaim(&self.engine.pins) == 0 { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    /// Compacts until a segment is free again, or nothing that is dead can be got at: removals must go on when the medium is full,
+    /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
+    pub(super) fn free_a_segment(&self) -> Result<()> {
+        let log = &self.engine.log;
+        let is_low = || !log.has_reserve();
+        log.reclaim(&self.engine.pins);
+        // The medium may have room, and then nobody has to move anything.
+        if !log.secure_free(1)? {
+            self.engine.build_all(&|| false)?;
+            stranded::make_way(&self.engine)?;
+        }
+        let until = log.end();
+        let mut may_checkpoint = log.replay_debt() > log.geometry.segment_size() / 2;
+        let mut tried = Vec::new();
+        while is_low() {
+            let Some(victim) = choose::worst_that_fits(&self.engine, until, &tried) else {
+                if !may_checkpoint {
+                    return Ok(());
+                }
+                may_checkpoint = false;
+                match self.write_checkpoint(Extent::Changes) {
+                    Ok(()) => tried.clear(),
+                    Err(Error::NoSpace) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+                continue;
+            };
+            tried.push(victim.base);
+            match self.compact_one(&victim, &mut |_| {}) {
+                Ok(_) | Err(Error::NoSpace) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        log.space_low.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Compacts the segment where that gains most for a write that has found no room; false when none is worth it.
+    ///
+    /// What this begins with is whole again when it ends: the reserve, and in each segment as much dead space as removals need to make some.
+    pub(crate) fn make_room_once(&self, until: u64) -> Result<bool> {
+        let (engine, log) = (&self.engine, &self.engine.log);
+        if !log.secure_free(1)? {
+            return Ok(false);
+        }
+        let (segments, active) = log.segments_and_active();
+        let candidates = choose::candidates_below(engine, active.unwrap_or(u64::MAX));
+        let begins_with_oldest = choose::begins_with_oldest(engine, &candidates, &|_| false);
+        let is_first =
+            |segment: &Segment| begins_with_oldest && candidates.first().is_some_and(|first| first.base == segment.base);
+        let set_aside = candidates.iter().filter(|segment| engine.is_set_aside(segment, is_first(segment)));
+        let set_aside: Vec<u64> = set_aside.map(|segment| segment.base).collect();
+        let Some(victim) = choose::worst_for_a_write(engine, &candidates, until, &set_aside) else { return Ok(false) };
+        if log.newest_checkpoint().is_none_or(|place| victim.base >= place.base) {
+            // A list that opened a segment would take the reserve: what lives in the victim has to fit behind it.
+            let list = list_len(segments.len());
+            let both = list + choose::needed_bytes(engine, &victim, is_first(&victim));
+            if log.room_of_active() < list && both > choose::taken_bytes(engine, &victim) {
+                return Ok(false);
+            }
+            self.write_checkpoint(Extent::Changes)?;
+        }
+        self.compact_one(&victim, &mut |_| {}).map(|report| report.segments_retired > 0)
+    }
+
+    /// Says so when space could be freed only by [giving up](crate::Db::drop_stranded) what is kept. The caller holds no lock.
+    pub(crate) fn or_what_is_kept<T>(&self, result: Result<T>) -> Result<T> {
+        match result {
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() => match choose::kept_for_stranded(&self.engine) {
+                0 => Err(Error::NoSpace),
+                bytes => Err(Error::StrandedInTheWay { bytes }),
+            },
+            result => result,
+        }
+    }
+}
