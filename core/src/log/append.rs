@@ -411,7 +411,7 @@ impl Log {
 
 /// Bytes at the end of the last segment that removals and copies leave to the frames that retire what they have emptied: otherwise a
 /// full medium would stay full for ever.
-pub(super) const RETIRE_ROOM: u64 = 256;
+pub(crate) const RETIRE_ROOM: u64 = 256;
 
 /// Bytes of the active segment that are not for this purpose.
 pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {

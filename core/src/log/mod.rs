@@ -26,7 +26,7 @@ mod window;
 mod write_behind;
 mod zeros;
 
-pub(crate) use append::{MARK_LEN, Placed};
+pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
 pub(crate) use ledger::{Ledger, Tally};

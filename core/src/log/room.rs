@@ -124,7 +124,8 @@ impl Log {
 
     /// The same where the last free segment is in use: a copy that stops half way has freed nothing, and has filled what was left.
     fn secure_the_last(&self, tail: &mut Tail, bytes: u64, longest: &dyn Fn() -> Result<u64>) -> Result<()> {
-        if tail.active.is_some_and(|active| active.room() >= bytes + RETIRE_ROOM) {
+        // The slack that is asked for beside the records is what they leave to the frames that retire, but for a mark in front of them.
+        if tail.active.is_some_and(|active| active.room() >= bytes + MARK_LEN as u64) {
             return Ok(());
         }
         self.back_short_ones(tail)?;

@@ -14,7 +14,7 @@ const SHARE_FOR_WRITES: f64 = 1.0 / 8.0;
 /// A compaction moves segments only to make the file shorter if one part in so many of it is free.
 const GAPS_LEAST: u64 = 8;
 /// Room for the frames that say what was done: less than this is no gain.
-pub(crate) const SLACK: u64 = 256;
+pub(crate) const SLACK: u64 = crate::log::RETIRE_ROOM;
 /// Records of a segment that are looked at for the padding behind them.
 const PADDED_FRAMES_MAX: usize = 64;
 

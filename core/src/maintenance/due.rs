@@ -56,6 +56,10 @@ impl Store {
             return Ok(());
         }
         self.engine.build_all(&|| self.is_closed())?;
+        // On a full medium the list would take room from a compaction that a crash has ended, and whose rest only just fits.
+        if !self.engine.log.secure_free(1)? {
+            self.free_a_segment()?;
+        }
         self.write_checkpoint(Extent::Changes)?;
         self.compact_unasked(|| |_| {})?;
         self.engine.log.shrink()
