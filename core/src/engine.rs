@@ -101,7 +101,7 @@ impl Engine {
         let mut offsets = [0; GROUP];
         let mut unused = offsets.iter_mut();
         for (place, hash) in places.iter_mut().zip(hashes) {
-            *place = self.index.guess(pin, hash);
+            *place = self.index.first_slot(pin, hash);
             if let Some(offset) = *place
                 && let Some(unused) = unused.next()
             {
@@ -174,7 +174,7 @@ impl Engine {
 
     /// The index does not know the key any more; its tombstone stands at `tombstone`.
     pub(crate) fn publish_remove(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, tombstone: Placed) {
-        self.log.ledger.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
+        self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
         if let Some(old) = old
             && shard.remove(key.hash, key.namespace, old.offset)
         {
@@ -190,11 +190,11 @@ impl Engine {
     }
 
     fn count_live(&self, shard: &ShardGuard<'_>, offset: u64, change: i64) {
-        self.log.ledger.change_live(self.log.geometry.extent_of(offset), change, shard.is_dumped());
+        self.log.segment_stats.change_live(self.log.geometry.extent_of(offset), change, shard.is_dumped());
     }
 
     /// Takes the records of dead namespaces out of shard `number`.
-    pub(crate) fn bury(&self, number: usize, shard: &mut ShardGuard<'_>, dead: &dyn Fn(u32) -> bool) -> Result<()> {
+    pub(crate) fn purge(&self, number: usize, shard: &mut ShardGuard<'_>, dead: &dyn Fn(u32) -> bool) -> Result<()> {
         if !shard.namespaces().any(dead) {
             return Ok(());
         }

@@ -109,7 +109,7 @@ impl Engine {
             let mut window = Window::new(&*self.log.storage, offset);
             self.apply_at(shard, offset, &mut window)?;
         }
-        self.bury(index, shard, &|number| !origin.namespaces.contains(number.into()))
+        self.purge(index, shard, &|number| !origin.namespaces.contains(number.into()))
     }
 
     /// Applies the record at `offset`, which opening has checked.

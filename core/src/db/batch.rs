@@ -275,7 +275,7 @@ impl Store {
         let mut placed = Vec::with_capacity(frames.len());
         self.engine.log.append(&frames, purpose, &mut placed)?;
         let mut removed = 0;
-        let mut tally = self.engine.log.ledger.tally();
+        let mut tally = self.engine.log.segment_stats.tally();
         for ((target, looked), &new) in all().filter(|both| is_needed(*both)).zip(&placed) {
             let old = match looked.replaces {
                 Old::None => None,

@@ -136,7 +136,7 @@ impl Store {
             Ok(Some(old))
         })?;
         let Some(old) = old else { return Ok(false) };
-        self.bury_number(old)?;
+        self.purge_number(old)?;
         self.after_write()?;
         Ok(true)
     }
@@ -168,7 +168,7 @@ impl Store {
             (names.set(name, number, &options), old)
         };
         if let Some(old) = old {
-            self.bury_number(old)?;
+            self.purge_number(old)?;
         }
         self.after_write()?;
         Ok(found)
@@ -193,7 +193,7 @@ impl Store {
     }
 
     /// Takes the records of a dead number out of the index; nobody can reach them any more.
-    fn bury_number(&self, number: u32) -> Result<()> {
+    fn purge_number(&self, number: u32) -> Result<()> {
         let forget_order = || {
             #[cfg(feature = "ordered")]
             if let Some(ordered) = self.engine.ordered.get() {
@@ -204,10 +204,10 @@ impl Store {
         for shard in 0..SHARDS {
             let mut guard = self.engine.lock_shard(shard)?;
             if guard.count(number) > 0 {
-                self.engine.bury(shard, &mut guard, &|other| other == number)?;
+                self.engine.purge(shard, &mut guard, &|other| other == number)?;
             }
         }
-        // A compaction that copied a record which was not buried yet has put its key there again.
+        // A compaction that copied a record which was not purged yet has put its key there again.
         forget_order();
         Ok(())
     }

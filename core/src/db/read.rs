@@ -13,7 +13,7 @@ use crate::store::{Store, check_key};
 use alloc::vec::Vec;
 
 /// What a first look at a key has shown.
-enum Glance<'a> {
+enum Lookup<'a> {
     Missing,
     Mapped(&'a [u8]),
     /// Somebody has to look closer.
@@ -120,17 +120,17 @@ impl Namespace {
                     each(key, None);
                     continue;
                 };
-                let located = place.and_then(|offset| store.engine.log.glance(offset, namespace, key.as_ref(), store.verifies()));
+                let located = place.and_then(|offset| store.engine.log.lookup(offset, namespace, key.as_ref(), store.verifies()));
                 if let Some(value) = located {
                     each(key, Some(value));
                     continue;
                 }
                 let hash = if namespace == number { hash } else { store.engine.full_key(namespace, key.as_ref()).hash };
                 let full_key = FullKey { namespace, key: key.as_ref(), hash };
-                match store.glance(&pin, full_key) {
-                    Glance::Mapped(value) => each(key, Some(value)),
-                    Glance::Missing => each(key, None),
-                    Glance::Unclear => {
+                match store.lookup(&pin, full_key) {
+                    Lookup::Mapped(value) => each(key, Some(value)),
+                    Lookup::Missing => each(key, None),
+                    Lookup::Unclear => {
                         let frame = store.checked_frame(&pin, full_key)?;
                         each(key, frame.as_ref().map(Frame::value));
                     }
@@ -186,17 +186,17 @@ impl Store {
     /// What a look-up mostly comes to: nothing is there, or the value is mapped and checks. Inlined and taken apart at once: a frame, or a
     /// result with an error in it, goes through memory, and multi-gets were 7 % slower with frames.
     #[inline(always)]
-    fn glance<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Glance<'a> {
+    fn lookup<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Lookup<'a> {
         let Engine { index, log, .. } = &self.engine;
         // Where there is no map, the closer look knows what the storage remembers of earlier checks.
         if cfg!(not(feature = "std")) || index.is_parked(key.hash) {
-            return Glance::Unclear;
+            return Lookup::Unclear;
         }
-        match index.guess(pin, key.hash) {
-            None => Glance::Missing,
-            Some(offset) => match log.glance(offset, key.namespace, key.key, self.verifies()) {
-                Some(value) => Glance::Mapped(value),
-                None => Glance::Unclear,
+        match index.first_slot(pin, key.hash) {
+            None => Lookup::Missing,
+            Some(offset) => match log.lookup(offset, key.namespace, key.key, self.verifies()) {
+                Some(value) => Lookup::Mapped(value),
+                None => Lookup::Unclear,
             },
         }
     }
@@ -206,10 +206,10 @@ impl Store {
         let Some(number) = name.number() else { return Ok(None) };
         let pin = self.engine.pin();
         let key = self.engine.full_key(number, key);
-        match self.glance(&pin, key) {
-            Glance::Mapped(value) => Ok(Some(value.to_vec())),
-            Glance::Missing => Ok(None),
-            Glance::Unclear => Ok(self.checked_frame(&pin, key)?.map(|frame| frame.into_value().into_vec())),
+        match self.lookup(&pin, key) {
+            Lookup::Mapped(value) => Ok(Some(value.to_vec())),
+            Lookup::Missing => Ok(None),
+            Lookup::Unclear => Ok(self.checked_frame(&pin, key)?.map(|frame| frame.into_value().into_vec())),
         }
     }
 
@@ -220,10 +220,10 @@ impl Store {
         let Some(number) = name.number() else { return Ok(None) };
         let pin = self.engine.pin();
         let key = self.engine.full_key(number, key);
-        match self.glance(&pin, key) {
-            Glance::Mapped(value) => Ok(Some(Value::new(ValueBytes::Mapped(value), pin))),
-            Glance::Missing => Ok(None),
-            Glance::Unclear => Ok(self.checked_frame(&pin, key)?.map(|frame| Value::new(frame.into_value(), pin))),
+        match self.lookup(&pin, key) {
+            Lookup::Mapped(value) => Ok(Some(Value::new(ValueBytes::Mapped(value), pin))),
+            Lookup::Missing => Ok(None),
+            Lookup::Unclear => Ok(self.checked_frame(&pin, key)?.map(|frame| Value::new(frame.into_value(), pin))),
         }
     }
 }

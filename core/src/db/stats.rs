@@ -132,7 +132,7 @@ impl Store {
                     offset,
                     len: segment.len(geometry),
                     used: segment.end - segment.first_frame(geometry),
-                    live: log.ledger.live(extent),
+                    live: log.segment_stats.live(extent),
                 },
                 Occupant::Free => SegmentUse::Free { offset, len },
                 Occupant::Other => SegmentUse::Other { offset, len },

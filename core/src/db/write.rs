@@ -165,7 +165,7 @@ impl Store {
         if old.is_none() && !self.engine.may_be_there(locked.key.hash) {
             return Ok(false);
         }
-        self.bury_key(&mut locked, old)?;
+        self.append_tombstone(&mut locked, old)?;
         drop(locked);
         self.after_write()?;
         Ok(true)
@@ -203,7 +203,7 @@ impl Store {
                 check_value(&value)?;
                 self.put(&mut locked, &value, old)?;
             }
-            (Change::To(None), Some(old)) => self.bury_key(&mut locked, Some(old))?,
+            (Change::To(None), Some(old)) => self.append_tombstone(&mut locked, Some(old))?,
             (Change::To(None), None) | (Change::None, _) => return Ok(()),
         }
         drop(locked);
@@ -241,7 +241,7 @@ impl Store {
         let log = &self.engine.log;
         if kind.is_carried() {
             let placed = log.append_one(&spec, Purpose::Store)?;
-            log.ledger.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
+            log.segment_stats.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
             log.saw_event(crate::frame::event_number(value));
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl Store {
         Ok(())
     }
 
-    fn bury_key(&self, locked: &mut LockedKey<'_, '_>, old: Option<Placed>) -> Result<()> {
+    fn append_tombstone(&self, locked: &mut LockedKey<'_, '_>, old: Option<Placed>) -> Result<()> {
         let FullKey { namespace, key, .. } = locked.key;
         let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::plain(namespace), key, value: &[] };
         let placed = self.engine.log.append_one(&spec, Purpose::MakeSpace)?;

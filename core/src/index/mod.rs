@@ -105,8 +105,8 @@ impl Index {
 
     /// The offset of the first record that may belong to `hash`: most often the one that does.
     #[inline]
-    pub(crate) fn guess(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
-        self.shard(hash.shard()).guess(pin, hash.tag())
+    pub(crate) fn first_slot(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
+        self.shard(hash.shard()).first_slot(pin, hash.tag())
     }
 
     /// True when nobody has needed the shard of `hash` since the store was opened: it has to be built first. Or when what it says needs a

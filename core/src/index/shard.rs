@@ -116,7 +116,7 @@ impl Shard {
 
     /// The first record that may carry `tag`.
     #[inline]
-    pub(super) fn guess(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
+    pub(super) fn first_slot(&self, pin: &Pin<'_>, tag: u64) -> Option<u64> {
         self.table.get(pin)?.first(tag).map(Slot::offset)
     }
 

@@ -357,7 +357,7 @@ impl Log {
             self.look_if(tail.announced)?;
         }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
-        self.ledger.enter(run.extent, run.extents, salt);
+        self.segment_stats.enter(run.extent, run.extents, salt);
         tail.next_base = segment.next_base(self.geometry);
         tail.segments.insert(segment.base, segment);
         let active = Active::new(segment, segment.end, self.geometry, run.fresh);

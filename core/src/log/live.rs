@@ -92,7 +92,7 @@ impl Log {
             let first = segment.first_frame(self.geometry);
             written += segment.end - first;
             kept += if active == Some(segment.base) { segment.end } else { segment.limit(self.geometry) } - first;
-            live += self.ledger.live(segment.extent);
+            live += self.segment_stats.live(segment.extent);
             last_extent = last_extent.max(segment.extent);
         }
         Usage {

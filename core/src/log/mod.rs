@@ -1,18 +1,18 @@
 //! The append-only log: one file of superblocks and segments, appended to at one end and read anywhere.
 
 mod append;
+mod cut;
 mod fence;
 mod geometry;
-mod ledger;
-mod list;
 mod live;
 mod publish;
 mod read;
 mod resume;
 mod retire;
 mod room;
-mod roster;
 mod segment;
+mod segment_list;
+mod segment_stats;
 mod settle;
 mod shrink;
 mod single;
@@ -27,14 +27,14 @@ mod write_behind;
 mod zeros;
 
 pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
+pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
-pub(crate) use ledger::{Ledger, Tally};
-pub(crate) use list::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use live::Occupant;
 pub(crate) use read::{Frame, ValueBytes};
-pub(crate) use roster::{Figures, LIST_ENTRY_LEN_MAX, Roster};
 pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
+pub(crate) use segment_list::{Figures, LIST_ENTRY_LEN_MAX, SegmentList};
+pub(crate) use segment_stats::{SegmentStats, Tally};
 pub(crate) use space::{Barred, Purpose, Space};
 pub(crate) use start::LogEnd;
 pub(crate) use stranded::{Holds, Stranded, in_segment as stranded_in};
@@ -233,7 +233,7 @@ pub(crate) struct Log {
     /// Randomness of this session, mixed into the salts.
     pub(crate) entropy: u64,
     /// Salt and live bytes of every extent, readable without a lock.
-    pub(crate) ledger: Ledger,
+    pub(crate) segment_stats: SegmentStats,
     tail: Mutex<Tail>,
     /// Held while one is written and synced: nothing that a writer does waits for it.
     superblocks: Mutex<SuperblockPair>,
@@ -274,7 +274,7 @@ impl Log {
             verify_on_read: options.verify_on_read,
             fence: options.fence,
             entropy: options.entropy,
-            ledger: Ledger::default(),
+            segment_stats: SegmentStats::default(),
             tail: Mutex::new(Tail {
                 segments: Map::default(),
                 active: None,

@@ -174,19 +174,19 @@ impl Log {
     ///
     /// A call of its own, whose answer comes in registers: what looks a key up is inlined into other crates.
     #[inline(never)]
-    pub(crate) fn glance(&self, offset: u64, namespace: u32, key: &[u8], verify: bool) -> Option<&[u8]> {
+    pub(crate) fn lookup(&self, offset: u64, namespace: u32, key: &[u8], verify: bool) -> Option<&[u8]> {
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
         let front = unsafe { self.storage.view(offset, PREFETCH) }?;
         prefetch(front);
         // Each way has a copy of its own: in the first one, half of the questions have their answer in the shape of the header.
         match Header::decode_small(front) {
-            Some(header) => self.glance_at(&header, front, offset, namespace, key, verify),
-            None => self.glance_at(&Header::decode(front).ok()?, front, offset, namespace, key, verify),
+            Some(header) => self.lookup_at(&header, front, offset, namespace, key, verify),
+            None => self.lookup_at(&Header::decode(front).ok()?, front, offset, namespace, key, verify),
         }
     }
 
     #[inline(always)]
-    fn glance_at<'a>(
+    fn lookup_at<'a>(
         &'a self,
         header: &Header,
         front: &'a [u8],
@@ -210,7 +210,7 @@ impl Log {
     }
 
     fn salt_at(&self, offset: u64) -> u64 {
-        self.ledger.salt(self.geometry.extent_of(offset))
+        self.segment_stats.salt(self.geometry.extent_of(offset))
     }
 
     /// The record that begins with the mapped bytes `front`, if all of it is mapped in one piece.

@@ -79,7 +79,7 @@ impl Log {
                 used = Set::collect(used.iter().chain(places(segment).map(u64::from)));
                 tail.segments.insert(segment.base, *segment);
                 tail.unlisted.push(*segment);
-                self.ledger.enter(segment.extent, segment.extents, segment.salt);
+                self.segment_stats.enter(segment.extent, segment.extents, segment.salt);
             }
         }
         // A place that the tail has retired is one where the log may have gone on, too.

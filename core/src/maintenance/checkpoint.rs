@@ -141,7 +141,7 @@ fn write_snapshot(
     let names = listed.names.iter().map(|(name, number, options)| (name.as_str(), *number, &**options));
     let (names, hash) = writer.names(listed.next, names, known)?;
     (next.names, next.names_hash) = (Some(names), hash);
-    log.ledger.clear_late();
+    log.segment_stats.clear_late();
     let is_new = |offset: u64| plan.is_new(log.geometry, offset);
     // Held together, so that a commit that waits for one of them waits once for all, and so does this for the commit.
     let together = SHARDS * DUMPED_TOGETHER / (engine.index.len_all() as usize + DUMPED_TOGETHER) + 1;
@@ -177,8 +177,8 @@ fn write_snapshot(
         let _writers = engine.lock_all()?;
         // As in the list: a reader refuses more than there is room for.
         let of = |segment: &Segment| {
-            let live = log.ledger.live_at_dump(segment.extent).min(segment.len(log.geometry));
-            let tombstones = log.ledger.tombstones(segment.extent).min(segment.len(log.geometry) - live);
+            let live = log.segment_stats.live_at_dump(segment.extent).min(segment.len(log.geometry));
+            let tombstones = log.segment_stats.tombstones(segment.extent).min(segment.len(log.geometry) - live);
             SegmentUse { base: segment.base, live, tombstones }
         };
         log.segments().iter().map(of).collect()

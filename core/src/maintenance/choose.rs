@@ -113,12 +113,12 @@ fn overhead(engine: &Engine, segment: &Segment) -> u64 {
 /// nothing older is left: in all they take at least one part in `parts` of what lives there. Cold records in front of many
 /// tombstones would keep them for ever otherwise.
 pub(crate) fn front_of_tombstones(engine: &Engine, segments: &[Segment], parts: f64) -> usize {
-    let ledger = &engine.log.ledger;
+    let segment_stats = &engine.log.segment_stats;
     let (mut tombstones, mut live, mut count) = (0, 0, 0);
     for (number, segment) in (1..).zip(segments) {
-        let own = ledger.tombstones(segment.extent);
+        let own = segment_stats.tombstones(segment.extent);
         tombstones += own;
-        live += ledger.live(segment.extent);
+        live += segment_stats.live(segment.extent);
         if own > 0 && tombstones as f64 * parts >= live as f64 {
             count = number;
         }
@@ -128,8 +128,8 @@ pub(crate) fn front_of_tombstones(engine: &Engine, segments: &[Segment], parts: 
 
 /// The bytes of a segment that compacting it would copy. Only in the oldest segment a tombstone has nothing older to hide.
 pub(crate) fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
-    let ledger = &engine.log.ledger;
-    ledger.live(segment.extent) + if oldest { 0 } else { ledger.tombstones(segment.extent) }
+    let segment_stats = &engine.log.segment_stats;
+    segment_stats.live(segment.extent) + if oldest { 0 } else { segment_stats.tombstones(segment.extent) }
 }
 
 /// The bytes that emptying a segment takes elsewhere.

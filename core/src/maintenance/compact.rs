@@ -179,7 +179,7 @@ impl Store {
         }
         let misplaced: Vec<Segment> =
             choose::candidates(&self.engine).into_iter().filter(|segment| segment.extent > used).collect();
-        let moved: u64 = misplaced.iter().map(|segment| log.ledger.live(segment.extent)).sum();
+        let moved: u64 = misplaced.iter().map(|segment| log.segment_stats.live(segment.extent)).sum();
         log.back_front(moved + moved / 2 + log.geometry.segment_size());
         let mut emptying = self.emptying(COPIED_ASKED)?;
         for segment in misplaced {

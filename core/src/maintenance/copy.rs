@@ -181,8 +181,8 @@ fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Resu
         value: frame.value(),
     };
     let placed = log.append_one(&spec, Purpose::MakeSpace)?;
-    log.ledger.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
-    log.ledger.change_live(log.geometry.extent_of(frame.offset), -(frame.header.frame_len() as i64), false);
+    log.segment_stats.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
+    log.segment_stats.change_live(log.geometry.extent_of(frame.offset), -(frame.header.frame_len() as i64), false);
     report.records_copied += 1;
     report.bytes_copied += placed.len;
     Ok(())
@@ -201,7 +201,7 @@ fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mu
     }
     let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: frame.meta().copied(), key, value: frame.value() };
     let placed = engine.log.append_one(&spec, Purpose::MakeSpace)?;
-    engine.log.ledger.add_tombstone(engine.log.geometry.extent_of(placed.offset), placed.len);
+    engine.log.segment_stats.add_tombstone(engine.log.geometry.extent_of(placed.offset), placed.len);
     report.records_copied += 1;
     report.bytes_copied += placed.len;
     Ok(())

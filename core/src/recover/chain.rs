@@ -2,7 +2,7 @@
 
 use crate::frame::Next;
 use crate::index::KeyHash;
-use crate::log::{Figures, Roster, Segment, SegmentHeader, Stranded};
+use crate::log::{Figures, Segment, SegmentHeader, SegmentList, Stranded};
 use crate::sorted::Set;
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ pub(crate) struct Op {
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     /// The segments that the checkpoint lists, in log order; the last one holds the checkpoint itself.
-    pub(crate) listed: Roster,
+    pub(crate) listed: SegmentList,
     /// Segments of the tail in log order. The first one is the last of `listed`, where there is one.
     pub(crate) tail: Vec<Segment>,
     /// Records of whole commits behind the checkpoint, in log order.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
 use crate::index::{KeyHash, seed_of};
 use crate::limits::{DATA_START, LOG_POSITION_FIRST};
-use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, Superblock, SuperblockPair, Walk, read_next};
+use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, SegmentList, Step, Superblock, SuperblockPair, Walk, read_next};
 use crate::planted::{Bug, is};
 use crate::sorted::{Map, Set};
 use crate::storage::Storage;
@@ -65,7 +65,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Follows the log behind the checkpoint: from the frame that holds the list, or from `behind`, where that does not check.
-    pub(super) fn run(&mut self, listed: Roster, behind: Option<u64>) -> Result<()> {
+    pub(super) fn run(&mut self, listed: SegmentList, behind: Option<u64>) -> Result<()> {
         // An earlier session that goes on behind the beginning of a later one writes what nobody has counted.
         let Superblock { headers, session, .. } = self.superblock;
         let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;

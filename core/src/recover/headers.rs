@@ -1,7 +1,7 @@
 //! The headers of segments: finding those that count.
 
 use crate::error::Result;
-use crate::log::{Geometry, Roster, Segment, SegmentHeader, SegmentKind, Step, SuperblockPair, Walk, read_next};
+use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, SegmentList, Step, SuperblockPair, Walk, read_next};
 use crate::planted::{Bug, is};
 use crate::sorted::Map;
 use crate::storage::Storage;
@@ -12,7 +12,7 @@ pub(crate) fn find_headers(
     storage: &dyn Storage,
     geometry: Geometry,
     store_id: [u8; 16],
-    listed: &Roster,
+    listed: &SegmentList,
 ) -> Result<Map<u32, SegmentHeader>> {
     let mut headers = Map::default();
     for extent in 0..geometry.extents_in(storage.len()?) {
@@ -40,7 +40,7 @@ pub(super) fn headers_along(
     storage: &dyn Storage,
     geometry: Geometry,
     pair: &SuperblockPair,
-    listed: &Roster,
+    listed: &SegmentList,
 ) -> Result<Option<Map<u32, SegmentHeader>>> {
     let superblock = pair.current;
     let (Some(end), Some(&last)) = (superblock.clean_end, listed.segments.last()) else { return Ok(None) };

@@ -3,13 +3,13 @@
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::limits::DATA_START;
-use crate::log::{Geometry, Roster, Step, Superblock, Walk};
+use crate::log::{Geometry, SegmentList, Step, Superblock, Walk};
 use crate::storage::Storage;
 
 /// The list of live segments at the checkpoint that the superblock points at.
-pub(crate) fn read_roster(storage: &dyn Storage, geometry: Geometry, superblock: &Superblock) -> Result<Roster> {
+pub(crate) fn read_segment_list(storage: &dyn Storage, geometry: Geometry, superblock: &Superblock) -> Result<SegmentList> {
     let Some(place) = superblock.checkpoint else {
-        return Ok(Roster::default());
+        return Ok(SegmentList::default());
     };
     let what = "the checkpoint that the superblock points at";
     let len = storage.len()?;
@@ -23,12 +23,12 @@ pub(crate) fn read_roster(storage: &dyn Storage, geometry: Geometry, superblock:
     if header.kind != Kind::Checkpoint {
         return Err(Error::corrupt(offset, what));
     }
-    let roster = Roster::decode(walk.value(offset, &header)?, geometry, geometry.extents_in(len));
-    let holds_it = |roster: &Roster| {
-        roster.segments.last().is_some_and(|last| {
+    let segment_list = SegmentList::decode(walk.value(offset, &header)?, geometry, geometry.extents_in(len));
+    let holds_it = |segment_list: &SegmentList| {
+        segment_list.segments.last().is_some_and(|last| {
             (last.base, last.end, last.salt) == (place.base, place.offset, place.salt)
                 && last.extent <= geometry.extent_of(offset)
         })
     };
-    roster.filter(holds_it).ok_or(Error::corrupt(offset, what))
+    segment_list.filter(holds_it).ok_or(Error::corrupt(offset, what))
 }

@@ -18,7 +18,7 @@ pub(crate) use chain::Chain;
 #[cfg(feature = "salvage")]
 pub(crate) use headers::{drop_inside, find_headers};
 #[cfg(feature = "salvage")]
-pub(crate) use list::read_roster;
+pub(crate) use list::read_segment_list;
 pub(crate) use replay::rebuild;
 pub(crate) use standing::standing;
 

@@ -25,7 +25,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     replay.names.next = replay.names.next.max(chain.listed.next_namespace);
     let live = chain.counting_segments();
     for segment in live.iter().chain(&chain.tail) {
-        engine.log.ledger.enter(segment.extent, segment.extents, segment.salt);
+        engine.log.segment_stats.enter(segment.extent, segment.extents, segment.salt);
     }
 
     report.snapshot = replay.park_snapshot(chain)?;
@@ -42,7 +42,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     let mut window = Window::new(&*engine.log.storage, engine.log.storage.len()?);
     for op in ops {
         if let Some(len) = op.carried {
-            engine.log.ledger.change_live(engine.log.geometry.extent_of(op.offset), len as i64, false);
+            engine.log.segment_stats.change_live(engine.log.geometry.extent_of(op.offset), len as i64, false);
             continue;
         }
         if op.namespace == NAMESPACE_OF_NAMES {
@@ -63,7 +63,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
         let living = Set::collect(replay.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from));
         let dead = |number: u32| !living.contains(number.into());
         for shard in 0..SHARDS {
-            engine.bury(shard, &mut engine.lock_shard(shard)?, &dead)?;
+            engine.purge(shard, &mut engine.lock_shard(shard)?, &dead)?;
         }
     }
     report.replayed_bytes += chain.tail_bytes;
@@ -143,11 +143,11 @@ impl Replay<'_> {
         };
         for part in directory.uses.iter().filter(|part| !chain.retired.contains(part.base)) {
             if let Some(extent) = extent_in(&chain.listed.segments, part.base) {
-                log.ledger.set(extent, part.live, part.tombstones);
+                log.segment_stats.set(extent, part.live, part.tombstones);
             } else if let Some(extent) = extent_in(&chain.tail, part.base) {
                 // Begun while the snapshot was written. What it knows of there is replaced by itself when it is replayed, and not counted again;
                 // tombstones are.
-                log.ledger.set(extent, part.live, 0);
+                log.segment_stats.set(extent, part.live, 0);
             }
         }
         Ok(SnapshotState::Loaded)
@@ -183,7 +183,7 @@ impl Replay<'_> {
 
     fn frame(&mut self, segment: &Segment, offset: u64, header: &Header, window: &mut Window<'_>) -> Result<()> {
         if header.kind.is_carried() {
-            self.engine.log.ledger.change_live(segment.extent, header.frame_len() as i64, false);
+            self.engine.log.segment_stats.change_live(segment.extent, header.frame_len() as i64, false);
         }
         if !matches!(header.kind, Kind::Put | Kind::Tombstone) {
             return Ok(());

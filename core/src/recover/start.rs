@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use super::follow::Follower;
 use super::headers::{find_headers, headers_along};
-use super::list::read_roster;
+use super::list::read_segment_list;
 use super::unlisted::without_list;
 use crate::error::{Error, Result};
 use crate::log::SuperblockPair;
@@ -18,7 +18,7 @@ impl Chain {
     pub(crate) fn follow(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
         let superblock = pair.current;
         let geometry = superblock.geometry();
-        match read_roster(storage, geometry, &superblock) {
+        match read_segment_list(storage, geometry, &superblock) {
             Ok(listed) => {
                 let headers = match headers_along(storage, geometry, pair, &listed)? {
                     Some(headers) => headers,

@@ -412,7 +412,7 @@ fn a_store_cut_in_its_superblocks_is_refused_and_stays_as_it_is() {
 }
 
 /// A store of several segments with a checkpoint, in whose list `change` was made.
-fn with_list(change: impl Fn(&mut crate::log::Roster)) -> Vec<u8> {
+fn with_list(change: impl Fn(&mut crate::log::SegmentList)) -> Vec<u8> {
     let (db, storage) = open(&[]).unwrap();
     for key in 0..40_u8 {
         db.insert([key], [key; 300]).unwrap();
@@ -425,7 +425,7 @@ fn with_list(change: impl Fn(&mut crate::log::Roster)) -> Vec<u8> {
     let header = crate::frame::Header::decode(&bytes[offset..]).unwrap();
     let value = offset + header.header_len()..offset + header.frame_len();
     let extents = geometry.extents_in(bytes.len() as u64);
-    let mut list = crate::log::Roster::decode(&bytes[value.clone()], geometry, extents).unwrap();
+    let mut list = crate::log::SegmentList::decode(&bytes[value.clone()], geometry, extents).unwrap();
     assert!(list.segments.len() > 2);
     change(&mut list);
     let list = list.encode(geometry);

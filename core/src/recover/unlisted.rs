@@ -8,7 +8,7 @@ use super::headers::{are_apart, find_headers};
 use crate::error::Result;
 use crate::frame::Kind;
 use crate::log::{
-    CheckpointPlace, Figures, Roster, Segment, SegmentHeader, SegmentKind, Step, SuperblockPair, Walk, Window, read_next,
+    CheckpointPlace, Figures, Segment, SegmentHeader, SegmentKind, SegmentList, Step, SuperblockPair, Walk, Window, read_next,
 };
 use crate::scan::{Found, Stretch, scan};
 use crate::snapshot::{Directory, SegmentUse, load, load_shard, read_directory};
@@ -26,10 +26,13 @@ pub(super) fn without_list(storage: &dyn Storage, pair: &SuperblockPair) -> Resu
     // Numbers of events stand in the list alone, and so does what is kept as history.
     let is_plain = superblock.floor == 0 && superblock.optional_features == 0;
     let (Some(place), true) = (superblock.checkpoint, is_plain && !pair.other_damaged) else { return Ok(None) };
-    let headers = find_headers(storage, superblock.geometry(), superblock.store_id, &Roster::default())?;
+    let headers = find_headers(storage, superblock.geometry(), superblock.store_id, &SegmentList::default())?;
     let Some((last, behind)) = last_listed(storage, pair, &place, &headers)? else { return Ok(None) };
     let mut follower = Follower::new(storage, pair, headers);
-    follower.run(Roster { segments: [last].into(), figures: [Figures::default()].into(), ..Roster::default() }, Some(behind))?;
+    follower.run(
+        SegmentList { segments: [last].into(), figures: [Figures::default()].into(), ..SegmentList::default() },
+        Some(behind),
+    )?;
     let Follower { headers, mut chain, .. } = follower;
     let mut unlisted = Unlisted { storage, pair, directory: Directory::default(), has_directory: place.directory.is_some() };
     if let Some(directory) = place.directory {
@@ -96,10 +99,10 @@ struct Candidate {
 
 impl Unlisted<'_> {
     /// The list as it must have been; `None` where that is not certain.
-    fn list(&self, headers: &Map<u32, SegmentHeader>, chain: &Chain, last: Segment) -> Result<Option<Roster>> {
+    fn list(&self, headers: &Map<u32, SegmentHeader>, chain: &Chain, last: Segment) -> Result<Option<SegmentList>> {
         let Some(candidates) = self.candidates(headers, chain, last) else { return Ok(None) };
         let geometry = self.pair.current.geometry();
-        let mut listed = Roster::default();
+        let mut listed = SegmentList::default();
         for (index, candidate) in candidates.iter().enumerate() {
             let next = candidates.get(index + 1);
             let Some(segment) = self.with_end(candidate, next, last)? else { return Ok(None) };

@@ -6,10 +6,10 @@ use super::lost::Lost;
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::log::{
-    Front, Geometry, Roster, SLOT_LEN, Segment, SegmentHeader, SegmentKind, SuperblockPair, SuperblockSlot, read_superblocks,
+    Front, Geometry, SLOT_LEN, Segment, SegmentHeader, SegmentKind, SegmentList, SuperblockPair, SuperblockSlot, read_superblocks,
 };
 use crate::planted::{Bug, is};
-use crate::recover::{drop_inside, find_headers, read_roster};
+use crate::recover::{drop_inside, find_headers, read_segment_list};
 use crate::scan::{Damage, Found, Stretch, scan, value_of};
 use crate::sorted::{Map, Set};
 use crate::storage::Storage;
@@ -49,10 +49,10 @@ impl Survey {
         let superblock = pair.current;
         let geometry = superblock.geometry();
         let mut report = VerifyReport::default();
-        let listed = match read_roster(storage, geometry, &superblock) {
+        let listed = match read_segment_list(storage, geometry, &superblock) {
             Err(Error::Corrupt { offset, what, .. }) => {
                 damage(&mut report, offset, 1, what);
-                Roster::default()
+                SegmentList::default()
             }
             result => result?,
         };
@@ -82,11 +82,11 @@ impl Survey {
                 Segment { base: header.base, extent, extents: header.extents, end: 0, salt: header.salt, linked: false },
             )
         }));
-        let (roster, retired) = Self::newest_list(storage, geometry, listed, &found)?;
-        let history = roster.segments.iter().zip(&roster.figures).filter(|(_, figures)| figures.history);
+        let (segment_list, retired) = Self::newest_list(storage, geometry, listed, &found)?;
+        let history = segment_list.segments.iter().zip(&segment_list.figures).filter(|(_, figures)| figures.history);
         let history = Set::collect(history.map(|(segment, _)| segment.base).collect::<Vec<_>>().into_iter());
-        let listed = Map::collect(roster.segments.iter().map(|segment| (segment.base, *segment)));
-        let last_listed = roster.segments.last().map_or(0, |segment| segment.base);
+        let listed = Map::collect(segment_list.segments.iter().map(|segment| (segment.base, *segment)));
+        let last_listed = segment_list.segments.last().map_or(0, |segment| segment.base);
         let given_up = given_up(&headers);
         let left = found.values().filter(|segment| given_up.contains(segment.base) && !retired.contains(segment.base));
         let left: Vec<Segment> = left.filter(|segment| !listed.contains(segment.base)).copied().collect();
@@ -152,12 +152,12 @@ impl Survey {
     fn newest_list(
         storage: &dyn Storage,
         geometry: Geometry,
-        listed: Roster,
+        listed: SegmentList,
         found: &Map<u64, Segment>,
-    ) -> Result<(Roster, Set)> {
+    ) -> Result<(SegmentList, Set)> {
         let len = storage.len()?;
-        let mut roster = listed;
-        let known = roster.segments.last().map_or(0, |segment| segment.base);
+        let mut segment_list = listed;
+        let known = segment_list.segments.last().map_or(0, |segment| segment.base);
         let mut retired = Vec::new();
         for segment in found.values().filter(|segment| segment.base >= known) {
             let from = segment.first_frame(geometry);
@@ -174,8 +174,8 @@ impl Survey {
                 match header.kind {
                     Kind::Retire => retired.extend(value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))),
                     Kind::Checkpoint if known == 0 => {
-                        if let Some(newer) = Roster::decode(&value, geometry, geometry.extents_in(len)) {
-                            roster = newer;
+                        if let Some(newer) = SegmentList::decode(&value, geometry, geometry.extents_in(len)) {
+                            segment_list = newer;
                         }
                     }
                     _ => {}
@@ -183,7 +183,7 @@ impl Survey {
                 Ok(())
             })?;
         }
-        Ok((roster, Set::collect(retired.into_iter())))
+        Ok((segment_list, Set::collect(retired.into_iter())))
     }
 }
 

@@ -24,11 +24,11 @@ struct Entry {
 
 /// Salt and live bytes by extent.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct SegmentStats {
     chunks: [OnceBox<Box<[Entry]>>; CHUNKS],
 }
 
-impl Ledger {
+impl SegmentStats {
     fn place(extent: u32) -> (usize, usize) {
         let chunk = (u64::from(extent / FIRST_CHUNK) + 1).ilog2();
         let before = FIRST_CHUNK as u64 * ((1u64 << chunk) - 1);
@@ -87,7 +87,7 @@ impl Ledger {
 
     /// Counts live bytes, together where neighbours go to one segment.
     pub(crate) const fn tally(&self) -> Tally<'_> {
-        Tally { ledger: self, extent: 0, live: 0, late: 0 }
+        Tally { segment_stats: self, extent: 0, live: 0, late: 0 }
     }
 
     /// A tombstone of `len` bytes was appended to the segment of `extent`.
@@ -138,14 +138,14 @@ impl Ledger {
 ///
 /// Dropped before the shards that the records are in.
 pub(crate) struct Tally<'a> {
-    ledger: &'a Ledger,
+    segment_stats: &'a SegmentStats,
     extent: u32,
     live: i64,
     late: i64,
 }
 
 impl Tally<'_> {
-    /// As [`Ledger::change_live`].
+    /// As [`SegmentStats::change_live`].
     pub(crate) fn add(&mut self, extent: u32, change: i64, late: bool) {
         if extent != self.extent {
             self.settle();
@@ -158,10 +158,10 @@ impl Tally<'_> {
     fn settle(&mut self) {
         let (live, late) = (core::mem::take(&mut self.live), core::mem::take(&mut self.late));
         if live != late {
-            self.ledger.change_live(self.extent, live - late, false);
+            self.segment_stats.change_live(self.extent, live - late, false);
         }
         if late != 0 {
-            self.ledger.change_live(self.extent, late, true);
+            self.segment_stats.change_live(self.extent, late, true);
         }
     }
 }
@@ -181,22 +181,22 @@ mod tests {
     fn every_extent_has_a_place_of_its_own() {
         let mut expected = (0, 0);
         for extent in 0..10_000 {
-            assert_eq!(Ledger::place(extent), expected);
+            assert_eq!(SegmentStats::place(extent), expected);
             expected.1 += 1;
             if expected.1 == (FIRST_CHUNK as usize) << expected.0 {
                 expected = (expected.0 + 1, 0);
             }
         }
-        assert!(Ledger::place(u32::MAX / 4).0 < CHUNKS);
+        assert!(SegmentStats::place(u32::MAX / 4).0 < CHUNKS);
     }
 
     #[test]
     fn live_bytes_of_a_run_are_counted_at_its_head() {
-        let ledger = Ledger::default();
-        ledger.enter(62, 4, 9);
-        ledger.change_live(65, 100, false);
-        ledger.change_live(62, 10, true);
-        assert_eq!((ledger.live(62), ledger.live_at_dump(62)), (110, 100));
-        assert_eq!((ledger.salt(64), ledger.salt(66)), (9, 0));
+        let segment_stats = SegmentStats::default();
+        segment_stats.enter(62, 4, 9);
+        segment_stats.change_live(65, 100, false);
+        segment_stats.change_live(62, 10, true);
+        assert_eq!((segment_stats.live(62), segment_stats.live_at_dump(62)), (110, 100));
+        assert_eq!((segment_stats.salt(64), segment_stats.salt(66)), (9, 0));
     }
 }

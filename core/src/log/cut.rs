@@ -1,6 +1,6 @@
 //! The list of live segments, which a checkpoint or a backup appends to the log.
 
-use super::{Figures, LIST_ENTRY_LEN_MAX, Log, Purpose, Roster, Segment, Tail};
+use super::{Figures, LIST_ENTRY_LEN_MAX, Log, Purpose, Segment, SegmentList, Tail};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use alloc::vec::Vec;
@@ -48,12 +48,12 @@ impl Log {
         let listed = segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
         // Whatever the book-keeping says, a reader refuses more than there is room for.
         let figures = segments.iter().map(|segment| {
-            let live = self.ledger.live(segment.extent).min(segment.len(self.geometry));
-            let tombstones = self.ledger.tombstones(segment.extent).min(segment.len(self.geometry) - live);
+            let live = self.segment_stats.live(segment.extent).min(segment.len(self.geometry));
+            let tombstones = self.segment_stats.tombstones(segment.extent).min(segment.len(self.geometry) - live);
             Figures { live, tombstones, ..Figures::default() }
         });
         let figures = figures.collect();
-        let list = Roster { segments, figures, next_namespace, next_event: tail.next_event, ..Roster::default() };
+        let list = SegmentList { segments, figures, next_namespace, next_event: tail.next_event, ..SegmentList::default() };
         let value = list.encode(self.geometry);
         let mut placed = Vec::new();
         self.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;

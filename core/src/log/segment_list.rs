@@ -27,7 +27,7 @@ pub(crate) struct Figures {
 
 /// What the log knows of its live segments, in log order, and the next numbers that are given out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Roster {
+pub(crate) struct SegmentList {
     pub(crate) segments: Vec<Segment>,
     /// As many as there are segments, in the same order.
     pub(crate) figures: Vec<Figures>,
@@ -45,7 +45,7 @@ const FLAG_LINKED: u64 = 2;
 /// Most bytes that an entry takes.
 pub(crate) const LIST_ENTRY_LEN_MAX: u64 = 64;
 
-impl Roster {
+impl SegmentList {
     pub(crate) fn encode(&self, geometry: Geometry) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 + self.segments.len() * 32);
         let put = |out: &mut Vec<u8>, number: u64| encode_u64(number, |byte| out.push(byte));
@@ -138,18 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn a_roster_reads_back_and_a_nonsensical_one_is_refused() {
+    fn a_segment_list_reads_back_and_a_nonsensical_one_is_refused() {
         let geometry = Geometry::new(4096, 4096);
         let decode = |segments: &[Segment]| {
             let figures = Figures { history: false, live: 90, tombstones: 7, records: 3, expiries: (5, 9) };
             let figures = alloc::vec![figures; segments.len()];
-            let list = Roster { segments: segments.to_vec(), figures, next_namespace: 9, floor: 77, next_event: 5 };
+            let list = SegmentList { segments: segments.to_vec(), figures, next_namespace: 9, floor: 77, next_event: 5 };
             let bytes = list.encode(geometry);
             assert!(bytes.len() as u64 <= 64 + segments.len() as u64 * LIST_ENTRY_LEN_MAX);
             for cut in 0..bytes.len() {
-                assert_eq!(Roster::decode(&bytes[..cut], geometry, 8), None, "cut at {cut}");
+                assert_eq!(SegmentList::decode(&bytes[..cut], geometry, 8), None, "cut at {cut}");
             }
-            let back = Roster::decode(&bytes, geometry, 8);
+            let back = SegmentList::decode(&bytes, geometry, 8);
             assert!(back.is_none() || back.as_ref() == Some(&list));
             back
         };
