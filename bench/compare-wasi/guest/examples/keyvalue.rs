@@ -3,8 +3,8 @@
 
 use pipkin_peers::bindings::exports::pipkin::peers::peer::Guest;
 use pipkin_peers::{Exported, Peer, Record, Result, words};
-use wasi::keyvalue::{atomics, batch};
 use wasi::keyvalue::store::{Bucket, open};
+use wasi::keyvalue::{atomics, batch};
 
 wit_bindgen::generate!({ path: "../../../wit/deps/keyvalue-draft", world: "wasi:keyvalue/imports" });
 
