@@ -235,7 +235,7 @@ impl fmt::Display for Error {
                  since may be lost. Open the store again; where several share a store, let the host serve it to them",
             ),
             Self::Poisoned(first) => {
-                write!(f, "writes are refused since an earlier one failed ({first}); reads go on. Mend the cause, then close and open the store")
+                write!(f, "writes are refused since an earlier one failed ({first}); reads go on. Fix the cause, then close and open the store")
             }
             Self::Closed => write!(f, "the store was closed by another handle; open it again"),
             Self::Nested => f.write_str(
@@ -249,7 +249,7 @@ impl fmt::Display for Error {
             ),
             Self::InvalidArgument(what) => write!(f, "{what}"),
             Self::Storage(error) => {
-                f.write_str("the file system said no: ")?;
+                f.write_str("file system error: ")?;
                 fmt::Display::fmt(error, f)
             }
         }

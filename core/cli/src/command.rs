@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 const LONG_ABOUT: &str = "\
-Read, fill, check, mend and copy pipkin stores.
+Read, fill, check, repair and copy pipkin stores.
 
 A store is one file, an append-only log of keys and values. It survives a kill of the process at any moment. \
 Each verb takes the path of the store first.";
@@ -58,7 +58,7 @@ Exit codes:
   130  interrupted by Ctrl-C; the store is good
 A closed pipe (`pipkin scan app.pipkin | head`) is no failure.";
 
-/// Read, fill, check, mend and copy pipkin stores
+/// Read, fill, check, repair and copy pipkin stores
 #[derive(Debug, Parser)]
 #[command(
     name = "pipkin",

@@ -1,4 +1,4 @@
-//! The `pipkin` command: read, fill, check, mend and copy pipkin stores from a terminal.
+//! The `pipkin` command: read, fill, check, repair and copy pipkin stores from a terminal.
 
 mod args;
 mod bytes;

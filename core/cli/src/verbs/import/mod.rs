@@ -148,7 +148,7 @@ fn finish(global: Global, args: &ImportArgs, report: Report, imported: Imported,
         }
         Ended::BadRecord(what) => {
             closed?;
-            return Err(came_so_far(Failure::bad_input(what).and("mend it, or pass over it with --skip-invalid")));
+            return Err(came_so_far(Failure::bad_input(what).and("fix it, or skip it with --skip-invalid")));
         }
         Ended::Failed(failure) => return Err(came_so_far(failure)),
     }
