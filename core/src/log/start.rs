@@ -44,8 +44,6 @@ pub(crate) struct LogEnd {
 impl Log {
     /// Puts the tail of the log where recovery found its end.
     pub(crate) fn start_at(&self, found: LogEnd, pins: &Pins) -> Result<()> {
-        let geometry = self.geometry;
-        let len = self.storage.len()?;
         let mut tail = self.tail.lock();
         let tail: &mut Tail = &mut tail;
         for segment in &found.live {
@@ -56,21 +54,30 @@ impl Log {
         self.found_headers(found.headers);
         tail.next_event = found.next_event;
         tail.first_own_base = found.next_base;
-        tail.torn_headers = found.torn_headers;
-        tail.lost_trailers = found.lost_trailers;
-        tail.unproven = found.unproven;
+        tail.torn_headers.clone_from(&found.torn_headers);
+        tail.lost_trailers.clone_from(&found.lost_trailers);
+        tail.unproven.clone_from(&found.unproven);
+        tail.snapshot.clone_from(&found.snapshot);
+        tail.given_up.clone_from(&found.given_up);
         if found.is_unsettled {
             self.set_unsettled();
         }
         if let Some(last) = found.live.last() {
             tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
             if found.goes_on {
-                tail.active = Some(Active::new(*last, last.end, geometry, false));
+                tail.active = Some(Active::new(*last, last.end, self.geometry, false));
             }
         }
+        self.occupy(tail, &found, pins)?;
+        self.appended.store(found.end, Ordering::Release);
+        self.sync_state.start_at(found.synced);
+        self.set_checkpoint(found.checkpoint.unwrap_or(LOG_POSITION_FIRST.min(found.end)));
+        Ok(())
+    }
 
+    /// Which extents are in use, and which are free.
+    fn occupy(&self, tail: &mut Tail, found: &LogEnd, pins: &Pins) -> Result<()> {
         let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
-        tail.snapshot = found.snapshot;
         let snapshot = tail.snapshot.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
         let mut used = Set::collect(found.live.iter().flat_map(places).chain(snapshot).map(u64::from));
         // What a recovery has given up stays, with nothing in it that counts, for the sake of the records in it.
@@ -82,8 +89,6 @@ impl Log {
                 self.segment_stats.enter(segment.extent, segment.extents, segment.salt);
             }
         }
-        // A place that the tail has retired is one where the log may have gone on, too.
-        tail.given_up = found.given_up;
         // Where the tail has used the place again already, it stays.
         let retired = found.retired.iter().flat_map(places).filter(|&extent| !used.contains(extent.into()));
         let retired: Vec<u32> = retired.collect();
@@ -92,16 +97,12 @@ impl Log {
         }
         let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
         // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
-        let whole = geometry.whole_extents_in(len);
+        let whole = self.geometry.whole_extents_in(self.storage.len()?);
         tail.space.listed = found.listed;
         tail.space.total = used.last().map_or(whole, |last| whole.max(last as u32 + 1));
         for extent in (0..tail.space.total).filter(|&extent| !used.contains(extent.into())) {
             tail.space.release(extent, 1, false);
         }
-
-        self.appended.store(found.end, Ordering::Release);
-        self.sync_state.start_at(found.synced);
-        self.set_checkpoint(found.checkpoint.unwrap_or(LOG_POSITION_FIRST.min(found.end)));
         Ok(())
     }
 

@@ -6,7 +6,8 @@ use super::lost::Lost;
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::log::{
-    Front, Geometry, SLOT_LEN, Segment, SegmentHeader, SegmentKind, SegmentList, SuperblockPair, SuperblockSlot, read_superblocks,
+    Front, Geometry, SLOT_LEN, Segment, SegmentHeader, SegmentKind, SegmentList, Superblock, SuperblockPair, SuperblockSlot,
+    read_superblocks,
 };
 use crate::planted::{Bug, is};
 use crate::recover::{drop_inside, find_headers, read_segment_list};
@@ -57,22 +58,7 @@ impl Survey {
             result => result?,
         };
         let is_lost = lost.is_some();
-        let mut headers = match lost {
-            Some(headers) => headers,
-            None => find_headers(storage, geometry, superblock.store_id, &listed)?,
-        };
-        let runs: Vec<Segment> = headers.iter().map(|(extent, header)| header.segment(geometry, extent)).collect();
-        for run in runs.iter().filter(|run| run.extents > 1) {
-            // One that stood inside of another one is gone by now.
-            if headers.contains(run.extent) {
-                drop_inside(storage, geometry, &mut headers, run)?;
-            }
-        }
-        let mut headers: Vec<(u32, SegmentHeader)> = headers
-            .iter()
-            .filter(|(_, header)| header.kind == SegmentKind::Log)
-            .map(|(extent, header)| (extent, *header))
-            .collect();
+        let mut headers = log_headers(storage, &superblock, &listed, lost)?;
         let last_listed = listed.segments.last().map(|segment| segment.base);
         let last_listed = if superblock.checkpoint.is_none() && !is_lost { Some(0) } else { last_listed };
         drop_parts(&mut headers, pair, last_listed);
@@ -185,6 +171,29 @@ impl Survey {
         }
         Ok((segment_list, Set::collect(retired.into_iter())))
     }
+}
+
+/// The headers of segments of the log, by extent: those in `found`, or all that the file has. What stands inside of another segment is none.
+fn log_headers(
+    storage: &dyn Storage,
+    superblock: &Superblock,
+    listed: &SegmentList,
+    found: Option<Map<u32, SegmentHeader>>,
+) -> Result<Vec<(u32, SegmentHeader)>> {
+    let geometry = superblock.geometry();
+    let mut headers = match found {
+        Some(headers) => headers,
+        None => find_headers(storage, geometry, superblock.store_id, listed)?,
+    };
+    let runs: Vec<Segment> = headers.iter().map(|(extent, header)| header.segment(geometry, extent)).collect();
+    for run in runs.iter().filter(|run| run.extents > 1) {
+        // One that stood inside of another one is gone by now.
+        if headers.contains(run.extent) {
+            drop_inside(storage, geometry, &mut headers, run)?;
+        }
+    }
+    let of_log = headers.iter().filter(|(_, header)| header.kind == SegmentKind::Log);
+    Ok(of_log.map(|(extent, header)| (extent, *header)).collect())
 }
 
 /// Forgets headers that stand inside of a run which a crash has torn, so that its record does not say so.
