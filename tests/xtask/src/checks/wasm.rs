@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::component::shipped;
-use crate::shell::{Outcome, Step, failed, target_dir};
+use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -42,8 +42,20 @@ fn wasi(tools: &Tools) -> Outcome {
 
 fn wasi_shipped(tools: &Tools) -> Outcome {
     let component = shipped(tools)?;
+    let page = std::fs::read_to_string(root().join("wasi-host/README.md"))?;
+    is_as_large_as_said(std::fs::metadata(&component)?.len(), &page)?;
     let tests = Step::new("cargo test -p pipkin-wasi-host --test component");
     tests.env("PIPKIN_COMPONENT", component.display().to_string()).run()
+}
+
+/// The page of the host names the size of the component in kB: 2 % more or less, or somebody has not looked at it.
+fn is_as_large_as_said(bytes: u64, page: &str) -> Outcome {
+    let said = page.split_once("The component has ").and_then(|(_, rest)| rest.split_once(" kB"));
+    let said = said.and_then(|(number, _)| number.parse::<u64>().ok()).unwrap_or(0) * 1000;
+    if bytes.abs_diff(said) * 50 > bytes {
+        return failed(format!("the component has {} kB, and wasi-host/README.md says {}", bytes / 1000, said / 1000));
+    }
+    Ok(())
 }
 
 /// The program is built by what its lock file names, and run twice over a new folder.
@@ -123,4 +135,17 @@ fn pipkin_command() -> Outcome<String> {
     Step::new("cargo build -p pipkin-cli").run()?;
     let command = target_dir().join("debug").join(format!("pipkin{}", std::env::consts::EXE_SUFFIX));
     Ok(command.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_as_large_as_said;
+
+    #[test]
+    fn a_component_that_has_grown_is_seen() {
+        let page = "The component has 464 kB, 159 kB compressed";
+        assert!(is_as_large_as_said(464_257, page).is_ok());
+        assert!(is_as_large_as_said(480_000, page).is_err());
+        assert!(is_as_large_as_said(464_257, "Nothing of it").is_err());
+    }
 }
