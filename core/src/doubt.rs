@@ -1,4 +1,5 @@
-//! What damage leaves behind in memory: what an index cannot know that was rebuilt across it, and the segments that it keeps from being freed.
+//! What the store remembers of damage: what an index that was rebuilt across it cannot know, and the segments that must not be freed
+//! because of it.
 
 use crate::error::Error;
 use crate::index::{KeyHash, Slot};
@@ -9,22 +10,22 @@ use crate::sync::Mutex;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What an index does not know that was rebuilt from the log across a record that fails: it may have been any key's. Keys whose newest record
-/// stands in front of it, and keys without one, answer [`Error::Corrupt`] until something behind it shows them.
+/// What an index that was rebuilt from the log across a damaged record does not know: that record may have been any key's. Keys whose
+/// newest record is before it, and keys without a record, answer [`Error::Corrupt`] until a record after the damage settles them.
 pub(crate) struct Doubt {
-    /// Where the newest such record is.
+    /// File offset of the newest such record.
     pub(crate) offset: u64,
     what: &'static str,
-    /// Extents of its segment and of all in front of it. They stay as they are: a copy of what they hold would look certain.
+    /// Extents of its segment and of all segments before it. Compaction leaves them alone: a copy of their records would look certain.
     extents: Set,
-    /// What stands here, in its segment, came behind it.
+    /// File offsets in its segment that are after the damage: records there are certain.
     pub(crate) certain: Range<u64>,
-    /// Hashes of the keys that were removed behind it.
+    /// Hashes of the keys that were removed after it.
     pub(crate) settled: Mutex<Hashes>,
 }
 
 impl Doubt {
-    /// `before` are the segments in front of the damage, and `segment` the one that holds it.
+    /// `before` are the segments before the damaged one, `segment` is the one that holds the damage.
     pub(crate) fn new(geometry: Geometry, damage: &Damage, segment: &Segment, before: &[Segment], settled: Hashes) -> Self {
         let all = before.iter().chain([segment]);
         Self {
@@ -44,7 +45,7 @@ impl Doubt {
         self.extents.contains(extent.into())
     }
 
-    /// A key was removed: nothing older counts.
+    /// Records that the key was removed, so that its older records no longer matter.
     pub(crate) fn settle(&self, hash: KeyHash) {
         self.settled.lock().insert(hash.bits());
     }
@@ -56,10 +57,10 @@ pub(crate) struct Aside {
     pub(crate) base: u64,
     /// Slots that point into the damage.
     pub(crate) held: Vec<(usize, Slot)>,
-    /// Something of it may have been a tombstone, which hides what is older.
+    /// The damage may have been a tombstone, which hides older records.
     pub(crate) hides: bool,
 }
 
-/// Segments in which compaction has met damage.
+/// Segments in which compaction has found damage.
 #[derive(Debug, Default)]
 pub(crate) struct SetAside(pub(crate) Vec<Aside>);

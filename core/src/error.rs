@@ -1,4 +1,4 @@
-//! What can go wrong, in words that tell a person what to do next.
+//! The errors of the store. Each message says what to do next.
 
 use crate::cursor::Cursor;
 use crate::storage::{StorageError, StorageErrorKind};
@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Of a longer key only the front is printed.
+/// Bytes of a key that a message prints; a longer key is cut.
 const KEY_SHOWN_MAX: usize = 100;
 
 /// The result of every call that can fail.
@@ -28,11 +28,11 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is open elsewhere: in another process, or under a handle of this one.
+    /// The file is open elsewhere: in another process, or through another handle in this process.
     Locked {
         /// The path, where there is one.
         path: String,
-        /// The process that holds it, if it left its number.
+        /// PID of the process that holds it, if it recorded one.
         holder: Option<u32>,
     },
     /// There is no file at the path, and the open was not allowed to create one.
@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// The file is not a pipkin store. It was not changed.
     NotAStore {
-        /// What was seen instead.
+        /// What was found instead.
         detail: &'static str,
     },
     /// The file was written by a newer version of pipkin. It was not changed.
@@ -59,14 +59,15 @@ pub enum Error {
     },
     /// The file or the medium cannot be written, or the store was opened read-only.
     ReadOnly,
-    /// The medium or the quota is full. Nothing was written, and the store takes writes as before: when space runs out half way through a
-    /// write or a sync, that is [`Error::Storage`].
+    /// The medium or the quota is full. Nothing was written, and the store takes writes as before: space that runs out half way through a
+    /// write or a sync is [`Error::Storage`] instead.
     NoSpace,
-    /// A removal or a compaction found no space, and much of the medium is kept for records [behind an unclean end](crate::OpenReport::stranded_records)
-    /// of the log. Nothing was written. [`Db::drop_stranded`](crate::Db::drop_stranded) frees it, and then the call goes through; run
+    /// A removal or a compaction found no space, and much of the medium is kept for records [after an unclean
+    /// end](crate::OpenReport::stranded_records) of the log. Nothing was written. [`Db::drop_stranded`](crate::Db::drop_stranded) frees it,
+    /// and then the call succeeds; run
     /// [`salvage`](crate::salvage) on the file first if the records are wanted.
     StrandedInTheWay {
-        /// Bytes that would be free.
+        /// Bytes that dropping them would free.
         bytes: u64,
     },
     /// The key is longer than [`KEY_LEN_MAX`](crate::limits::KEY_LEN_MAX).
@@ -84,58 +85,58 @@ pub enum Error {
         /// Its length in bytes.
         len: usize,
     },
-    /// The name begins with the byte 0, as those of the namespaces do that pipkin and its hosts keep for themselves.
+    /// The name begins with the byte 0, which is reserved for the internal namespaces of pipkin and its hosts.
     SystemNamespace,
     /// The namespace of this handle was dropped.
     NamespaceDropped,
-    /// A byte that was safely stored has changed since.
+    /// Stored data is damaged: bytes changed after they were safely written.
     Corrupt {
         /// Where in the file, in bytes.
         offset: u64,
         /// What is damaged there.
         what: &'static str,
-        /// The key of the record, where a range has met it: the ordered index knows its keys.
+        /// The key of the damaged record, if a range found it: the ordered index holds the keys.
         key: Option<Arc<[u8]>>,
-        /// Where a walk in [pages](crate::Namespace::page) goes on behind it; `None` when that was the end, and from all other calls.
+        /// Where a walk in [pages](crate::Namespace::page) continues after the damage; `None` at the end of the walk, and from all other
+        /// calls.
         next: Option<Cursor>,
     },
-    /// Something is sound, and this version of pipkin carries it along but cannot act on it: a property of a record, most often. It is kept
-    /// as it is.
+    /// Valid data that this version of pipkin preserves but cannot interpret, most often a property of a record. It is kept as it is.
     Unsupported {
         /// Where in the file, in bytes.
         offset: u64,
         /// What it is.
         what: &'static str,
     },
-    /// The numbers that a store gives out have come to their end: its file was made by hand, for no store gets there by writing.
+    /// The log positions or generations of the store are used up. No store reaches that by writing: the file was made by hand.
     LogExhausted,
-    /// Another writer changed what this transaction had read. Nothing was written.
+    /// Another writer changed what this transaction had read. Nothing was written; run it again.
     Conflict,
-    /// Somebody else has taken the store over, on a host that has no locks. What this handle has flushed is safe; what it has written since
-    /// may be gone. It takes no more writes: open the store again.
+    /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
+    /// lost. Writes are refused: open the store again.
     Fenced,
     /// An earlier write or sync failed; writes are refused until the store is opened again. Reads go on.
     Poisoned(Arc<Error>),
     /// The store was closed by another handle.
     Closed,
     /// A call was made from inside the closure of an [`update`](crate::Namespace::update), a [`transaction`](crate::Namespace::transaction) or a
-    /// [`compact_with`](crate::Db::compact_with) of the same store, and would have to wait for that to end.
+    /// [`compact_with`](crate::Db::compact_with) of the same store, and would deadlock waiting for it to end.
     Nested,
-    /// Records in order need the ordered index, and the store was opened without.
+    /// The call needs the ordered index, and the store was opened without it.
     NotOrdered,
     /// An option or argument that makes no sense.
     InvalidArgument(&'static str),
-    /// Two things that pipkin knows contradict each other: a bug of its own.
+    /// An internal invariant of pipkin does not hold: a bug in pipkin.
     Bug(&'static str),
-    /// The host's file system failed. What the host says itself is the source, on a native file an [`std::io::Error`]; `{error:#}`
-    /// prints that, too. After a failed write or sync nobody knows how much of it the file holds: the store has to be opened again.
+    /// The host's file system failed. The source is the host's own error, on a native file an [`std::io::Error`]; `{error:#}` prints it,
+    /// too. After a failed write or sync it is unknown how much of it the file holds: open the store again.
     ///
     /// [`std::io::Error`]: https://doc.rust-lang.org/std/io/struct.Error.html
     Storage(StorageError),
 }
 
 impl Error {
-    /// The same, from a call that has closed the store to writes: space ran out half way, and nobody knows what the file holds.
+    /// The same error, for a call that has closed the store to writes: space ran out half way, and it is unknown what the file holds.
     pub(crate) fn half_way(self) -> Self {
         match self {
             Self::NoSpace => {
@@ -259,7 +260,7 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            // What is printed already is no source of its own: whoever prints the chain would say it twice.
+            // The message already contains these errors, so they are skipped in the chain; printing the chain would repeat them.
             Self::Storage(error) => core::error::Error::source(error),
             Self::Poisoned(first) => first.source(),
             _ => None,

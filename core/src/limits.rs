@@ -1,4 +1,4 @@
-//! Every maximum of the store in one place, with the relations between them checked at compile time.
+//! Every maximum of the store; the relations between them are checked at compile time.
 
 /// Longest key, in bytes.
 pub const KEY_LEN_MAX: usize = 64 * 1024;
@@ -12,24 +12,25 @@ pub const SEGMENT_SIZE_MIN: u32 = 4 * 1024;
 pub const SEGMENT_SIZE_MAX: u32 = 256 * 1024 * 1024;
 /// Segment size of a new store, in bytes.
 pub const SEGMENT_SIZE_DEFAULT: u32 = 4 * 1024 * 1024;
-/// Where the first segment begins. A multiple of every page size in use, so that holes and maps line up.
+/// File offset of the first segment. A multiple of every page size in use, so that holes and maps line up.
 pub const DATA_START: u64 = 16 * 1024;
 /// Bits of a file offset that an index slot can hold: a store file is at most 4 TiB.
 pub const OFFSET_BITS: u32 = 42;
 /// Longest store file, in bytes.
 pub const FILE_LEN_MAX: u64 = 1 << OFFSET_BITS;
-/// Largest log position, in bytes that were ever written: four exbibytes. A file that names a larger one is damaged. No sum of two
-/// overflows.
+/// Largest log position, in bytes ever appended: four exbibytes. A file that names a larger one is damaged. The sum of two never overflows
+/// a `u64`.
 pub(crate) const LOG_POSITION_MAX: u64 = 1 << 62;
 /// Log position at which the first segment of a store begins.
 pub(crate) const LOG_POSITION_FIRST: u64 = DATA_START;
-/// Room below the largest log position and the largest generation that only reading uses: what is written stays readable.
+/// Room kept below the largest log position and the largest generation: writing stops that far below them, so that what is written stays
+/// readable.
 pub(crate) const LOG_POSITION_SPARE: u64 = 1 << 48;
 /// Largest first extent of a file.
 pub(crate) const EXTENT_FIRST_MAX: u32 = 16 * 1024;
 /// Largest number of a namespace: the two above it have other meanings.
 pub(crate) const NAMESPACE_NUMBER_MAX: u32 = u32::MAX - 2;
-/// Log bytes behind the newest checkpoint after which a new one is due. It bounds the work of a reopen after a crash.
+/// Log bytes after the newest checkpoint from which a new one is due. It bounds the work of a reopen after a crash.
 pub const REPLAY_DEBT_MAX_DEFAULT: u64 = 32 * 1024 * 1024;
 
 const _: () = assert!(SEGMENT_SIZE_MIN.is_power_of_two() && SEGMENT_SIZE_MAX.is_power_of_two());

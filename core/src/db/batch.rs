@@ -1,4 +1,4 @@
-//! Commits of several records: all of them or none, across keys and namespaces.
+//! Commits of several records across keys and namespaces; atomic after a crash.
 
 use super::handle::Namespace;
 use super::version::Version;
@@ -13,7 +13,7 @@ use crate::store::{Store, check_key, check_value};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// From so many records on a commit takes all shards: sorting out the few that it does not need would cost more.
+/// A commit of at least this many records locks all shards: finding out the few that it does not need would cost more.
 const ALL_SHARDS_FROM: usize = 128;
 
 /// One record of a commit.
@@ -27,8 +27,9 @@ pub(super) struct BatchOp<'a> {
 
 /// Writes and removals that become one commit, across namespaces; from [`Db::batch`](crate::Namespace::batch).
 ///
-/// It borrows what it is given, reads nothing and so meets no conflict. Of several writes of one key the last one counts. After a crash all
-/// of it is there or none; whoever reads while it is written may see a part, other than in a [`Db::transaction`](crate::Namespace::transaction).
+/// It borrows its keys and values, and reads nothing, so it never conflicts. Of several writes of one key the last one counts. After a
+/// crash all of it is there or nothing; concurrent reads may see a part of it, except in a
+/// [`Db::transaction`](crate::Namespace::transaction).
 ///
 /// ```
 /// # fn main() -> pipkin::Result<()> {
@@ -42,15 +43,15 @@ pub(super) struct BatchOp<'a> {
 /// ```
 #[must_use = "a batch does nothing until `commit`"]
 pub struct Batch<'a> {
-    /// What [`Self::insert`] and [`Self::remove`] are about.
+    /// The namespace of [`Self::insert`] and [`Self::remove`].
     home: &'a Namespace,
     ops: Vec<BatchOp<'a>>,
-    /// Why it cannot be committed.
+    /// The error that [`Self::commit`] returns: an operation named a namespace of another store.
     refused: Option<Error>,
 }
 
 impl<'a> Batch<'a> {
-    /// Stores a value in the namespace that the batch is from.
+    /// Stores a value in the namespace that the batch was made from.
     pub fn insert<K, V>(self, key: &'a K, value: &'a V) -> Self
     where
         K: AsRef<[u8]> + ?Sized,
@@ -66,7 +67,7 @@ impl<'a> Batch<'a> {
         self.push(&home.name, key.as_ref(), None)
     }
 
-    /// [`Self::insert`] in another namespace. One of another store has the commit refused.
+    /// [`Self::insert`] in another namespace. If that belongs to another store, the commit fails.
     pub fn insert_in<K, V>(self, namespace: &'a Namespace, key: &'a K, value: &'a V) -> Self
     where
         K: AsRef<[u8]> + ?Sized,
@@ -75,7 +76,7 @@ impl<'a> Batch<'a> {
         self.push_in(namespace, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// [`Self::remove`] in another namespace. One of another store has the commit refused.
+    /// [`Self::remove`] in another namespace. If that belongs to another store, the commit fails.
     pub fn remove_in<K: AsRef<[u8]> + ?Sized>(self, namespace: &'a Namespace, key: &'a K) -> Self {
         self.push_in(namespace, key.as_ref(), None)
     }
@@ -95,12 +96,12 @@ impl<'a> Batch<'a> {
         self
     }
 
-    /// Writes everything: after a crash all of it is there, or none.
+    /// Writes everything: after a crash all of it is there, or nothing.
     ///
     /// # Errors
     ///
-    /// As for [`Db::insert`](crate::Namespace::insert), and [`Error::InvalidArgument`] for a namespace of another store; nothing was written
-    /// then, unless the store is poisoned.
+    /// As for [`Db::insert`](crate::Namespace::insert), and [`Error::InvalidArgument`] for a namespace of another store; after an error
+    /// nothing was written, unless the store is poisoned.
     pub fn commit(self) -> Result<()> {
         match self.refused {
             Some(error) => Err(error),
@@ -109,14 +110,14 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Values up to so many bytes are kept by the transaction that has read them.
+/// Longest value, in bytes, of which a transaction keeps a copy to compare at its end.
 const KEPT_MAX: usize = 64 * 1024;
 
-/// The record that a transaction has found.
+/// The record that a transaction has read.
 #[derive(Debug)]
 pub(super) struct Read {
     version: Version,
-    /// Its value: compaction gives the record another version, and that is no conflict.
+    /// Its value, up to [`KEPT_MAX`] bytes: compaction changes the version of a record, and an equal value shows that this is no conflict.
     value: Option<Vec<u8>>,
 }
 
@@ -136,7 +137,7 @@ impl Read {
     }
 }
 
-/// What a transaction has read and must find again: a record, or none.
+/// What a transaction has read and must find unchanged at its end: a record, or none.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
     pub(super) name: &'a Arc<Name>,
@@ -144,11 +145,11 @@ pub(super) struct Seen<'a> {
     pub(super) read: Option<&'a Read>,
 }
 
-/// The shards of a commit, locked in order, so that two commits never wait for each other.
+/// The locked shards of a commit. They are locked in order, so that two commits cannot deadlock.
 struct Shards<'a>(Vec<(usize, ShardGuard<'a>)>);
 
 impl<'a> Shards<'a> {
-    /// The place of a key's shard among those that are locked.
+    /// The index of a key's shard among those that are locked.
     fn place(&self, hash: KeyHash) -> Result<usize> {
         let shard = hash.shard();
         let place = if self.0.len() == SHARDS { Ok(shard) } else { self.0.binary_search_by_key(&shard, |(number, _)| *number) };
@@ -160,15 +161,15 @@ impl<'a> Shards<'a> {
     }
 }
 
-/// A record with what locking has shown about it.
+/// A record of a commit with its full key, which is valid as long as its shard is locked.
 struct Target<'a> {
     key: FullKey<'a>,
     op: &'a BatchOp<'a>,
 }
 
-/// What looking a record of a commit up has shown.
+/// The result of looking up a record of a commit.
 struct Looked {
-    /// The place of its shard.
+    /// The index of its shard in [`Shards`].
     shard: usize,
     replaces: Old,
 }
@@ -182,8 +183,8 @@ enum Old {
 }
 
 impl Namespace {
-    /// Stores many records as one commit: after a crash all of them are there or none. Whoever reads meanwhile, other than in a
-    /// [`Self::transaction`], may find some of them and not yet the others.
+    /// Stores many records as one commit: after a crash all of them are there or none. Concurrent reads, except in a [`Self::transaction`],
+    /// may find some of them and not yet the others.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -200,7 +201,7 @@ impl Namespace {
         self.store.commit(&ops, &[]).map(drop)
     }
 
-    /// Removes many keys as one commit; says how many of them there were. Quicker than one after the other.
+    /// Removes many keys as one commit. Returns how many existed; faster than single removes.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -217,32 +218,32 @@ impl Namespace {
         self.store.commit(&ops, &[])
     }
 
-    /// A commit to be filled with writes and removals of this namespace and of any others. See [`Batch`].
+    /// Begins a commit of writes and removals, in this namespace and others. See [`Batch`].
     pub const fn batch(&self) -> Batch<'_> {
         Batch { home: self, ops: Vec::new(), refused: None }
     }
 }
 
 impl Store {
-    /// Writes a commit, if everything in `seen` is still as it was; says how many of its removals found something.
+    /// Writes a commit, if everything in `seen` is unchanged. Returns how many of its removals found a record.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] when it is not; nothing was written then.
+    /// [`Error::Conflict`] when something in `seen` has changed; nothing was written.
     pub(super) fn commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<usize> {
         for op in ops {
             check_key(op.key)?;
             check_value(op.value.unwrap_or_default())?;
         }
         if ops.is_empty() {
-            // Nothing to write: only what was read has to be as it was, and no space is needed, no sync, and no right to write.
+            // Nothing to write: only what was read is checked, which needs no space, no sync and no writable store.
             return if seen.is_empty() { Ok(0) } else { self.try_commit(ops, seen, Purpose::Store) };
         }
         self.writable()?;
         let stores = ops.iter().any(|op| op.value.is_some());
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
         let commit = || self.try_commit(ops, seen, purpose);
-        // Removals make space, so they may have some made for them.
+        // Removals free space, so compaction may run to make room for them.
         let removed = if stores { self.with_room(commit) } else { self.with_space(commit) }?;
         self.after_write()?;
         Ok(removed)
@@ -252,7 +253,7 @@ impl Store {
         let (mut shards, targets, read) = self.lock_targets(ops, seen)?;
         self.check_seen(&mut shards, seen, &read)?;
         let old = self.find_old(&mut shards, &targets)?;
-        // A removal that finds nothing leaves nothing behind.
+        // A removal that finds nothing writes no tombstone.
         let is_needed = |(target, old): (&Target<'_>, &Looked)| {
             target.op.value.is_some() || !matches!(old.replaces, Old::None) || self.engine.may_be_there(target.key.hash)
         };
@@ -282,7 +283,7 @@ impl Store {
                 Old::InStore(old) => Some(old),
                 Old::InCommit(index) => placed.get(index - skipped.partition_point(|&skipped| skipped < index)).copied(),
             };
-            // `find_old` has found the place: nothing can fail any more.
+            // `find_old` has found the shard: nothing can fail any more.
             let Some(shard) = shards.at(looked.shard) else { continue };
             match target.op.value {
                 Some(_) => self.engine.publish_tallied(shard, target.key, old, new, &mut tally),
@@ -295,20 +296,20 @@ impl Store {
         Ok(removed)
     }
 
-    /// What each record of the commit replaces. Looked up before anything is written: once the commit stands in the log, publishing it
-    /// must not fail half way.
+    /// What each record of the commit replaces. Looked up before anything is written: once the commit is in the log, publishing it must not
+    /// fail half way.
     fn find_old(&self, shards: &mut Shards<'_>, targets: &[Target<'_>]) -> Result<Vec<Looked>> {
         let mut old = Vec::with_capacity(targets.len());
         let pin = self.engine.pins.pin();
         let hashes = |from: usize| targets.iter().skip(from).take(GROUP).map(|target| target.key.hash);
         self.engine.prefetch_slots(&pin, hashes(0));
         for (number, group) in targets.chunks(GROUP).enumerate() {
-            // The slots of the next group are on their way while this one is looked up.
+            // Prefetch the slots of the next group while this one is looked up.
             self.engine.prefetch_slots(&pin, hashes((number + 1) * GROUP));
             let places = self.engine.locate(&pin, hashes(number * GROUP));
             places.iter().flatten().for_each(|&offset| self.engine.log.prefetch(offset));
             for (target, place) in group.iter().zip(places) {
-                // With the shards held, what is not there now will not be there later.
+                // The shards are locked, so a key that has no slot now gets none before the commit.
                 let shard = shards.place(target.key.hash)?;
                 let found = match shards.at(shard) {
                     Some(guard) if place.is_some() => self.engine.find_locked(guard, target.key)?,
@@ -325,7 +326,7 @@ impl Store {
 
     /// Of several records of one key in the commit, each replaces the one before it.
     fn find_repeated(targets: &[Target<'_>], old: &mut [Looked]) {
-        // A hash table of the newest record of each key so far, at most half full. The hashes are good enough to be places.
+        // A hash table of the newest record of each key so far, at most half full, probed from the key's hash on.
         let mut newest = alloc::vec![u32::MAX; (2 * targets.len()).next_power_of_two()];
         let mask = newest.len() - 1;
         for ((index, target), old) in targets.iter().enumerate().zip(old) {
@@ -344,7 +345,8 @@ impl Store {
         }
     }
 
-    /// Locks every shard that the commit touches, under the numbers that the namespaces have at that moment.
+    /// Locks every shard that the commit touches. Repeats if a namespace got another number meanwhile, so that the keys are valid under the
+    /// locks.
     fn lock_targets<'a>(
         &self,
         ops: &'a [BatchOp<'a>],
@@ -359,7 +361,7 @@ impl Store {
             let key =
                 |seen: &Seen<'a>| Ok(self.engine.full_key(seen.name.number().ok_or_else(|| Error::NamespaceDropped)?, seen.key));
             let read: Vec<FullKey<'a>> = seen.iter().map(key).collect::<Result<_>>()?;
-            // A bit for each shard.
+            // One bit per shard.
             let all = targets.len() + seen.len() >= ALL_SHARDS_FROM;
             let mut wanted = [if all { u64::MAX } else { 0 }; SHARDS / 64];
             for shard in targets.iter().map(|target| &target.key).chain(&read).map(|key| key.hash).map(KeyHash::shard) {

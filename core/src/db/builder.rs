@@ -30,7 +30,7 @@ pub struct Builder {
     mmap: bool,
 }
 
-/// Where the file is.
+/// The parts of the file's path, as the caller gave them.
 #[cfg(feature = "native")]
 #[derive(Clone, Debug, Default)]
 struct Place {
@@ -41,19 +41,19 @@ struct Place {
 }
 
 impl Db {
-    /// Opens the store at `path`; creates it if there is none. A process that forks opens it afterwards, see [`Db`].
+    /// Opens the store at `path`; creates it if there is none. A process that forks must open the store after the fork, see [`Db`].
     ///
     /// # Errors
     ///
     /// [`Error::Locked`](crate::Error::Locked) while another handle has it open, [`Error::NotAStore`](crate::Error::NotAStore),
     /// [`Error::NewerVersion`](crate::Error::NewerVersion), [`Error::IsDirectory`](crate::Error::IsDirectory),
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when something is damaged that had been safe. The file stays as it was.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when data is damaged that was safely written. The file stays as it was.
     #[cfg(feature = "native")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
         Self::builder().path(path).open()
     }
 
-    /// A store that lives in memory and ends with its last handle.
+    /// Opens a store in memory; its data is gone when the last handle is dropped.
     pub fn open_in_memory() -> Result<Self> {
         Self::builder().in_memory()
     }
@@ -100,8 +100,8 @@ impl Builder {
         self
     }
 
-    /// Holds every record that is read against its checksum. A storage that keeps copies of the file in memory may spare it a copy that
-    /// has been checked. Default: true.
+    /// Verifies the checksum of every record that is read. A storage that caches the file in memory checks a cached copy only once.
+    /// Default: true.
     pub fn verify_on_read(mut self, verify: bool) -> Self {
         self.options.verify_on_read = verify;
         self
@@ -119,8 +119,9 @@ impl Builder {
         self
     }
 
-    /// Keeps all keys in order in memory, beside the hash index: [`Db::range`](crate::Namespace::range), [`Db::range_prefix`](crate::Namespace::range_prefix) and [`Db::iter_from`](crate::Namespace::iter_from) need it. A key takes
-    /// about 60 bytes and its length then, and opening reads every key. Default: false.
+    /// Keeps all keys in order in memory, in addition to the hash index: [`Db::range`](crate::Namespace::range),
+    /// [`Db::range_prefix`](crate::Namespace::range_prefix) and [`Db::iter_from`](crate::Namespace::iter_from) need it. Each key then takes
+    /// about 60 bytes plus its length, and opening reads every key. Default: false.
     ///
     /// ```
     /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
@@ -135,25 +136,25 @@ impl Builder {
         self
     }
 
-    /// Bytes of a segment of a new store: a power of two from 4 KiB to 256 MiB. An existing store keeps its own. Default: 4 MiB.
+    /// Segment size of a new store in bytes: a power of two from 4 KiB to 256 MiB. An existing store keeps its own. Default: 4 MiB.
     ///
-    /// A checkpoint lists all segments, in 32 bytes each. Where the list outgrows a segment or so (128 MiB of file in segments of 64 KiB, 512 GiB
-    /// in those of 4 MiB), a medium that is full may have no room for it, and removals alone find no way out: choose a size
-    /// that the store will not outgrow.
+    /// A checkpoint lists all segments, in 32 bytes each. Where the list outgrows a segment or so (128 MiB of file in segments of 64 KiB,
+    /// 512 GiB in those of 4 MiB), a full medium may have no room for it, and removing records alone cannot free any: choose a size that
+    /// the store will not outgrow.
     pub fn segment_size(mut self, bytes: u32) -> Self {
         self.options.segment_size = bytes;
         self
     }
 
-    /// Bytes of log after which a checkpoint is written, which bounds the work of a reopen after a crash; never less than 512 for each
-    /// segment of the store. Default: 32 MiB.
+    /// Log bytes after the newest checkpoint from which the next one is written; bounds the replay when the store is opened after a crash;
+    /// never less than 512 for each segment of the store. Default: 32 MiB.
     pub fn replay_debt_max(mut self, bytes: u64) -> Self {
         self.options.replay_debt_max = bytes;
         self
     }
 
-    /// Share of dead bytes, from 0.1 to 1, from which on a segment is compacted unasked; more than 1 for never. Below 0.1 compaction might
-    /// never come to an end: the lists of segments that checkpoints write beside it are dead soon, and may be a sixteenth of what it
+    /// Share of dead bytes, from 0.1 to 1, from which a segment is compacted automatically; more than 1 turns that off. Below 0.1
+    /// compaction might never end: the segment lists that checkpoints write meanwhile are soon dead, and may be a sixteenth of what it
     /// writes. Default: 0.5.
     ///
     /// ```
@@ -167,15 +168,16 @@ impl Builder {
         self
     }
 
-    /// Bytes a second that compaction copies at most when nobody asked for it, so that it leaves the medium to others.
-    /// [`Db::compact`] is not held back. Default: no limit.
+    /// Most bytes per second that automatic compaction copies, so that it leaves the medium to other work. [`Db::compact`] is not limited.
+    /// Default: no limit.
     #[cfg(feature = "std")]
     pub fn auto_compact_rate(mut self, bytes_per_second: u64) -> Self {
         self.options.compact_rate = Some(bytes_per_second);
         self
     }
 
-    /// Leaves checkpoints and compaction to a thread; otherwise the write that finds them due does them. Default: true for
+    /// Runs checkpoints and automatic compaction in a background thread; without it, the write that finds them due runs them. Default: true
+    /// for
     /// [`Builder::open`], false for other storages.
     #[cfg(feature = "std")]
     pub fn background(mut self, background: bool) -> Self {
@@ -183,8 +185,8 @@ impl Builder {
         self
     }
 
-    /// Random bytes for a new store (its id, and the seed of its hashes) and for this session: needed where the standard library has none (a browser), useful for tests that
-    /// repeat. Never give two stores the same.
+    /// Random bytes for a new store (its id, and the seed of its hashes) and for this session: needed where the standard library has no
+    /// source of randomness (a browser), useful for reproducible tests. Never give two stores the same.
     ///
     /// ```
     /// let db = pipkin::Db::builder().entropy([7; 32]).in_memory()?; // a test that repeats
@@ -219,7 +221,7 @@ impl Builder {
         super::open::open(storage, Options { entropy, ..self.options }).map(Db::new)
     }
 
-    /// Opens a store that lives in memory and ends with its last handle.
+    /// Opens a store in memory; its data is gone when the last handle is dropped.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -231,9 +233,9 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a segment size or a share that is none,
-    /// [`Error::NotFound`](crate::Error::NotFound) when it was to be [read only](Self::read_only) or
-    /// not to be [created](Self::create): there is nothing in memory before.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an invalid segment size or share,
+    /// [`Error::NotFound`](crate::Error::NotFound) when it is to be [read only](Self::read_only) or not to be [created](Self::create): a
+    /// store in memory always starts empty.
     pub fn in_memory(self) -> Result<Db> {
         self.open_storage(Box::new(MemoryStorage::default()))
     }
@@ -241,13 +243,14 @@ impl Builder {
 
 #[cfg(feature = "native")]
 impl Builder {
-    /// The file. It takes no part of [`Self::app_name`] and its like: whoever gives both has named two places, and is refused.
+    /// The path of the file. It excludes [`Self::app_name`], [`Self::database_name`] and [`Self::data_root`]: with both, opening answers
+    /// [`Error::InvalidArgument`].
     pub fn path(mut self, path: impl AsRef<Path>) -> Self {
         self.place.path = Some(path.as_ref().into());
         self
     }
 
-    /// The folder, inside the platform's folder for application data, for stores without a [`Self::path`].
+    /// The folder of the file inside the platform's folder for application data, for stores without a [`Self::path`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -262,20 +265,20 @@ impl Builder {
         self
     }
 
-    /// The name of the file, without its ending, for stores without a [`Self::path`]. Default: `"data"`.
+    /// The name of the file without its extension, for stores without a [`Self::path`]. Default: `"data"`.
     pub fn database_name(mut self, name: impl Into<String>) -> Self {
         self.place.database_name = Some(name.into());
         self
     }
 
-    /// What takes the place of the platform's folder for application data, for stores without a [`Self::path`].
+    /// The folder to use instead of the platform's folder for application data, for stores without a [`Self::path`].
     pub fn data_root(mut self, root: impl AsRef<Path>) -> Self {
         self.place.data_root = Some(root.as_ref().into());
         self
     }
 
-    /// Maps the file into memory for reading. Default: true. Choose false for a file that another program may shorten while it is
-    /// open: touching a map behind the end of its file ends the process.
+    /// Maps the file into memory for reading. Default: true. Choose false for a file that another program may shorten while it is open:
+    /// reading a map past the end of its file kills the process.
     pub fn mmap(mut self, mmap: bool) -> Self {
         self.mmap = mmap;
         self

@@ -1,5 +1,5 @@
-//! The handles to an open store: [`Namespace`], which has every verb on records, and [`Db`], which has those of the whole store and
-//! dereferences to its default namespace. A verb that is a flow is in a file of its own.
+//! The handles to an open store: [`Namespace`], with every operation on records, and [`Db`], with those on the whole store; it dereferences
+//! to its default namespace. An operation that takes several steps has a file of its own.
 
 use crate::error::{Error, Result};
 use crate::names::Name;
@@ -13,7 +13,7 @@ use core::ops::Deref;
 const FOREIGN: &str =
     "this namespace is a handle of another store; get one with `namespace(name)` from the store that this commit is for";
 
-/// A store that is open as long as a handle to it lives.
+/// A store that is closed when its last handle is dropped.
 pub(super) struct Open(Arc<Store>);
 
 impl Deref for Open {
@@ -26,15 +26,15 @@ impl Deref for Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // Nobody is left to hear of an error: `Db::close` is for those who want to. What was flushed is safe either way.
+        // A drop cannot report an error; `Db::close` can. What was flushed is safe either way.
         let _ = self.0.close();
     }
 }
 
-/// A key space of a store: the same keys in two namespaces have nothing to do with each other.
+/// A key space of a store: the same key in two namespaces names two independent records.
 ///
-/// Every verb on records is a method of this type. A [`Db`] dereferences to the namespace that its store has without a name, the default
-/// one: `db.insert("key", "value")` works, and so does `&db` wherever a `&Namespace` is asked for. [`Db::namespace`] returns the others.
+/// Every operation on records is a method of this type. A [`Db`] dereferences to its default namespace, which has no name:
+/// `db.insert("key", "value")` works, and so does `&db` wherever a `&Namespace` is expected. [`Db::namespace`] returns the others.
 ///
 /// A handle is cheap to clone, may be used from many threads, and keeps the store open.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ pub struct Namespace {
 
 impl fmt::Debug for Namespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As for `Db`: nothing that takes a lock.
+        // As for `Db`: print nothing that takes a lock.
         f.debug_struct("Namespace").field("name", &self.name()).finish_non_exhaustive()
     }
 }
@@ -56,22 +56,22 @@ impl Namespace {
         &self.name.name
     }
 
-    /// What `store` knows it by. The number of a namespace of another store is the number of something else here.
+    /// Its name, or an error if the handle belongs to another store: the number of a foreign namespace would mean another namespace here.
     pub(super) fn name_in(&self, store: &Store) -> Result<&Arc<Name>> {
         if core::ptr::eq::<Store>(&**self.store, store) { Ok(&self.name) } else { Err(Error::InvalidArgument(FOREIGN)) }
     }
 }
 
-/// An open store, and a handle to its default namespace: it dereferences to a [`Namespace`], which has all verbs on records.
+/// An open store, and a handle to its default namespace: it dereferences to a [`Namespace`], which has all operations on records.
 ///
 /// A handle is cheap to clone and may be used from many threads. The store is closed when the last handle, [`Namespace`] handles
 /// included, is dropped.
 ///
-/// A store does not survive a fork: parent and child would write to one log without knowing of each other. A child must neither use
-/// nor drop a handle that it has inherited. Open the store after the fork, in the one process that uses it.
+/// A store must not be used across a fork: parent and child would write to one log uncoordinated. A child must neither use nor drop a
+/// handle that it has inherited. Open the store after the fork, in the one process that uses it.
 ///
-/// When a write returns, the record survives the end of the process, however it ends. After [`Db::flush`] it survives what the
-/// host promises: on a native file the loss of power.
+/// When a write returns, the record survives the end of the process, however it ends. After [`Db::flush`] it survives what the host
+/// promises; on a native file, a power loss.
 ///
 /// ```
 /// # fn main() -> pipkin::Result<()> {
@@ -99,7 +99,7 @@ impl Deref for Db {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nothing that takes a lock: whoever prints a handle may hold it already, as the closure of `update` does.
+        // Nothing that takes a lock: the caller may hold it already, as in the closure of `update`, and printing would deadlock.
         let (read_only, closed) = (self.store.engine.log.read_only, self.store.is_closed());
         f.debug_struct("Db").field("read_only", &read_only).field("closed", &closed).finish_non_exhaustive()
     }
@@ -116,34 +116,34 @@ impl Db {
         self.default.clone()
     }
 
-    /// What opening found: whether the store had been closed, what a crash had left unfinished.
+    /// What opening found: whether the store had been closed cleanly, and what a crash left unfinished.
     pub fn open_report(&self) -> &OpenReport {
         &self.store.report
     }
 
-    /// True when a write or a sync has failed: reads go on, writes answer [`Error::Poisoned`](crate::Error::Poisoned) until the store
-    /// is opened again.
+    /// True after a failed write or sync: reads still work, writes answer [`Error::Poisoned`](crate::Error::Poisoned) until the store is
+    /// opened again.
     pub fn is_poisoned(&self) -> bool {
         self.store.engine.log.is_poisoned()
     }
 
-    /// Makes every write that has returned as durable as the host can, and says how durable that is. See
+    /// Makes every write that has returned as durable as the host can; returns how durable that is. See
     /// [`FlushPolicy`](crate::FlushPolicy).
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`](crate::Error::ReadOnly) from a store that was opened for reading only, though it has nothing to flush;
-    /// [`Error::Closed`](crate::Error::Closed); [`Error::Poisoned`](crate::Error::Poisoned) after an earlier failure. An error of the sync
-    /// itself closes the store to writes: what was not flushed before may be lost, and no sync is tried again.
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) from a store that was opened for reading only;
+    /// [`Error::Closed`](crate::Error::Closed); [`Error::Poisoned`](crate::Error::Poisoned) after an earlier failure. A sync that fails
+    /// closes the store to writes: what was not flushed before may be lost, and the sync is not retried.
     pub fn flush(&self) -> Result<Durability> {
         self.store.flush()
     }
 
-    /// Flushes and closes the store, and says what went wrong, which dropping the handle cannot. Other handles answer with an error
-    /// when they write afterwards.
+    /// Flushes and closes the store, and returns errors that dropping the handle could not report. Writes through other handles fail
+    /// afterwards.
     ///
-    /// The file stays locked until the last clone, [`Namespace`] and iterator is dropped: before that, opening it again, in this process
-    /// too, answers [`Error::Locked`](crate::Error::Locked).
+    /// The file stays locked until the last clone, [`Namespace`] and iterator is dropped: until then, opening it again, even in this
+    /// process, answers [`Error::Locked`](crate::Error::Locked).
     pub fn close(self) -> Result<()> {
         self.store.may_wait_for_the_turn()?;
         self.store.seen(self.store.close())

@@ -1,6 +1,6 @@
-//! What a user holds: [`Db`], [`Namespace`], [`Transaction`], and the builder that opens a store.
+//! The public API: [`Db`], [`Namespace`], [`Transaction`], and the builder that opens a store.
 //!
-//! One file per verb that is a flow.
+//! Each operation that takes several steps has a file of its own.
 
 mod backup;
 mod batch;

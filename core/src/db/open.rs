@@ -1,4 +1,4 @@
-//! Opening: superblock, end of the log, index, ready.
+//! Opening a store: read the superblocks, find the end of the log, rebuild the index, start.
 
 use super::front::find;
 use crate::engine::Engine;
@@ -17,8 +17,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use once_cell::race::OnceBox;
 
-/// What sessions that ended without a close have left unused is compacted by the first write when it is one part in so many of what is used,
-/// from so many bytes on, and always when it is as much as so many segments.
+/// Space that sessions without a close left unused at the ends of their segments is compacted by the first write when it exceeds the used
+/// bytes divided by `LOST_PARTS`, and at least `LOST_LEAST` bytes; above `LOST_SEGMENTS_MAX` segments always.
 const LOST_PARTS: u64 = 4;
 const LOST_LEAST: u64 = 128 * 1024;
 const LOST_SEGMENTS_MAX: u64 = 8;
@@ -70,7 +70,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options) -> Result<Arc<St
     if options.ordered {
         engine.order()?;
     }
-    // Nothing has been written so far: whatever refuses to open stays as it was.
+    // Nothing has been written so far: a file that cannot be opened stays as it was.
     if !engine.log.read_only {
         engine.log.storage.claim()?;
     }
@@ -80,13 +80,13 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options) -> Result<Arc<St
     Ok(start(engine, names, report, options))
 }
 
-/// What tells this session from others that share the file.
+/// What this session compares to notice another session that has taken the file over.
 fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: Slots) -> Result<Fence> {
     let standing_now = chain.standing(storage, &pair.current)?;
     Ok(Fence { follow: standing, standing: standing_now, found: pair.current.generation, slots: Mutex::new(slots) })
 }
 
-/// Finds the snapshot. One that is not where it should be, or stands where the log does, is forgotten.
+/// Reads the directory of the index snapshot. One that is damaged, or overlaps a segment of the log, is ignored; the flag is then true.
 fn find_snapshot(storage: &dyn Storage, pair: &mut SuperblockPair, chain: &Chain) -> Result<(Directory, bool)> {
     let current = &mut pair.current;
     let Some(place) = current.checkpoint else { return Ok((Directory::default(), false)) };
@@ -107,7 +107,7 @@ fn overlaps(directory: &Directory, live: &[Segment]) -> bool {
     extents.any(|extent| used.contains(extent.into()))
 }
 
-/// Where recovery found the end of the log.
+/// What recovery found about the end of the log, for `Log::start_at`.
 fn end_of(engine: &Engine, chain: &Chain, pair: &SuperblockPair, created: bool) -> LogEnd {
     let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
     let checkpoint = pair.current.checkpoint.and(chain.listed.segments.last());
@@ -133,7 +133,7 @@ fn end_of(engine: &Engine, chain: &Chain, pair: &SuperblockPair, created: bool) 
     }
 }
 
-/// True when sessions that ended without a close have left much of their last segments unused, beside what is used.
+/// True when sessions that ended without a close left much of their last segments unused, compared with what is used.
 fn is_much_lost(engine: &Engine) -> bool {
     let usage = engine.log.usage();
     let (used, lost) = (usage.written, usage.kept - usage.written);
@@ -158,12 +158,12 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
         transactions: Mutex::new(()),
         turn: Turn::default(),
         checkpoint_due: AtomicU64::new(due),
-        // Each session that ends without a close leaves a segment behind, and may be too short to fill another.
+        // Each session that ends without a close leaves a partly used segment, and may be too short to fill another.
         compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
         steps: Mutex::default(),
         dead_left: AtomicU64::new(0),
         overdue: AtomicBool::new(overdue),
-        // Names that were read from the log are those of its records.
+        // Names that were rebuilt from the log match its records; those of a loaded snapshot still have to be checked.
         names_checked: AtomicBool::new(is_replayed),
         closed: AtomicBool::new(false),
         #[cfg(feature = "native")]
@@ -174,7 +174,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
     });
     #[cfg(feature = "std")]
     if options.has_thread() {
-        // An error has closed the store to writes, and the next write says so; or there is no space, and nothing is lost.
+        // Ignoring the error is safe: either it has closed the store to writes, and the next write reports that, or there is no space, and
+        // nothing is lost.
         store.thread.start(&store, |store| drop(store.maintain()));
     }
     store

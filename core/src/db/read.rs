@@ -1,4 +1,4 @@
-//! `get` and its relatives: find in the index, read from the log, check, hand out.
+//! `get` and the other reads of single keys: find the slot in the index, read the record from the log, check it, return the value.
 
 use super::handle::Namespace;
 use super::value::Value;
@@ -12,15 +12,15 @@ use crate::planted::{Bug, is};
 use crate::store::{Store, check_key};
 use alloc::vec::Vec;
 
-/// What a first look at a key has shown.
+/// The result of the fast look-up of a key.
 enum Lookup<'a> {
     Missing,
     Mapped(&'a [u8]),
-    /// Somebody has to look closer.
+    /// The fast path cannot tell; the full look-up has to decide.
     Unclear,
 }
 
-/// A key of a multi-get, and its hash under the number that its namespace had when it was asked for.
+/// A key of a multi-get, and its hash under the number that its namespace had when the key was hashed.
 struct Asked<K> {
     key: K,
     number: u32,
@@ -28,16 +28,16 @@ struct Asked<K> {
 }
 
 impl Namespace {
-    /// A copy of the value of a key.
+    /// Returns a copy of the value of a key; `None` if it has none.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when the record does not fit its checksum.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when the record does not match its checksum.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.store.get(&self.name, key.as_ref())
     }
 
-    /// The value of a key without a copy where the host can map the file. See [`Value`].
+    /// Returns the value of a key, without a copy where the host can map the file. See [`Value`].
     #[inline]
     pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
         self.store.get_zerocopy(&self.name, key.as_ref())
@@ -48,8 +48,8 @@ impl Namespace {
         Ok(self.store.frame(&self.store.engine.pin(), &self.name, key.as_ref())?.is_some())
     }
 
-    /// The values of many keys, in the order of the keys. Each is one that its key had at some moment of the call, not all at the same: of a
-    /// commit that is being written, some may be there and others not. Read in a [`Self::transaction`] what must fit together.
+    /// The values of many keys, in the order of the keys. Not atomic: each value was current at some point during the call, so part of a
+    /// concurrent commit may be visible. Read values that must be consistent in a [`Self::transaction`].
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -69,8 +69,9 @@ impl Namespace {
         Ok(values)
     }
 
-    /// Hands each key with its value, or `None`, to `each`, without a copy where the host can map the file: the quickest way to read
-    /// many records. Each value is one that its key had at some moment of the call: what `each` itself writes may come too late.
+    /// Hands each key with its value, or `None`, to `each`, without a copy where the host can map the file: the fastest way to read many
+    /// records. Not atomic: each value was current at some point during the call, and what `each` itself writes may not be seen by later
+    /// look-ups of the same call.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -87,15 +88,15 @@ impl Namespace {
         keys: impl IntoIterator<Item = K>,
         mut each: impl FnMut(K, Option<&[u8]>),
     ) -> Result<()> {
-        // In groups, three of them at a time, so that the waits for memory overlap: while the records of one group are read, those of the
-        // second and the slots of the third are on their way.
+        // A pipeline of three groups, so that the waits for memory overlap: while the records of one group are read, those of the second
+        // and the slots of the third are on their way.
         let (store, name): (&Store, _) = (&self.store, &*self.name);
         let mut keys = keys.into_iter().map(|key| {
             let number = name.number().unwrap_or_default();
             Asked { number, hash: store.engine.full_key(number, key.as_ref()).hash, key }
         });
         let mut groups: [Vec<Asked<K>>; 3] = Default::default();
-        // Where the records of the first group are likely to stand, and what keeps them there.
+        // Probable file offsets of the records of the first group, and the pin that keeps these segments from being reused.
         let (mut places, mut _held) = ([None; GROUP], store.engine.pin());
         loop {
             let [third, second, first] = &mut groups;
@@ -107,15 +108,15 @@ impl Namespace {
             store.engine.prefetch_slots(&pin, third.iter().map(|asked| asked.hash));
             let next = store.engine.locate(&pin, second.iter().map(|asked| asked.hash));
             if store.engine.doubt.get().is_some() {
-                // Each of them needs a closer look.
+                // With doubt, each key needs the full look-up.
                 places = [None; GROUP];
             }
             let mut ahead = next.into_iter().flatten();
             for (Asked { key, number, hash }, place) in first.drain(..).zip(places) {
-                // A few at a time: the processor has only so many misses in flight.
+                // One per record: the processor can have only a few cache misses in flight.
                 ahead.next().into_iter().for_each(|offset| store.engine.log.prefetch(offset));
                 check_key(key.as_ref())?;
-                // The namespace may have been cleared or dropped since.
+                // The namespace may have been cleared or dropped since the key was hashed.
                 let Some(namespace) = name.number() else {
                     each(key, None);
                     continue;
@@ -142,7 +143,7 @@ impl Namespace {
         }
     }
 
-    /// Records in this namespace. The first call after opening builds what is not built yet of the index.
+    /// Number of records in this namespace. The first call after opening builds the parts of the index that are not built yet.
     pub fn len(&self) -> Result<u64> {
         let store = &self.store;
         store.engine.has_met_all()?;
@@ -183,12 +184,12 @@ impl Store {
         self.engine.log.verify_on_read && !is(Bug::ReadUnchecked)
     }
 
-    /// What a look-up mostly comes to: nothing is there, or the value is mapped and checks. Inlined and taken apart at once: a frame, or a
-    /// result with an error in it, goes through memory, and multi-gets were 7 % slower with frames.
+    /// Fast path of a look-up: no such key, or a value in the map whose checksum is right. Inlined, and returns neither a frame nor a
+    /// result with an error, for these are passed through memory: multi-gets were 7 % slower with frames.
     #[inline(always)]
     fn lookup<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Lookup<'a> {
         let Engine { index, log, .. } = &self.engine;
-        // Where there is no map, the closer look knows what the storage remembers of earlier checks.
+        // Without a map, the full look-up is needed: it uses what the storage remembers of earlier checks.
         if cfg!(not(feature = "std")) || index.is_parked(key.hash) {
             return Lookup::Unclear;
         }
@@ -213,7 +214,7 @@ impl Store {
         }
     }
 
-    // Inlined into its caller, so that a value need not go through memory on its way: reads of 4 to 32 threads took 3 to 10 % less.
+    // Inlined, so that the value is not passed through memory: reads of 4 to 32 threads took 3 to 10 % less.
     #[inline]
     fn get_zerocopy(&self, name: &Name, key: &[u8]) -> Result<Option<Value<'_>>> {
         check_key(key)?;

@@ -1,4 +1,4 @@
-//! Transactions: writes are gathered, reads see them, and the end is one commit or nothing.
+//! Transactions: writes are buffered, reads see them, and at the end they become one commit or are dropped.
 
 use super::batch::{BatchOp, Read, Seen};
 use super::handle::Namespace;
@@ -11,34 +11,34 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Key, and name of the namespace: in this order, for names are mostly the same, and often empty.
+/// Key, then name of the namespace: in this order, because comparing keys decides sooner; names are mostly the same, and often empty.
 type Place = (Vec<u8>, String);
 
-/// The writes and reads of a transaction that is under way. See [`Db::transaction`](crate::Namespace::transaction).
+/// The writes and reads of a running transaction. See [`Db::transaction`](crate::Namespace::transaction).
 pub struct Transaction<'a> {
-    /// What the methods without a namespace are about.
+    /// The namespace of the methods that take none.
     home: &'a Namespace,
     writes: BTreeMap<Place, (Arc<Name>, Option<Vec<u8>>)>,
-    /// What each key had when it was read first.
+    /// The record of each key when it was first read.
     reads: BTreeMap<Place, (Arc<Name>, Option<Read>)>,
 }
 
 impl Namespace {
-    /// Runs `body` and writes what it wrote as one commit, across namespaces; nothing if it returns an error. Reads inside see the
-    /// writes. Transactions run one at a time; the writes of others are not held up. Inside, [`Transaction::get`] and its like are about this
-    /// namespace.
+    /// Runs `body` and commits its writes atomically, across namespaces; if it returns an error, nothing is written. Reads inside see the
+    /// writes. Transactions of a store run one at a time; other writes are not blocked. [`Transaction::get`] and the other methods without
+    /// a namespace use this one.
     ///
-    /// So what `body` reads comes from different moments, and two values need not have been there together; when the call returns without
-    /// [`Error::Conflict`](crate::Error::Conflict), they were. At the end, each key that was read
-    /// must have the value that it had at first; a value that was changed and changed back passes, unless it is longer than 64 KiB: those
-    /// conflict also when compaction has moved them. Keys are read one by one: there is no walk and no range inside, and what `body` reads
-    /// otherwise than through its [`Transaction`] is not checked.
+    /// While `body` runs, its reads come from different moments and need not be consistent with each other; if the call returns without
+    /// [`Error::Conflict`](crate::Error::Conflict), they were. At the end, each key that was read must have the value that it had at first.
+    /// A value that was changed and changed back passes, unless it is longer than 64 KiB: those conflict even when only compaction has
+    /// moved them. Keys are read one by one: there is no iteration and no range inside, and what `body` reads in other ways than through
+    /// its [`Transaction`] is not checked.
     ///
     /// # Errors
     ///
-    /// What `body` returns; [`Error::Conflict`](crate::Error::Conflict) when another writer changed what it had read: run it again;
-    /// [`Error::Nested`](crate::Error::Nested) inside of another transaction of this store, which it would wait for (without the feature
-    /// `std` it waits for ever).
+    /// The error that `body` returns; [`Error::Conflict`](crate::Error::Conflict) when another writer changed what it had read: run it
+    /// again; [`Error::Nested`](crate::Error::Nested) inside another transaction of this store (without the feature `std` that deadlocks),
+    /// or inside the closure of an update.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -73,7 +73,7 @@ impl Namespace {
 }
 
 impl Transaction<'_> {
-    /// The value of a key, as this transaction has written it or as it stands in the store.
+    /// The value of a key: the one that this transaction has written, else the one in the store.
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let home = self.home;
         self.read(&home.name, key.as_ref())
@@ -90,7 +90,7 @@ impl Transaction<'_> {
         self.write(&home.name, key.as_ref(), Some(value.as_ref()))
     }
 
-    /// Removes a key; true if it had a value.
+    /// Removes a key; returns whether it had a value.
     pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         let home = self.home;
         self.take(&home.name, key.as_ref())
@@ -100,7 +100,8 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a namespace of another store, here and below.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a namespace of another store; the other methods with a namespace
+    /// answer the same.
     pub fn get_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.read(namespace.name_in(&self.home.store)?, key.as_ref())
     }

@@ -1,4 +1,5 @@
-//! Versions: which record a key has, so that a writer can tell that nobody wrote in between, even if the bytes are the same again.
+//! Versions: they identify the record of a key, so that a writer can tell that nobody wrote in between, even if the bytes are the same
+//! again.
 
 use super::handle::Namespace;
 use super::write::Change;
@@ -8,12 +9,12 @@ use crate::names::Name;
 use crate::store::{Store, check_value};
 use alloc::vec::Vec;
 
-/// Which record a key has. No two records of a store ever have the same, and a record keeps its version when the store is opened
-/// again. The one exception is a record that a power cut took before it was flushed, on a medium without room for another segment: a later one may
-/// get its version.
+/// Identifies the record of a key. No two records of a store ever have the same version, and a record keeps its version when the store is
+/// opened again. One exception: a record that was lost in a power cut before it was flushed, on a medium without room for another segment;
+/// a later record may get its version.
 ///
-/// Compaction writes a record anew, and its version changes though its value does not: who compares versions must be ready to
-/// read again and try again.
+/// Compaction rewrites a record, so its version changes while its value does not: code that compares versions must be ready to read again
+/// and retry.
 ///
 /// ```
 /// let db = pipkin::Db::open_in_memory()?;
@@ -26,9 +27,9 @@ use alloc::vec::Vec;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// The place in the file, which comes back when a segment is reused.
+    /// The record's offset in the file, which comes back when a segment is reused.
     offset: u64,
-    /// The salt of the segment, which does not.
+    /// The salt of its segment, which never comes back.
     salt: u64,
 }
 
@@ -37,25 +38,25 @@ impl Version {
         Self { offset: frame.offset, salt: frame.salt }
     }
 
-    /// As two numbers, for those who have to send it somewhere.
+    /// As two numbers (offset, salt), to store or send.
     pub const fn to_parts(self) -> (u64, u64) {
         (self.offset, self.salt)
     }
 
-    /// From the numbers that [`Self::to_parts`] gave. Others are the version of no record.
+    /// From the numbers that [`Self::to_parts`] returned. Other numbers match no record.
     pub const fn from_parts((offset, salt): (u64, u64)) -> Self {
         Self { offset, salt }
     }
 }
 
 impl Namespace {
-    /// A copy of the value of a key, and the version of its record. See [`Self::compare_version_and_swap`].
+    /// Returns a copy of the value of a key, and the version of its record. See [`Self::compare_version_and_swap`].
     pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Version)>> {
         self.store.get_versioned(&self.name, key.as_ref())
     }
 
-    /// Writes `new` (`None` removes the key) if the record of the key still is the one that was seen; `None` expects that there is
-    /// none. Says whether it did. Unlike [`Self::compare_and_swap`] it notices a value that was changed and changed back.
+    /// Writes `new` (`None` removes the key) if the record of the key still has the version `expected`; `None` expects no record. Returns
+    /// whether it wrote. Unlike [`Self::compare_and_swap`] it notices a value that was changed and changed back.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {

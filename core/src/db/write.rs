@@ -1,5 +1,5 @@
-//! `insert`, `remove` and the conditional writes of one key: append to the log, then publish in the index, both while the key's
-//! shard is held, so that per key the order of the log is the order of the index.
+//! `insert`, `remove` and the conditional writes of one key: append to the log, then publish in the index, both with the key's shard
+//! locked, so that the log and the index see the writes of a key in the same order.
 
 use super::handle::Namespace;
 use crate::engine::FullKey;
@@ -13,31 +13,30 @@ use crate::planted::{Bug, is};
 use crate::store::{Store, check_key, check_value};
 use alloc::vec::Vec;
 
-/// A key whose other writers wait.
+/// A key with its shard locked: other writers of it wait.
 struct LockedKey<'a, 'k> {
     key: FullKey<'k>,
     shard: ShardGuard<'a>,
 }
 
 impl Namespace {
-    /// Stores a value; a value that the key had is gone. When this returns, the record survives the end of the process.
+    /// Stores a value, replacing any old one. When this returns, the record survives the end of the process.
     ///
     /// # Errors
     ///
     /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::ValueTooLong`](crate::Error::ValueTooLong),
-    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly),
-    /// [`Error::Poisoned`](crate::Error::Poisoned) after an earlier failure. The store is as it was before.
+    /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Poisoned`](crate::Error::Poisoned)
+    /// after an earlier failure. On an error the store is as it was before.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.store.insert(&self.name, key.as_ref(), value.as_ref())
     }
 
-    /// Removes a key; true if it was there. Works on a full disk too: some space is kept back for it.
+    /// Removes a key; returns whether it was there. Works on a full disk too: some space is reserved for removals.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.store.remove(&self.name, key.as_ref())
     }
 
-    /// Writes `new` (`None` removes the key) if the key has the value `expected` (`None`: no value); true if it had. No other
-    /// writer comes in between.
+    /// Writes `new` (`None` removes the key) if the key has the value `expected` (`None`: no value); returns whether it had. Atomic.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -51,16 +50,16 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// As for [`Self::insert`], and [`Error::Corrupt`](crate::Error::Corrupt) when the record that is there does not fit its checksum.
+    /// As for [`Self::insert`], and [`Error::Corrupt`](crate::Error::Corrupt) when the current record does not match its checksum.
     pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
         self.store.compare_and_swap(&self.name, key.as_ref(), expected, new)
     }
 
-    /// Replaces the value of a key by what `new` makes of it (`None` removes the key). No other writer comes in between.
+    /// Atomic read-modify-write: replaces the value of a key with the result of `new` (`None` removes the key).
     ///
-    /// `new` must make no call on this store, not even one that reads: writes, [`Self::len`], [`Self::iter`], [`Db::stats`](crate::Db::stats) and others would
-    /// wait for what this call holds, and answer [`Error::Nested`](crate::Error::Nested) (without the feature `std` they wait for ever). Read
-    /// what it needs before, or use [`Self::transaction`].
+    /// `new` must make no call on this store, not even one that reads: writes, [`Self::len`], [`Self::iter`],
+    /// [`Db::stats`](crate::Db::stats) and others need the lock that this call holds, and answer [`Error::Nested`](crate::Error::Nested)
+    /// (without the feature `std` they deadlock). Read what it needs beforehand, or use [`Self::transaction`].
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -80,7 +79,7 @@ impl Namespace {
         })
     }
 
-    /// [`Self::update`] with a closure that may refuse: then nothing is written, and its error comes back.
+    /// [`Self::update`] with a closure that may fail: then nothing is written, and its error is returned as the inner result.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -119,7 +118,7 @@ impl Namespace {
         Ok(refused)
     }
 
-    /// Stores a record with all that it carries beside key and value.
+    /// Stores a record with its metadata, as salvage found it.
     #[cfg(feature = "salvage")]
     pub(crate) fn insert_whole(&self, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         self.store.insert_whole(&self.name, kind, meta, key, value)
@@ -127,13 +126,13 @@ impl Namespace {
 }
 
 impl Store {
-    /// Locks the shard of a key, under the number that its namespace has at that moment.
+    /// Locks the shard of a key. Repeats if the namespace got another number meanwhile, so that the key is valid under the lock.
     fn lock_key<'k>(&self, name: &Name, key: &'k [u8]) -> Result<LockedKey<'_, 'k>> {
         loop {
             let number = name.number().ok_or_else(|| Error::NamespaceDropped)?;
             let key = self.engine.full_key(number, key);
             let shard = self.engine.lock(key.hash)?;
-            // Clearing gives out a new number while it holds all shards.
+            // Clearing assigns a new number with all shards locked, so the number cannot change any more.
             if name.number() == Some(number) {
                 return Ok(LockedKey { key, shard });
             }
@@ -181,11 +180,11 @@ impl Store {
         Ok(swapped)
     }
 
-    /// Reads a key, decides, and writes it, with no other writer of the key in between.
+    /// Atomic read-modify-write of a key: `decide` sees the current record and returns the change.
     pub(super) fn change(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
         check_key(key)?;
         self.writable()?;
-        // `decide` runs once, and no space can be made while the key is held.
+        // Make space first: `decide` may run only once, and no space can be made with the key's shard locked.
         self.make_space()?;
         self.or_what_is_kept(self.change_locked(name, key, decide))
     }
@@ -226,7 +225,7 @@ impl Store {
         Ok(())
     }
 
-    /// Appends a record with all that it carries beside key and value, under the number that `name` has here.
+    /// Appends a record with its metadata, under the number that `name` has in this store.
     #[cfg(feature = "salvage")]
     fn insert_whole(&self, name: &Name, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         self.with_room(|| self.try_insert_whole(name, kind, meta, key, value))?;
@@ -260,7 +259,7 @@ impl Store {
     }
 }
 
-/// What a conditional write decided.
+/// The decision of a conditional write.
 pub(super) enum Change {
     None,
     /// The new value; `None` removes the key.
