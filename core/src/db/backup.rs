@@ -1,4 +1,4 @@
-//! Backup: the log up to one moment, copied record by record through its checksums.
+//! Backup: copies the log up to one moment, verifying the checksum of every record.
 
 use super::handle::Db;
 use crate::error::{Error, Result};
@@ -35,40 +35,41 @@ pub struct BackupReport {
     pub records: u64,
     /// Bytes written.
     pub bytes: u64,
-    /// Damaged places among the dead records: copied as they are, and still damaged in the copy.
+    /// Damaged stretches among the dead records: copied as they are, and still damaged in the copy.
     pub damaged: u64,
 }
 
-/// What to copy.
+/// What a backup copies.
 struct Plan {
-    /// Segments up to their ends.
+    /// The segments of the log, each up to its end.
     segments: Vec<Segment>,
     checkpoint: Option<CheckpointPlace>,
-    /// Log position up to which damage in the copy is damage, and no torn tail.
+    /// Log position up to which the copy is complete: a record before it that fails is damage, not a torn tail.
     end: u64,
-    /// The list of segments names extents below this one.
+    /// The segment list names only extents below this one, so the copy must be at least that long.
     listed: u32,
-    /// Those of the index snapshot, where it is copied, too.
+    /// The segments of the index snapshot, if that is copied, too.
     snapshot: Vec<SnapshotSegment>,
 }
 
 impl Db {
-    /// Copies the store, as it is at this moment, into an empty storage, checking every record on the way. Others read and write
-    /// meanwhile.
+    /// Copies the store, as it is at this moment, into an empty storage, verifying every record. Reads and writes continue meanwhile.
     ///
-    /// The copy has no index snapshot: opening it reads its whole log, until one is written there, as [`Db::checkpoint`] does.
+    /// The copy has no index snapshot: opening it reads its whole log, until one is written there, for example by [`Db::checkpoint`].
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when a record does not check: a backup never carries damage on.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a record that counts is damaged: a backup never loses one silently.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the target is not empty.
     pub fn backup_to_storage(&self, target: &dyn Storage) -> Result<BackupReport> {
         self.store.backup_to_storage(target)
     }
 
     /// Copies the store, as it is at this moment, to a new file; the file appears whole or not at all.
     ///
-    /// On Unix it is this user's alone (mode 0600). Until then it stands beside its place as `PATH.PROCESS-NUMBER.part`; a process that is killed on the way leaves that behind, to be
-    /// deleted by hand. Of several backups to one path at once, one becomes the file and the others fail.
+    /// On Unix only this user can read it (mode 0600). Until it is complete it is named `PATH.PROCESS-NUMBER.part`; a process that is
+    /// killed meanwhile leaves that file, which has to be deleted by hand. Of several concurrent backups to one path, one becomes the file
+    /// and the others fail.
     ///
     /// # Errors
     ///
@@ -87,13 +88,14 @@ impl Store {
         }
         let engine = &self.engine;
         let log = &engine.log;
-        // From here on no segment is reused; compaction may retire some, but their bytes stay.
+        // While the pin lives no segment is reused; compaction may retire some, but their bytes stay.
         let _pin = engine.pins.pin();
         let mut plan = if log.read_only { self.plan_as_is() } else { self.plan_with_cut()? };
         let mut report = BackupReport::default();
         self.copy(target, &plan, &mut report)?;
         if report.damaged > 0 {
-            // An index that is rebuilt across damage does not know whose record it was. This one does: the copy gets it, too.
+            // An index that is rebuilt across damage does not know whose record it was. This index does, so the copy gets its snapshot,
+            // too.
             target.set_len(0)?;
             report = BackupReport::default();
             self.may_wait_for_the_turn()?;
@@ -109,8 +111,8 @@ impl Store {
         target.set_len(len)?;
         target.sync()?;
         let end = plan.end;
-        // Not marked as closed: the copy goes on in a segment of its own, so that the two files never hold different records under
-        // the same salt and place.
+        // Not marked as closed: a session on the copy then begins a new segment, so that the two files never hold different records under
+        // the same salt and offset.
         let current = log.superblock();
         for (slot, step) in [(SuperblockSlot::A, 1), (SuperblockSlot::B, 2)] {
             let generation = current.generation + step;
@@ -122,7 +124,7 @@ impl Store {
         Ok(report)
     }
 
-    /// The log up to this moment, and a list of its segments that was just appended to it.
+    /// Plans to copy the log up to this moment, with a new segment list as its last record.
     fn plan_with_cut(&self) -> Result<Plan> {
         let engine = &self.engine;
         let log = &engine.log;
@@ -136,7 +138,7 @@ impl Store {
         Ok(Plan { segments: cut.segments, checkpoint: Some(place), end, listed: cut.listed, snapshot: Vec::new() })
     }
 
-    /// The log up to this moment, and the index as it was at the newest checkpoint. The caller has the turn to maintain the store.
+    /// The log up to this moment, and the index as it was at the newest checkpoint. The caller holds the maintenance lock.
     fn plan_with_snapshot(&self) -> Result<Plan> {
         let engine = &self.engine;
         let log = &engine.log;
@@ -161,7 +163,7 @@ impl Store {
         }
     }
 
-    /// A store that is open for reading only changes no more: its newest list serves.
+    /// Plans to copy the log as it is: a store that was opened read-only does not change, so its newest segment list is right.
     fn plan_as_is(&self) -> Plan {
         let log = &self.engine.log;
         let without_snapshot = log.newest_checkpoint().map(|place| CheckpointPlace { directory: None, ..place });
@@ -174,7 +176,7 @@ impl Store {
         plan.segments.iter().try_for_each(|segment| self.copy_segment(target, segment, report))
     }
 
-    /// Copies a segment, after every record of it has been held against its checksum.
+    /// Copies a segment after verifying the checksum of every record in it.
     fn copy_segment(&self, target: &dyn Storage, segment: &Segment, report: &mut BackupReport) -> Result<()> {
         let log = &self.engine.log;
         let end = segment.end;
@@ -194,7 +196,7 @@ impl Store {
             }
             Ok(())
         })?;
-        // The trailer of a full segment names the one behind it.
+        // A full segment has a trailer, which names the next segment.
         let end = if end == segment.limit(log.geometry) { segment.behind(log.geometry) } else { end };
         self.copy_bytes(target, log.geometry.start(segment.extent), end, report)
     }
@@ -214,11 +216,11 @@ impl Store {
     #[cfg(feature = "native")]
     pub(super) fn backup_to(&self, path: &std::path::Path) -> Result<BackupReport> {
         use crate::storage::native::{NativeStorage, publish};
-        // Publishing asks again. A link that leads nowhere has the name, too.
+        // An early check; publishing checks again. A dangling link occupies the name, too.
         if std::fs::symlink_metadata(path).is_ok() {
             return Err(Error::InvalidArgument("the backup's file exists already; choose a new name"));
         }
-        // Open, and so locked, until it has its name: nobody can write to it before the copy is whole.
+        // Open, and so locked, until it has its name: no other process can write to it before the copy is complete.
         let target = NativeStorage::create_unfinished(path)?;
         let finished = self.backup_to_storage(&target).and_then(|report| {
             publish(target.path(), path)?;

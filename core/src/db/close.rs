@@ -1,19 +1,19 @@
-//! Closing: what is left is written, and the superblock says where the log ends.
+//! Closing: flush, checkpoint if worthwhile, and record in the superblock where the log ends.
 
 use crate::error::{Error, Result};
 use crate::maintenance::{Extent, write_checkpoint};
 use crate::store::Store;
 use crate::sync::Ordering;
 
-/// A closed store with less than this to replay needs no new snapshot: replaying is as quick as loading one.
+/// Replay debt in bytes up to which closing writes no snapshot: replaying so little is as fast as loading one.
 const REPLAY_DEBT_AT_CLOSE: u64 = 256 * 1024;
 
 impl Store {
-    /// Flushes, writes a snapshot if there is much to replay, and says in the superblock where the log ends.
+    /// Flushes, writes a snapshot if there is much to replay, and records in the superblock where the log ends.
     pub(super) fn close(&self) -> Result<()> {
         #[cfg(feature = "native")]
         if std::process::id() != self.process {
-            // A child that was forked drops what it has inherited. The store is its parent's, which goes on writing.
+            // A forked child drops an inherited handle. The store belongs to its parent, which still writes to it, so leave it alone.
             return Ok(());
         }
         if self.closed.swap(true, Ordering::AcqRel) {
@@ -35,24 +35,25 @@ impl Store {
     fn mark_clean(&self) -> Result<()> {
         let log = &self.engine.log;
         if !log.is_announced() && (self.report.clean || log.is_fenced()) {
-            // What a session has not taken over it does not close either.
+            // A session that has not written a superblock has nothing to close.
             return Ok(());
         }
         log.writable()?;
-        // Segments that are kept for what is stranded in them are found behind an unclean end, or in the list.
+        // Segments that are kept for stranded records are found only after an unclean end, or in the segment list.
         let is_unlisted = || !log.unlisted().is_empty();
         if is_unlisted()
             || self.report.damaged_list
             || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16)
         {
             match write_checkpoint(&self.engine, &self.names, Extent::Closing) {
-                // Where there is no room for the list, the next open finds them behind an end that is not said to be clean.
+                // Without room for the list, leave the end unclean, so that the next open finds them.
                 Err(Error::NoSpace) if !log.is_poisoned() && is_unlisted() => return log.sync_to(log.end()).map(drop),
-                // Opening will replay more, and nothing is lost: no reason to leave the file uncut.
+                // Without a snapshot opening replays more, and nothing is lost: still close cleanly and cut the file.
                 Err(Error::NoSpace) if !log.is_poisoned() => {}
                 result => drop(result?),
             }
-            // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
+            // The previous snapshot had to stay until this one was safe. Its space is free now, so writing another one there may shorten
+            // the file.
             if log.snapshot_could_move_down() {
                 write_checkpoint(&self.engine, &self.names, Extent::Whole)?;
             }

@@ -1,4 +1,4 @@
-//! Compaction, and checkpoints, on demand.
+//! Explicit compaction and checkpoints.
 
 use super::handle::Db;
 use crate::error::Result;
@@ -6,23 +6,22 @@ use crate::maintenance::{CompactProgress, CompactReport};
 use crate::nested::Held;
 
 impl Db {
-    /// Writes an index snapshot, so that the next opening has nothing to replay. It happens by itself now and then, and when a
+    /// Writes an index snapshot, so that the next open has nothing to replay. That also happens automatically from time to time, and when a
     /// store with much to replay is closed.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is no room for a snapshot: if there is any for the list of the segments, that was
-    /// written, and nothing is lost. [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Closed`](crate::Error::Closed),
-    /// [`Error::Poisoned`](crate::Error::Poisoned), and [`Error::Corrupt`](crate::Error::Corrupt) when a part of the index that is not
-    /// built yet cannot be.
+    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is no room for a snapshot: the segment list was written if there was room for
+    /// that, and nothing is lost. [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Closed`](crate::Error::Closed),
+    /// [`Error::Poisoned`](crate::Error::Poisoned), and [`Error::Corrupt`](crate::Error::Corrupt) when a part of the index cannot be built.
     pub fn checkpoint(&self) -> Result<()> {
         self.store.seen(self.store.checkpoint())
     }
 }
 
 impl Db {
-    /// Compacts every segment that holds anything dead worth the copying, and gives the space at the end of the file back. Others read and
-    /// write meanwhile.
+    /// Compacts every segment with enough dead bytes to be worth copying, at least a sixty-fourth, and returns the space at the end of the
+    /// file to the host. Reads and writes continue meanwhile.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -39,18 +38,19 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As for [`Db::checkpoint`]; also [`Error::NoSpace`](crate::Error::NoSpace) when what lives in the segments fits nowhere else, and
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when a record in them does not fit its checksum: its segment stays as it is.
+    /// As for [`Db::checkpoint`]; also [`Error::NoSpace`](crate::Error::NoSpace) when there is no room for copies of the live records, and
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when the names of the namespaces do not match their records. A damaged record is no error:
+    /// its segment stays as it is, see [`Stats::damaged_segments`](crate::Stats::damaged_segments).
     pub fn compact(&self) -> Result<CompactReport> {
         self.compact_with(|_| {})
     }
 
-    /// [`Db::compact`], with word of how far it has come.
+    /// [`Db::compact`] with a progress callback.
     ///
-    /// `progress` is called while this call has the turn to maintain the store. In there, what needs the turn answers
-    /// [`Error::Nested`](crate::Error::Nested): [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its like, [`Db::close`] of another
-    /// handle, and, when the medium is full, whatever frees space first: removals, [`Db::update`](crate::Namespace::update), [`Db::compare_and_swap`](crate::Namespace::compare_and_swap),
-    /// [`Db::clear`](crate::Namespace::clear), [`Db::drop_namespace`].
+    /// `progress` runs with the maintenance lock held. Calls from it that need that lock answer [`Error::Nested`](crate::Error::Nested):
+    /// [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its like, [`Db::close`] of another handle, and, when the medium is full,
+    /// calls that free space first: removals, [`Db::update`](crate::Namespace::update),
+    /// [`Db::compare_and_swap`](crate::Namespace::compare_and_swap), [`Db::clear`](crate::Namespace::clear), [`Db::drop_namespace`].
     pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         self.store.may_wait_for_the_turn()?;
         let report = self.store.compact(&mut |so_far| {
@@ -60,22 +60,21 @@ impl Db {
         self.store.seen(report)
     }
 
-    /// Gives up the records that stand [behind an unclean end](crate::OpenReport::stranded_records) of the log, of this one and of all earlier
-    /// ones, and compacts: their segments are free for others. Run [`salvage`](crate::salvage) on the file first if they are wanted.
-    /// On a full medium this frees space where nothing else does: see [`Error::StrandedInTheWay`](crate::Error::StrandedInTheWay).
+    /// Gives up the records [behind an unclean end](crate::OpenReport::stranded_records) of the log, the newest and all earlier ones, and
+    /// compacts, which frees their segments. Run [`salvage`](crate::salvage) on the file first if they are wanted. On a full medium this
+    /// frees space where nothing else does: see [`Error::StrandedInTheWay`](crate::Error::StrandedInTheWay).
     ///
     /// # Errors
     ///
-    /// Those of [`Db::compact`]. What it did not get to is kept again after the next open.
+    /// Those of [`Db::compact`]. Stranded records that it did not reach are kept again after the next open.
     pub fn drop_stranded(&self) -> Result<CompactReport> {
         self.store.may_wait_for_the_turn()?;
         self.store.engine.log.give_up_stranded();
         self.compact()
     }
 
-    /// Compacts the one segment where it pays most; `None` when there is none of which a part worth the work is dead: a sixty-fourth, as
-    /// for [`Db::compact`]. What was written last is left for later, and what is free stays in the file until [`Db::compact`], or closing,
-    /// cuts it.
+    /// Compacts the one segment with the largest share of dead bytes; `None` when no segment has enough of them: a sixty-fourth, as for
+    /// [`Db::compact`]. The newest records are left for later, and free space stays in the file until [`Db::compact`], or closing, cuts it.
     pub fn compact_step(&self) -> Result<Option<CompactReport>> {
         self.store.may_wait_for_the_turn()?;
         self.store.seen(self.store.compact_step())

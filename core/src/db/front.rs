@@ -1,4 +1,4 @@
-//! The front of a file: its superblocks found, or written where the store is new.
+//! The superblocks at the start of the file: found, or written for a new store.
 
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
@@ -8,10 +8,11 @@ use crate::storage::Storage;
 use crate::store::Options;
 use alloc::string::String;
 
-/// How often a file is read again that seems damaged, where somebody else may be writing to it.
+/// How often a shared file that seems damaged is read again: another session may be writing to it.
 const FINDS_MAX: usize = 64;
 
-/// Reads the superblocks and follows the log. Where others may write to the file, too: the slots as they were read.
+/// Reads the superblocks and follows the log. For a shared file that is opened for writing, also returns the superblock slots as they were
+/// read.
 pub(super) fn find(
     storage: &dyn Storage,
     options: &Options,
@@ -34,7 +35,7 @@ pub(super) fn find(
         storage.refresh()?;
         let now = Some((at, storage.len()?, read_slots(storage)?));
         if now == before {
-            // Twice the same: it is not that somebody was writing meanwhile.
+            // The same error twice on an unchanged file: it is damage, not a concurrent write.
             return found;
         }
         before = now;
@@ -50,7 +51,7 @@ fn find_once(
     let is_shared = is_shared(storage);
     let slots = if is_shared { Some(read_slots(storage)?) } else { None };
     if is_shared {
-        // Whatever they name is there by now.
+        // Refresh after reading the slots, so that everything they name is visible.
         storage.refresh()?;
     }
     let pair = match read_superblocks(storage)? {
@@ -64,7 +65,7 @@ fn find_once(
             create(storage, options)?
         }
         Front::Blank if storage.is_empty()? => {
-            // A storage has no path to tell.
+            // A storage does not know its path.
             return Err(Error::NotFound { path: String::from("this path (the file there is empty)") });
         }
         Front::Blank => {
@@ -76,22 +77,22 @@ fn find_once(
     }
     let chain = Chain::follow(storage, &pair)?;
     if !options.read_only && !is_shared && pair.current.checkpoint.is_none() && storage.len()? < DATA_START {
-        // A creation that a crash cut short behind its first superblock. What is refused above stays as it is.
+        // Repair a creation that crashed after its first superblock. Files that were refused above stay as they are.
         storage.set_len(DATA_START)?;
     }
     if slots.is_some_and(|slots| read_slots(storage).is_ok_and(|now| now != slots)) {
-        // Once more, or it would be what nobody has ever seen together.
+        // The superblocks changed meanwhile: fail, so that the caller reads again, or slots and log would not belong together.
         return Err(Error::corrupt(0, "the superblocks, which are being written"));
     }
     Ok((pair, chain, slots.filter(|_| !options.read_only)))
 }
 
-/// Others may write to the file, too. Known when it is compiled where no host is shared.
+/// True if others may write to the file, too. Constant false without the feature `shared-files`.
 fn is_shared(storage: &dyn Storage) -> bool {
     cfg!(feature = "shared-files") && !storage.is_exclusive()
 }
 
-/// Writes the superblocks of a new store, one after the other, so that a crash leaves a blank file or a store.
+/// Writes the superblocks of a new store, one after the other, so that a crash leaves either a blank file or a store.
 fn create(storage: &dyn Storage, options: &Options) -> Result<SuperblockPair> {
     let mut current = first_superblock(options);
     storage.set_len(DATA_START)?;
@@ -104,10 +105,10 @@ fn create(storage: &dyn Storage, options: &Options) -> Result<SuperblockPair> {
     Ok(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: false })
 }
 
-/// As [`create`], where another one may be at the same: neither writes over what the other one has begun with.
+/// Like [`create`], but another session may do the same concurrently: neither overwrites what the other has written.
 fn create_shared(storage: &dyn Storage, options: &Options) -> Result<()> {
     let first = first_superblock(options);
-    // Longer without cutting what somebody else has made longer.
+    // Extends the file by a write, not by `set_len`, which could cut what another session has appended.
     storage.write_at(DATA_START - 1, &[&[0]])?;
     first.write(storage, SuperblockSlot::A)?;
     storage.sync()?;

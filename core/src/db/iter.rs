@@ -1,4 +1,4 @@
-//! Going through all records, in no order, a shard of the index at a time.
+//! Iterating over all records in no order, one shard of the index at a time.
 
 use super::handle::Namespace;
 use crate::engine::GROUP;
@@ -10,13 +10,13 @@ use crate::sorted::sort;
 use crate::store::Store;
 use alloc::vec::{self, Vec};
 
-/// The processor is asked for a record so many records ahead of it: a walk over a million takes a third of the time.
+/// Prefetch distance, in records: with it, a walk over a million records takes a third of the time.
 const AHEAD: usize = 8;
 
 /// The records of a namespace, in no order. See [`Db::iter`](crate::Namespace::iter).
 ///
-/// It counts as a reader for as long as it lives, and stays in the thread that has made it. To go on in another thread, or after a pause,
-/// walk in pages: [`Db::page`](crate::Namespace::page).
+/// It is a reader while it lives, which keeps segments from being reused, and it cannot be sent to another thread. To continue in another
+/// thread, or after a pause, read in pages: [`Db::page`](crate::Namespace::page).
 ///
 /// ```
 /// let db = pipkin::Db::open_in_memory()?;
@@ -31,7 +31,8 @@ const AHEAD: usize = 8;
 /// ```
 pub struct Iter<'a>(Frames<'a>);
 
-/// The keys of a namespace, in no order. See [`Db::keys`](crate::Namespace::keys). Like [`Iter`], it is a reader and stays in its thread.
+/// The keys of a namespace, in no order. See [`Db::keys`](crate::Namespace::keys). Like [`Iter`], it is a reader and cannot be sent to
+/// another thread.
 ///
 /// ```
 /// let db = pipkin::Db::open_in_memory()?;
@@ -59,23 +60,23 @@ impl Iterator for Keys<'_> {
     }
 }
 
-/// The frames of a namespace. The pin keeps every record that a shard pointed at when its turn came.
+/// The frames of a namespace. The pin keeps every record in place that a shard pointed at when its slots were copied.
 pub(super) struct Frames<'a> {
     store: &'a Store,
     number: Option<u32>,
     shard: usize,
     offsets: vec::IntoIter<u64>,
-    /// Of how many of the next records the host was told.
+    /// How many of the next records have been announced to the host (`will_read`).
     announced: usize,
-    /// The end has not been said yet.
+    /// The check at the end has not run yet; its error is returned once.
     unsaid: bool,
     pin: Pin<'a>,
 }
 
 impl Namespace {
-    /// All records of this namespace, in no order. A record that is there all the while comes exactly once; one that is
-    /// written or removed meanwhile may come or not, and so may a part of a commit. While the iterator lives, compaction cannot reuse any segment. It cannot be sent to
-    /// another thread.
+    /// All records of this namespace, in no order. A record that exists during the whole iteration is returned exactly once; one that is
+    /// written or removed meanwhile may appear or not, and so may a part of a commit. While the iterator lives, compaction cannot reuse any
+    /// segment. It cannot be sent to another thread.
     pub fn iter(&self) -> Iter<'_> {
         Iter(self.frames())
     }
@@ -107,7 +108,7 @@ impl<'a> Frames<'a> {
                     let is_whole = self.store.engine.has_met_all();
                     return if core::mem::take(&mut self.unsaid) { is_whole.err().map(Err) } else { None };
                 }
-                // Whatever comes of it, the next shard is next: who goes on after an error must get to the end.
+                // Advance first, so that iterating past an error terminates.
                 let shard = self.shard;
                 self.shard += 1;
                 if self.store.engine.index.is_empty_at(shard) {
@@ -117,10 +118,10 @@ impl<'a> Frames<'a> {
                     Ok(guard) => guard,
                     Err(error) => return Some(Err(error)),
                 };
-                // A shard without records of the namespace needs no look into the log.
+                // Skip a shard without records of the namespace, without reading the log.
                 if guard.count(number) > 0 {
                     let mut offsets: Vec<u64> = guard.slots().into_iter().map(|slot| slot.offset()).collect();
-                    // In the order of the file, which is kinder to caches than the order of hashes.
+                    // In file order, which suits caches better than hash order.
                     sort(&mut offsets);
                     self.offsets = offsets.into_iter();
                 }

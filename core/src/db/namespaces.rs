@@ -1,4 +1,4 @@
-//! The namespaces of a store: created, found, dropped, cleared.
+//! Creating, finding, dropping and clearing namespaces.
 
 use super::handle::{Db, Namespace};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ fn refuse_system(name: &str) -> Result<()> {
 }
 
 impl Db {
-    /// The namespace of that name, created if there is none.
+    /// Returns the namespace of that name; creates it if there is none.
     ///
     /// # Errors
     ///
@@ -38,44 +38,44 @@ impl Db {
         self.any_namespace(name, &[])
     }
 
-    /// The namespace of that name if there is one: unlike [`Db::namespace`], this creates none.
+    /// Returns the namespace of that name if it exists: unlike [`Db::namespace`], this creates none.
     pub fn find_namespace(&self, name: &str) -> Option<Namespace> {
         refuse_system(name).ok().and_then(|()| self.find_any_namespace(name))
     }
 
-    /// Drops a namespace with all its records, as one commit; false when there is none of that name. Handles to it find nothing from
-    /// then on, and writes through them answer [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). Takes as long as [`Db::clear`](crate::Namespace::clear): the records of other
-    /// namespaces count, too.
+    /// Drops a namespace with all its records, as one commit; returns whether it existed. Handles to it find nothing from then on, and
+    /// writes through them answer [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). Takes as long as
+    /// [`Db::clear`](crate::Namespace::clear), which depends on the records of other namespaces, too.
     pub fn drop_namespace(&self, name: &str) -> Result<bool> {
         refuse_system(name)?;
         self.store.drop_namespace(name)
     }
 
-    /// The names of all namespaces but the default one, in order. Those that a host of pipkin keeps for itself are not among them.
+    /// The names of all namespaces but the default one, in order. The system namespaces that a host of pipkin keeps are not listed.
     pub fn list_namespaces(&self) -> Vec<String> {
         self.store.names.read().list()
     }
 
-    /// A namespace that a host of pipkin keeps beside those of its users, created if there is none. Only this call and
-    /// [`Db::find_system_namespace`] get it: no list has it, its name is refused to all others, and [`Db::stats`] does not count its records.
-    /// Clear it where it is not needed any more.
+    /// A namespace for a host of pipkin, separate from those of its users; created if there is none. Only this call and
+    /// [`Db::find_system_namespace`] return it: it is not listed, all other calls refuse its name, and [`Db::stats`] does not count its
+    /// records. Clear it when it is no longer needed.
     #[doc(hidden)]
     pub fn system_namespace(&self, name: &str) -> Result<Namespace> {
         self.any_namespace(&alloc::format!("{SYSTEM}{name}"), &[])
     }
 
-    /// As [`Db::system_namespace`], if there is one of that name: this creates none.
+    /// Like [`Db::system_namespace`], but creates none.
     #[doc(hidden)]
     pub fn find_system_namespace(&self, name: &str) -> Option<Namespace> {
         self.find_any_namespace(&alloc::format!("{SYSTEM}{name}"))
     }
 
-    /// The namespace of that name, whoever's it is. If there is none, it is created with these options.
+    /// The namespace of that name, system namespaces included. If there is none, it is created with these options.
     pub(crate) fn any_namespace(&self, name: &str, options: &[u8]) -> Result<Namespace> {
         Ok(Namespace { name: self.store.make_namespace(name, options)?, store: self.store.clone() })
     }
 
-    /// The default one, which is no caller's to name, is not found.
+    /// Finds a namespace, system namespaces included. Never the default one: callers cannot name it.
     fn find_any_namespace(&self, name: &str) -> Option<Namespace> {
         let name = self.store.names.read().get(name).filter(|_| name != DEFAULT)?;
         Some(Namespace { name, store: self.store.clone() })
@@ -85,22 +85,22 @@ impl Db {
 impl Namespace {
     /// Removes all records of this namespace, as one commit of a few bytes.
     ///
-    /// The index still has to forget them: of each of its 256 shards that holds a record of the namespace, every record is looked at,
-    /// those of other namespaces too. In a large store that takes as long as a walk over all of it, even where a few hundred records go:
-    /// remove those by [`Self::remove_many`].
+    /// The index still has to drop them: in each of its 256 shards that holds a record of the namespace, every record is read, those of
+    /// other namespaces too. In a large store that takes as long as reading all of it, even to clear a few hundred records: remove those
+    /// with [`Self::remove_many`].
     ///
     /// # Errors
     ///
-    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is not even so much room, [`Error::ReadOnly`](crate::Error::ReadOnly),
-    /// [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Corrupt`](crate::Error::Corrupt) when
-    /// a part of the index cannot be built: nothing was cleared. When the file system fails behind the commit, all was cleared, though some
-    /// of it still stands in the index.
+    /// [`Error::NoSpace`](crate::Error::NoSpace) when there is no room even for those few bytes,
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Closed`](crate::Error::Closed), [`Error::Poisoned`](crate::Error::Poisoned),
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a part of the index cannot be built: nothing was cleared. When the file system fails
+    /// after the commit, everything was cleared, though some of it is still in the index.
     pub fn clear(&self) -> Result<()> {
         let (store, name) = (&self.store, &self.name);
         store.writable()?;
         let old = name.number().ok_or(Error::NamespaceDropped)?;
         if store.engine.count(old)? > 0 {
-            // Somebody may have dropped it since, and given its name to another.
+            // Another thread may have dropped it since, and created another of the same name.
             let settled = |_: &Names| if name.number().is_some() { Ok(None) } else { Err(Error::NamespaceDropped) };
             store.with_space(|| store.renumber(&name.name, None, &settled))?;
         }
@@ -109,7 +109,7 @@ impl Namespace {
 }
 
 impl Store {
-    /// The namespace of that name, created with these options if need be.
+    /// Returns the namespace of that name; creates it with these options if there is none.
     fn make_namespace(&self, name: &str, options: &[u8]) -> Result<Arc<Name>> {
         if name.is_empty() || name.len() > NAMESPACE_NAME_LEN_MAX {
             return Err(Error::NamespaceName { len: name.len() });
@@ -118,11 +118,11 @@ impl Store {
             return Ok(found);
         }
         self.writable()?;
-        // Two who ask at once get the same: the second must not take away what the first has written by then.
+        // Two concurrent calls must return the same namespace: a second new number would drop what was written under the first.
         self.renumber(name, Some(options), &|names| Ok(names.get(name)))
     }
 
-    /// Drops a namespace with all its records; false when there is none of that name.
+    /// Drops a namespace with all its records; returns whether it existed.
     fn drop_namespace(&self, name: &str) -> Result<bool> {
         self.writable()?;
         let old = self.with_space(|| {
@@ -141,9 +141,9 @@ impl Store {
         Ok(true)
     }
 
-    /// Gives a name the next number: as one record, so that a crash finds all of it or nothing. Not if `settled`, asked when nobody else
-    /// can change the names, finds that there is no need to: what carries the old number is forgotten. Without `options` it keeps those that
-    /// it has.
+    /// Assigns the next number to a name, which drops all records under its old number. One record, so it is atomic under a crash.
+    /// `settled` runs with the names locked: if it returns a namespace, that is returned and nothing is written. Without `options` the name
+    /// keeps its own.
     fn renumber(
         &self,
         name: &str,
@@ -174,8 +174,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Writes the record of a name, whose value begins with its number. The number stands in the tombstone too: it must never be given
-    /// out again.
+    /// Writes the record of a name; its value begins with the number. A tombstone holds the number, too, because it must never be given out
+    /// again.
     fn write_name(&self, shards: &mut [crate::index::ShardGuard<'_>], name: &str, value: &[u8], kind: Kind) -> Result<()> {
         let engine = &self.engine;
         let key = name.as_bytes();
@@ -192,7 +192,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the records of a dead number out of the index; nobody can reach them any more.
+    /// Removes the records of a dead number from the index; no handle can reach them any more.
     fn purge_number(&self, number: u32) -> Result<()> {
         let forget_order = || {
             #[cfg(feature = "ordered")]
@@ -207,7 +207,7 @@ impl Store {
                 self.engine.purge(shard, &mut guard, &|other| other == number)?;
             }
         }
-        // A compaction that copied a record which was not purged yet has put its key there again.
+        // Again: a compaction that copied a record before it was purged has put its key back.
         forget_order();
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Going through all records in pages, with nothing kept between two of them but a number.
+//! Reading all records in pages, with no state between two pages but a cursor.
 //!
-//! The order is that of the keys' hashes, which no write, compaction or reopening changes: a record that is there all the time comes
-//! exactly once, and every walk ends.
+//! The order is that of the keys' hashes, which no write, compaction or reopening changes: a record that exists during the whole walk is
+//! returned exactly once, and every walk ends.
 
 use super::handle::Namespace;
 use crate::cursor::Cursor;
@@ -12,16 +12,16 @@ use crate::names::Name;
 use crate::store::Store;
 use alloc::vec::Vec;
 
-/// About so many slots are taken at a time: a short page of a large store must not go through a whole shard.
+/// Slots that are read at a time, roughly: a short page of a large store must not read a whole shard.
 const BATCH: u64 = 128;
 
 impl Namespace {
-    /// Hands records to `each` until it says `false`, and returns where to go on; `None` once there are no more. Begins at
+    /// Hands records to `each` until it returns `false`; returns where to continue, or `None` once there are no more. A walk begins at
     /// `Cursor::default()`.
     ///
-    /// The order is an accident, but always the same one. A record that is there during the whole walk comes exactly once; one that is
-    /// written or removed meanwhile may come or not, and so may a part of a commit. After `false` some more records may come: those whose hashes hardly differ
-    /// travel together, most often none.
+    /// The order is arbitrary, but always the same. A record that exists during the whole walk is returned exactly once; one that is
+    /// written or removed meanwhile may appear or not, and so may a part of a commit. After `false` a few more records may be handed out,
+    /// most often none: those whose hashes are the same in the bits that the index keeps share a page.
     ///
     /// ```
     /// # fn main() -> pipkin::Result<()> {
@@ -42,19 +42,19 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// Errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `next` says where to go on behind the damage:
-    /// what stands in front of it has been handed out.
+    /// Errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `next` is where to continue after the damage:
+    /// everything before it has been handed out.
     pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
         self.store.page(&self.name, from, &mut each)
     }
 }
 
 fn place(shard: usize, tag: u64) -> Cursor {
-    // There are few shards, and a tag has no more than 22 bits.
+    // Both fit: there are 256 shards, and a tag has at most 22 bits.
     Cursor { shard: shard as u32, tag: tag as u32 }
 }
 
-/// Says in an error of damage where the walk goes on.
+/// Adds to an error of damage where the walk continues.
 fn going_on(mut error: Error, behind: Cursor) -> Error {
     if let Error::Corrupt { next, .. } = &mut error {
         *next = ((behind.shard as usize) < SHARDS).then_some(behind);
@@ -67,9 +67,9 @@ impl Store {
         let Some(number) = name.number() else { return Ok(None) };
         let (mut shard, mut tag) = (from.shard as usize, u64::from(from.tag));
         while shard < SHARDS {
-            // Before the slots are read: they stay good for as long.
+            // Pin before the slots are read: their offsets stay valid while the pin lives.
             let pin = self.engine.pin();
-            // Behind a shard that cannot be read there is the next one.
+            // After a shard that cannot be read, continue with the next one.
             let (slots, rest) = self.batch(shard, number, tag).map_err(|error| going_on(error, place(shard + 1, 0)))?;
             let mut full_at = None;
             let mut damage: Option<Error> = None;
@@ -92,7 +92,7 @@ impl Store {
                         Ok(Some(frame)) if each(frame.key(), frame.value()) => {}
                         Ok(None) => {}
                         Ok(Some(_)) => full_at = Some(slot.tag()),
-                        // Records of the same tag come in the same page.
+                        // Records with the same tag belong to the same page, so finish the tag before returning the error.
                         Err(Error::Corrupt { .. }) if self.engine.is_of_another(&pin, slot.offset(), number)? => {}
                         Err(error @ Error::Corrupt { .. }) => {
                             full_at = Some(slot.tag());
@@ -117,11 +117,11 @@ impl Store {
     /// The slots of a shard from `tag` on, in order, and the tag at which the next batch begins. Slots of one tag stay together.
     fn batch(&self, shard: usize, number: u32, tag: u64) -> Result<(Vec<Slot>, Option<u64>)> {
         let guard = self.engine.lock_shard(shard)?;
-        // A shard without records of the namespace needs no look into the log.
+        // Skip a shard without records of the namespace, without reading the log.
         if guard.count(number) == 0 {
             return Ok((Vec::new(), None));
         }
-        // Tags are pieces of hashes: a part of their range has as large a part of the slots.
+        // Tags are bits of hashes, so they are evenly distributed: this range of tags has about `BATCH` slots.
         let behind = tag.saturating_add((Slot::TAGS * BATCH).div_ceil(guard.len().max(1) as u64));
         let slots = guard.slots_between(tag..behind.min(Slot::TAGS));
         drop(guard);

@@ -9,18 +9,18 @@ use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 use core::ops::{Bound, RangeBounds};
 
-/// Records that are fetched at a time: few at first, for many ranges are short.
+/// Records that are fetched at a time: from `GROUP_FIRST`, because many ranges are short, doubling up to `GROUP_MAX`.
 const GROUP_FIRST: usize = 4;
 const GROUP_MAX: usize = 32;
-/// Offsets that are taken from the index at a time, under one pin.
+/// Offsets that are read from the index at a time, under one pin.
 const WINDOW: usize = 32;
-/// The processor is asked for a record when the one so many places in front of it is read.
+/// Prefetch distance, in records.
 const AHEAD: usize = 4;
 
 /// The bounds of a range of keys, as copies.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Which end of a range comes first.
+/// Which end of a range is read first.
 #[derive(Clone, Copy)]
 enum Order {
     Rising,
@@ -29,13 +29,13 @@ enum Order {
 
 /// Records in the order of their keys, from either end. See [`Db::range`](crate::Namespace::range).
 ///
-/// A record that is damaged comes as [`Error::Corrupt`] with its key, and the range goes on behind it.
+/// A damaged record is returned as [`Error::Corrupt`] with its key, and the range continues after it.
 ///
-/// Records that are written or removed meanwhile may come or not, and so may a part of a commit.
+/// Not a snapshot: records that are written or removed meanwhile may appear or not, and so may a part of a commit.
 pub struct Range<'a> {
     store: &'a Store,
     name: Arc<Name>,
-    /// Of what has not been fetched yet.
+    /// The bounds of what has not been fetched yet.
     bounds: Bounds,
     front: Fetched,
     back: Fetched,
@@ -45,14 +45,14 @@ pub struct Range<'a> {
 /// Records that were fetched at one end of a range, in the order in which they are handed out there.
 struct Fetched {
     records: vec::IntoIter<(Vec<u8>, Vec<u8>)>,
-    /// What stands behind them and could not be fetched.
+    /// The error that comes after them.
     error: Option<Error>,
-    /// How many to fetch next.
+    /// How many records to fetch next.
     group: usize,
 }
 
 impl Fetched {
-    /// The last one that is left, for the other end.
+    /// Takes the item furthest from this end, for the iterator of the other end.
     fn rest(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
         self.error.take().map(Err).or_else(|| self.records.next_back().map(Ok))
     }
@@ -71,7 +71,7 @@ fn bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
 /// The range of all keys that begin with `prefix`.
 fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
     let mut end = prefix.to_vec();
-    // The first key behind them all: the last byte that can be, counted up.
+    // The first key after all of them: trailing 0xff bytes dropped, and the last remaining byte incremented.
     while end.pop_if(|last| *last == u8::MAX).is_some() {}
     let end = match end.last_mut() {
         Some(last) => {
@@ -120,29 +120,29 @@ impl Namespace {
         self.store.range(&self.name, bounds_of_prefix(prefix.as_ref()))
     }
 
-    /// Records from `key` on, in the order of the keys. See [`Self::range`].
+    /// Records from `key` on, `key` included, in the order of the keys. See [`Self::range`].
     pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
         self.range(key.as_ref()..)
     }
 
-    /// Records behind `key`, in the order of the keys. See [`Self::range`].
+    /// Records after `key`, `key` excluded, in the order of the keys. See [`Self::range`].
     pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
         self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
     }
 
-    /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it says `false`;
-    /// without a copy where the host can map the file. See [`Self::range`].
+    /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it returns `false`; without a copy where the
+    /// host can map the file. See [`Self::range`].
     ///
     /// # Errors
     ///
-    /// As for [`Self::range`], errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `key` says behind which
-    /// key to go on.
+    /// As for [`Self::range`], errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `key` is the key after
+    /// which to continue.
     pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
         self.store.range_with(&self.name, bounds, Order::Rising, each)
     }
 
-    /// As [`Self::range_with`], the last key first: behind damage it goes on in front of the key.
+    /// Like [`Self::range_with`], in descending order of the keys: after damage, continue below the key in the error.
     pub fn range_rev_with<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -180,7 +180,7 @@ impl Store {
         Ok(Range { store: self, name: name.clone(), bounds, front, back, done: false })
     }
 
-    /// Hands the records inside the bounds to `each`, in the order of their keys, until it says `false`.
+    /// Hands the records inside the bounds to `each`, in the given order of their keys, until it returns `false`.
     fn range_with(
         &self,
         name: &Name,
@@ -195,7 +195,7 @@ impl Store {
         let mut group = GROUP_FIRST;
         let mut offsets: Vec<u64> = Vec::with_capacity(WINDOW);
         loop {
-            // Before the offsets are read: they stay good for as long.
+            // Pin before the offsets are read: they stay valid while the pin lives.
             let pin = self.engine.pin();
             offsets.clear();
             let mut take = |offset: u64, inside: bool| {
@@ -254,11 +254,11 @@ impl Store {
 }
 
 impl Store {
-    /// What a range ends with.
+    /// Checks at the end of a range that no record of the namespace is missing from the order.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] when there may be records of the namespace in it whose keys nobody knows.
+    /// [`Error::Corrupt`] when there may be records of the namespace whose keys cannot be read.
     fn has_all_in_order(&self, pin: &Pin<'_>, number: u32) -> Result<()> {
         for &(shard, slot) in self.engine.nameless.get().into_iter().flatten() {
             if self.engine.index.lock_shard(shard).has(slot) && !self.engine.is_of_another(pin, slot.offset(), number)? {
@@ -268,7 +268,7 @@ impl Store {
         self.engine.has_met_all()
     }
 
-    /// Says in an error of damage whose record it is. Seldom asked, so the index is searched for who points there.
+    /// Adds the key of the record to an error of damage. Rarely needed, so the ordered index is searched for the damaged offset.
     #[cold]
     fn named(&self, mut error: Error, number: u32, damaged: u64) -> Error {
         if let Error::Corrupt { key, .. } = &mut error
@@ -286,7 +286,7 @@ impl Store {
 }
 
 impl Range<'_> {
-    /// Fetches the next few records at the end that comes first in this order.
+    /// Fetches the next group of records at the end where this order begins.
     fn fetch(&mut self, order: Order) {
         let group = self.side(order).group;
         let mut fetched = Vec::with_capacity(group);
@@ -296,7 +296,7 @@ impl Range<'_> {
             fetched.len() < group
         });
         let error = result.err();
-        // Behind a damaged record the range goes on, if it is known which one that is.
+        // After a damaged record the range continues, if its key is known.
         let damaged = match &error {
             Some(Error::Corrupt { key, .. }) => key.as_deref(),
             _ => None,
@@ -319,7 +319,7 @@ impl Range<'_> {
         }
     }
 
-    /// What comes next at the end that comes first in this order, or why nothing can; `None` once all has been fetched.
+    /// The next record, or error, at the end where this order begins; `None` once nothing is left to fetch.
     fn step(&mut self, order: Order) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
         loop {
             if let Some(record) = self.side(order).records.next() {
@@ -340,7 +340,7 @@ impl Iterator for Range<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // At last what the other end has fetched.
+        // Finally, what the other end has fetched and not returned.
         self.step(Order::Rising).or_else(|| self.back.rest())
     }
 }

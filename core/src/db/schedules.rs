@@ -1,9 +1,9 @@
-//! Handles under a scheduler that tries orders of its threads' steps; see `core/tests/schedules.rs`.
+//! Handles under a scheduler that tries different thread interleavings; see `core/tests/schedules.rs`.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use super::Db;
 
-/// A compaction that copied a record of a namespace which was just being dropped made a map of keys for it again, which nobody took away.
+/// The bug: a compaction that copied a record of a namespace while it was being dropped recreated its map of keys, which was never removed.
 #[test]
 fn nothing_is_left_in_memory_of_a_namespace_that_was_dropped_during_a_compaction() {
     let body = || {

@@ -21,32 +21,33 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Live records in all namespaces, without those that a host of pipkin keeps for itself.
+    /// Live records in all namespaces, except the system namespaces that a host of pipkin keeps.
     pub records: u64,
     /// Length of the file.
     pub file_bytes: u64,
-    /// Live records with their headers.
+    /// Bytes of the live records, headers included.
     pub live_bytes: u64,
-    /// What is not live: overwritten and removed records, tombstones, padding, book-keeping, and what sessions that ended without a close
-    /// have left unused. Compaction frees most of it: it leaves
-    /// segments alone where that is too little for the work, and the padding behind values that fill theirs.
+    /// Bytes that are not live: overwritten and removed records, tombstones, padding, book-keeping, and what sessions that ended without a
+    /// close left unused. Compaction frees most of it: it skips segments with too little to gain, and cannot avoid the padding after values
+    /// that fill their segment.
     pub dead_bytes: u64,
     /// Live segments of the log.
     pub segments: u64,
     /// Segments that are free for new records.
     pub free_segments: u64,
-    /// Their bytes. A compaction frees about this and what is dead; those at the end of the file make it shorter.
+    /// Bytes of the free segments. After a compaction about this plus [`Self::dead_bytes`] is free; free segments at the end of the file
+    /// are cut off.
     pub free_bytes: u64,
     /// Size of a segment.
     pub segment_size: u64,
-    /// Memory that the index takes.
+    /// Bytes of memory that the index takes.
     pub index_bytes: u64,
-    /// Log that a reopen would have to replay.
+    /// Bytes of log that opening after a crash would replay.
     pub replay_debt: u64,
-    /// Named namespaces.
+    /// Number of named namespaces.
     pub namespaces: u64,
-    /// Segments that compaction could not free, for they hold a damaged record that still counts: write its key again or remove it, and they
-    /// go. [`Db::verify`](super::Db::verify) says where it is.
+    /// Segments that compaction could not free, because they hold a damaged record that still counts: they can be freed once its key is
+    /// written again or removed. [`Db::verify`](super::Db::verify) reports where it is.
     pub damaged_segments: u64,
 }
 
@@ -64,15 +65,15 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentUse {
-    /// A segment of the log; several lengths long where a record was larger than one.
+    /// A segment of the log; longer than the segment size if it holds a record that is larger.
     Log {
         /// Where it begins in the file.
         offset: u64,
         /// Its length.
         len: u64,
-        /// Records in it, dead ones included.
+        /// Bytes of it that are written, dead records included.
         used: u64,
-        /// Of these the live ones.
+        /// Bytes of its live records.
         live: u64,
     },
     /// Free for new records.
@@ -82,7 +83,7 @@ pub enum SegmentUse {
         /// Its length.
         len: u64,
     },
-    /// Holds the index snapshot, or waits until nobody reads it any more.
+    /// Part of the index snapshot, or retired and not yet reusable because of readers or a pending sync.
     Other {
         /// Where it begins in the file.
         offset: u64,
@@ -92,23 +93,23 @@ pub enum SegmentUse {
 }
 
 impl Db {
-    /// Figures about the store.
+    /// Returns figures about the store. Builds the parts of the index that are not built yet.
     pub fn stats(&self) -> Result<Stats> {
         self.store.seen(self.store.stats())
     }
 
-    /// Live records in all namespaces, those of the system included.
+    /// Counts the live records in all namespaces, the system namespaces included.
     #[cfg(feature = "salvage")]
     pub(crate) fn count_all(&self) -> Result<u64> {
         self.store.engine.build_all(&|| false)?;
         self.store.count_all()
     }
 
-    /// What the file is used for, front to back. As [`Db::stats`] it builds what is not built yet of the index.
+    /// What each part of the file is used for, in file order. Like [`Db::stats`] it builds the parts of the index that are not built yet.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) and errors of the storage, when that cannot be done.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) and errors of the storage, when a part of the index cannot be built.
     pub fn segments(&self) -> Result<Vec<SegmentUse>> {
         self.store.seen(self.store.segments())
     }

@@ -1,14 +1,14 @@
-//! A value that is not copied where the host can help it.
+//! A value that is not copied where the host can map the file.
 
 use crate::log::ValueBytes;
 use crate::pins::Pin;
 use core::fmt;
 use core::ops::Deref;
 
-/// A value as it stands in the file: a slice of the map where the host can map, a copy elsewhere.
+/// A value of a record, as a slice of bytes: borrowed from the map where the host can map the file, a copy elsewhere.
 ///
-/// While it lives, compaction cannot reuse the segment that it lies in, so do not keep it for long. It stays in the thread that asked for it;
-/// its bytes may be lent to others.
+/// While it lives, no segment of the store that has been retired since can be reused, so do not keep it for long. It cannot be sent to
+/// another thread; its bytes may be lent to others.
 ///
 /// ```
 /// let db = pipkin::Db::open_in_memory()?;

@@ -1,4 +1,4 @@
-//! Salvage: every record that still checks, out of a store that may not open any more, into a new one. The source is never changed.
+//! Salvage: copies every record with a valid checksum from a store that may not open any more into a new one. The source is never changed.
 
 mod names;
 
@@ -17,43 +17,45 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use names::Names;
 
-/// What salvaging got out, and what it left. Every record of the log that checks is in it once: `read` is the sum of `records`, `replaced`,
-/// `removed`, `tombstones`, `carried`, `names`, `dropped`, and of `unfinished`, `superseded`, `revived` and `stranded` where these are left out.
+/// What salvage copied, and what it left out. Every valid record of the log is counted once: `read` is the sum of `records`, `replaced`,
+/// `removed`, `tombstones`, `carried`, `names`, `dropped`, and of `unfinished`, `superseded`, `revived` and `stranded` where these are left
+/// out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {
     /// Records in the new store.
     pub records: u64,
-    /// Removals that were applied on the way.
+    /// Tombstones that removed a record which had been copied before.
     pub removed: u64,
-    /// Records of the log that check, dead ones and tombstones included.
+    /// Valid records of the log, dead ones and tombstones included.
     pub read: u64,
-    /// Of these, records in whose place a later one of their key came.
+    /// Of these, records that a later record of the same key replaced.
     pub replaced: u64,
-    /// Tombstones.
+    /// Of these, tombstones.
     pub tombstones: u64,
-    /// Records that were copied though this version of pipkin does not act on them.
+    /// Records that were copied as they are, although this version of pipkin does not interpret them.
     pub carried: u64,
-    /// Records of the names of namespaces.
+    /// Records that name a namespace.
     pub names: u64,
     /// Records of namespaces that were dropped or cleared.
     pub dropped: u64,
-    /// Whole records of commits whose end is missing at the end of the log. See [`SalvageOptions::unfinished`].
+    /// Valid records at the end of the log whose commit is incomplete. See [`SalvageOptions::unfinished`].
     pub unfinished: u64,
-    /// Records whose newer version is what is damaged. See [`SalvageOptions::superseded`].
+    /// Older records of keys whose newest record is damaged. See [`SalvageOptions::superseded`].
     pub superseded: u64,
-    /// Records that had been removed, where what says so is damaged. See [`SalvageOptions::revived`].
+    /// Records that had been removed or replaced, where the record of that is damaged or gone. See [`SalvageOptions::revived`].
     pub revived: u64,
-    /// Records that check behind a place at which an unclean end has cut the log, which has gone on elsewhere. See [`SalvageOptions::stranded`].
+    /// Valid records after a point at which an unclean end has cut the log, if the log continues in another segment. See
+    /// [`SalvageOptions::stranded`].
     pub stranded: u64,
-    /// Records in the new store that may be older versions, or may have been removed: they are in front of damage of which nobody knows
-    /// whose record it was. With an index snapshot that is so of damage behind it only.
+    /// Records in the new store that may be outdated or removed: they precede a damaged record whose key is unknown. With an index
+    /// snapshot, only damage after its checkpoint counts.
     pub unsure: u64,
-    /// What could not be read.
+    /// The stretches of the file that could not be read.
     pub damage: Vec<Damage>,
 }
 
-/// What salvaging does with records of which opening would not give any. All of them are counted in the report.
+/// What salvage does with records that opening would not return. The report counts all of them.
 ///
 /// ```
 /// use pipkin::{Db, SalvageOptions, salvage_with, storage::MemoryStorage};
@@ -81,40 +83,39 @@ impl Default for SalvageOptions {
 }
 
 impl SalvageOptions {
-    /// Keeps the whole records of commits whose end is missing at the end of the log. Without it (the default) they are left out, as opening
-    /// leaves them out.
+    /// Copies the valid records of an incomplete commit at the end of the log. By default they are left out, as on opening.
     pub const fn unfinished(mut self, keep: bool) -> Self {
         self.unfinished = keep;
         self
     }
 
-    /// Keeps older versions in the place of damaged ones (the default). Without it their keys are missing in the new store.
+    /// Copies older versions where the newest record of a key is damaged (the default). Otherwise these keys are missing in the new store.
     pub const fn superseded(mut self, keep: bool) -> Self {
         self.superseded = keep;
         self
     }
 
-    /// Brings records back that had been removed, where what says so is damaged. Not the default.
+    /// Copies records that had been removed, where the record of that is damaged or gone. Not the default.
     pub const fn revived(mut self, keep: bool) -> Self {
         self.revived = keep;
         self
     }
 
-    /// Copies what [`VerifyReport::stranded_records`](crate::VerifyReport::stranded_records) counts, also where the log has gone on elsewhere
-    /// since: what a power cut has torn off, or a damaged bit. Where a later record of the same key is left, that one counts. Not the default: a
-    /// record that was removed in the meantime comes back if compaction has dropped what said so. What stands behind the end of a log that has
-    /// not gone on is always copied.
+    /// Copies the records that [`VerifyReport::stranded_records`](crate::VerifyReport::stranded_records) counts, cut off by a power cut or
+    /// a damaged bit, even if the log has continued in another segment since. Where a later record of the same key is left, that one
+    /// counts. Not the default: a record that was removed in the meantime comes back if compaction has dropped its tombstone. Records after
+    /// the end of a log that has not continued are always copied.
     pub const fn stranded(mut self, keep: bool) -> Self {
         self.stranded = keep;
         self
     }
 }
 
-/// Copies everything that checks from `source` into `target`, which should be new, in the order of the log. `progress` hears how
-/// many bytes are done, of how many. As [`salvage_with`] with the options' defaults.
+/// Copies every valid record from `source` into `target`, which should be new, in the order of the log. `progress` is called with the bytes
+/// done and the bytes in all. The same as [`salvage_with`] with the default options.
 ///
-/// A namespace whose name is lost is called `salvaged-` and its number. A commit that a crash has left unfinished is left out, as opening
-/// leaves it out; of one that is damaged, what checks is copied. If the report has no damage, nothing was lost.
+/// A namespace whose name is lost is called `salvaged-` and its number. A commit that a crash left incomplete is left out, as on opening;
+/// of a damaged commit the valid records are copied. If the report has no damage, nothing was lost.
 ///
 /// ```
 /// use pipkin::{Db, salvage, storage::{MemoryStorage, Storage}};
@@ -138,7 +139,7 @@ pub fn salvage(source: &dyn Storage, target: &Db, progress: &mut dyn FnMut(u64, 
     salvage_with(source, target, SalvageOptions::default(), progress)
 }
 
-/// As [`salvage`], with choices.
+/// [`salvage`] with options.
 ///
 /// # Errors
 ///
@@ -188,7 +189,7 @@ pub fn salvage_with(
                 Found::Damage(damage) => {
                     copy.damage(base, &damage);
                     copy.report.damage.push(damage);
-                    // The rest of a commit may be what is damaged; what is left of it counts.
+                    // The damage may be the rest of the commit; its valid records count.
                     copy.release()?;
                 }
             }
@@ -205,7 +206,7 @@ pub fn salvage_with(
     copy.finish(&survey.pair)
 }
 
-/// A record of the source.
+/// Where a record is in the source, with its header.
 #[derive(Clone, Copy)]
 struct Place {
     base: u64,
@@ -218,25 +219,26 @@ struct Copy<'a> {
     target: &'a Db,
     options: SalvageOptions,
     names: Names,
-    /// What the index snapshot says, if it is to be believed.
+    /// The index snapshot, if it agrees with the log.
     audit: Option<Audit<'a>>,
     report: SalvageReport,
     namespaces: BTreeMap<u32, Namespace>,
-    /// Records of a commit whose end has not come yet. One that a crash has left without an end never was.
+    /// Records of a commit whose end has not been read yet. A commit that a crash left without an end does not count.
     held: Vec<Place>,
-    /// Records that did not count any more, though nothing that replaces them has come so far: by the hash of their key.
+    /// Records that do not count according to the snapshot, though no record that replaces them has been read so far: by the hash of their
+    /// key.
     older: BTreeMap<u64, Place>,
-    /// Hashes of the keys that were written or removed behind damage of an unknown key, once there was some.
+    /// Hashes of the keys that were written or removed after the newest damage with an unknown key; `None` without such damage.
     since: Option<BTreeSet<u64>>,
-    /// Records that were copied.
+    /// Records with a value that were copied.
     puts: u64,
-    /// What comes now does not count.
+    /// The records being copied are stranded: they do not count in the log.
     is_stranded: bool,
 }
 
 impl Copy<'_> {
     fn frame(&mut self, base: u64, offset: u64, header: Header) -> Result<()> {
-        // The end of a segment may stand in the middle of a commit.
+        // Skip control frames: the end of a segment may be in the middle of a commit.
         if header.kind.is_control() {
             return Ok(());
         }
@@ -245,7 +247,7 @@ impl Copy<'_> {
         if header.continues { Ok(()) } else { self.release() }
     }
 
-    /// What an unclean end has cut off, whose commits are whole.
+    /// Reads a stretch that an unclean end has cut off, and copies its complete commits if the options say so.
     fn cut_off(&mut self, base: u64, stretch: Stretch) -> Result<()> {
         let (mut commit, mut whole) = (Vec::new(), Vec::new());
         scan(self.source, stretch, &mut |found| {
@@ -270,12 +272,12 @@ impl Copy<'_> {
         copied
     }
 
-    /// Copies what was held back.
+    /// Copies the records of the commit that was held back.
     fn release(&mut self) -> Result<()> {
         core::mem::take(&mut self.held).into_iter().try_for_each(|place| self.record(place))
     }
 
-    /// Whose record was it? In front of the checkpoint the index snapshot knows.
+    /// Notes damage whose key is unknown: before the checkpoint the index snapshot knows the key.
     fn damage(&mut self, base: u64, damage: &Damage) {
         if !self.audit.as_ref().is_some_and(|audit| audit.shown.covers(base, damage.offset)) {
             self.since = Some(BTreeSet::new());
@@ -341,7 +343,7 @@ impl Copy<'_> {
         namespace.insert_whole(header.kind, header.meta(&front), key, &value_of(self.source, offset, &header)?)
     }
 
-    /// What did not count, and nothing has replaced: what did is damaged.
+    /// Copies or drops the records that did not count and that no later record replaced: the one that counted is damaged or gone.
     fn settle_older(&mut self) -> Result<()> {
         for place in core::mem::take(&mut self.older).into_values() {
             let Some(namespace) = self.namespace(place.header.namespace)? else { continue };
@@ -370,7 +372,7 @@ impl Copy<'_> {
         if let Err(Error::Corrupt { offset, what, .. }) = Chain::follow(self.source, pair) {
             let is_known = |damage: &Damage| (damage.offset..damage.offset + damage.len).contains(&offset);
             if !self.report.damage.iter().any(is_known) {
-                // Whole segments that are missing leave nothing to scan.
+                // Report missing segments here: the scan found nothing of them.
                 self.report.damage.push(Damage { offset, len: 1, key: None, what });
             }
         }

@@ -1,4 +1,4 @@
-//! Which namespace a number stands for, as far as a damaged store still says so.
+//! The names of the namespace numbers, as far as a damaged store still has them.
 
 use crate::error::{Error, Result};
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
@@ -11,11 +11,11 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 
-/// What the record of a name says.
+/// The content of a name record.
 #[derive(Debug, Default)]
 struct Named {
     number: u32,
-    /// As they are: this build has no use for any.
+    /// Copied unchanged: this version does not interpret them.
     options: Box<[u8]>,
 }
 
@@ -24,17 +24,17 @@ struct Named {
 pub(super) struct Names {
     by_name: BTreeMap<String, Named>,
     by_number: BTreeMap<u32, String>,
-    /// Numbers that a record of a name has given out or taken back.
+    /// Numbers that some name record has assigned or taken back.
     mentioned: BTreeSet<u32>,
-    /// A number below this that nobody has was dropped or cleared; one from here on may have a name that is lost.
+    /// A number below this without a name was dropped or cleared; one from here on may have a name that is lost.
     lost_from: u32,
 }
 
 impl Names {
-    /// Begins with the names of the snapshot, and goes on with the records of names behind the checkpoint. Those in front of it may be of
-    /// any age: compaction drops what is replaced. Without a snapshot they are all that there is.
+    /// Starts with the names of the snapshot and applies the name records after the checkpoint. Those before it may be of any age, because
+    /// compaction moves records and drops replaced ones. Without a snapshot, all name records are applied.
     ///
-    /// On the way, the log is held against the index snapshot.
+    /// The same pass checks the log against the index snapshot.
     pub(super) fn read(storage: &dyn Storage, survey: &Survey, mut audit: Option<&mut Audit<'_>>) -> Result<Self> {
         let pair = &survey.pair;
         let place = pair.current.checkpoint;
@@ -89,12 +89,12 @@ impl Names {
         Ok(Self { by_name, by_number, mentioned, lost_from: if is_damaged { next } else { u32::MAX } })
     }
 
-    /// Names and options of all, the default one without.
+    /// Names and options of all namespaces except the default one.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.by_name.iter().map(|(name, named)| (name.as_str(), &*named.options)).filter(|(name, _)| *name != DEFAULT)
     }
 
-    /// The name of a number; `None` for one that was dropped or cleared. Where the name is lost, it gets one.
+    /// The name of a number; `None` for one that was dropped or cleared. If the name is lost, makes one from the number.
     pub(super) fn of(&mut self, number: u32) -> Option<&str> {
         if number >= self.lost_from && !self.mentioned.contains(&number) {
             self.by_number.entry(number).or_insert_with(|| alloc::format!("salvaged-{number}"));

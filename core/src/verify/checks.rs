@@ -1,4 +1,4 @@
-//! The parts of a store, each held against its checksums.
+//! Checks of each part of a store against its checksums.
 
 use super::VerifyReport;
 use super::names::Record;
@@ -36,7 +36,7 @@ pub(super) fn damage(report: &mut VerifyReport, offset: u64, len: u64, what: &'s
     report.damage.push(Damage { offset, len, key: None, what });
 }
 
-/// Both superblocks, and the bytes around them that must be zero.
+/// Checks both superblocks, and that the bytes around them are zero.
 pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> Result<()> {
     if let Front::Store(pair) = read_superblocks(storage)?
         && pair.other_damaged
@@ -51,7 +51,7 @@ pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> R
     Ok(())
 }
 
-/// Both copies of a segment header; the header, if one checks.
+/// Checks both copies of a segment header; returns the header, if one copy is valid.
 fn check_headers(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -76,13 +76,13 @@ fn check_headers(
     Ok(header)
 }
 
-/// A crash may leave one copy of a header that it met on its way to the medium: what a crash does is no damage.
+/// Removes damage of torn headers from the report: a crash may leave one copy of a header that was being written, and that is no damage.
 pub(crate) fn forgive_torn(report: &mut VerifyReport, torn: &[(u64, SegmentHeader)]) {
     let is_torn = |at: u64| torn.iter().any(|&(start, _)| (start..start + SEGMENT_HEADER_LEN as u64).contains(&at));
     report.damage.retain(|damage| !is_torn(damage.offset));
 }
 
-/// Records that check behind the ends of segments, which are not full.
+/// Counts the valid records after the ends of segments that are not full.
 pub(crate) fn check_stranded<'a>(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -98,7 +98,7 @@ pub(crate) fn check_stranded<'a>(
     Ok(())
 }
 
-/// Both copies of the header of a segment that is known, and that it is this one's.
+/// Checks both copies of the header of a known segment, and that the header belongs to it.
 pub(super) fn check_header(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -145,7 +145,7 @@ fn check_segment(
     Ok(())
 }
 
-/// What stands behind the last record of the segment that takes appends has never been written.
+/// Checks that the segment that takes appends is zero after its last record, if its header says that it was fresh.
 pub(crate) fn check_untouched(
     storage: &dyn Storage,
     superblock: &Superblock,
@@ -217,7 +217,7 @@ fn check_snapshot(
     Ok(())
 }
 
-/// Reports a record of a name that opening refuses.
+/// Reports a name record that opening would refuse.
 pub(super) fn check_name(storage: &dyn Storage, offset: u64, header: &Header, report: &mut VerifyReport) -> Result<()> {
     let is_name = header.namespace == NAMESPACE_OF_NAMES && matches!(header.kind, Kind::Put | Kind::Tombstone);
     if is_name && Record::read(storage, offset, header)?.is_none() {

@@ -1,4 +1,4 @@
-//! The index snapshot held against the log: a store in which they differ gives wrong answers, though every checksum fits.
+//! Compares the index snapshot with the log: a store in which they differ returns wrong results, though every checksum is right.
 
 use super::checks::damage;
 use super::shown::{Audit, Shown};
@@ -14,7 +14,7 @@ use crate::sorted::{AreHashes, Set};
 use crate::storage::Storage;
 use hashbrown::HashMap;
 
-/// Of a store in which everything checks.
+/// Compares only if no other damage was found.
 pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chain, report: &mut VerifyReport) -> Result<()> {
     let Some(shown) = Shown::load(storage, &pair.current)?.filter(|_| report.is_ok() && !is(Bug::VerifyTrustsSnapshot)) else {
         return Ok(());
@@ -23,7 +23,7 @@ pub(super) fn compare(storage: &dyn Storage, pair: &SuperblockPair, chain: &Chai
     let segments = chain.counting_segments();
     let zones = segments.iter().map(|segment| (segment.first_frame(geometry)..segment.end, segment.base)).collect();
     let mut audit = Audit::new(&shown, zones);
-    // Records that nothing has replaced so far, though the index does not have them: by the hash of their key.
+    // Records that the snapshot does not have and that no later record has replaced so far: by the hash of their key.
     let mut missing: HashMap<u64, (u32, u64), AreHashes> = HashMap::default();
     for segment in &segments {
         let stretch = Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true };

@@ -1,5 +1,5 @@
-//! A store that has lost both of its superblocks: its segments are found by their headers. They are bound to the id of the store, which is
-//! lost, too; but their frames are bound to the salt in the header, so a header counts if a frame behind it checks.
+//! A store that has lost both superblocks: its segments are found by their headers. A header's checksum covers the id of the store, which
+//! is lost, too; but a frame's checksum covers the salt in the header, so a header counts if a valid frame follows it.
 
 use crate::error::Result;
 use crate::limits::{DATA_START, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
@@ -8,9 +8,9 @@ use crate::sorted::Map;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// What is left of it.
+/// What remains of a store without superblocks.
 pub(crate) struct Lost {
-    /// What can be told of the newest superblock: the sizes of the extents.
+    /// A superblock with the only thing that can be derived: the sizes of the extents.
     pub(crate) superblock: Superblock,
     /// Segment headers by extent.
     pub(crate) headers: Map<u32, SegmentHeader>,
@@ -32,7 +32,7 @@ impl Lost {
                     headers.insert(extent, *header);
                 }
             }
-            // The frames that name the next segment are at the ends of the segments: they tell sizes apart that have the same starts.
+            // The trailers, which name the next segment, are at the ends of the segments: they distinguish sizes with the same starts.
             let mut linked = 0;
             for (extent, header) in headers.iter().filter(|(_, header)| header.kind == SegmentKind::Log) {
                 linked += usize::from(read_next(storage, geometry, &header.segment(geometry, extent))?.is_some());
@@ -47,7 +47,7 @@ impl Lost {
     }
 }
 
-/// Whatever is a segment header, wherever one may be.
+/// All valid segment headers, at every offset where one may be.
 fn headers(storage: &dyn Storage) -> Result<Vec<(u64, SegmentHeader)>> {
     let len = storage.len()?;
     let mut window = Window::new(storage, len);

@@ -1,4 +1,4 @@
-//! Verifying: every byte that counts against its checksum. Of a store that is open, [`Db::verify`](crate::Db::verify) says what counts.
+//! Verifying the checksums of every byte that counts. For an open store [`Db::verify`](crate::Db::verify) determines which bytes count.
 
 mod checks;
 mod compare;
@@ -22,35 +22,35 @@ use crate::scan::Damage;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// What verifying found.
+/// The result of verifying a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Records that check, dead ones and tombstones included.
+    /// Valid records, dead ones and tombstones included.
     pub records: u64,
-    /// Bytes that were looked at.
+    /// Bytes that were checked.
     pub bytes_checked: u64,
     /// Segments of the log.
     pub segments: u64,
-    /// Everything that does not check.
+    /// All damage that was found.
     pub damage: Vec<Damage>,
-    /// Records of whole commits that check and stand behind a place at which an unclean end has cut the log: what a power cut has torn, or what a
-    /// damaged bit has cut off. They do not count, and are kept until [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up.
+    /// Valid records of complete commits after a point at which an unclean end has cut the log, because of a torn write or a damaged bit.
+    /// They do not count, and are kept until [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up.
     pub stranded_records: u64,
     /// Their bytes.
     pub stranded_bytes: u64,
-    /// Where in the file the first of them begins.
+    /// File offset of the first of them.
     pub stranded_at: Option<u64>,
 }
 
 impl VerifyReport {
-    /// True when everything that counts checks. What is stranded does not count.
+    /// True when there is no damage. Stranded records are not damage.
     pub fn is_ok(&self) -> bool {
         self.damage.is_empty()
     }
 }
 
-/// Verifies a store that is not open, and may not open at all. Never changes it.
+/// Verifies a store that is not open, even one that can no longer be opened. Never changes it.
 ///
 /// ```
 /// use pipkin::{Db, storage::MemoryStorage, verify_storage};
@@ -67,8 +67,8 @@ impl VerifyReport {
 ///
 /// # Errors
 ///
-/// [`Error::NotAStore`], [`Error::NewerVersion`], [`Error::Corrupt`] when both superblocks are lost and no segment is found without them, and
-/// errors of the storage. Any other damage is no error: it is in the report.
+/// [`Error::NotAStore`], [`Error::NewerVersion`], [`Error::Corrupt`] when both superblocks are lost and no segment is found without them,
+/// and errors of the storage. Any other damage is not an error: it is listed in the report.
 pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
     let pair = match read_superblocks(storage) {
         Ok(Front::Store(pair)) => pair,

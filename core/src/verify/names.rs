@@ -1,4 +1,4 @@
-//! Records of names, as opening takes them.
+//! Name records, as opening reads them.
 
 use crate::error::Result;
 use crate::frame::{Header, Kind};
@@ -7,14 +7,14 @@ use crate::log::Window;
 use crate::storage::Storage;
 use alloc::string::String;
 
-/// What a record of a name says.
+/// The content of a name record.
 pub(crate) struct Record {
     pub(crate) name: String,
     pub(crate) number: u32,
 }
 
 impl Record {
-    /// `None` for one that no store writes: opening refuses it.
+    /// Reads a name record; `None` if it is invalid, which opening refuses.
     pub(crate) fn read(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Option<Self>> {
         let mut window = Window::new(storage, offset + header.frame_len() as u64);
         let bytes = window.bytes(offset, header.frame_len())?;

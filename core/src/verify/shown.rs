@@ -1,4 +1,4 @@
-//! What the index snapshot says of the log in front of its checkpoint: which of the records there count.
+//! The index snapshot as a reference: which of the records before its checkpoint count.
 
 use crate::error::{Error, Result};
 use crate::index::{KeyHash, SHARDS, Slot, seed_of};
@@ -11,23 +11,23 @@ use crate::storage::Storage;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The index as the snapshot has it.
+/// The content of the index snapshot.
 pub(crate) struct Shown {
-    /// By shard, in order.
+    /// Slots by shard, sorted.
     slots: Vec<Vec<Slot>>,
     seed: u64,
     /// Base of the checkpoint's segment, and its offset.
     at: (u64, u64),
     pub(crate) names: Vec<NamedNumber>,
-    /// Where its directory is.
+    /// File offset of its directory.
     pub(crate) directory: u64,
 }
 
-/// Records of a segment: from and to which offset, and the segment's base.
+/// The records of a segment: their range of file offsets, and the segment's base.
 pub(crate) type Zone = (Range<u64>, u64);
 
 impl Shown {
-    /// `None` without a snapshot that checks.
+    /// Loads the snapshot; `None` if there is none, or it is damaged.
     pub(crate) fn load(storage: &dyn Storage, superblock: &Superblock) -> Result<Option<Self>> {
         let Some((place, directory)) = superblock.checkpoint.and_then(|place| Some((place, place.directory?))) else {
             return Ok(None);
@@ -54,7 +54,7 @@ impl Shown {
         KeyHash::new(self.seed, namespace, key)
     }
 
-    /// True in front of the checkpoint. Behind it the snapshot may know a record or not.
+    /// True before the checkpoint. After it the snapshot may or may not have a record.
     pub(crate) fn covers(&self, base: u64, offset: u64) -> bool {
         (base, offset) < self.at
     }
@@ -68,7 +68,7 @@ impl Shown {
         self.shard(hash).binary_search(&hash.slot(offset)).is_ok()
     }
 
-    /// Where records of this hash are.
+    /// File offsets of the records with this hash.
     #[cfg(feature = "salvage")]
     pub(crate) fn offsets(&self, hash: KeyHash) -> impl Iterator<Item = u64> {
         let shard = self.shard(hash);
@@ -77,14 +77,14 @@ impl Shown {
     }
 }
 
-/// Holds a log against what the snapshot shows of it.
+/// Checks a log against the snapshot.
 pub(crate) struct Audit<'a> {
     pub(crate) shown: &'a Shown,
-    /// Rising.
+    /// In ascending order of offsets.
     zones: Vec<Zone>,
-    /// Records that count.
+    /// Number of records that count.
     used: u64,
-    /// What does not check.
+    /// Damaged stretches of the file.
     pub(crate) damaged: Vec<Range<u64>>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Audit<'a> {
         self.damaged.push(damage.offset..damage.offset + damage.len);
     }
 
-    /// Notes a record that stores something, in front of the checkpoint. True when it counts.
+    /// Notes a record with a value; true when the snapshot points at it, so that it counts.
     pub(crate) fn put(&mut self, hash: KeyHash, offset: u64) -> bool {
         let counts = self.shown.has(hash, offset);
         self.used += u64::from(counts);
@@ -112,7 +112,7 @@ impl<'a> Audit<'a> {
         self.shown.offsets(hash).any(|offset| self.damaged.iter().any(|range| range.contains(&offset)))
     }
 
-    /// True when every slot that points in front of the checkpoint points at a record of its hash, or into damage.
+    /// True when every slot that points before the checkpoint points at a record of its hash, or into damage.
     pub(crate) fn agrees(&self) -> bool {
         let is_here = |offset: u64| {
             let place = self.zones.partition_point(|(range, _)| range.start <= offset).checked_sub(1);

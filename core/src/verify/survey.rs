@@ -1,4 +1,4 @@
-//! Which segments of a damaged store count, and how far they reach.
+//! Finds the segments of a damaged store that count, and where each ends.
 
 use super::VerifyReport;
 use super::checks::{check_header, check_name, damage};
@@ -18,18 +18,18 @@ use alloc::vec::Vec;
 
 /// The segments of a damaged store that count, in log order.
 pub(crate) struct Survey {
-    /// What is known of the superblock that counts.
+    /// The newest superblock, or what could be derived of it if both are lost.
     pub(crate) pair: SuperblockPair,
-    /// By base.
+    /// The records of each segment, by its base.
     pub(crate) stretches: Map<u64, Stretch>,
-    /// What is left of segments that an unclean end has cut, or that a recovery has given up: nothing in it counts. By base, too.
+    /// The rest of each segment that an unclean end has cut, or that a recovery has given up, by its base. Records in it do not count.
     pub(crate) cut_off: Map<u64, Stretch>,
-    /// What is damaged beside the records.
+    /// Damage outside the records.
     pub(crate) damage: Vec<Damage>,
 }
 
 impl Survey {
-    /// Of a file that is a store, though it may have lost its superblocks.
+    /// Surveys a file that is a store, even if both superblocks are lost.
     pub(crate) fn of(storage: &dyn Storage) -> Result<Self> {
         let refused = match read_superblocks(storage) {
             Ok(Front::Store(pair)) => return Self::take(storage, &pair, None),
@@ -45,7 +45,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// `headers` are those of a store that has lost its superblocks.
+    /// `lost` are the segment headers of a store that has lost its superblocks.
     fn take(storage: &dyn Storage, pair: &SuperblockPair, lost: Option<Map<u32, SegmentHeader>>) -> Result<Self> {
         let superblock = pair.current;
         let geometry = superblock.geometry();
@@ -78,7 +78,7 @@ impl Survey {
         let left: Vec<Segment> = left.filter(|segment| !listed.contains(segment.base)).copied().collect();
         let counts = |base: u64| (base > last_listed && !given_up.contains(base)) || listed.contains(base);
         let found = found.values().filter(|segment| counts(segment.base));
-        // The list says more than a header that has been lost, or is an older one of the same place.
+        // The list overrides the headers: a header may be lost, or an older one at the same offset.
         let live = found.chain(listed.values());
         let live = live.filter(|segment| !retired.contains(segment.base) && !history.contains(segment.base));
         let live = Map::collect(live.map(|segment| (segment.base, *segment)));
@@ -114,7 +114,7 @@ impl Survey {
         Ok(Self { pair: *pair, stretches, cut_off, damage: report.damage })
     }
 
-    /// What a store that does not open any more looks like.
+    /// The report on a store that cannot be opened any more.
     pub(super) fn report(self, storage: &dyn Storage) -> Result<VerifyReport> {
         let segments = self.stretches.values().count() as u64;
         let mut report = VerifyReport { segments, damage: self.damage, ..VerifyReport::default() };
@@ -134,7 +134,7 @@ impl Survey {
         Ok(report)
     }
 
-    /// The newest list of live segments that can be read, and what was retired behind it.
+    /// The newest readable list of live segments, and the bases of those that were retired after it.
     fn newest_list(
         storage: &dyn Storage,
         geometry: Geometry,
@@ -173,7 +173,7 @@ impl Survey {
     }
 }
 
-/// The headers of segments of the log, by extent: those in `found`, or all that the file has. What stands inside of another segment is none.
+/// The headers of segments of the log, by extent: those in `found`, or all that the file has. A header inside of another segment does not count.
 fn log_headers(
     storage: &dyn Storage,
     superblock: &Superblock,
@@ -187,7 +187,7 @@ fn log_headers(
     };
     let runs: Vec<Segment> = headers.iter().map(|(extent, header)| header.segment(geometry, extent)).collect();
     for run in runs.iter().filter(|run| run.extents > 1) {
-        // One that stood inside of another one is gone by now.
+        // A run inside an earlier run may have been dropped already.
         if headers.contains(run.extent) {
             drop_inside(storage, geometry, &mut headers, run)?;
         }
@@ -196,14 +196,14 @@ fn log_headers(
     Ok(of_log.map(|(extent, header)| (extent, *header)).collect())
 }
 
-/// Forgets headers that stand inside of a run which a crash has torn, so that its record does not say so.
+/// Drops headers inside a run of extents whose record a crash has torn, so that the record cannot show that they are part of its value.
 fn drop_parts(headers: &mut Vec<(u32, SegmentHeader)>, pair: &SuperblockPair, last_listed: Option<u64>) {
     if is(Bug::HeadersInValuesCount) {
         return;
     }
     let runs: Vec<(u32, SegmentHeader)> = headers.iter().filter(|(_, header)| header.extents > 1).copied().collect();
     let holds = |&(first, run): &(u32, SegmentHeader), extent: u32| extent > first && extent - first < run.extents;
-    // Nobody but a later session takes the space of a run that was given up, and the superblock knows all of them.
+    // Only a later session reuses the space of a run that was given up, and the superblock has the number of the last one.
     let last_session = if pair.other_damaged { u64::MAX } else { pair.current.session };
     headers.retain(|(extent, inner)| {
         let is_part = |run: &(u32, SegmentHeader)| {
@@ -213,7 +213,7 @@ fn drop_parts(headers: &mut Vec<(u32, SegmentHeader)>, pair: &SuperblockPair, la
         };
         !runs.iter().any(is_part)
     });
-    // Behind the checkpoint nothing has been retired: all of a run is its own. Without the list nobody knows where that is.
+    // After the checkpoint nothing has been retired, so a run owns all its extents. Without the list, the checkpoint is unknown.
     let Some(last_listed) = last_listed else { return };
     let given_up = given_up(headers);
     let is_live = |run: &&(u32, SegmentHeader)| run.1.base > last_listed && !given_up.contains(run.1.base);
@@ -222,7 +222,7 @@ fn drop_parts(headers: &mut Vec<(u32, SegmentHeader)>, pair: &SuperblockPair, la
     headers.retain(|(extent, _)| !live.iter().any(|run| holds(run, *extent)));
 }
 
-/// Segments that a recovery gave up: another one follows the same predecessor and is younger; and whatever follows them.
+/// Segments that a recovery gave up, because a younger one follows the same predecessor, and all segments after them.
 fn given_up(headers: &[(u32, SegmentHeader)]) -> Set {
     let mut youngest = Map::collect(headers.iter().map(|(_, header)| (header.previous_base, header.base)));
     for (_, header) in headers {

@@ -1,4 +1,4 @@
-//! Stores in which every checksum fits, and that are damaged all the same.
+//! Stores that are damaged although every checksum is right.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use crate::frame::{Header, bind, crc32c};
@@ -13,14 +13,14 @@ fn open(storage: &MemoryStorage) -> Db {
     Db::builder().segment_size(4096).background(false).open_storage(Box::new(storage.clone())).unwrap()
 }
 
-/// Signs the frame at `at` anew.
+/// Recomputes the checksum of the frame at `at`.
 fn sign(bytes: &mut [u8], at: usize, salt: u64) {
     let len = Header::decode(&bytes[at..]).unwrap().frame_len();
     let sum = crc32c(&bytes[at + 4..at + len]) ^ bind(salt, at as u64);
     bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// `scan` showed a key, `get` did not, and `verify` said that all was well.
+/// The bug: `scan` returned a key, `get` did not, and `verify` found no damage.
 #[test]
 fn a_slot_under_a_wrong_tag_is_damage() {
     let storage = MemoryStorage::new();
@@ -52,7 +52,7 @@ fn a_slot_under_a_wrong_tag_is_damage() {
     let db = Db::builder().read_only(true).open_storage(Box::new(storage.clone())).unwrap();
     let walked: Vec<_> = db.iter().map(|record| record.unwrap().0).collect();
     let missing = walked.iter().filter(|key| db.get(key).unwrap().is_none()).count();
-    // All tags of the part behind the first one are told by their distances.
+    // All tags of the part after the first are stored as differences.
     assert!(walked.len() == 200 && (1..10).contains(&missing), "{missing} of {}", walked.len());
     assert!(!verify_storage(&storage).unwrap().is_ok());
     #[cfg(feature = "salvage")]
@@ -63,7 +63,7 @@ fn a_slot_under_a_wrong_tag_is_damage() {
     }
 }
 
-/// `open` refused a record of a name, and `verify` was content: `verify || salvage` never salvaged.
+/// The bug: `open` refused a name record, but `verify` found no damage, so `verify || salvage` never salvaged.
 #[test]
 fn what_open_refuses_is_damage() {
     let storage = MemoryStorage::new();
@@ -74,7 +74,7 @@ fn what_open_refuses_is_damage() {
     let mut bytes = storage.to_vec();
     let name = bytes.windows(5).position(|window| window == b"users").unwrap();
     let salt = u64::from_le_bytes(bytes[16_384..16_392].try_into().unwrap());
-    // The number behind the name, and the name itself.
+    // The number after the name, and the name itself.
     for (at, byte) in [(name + 8, 0xff), (name, 0xff)] {
         let mut bytes = bytes.clone();
         bytes[at..at + 1].fill(byte);
