@@ -1,8 +1,8 @@
-//! What a damaged record may cost, decided here for every path: itself.
+//! Handling of damaged records, for all paths: a damaged record costs only itself.
 //!
-//! The index points at records by their hashes, so it says of a damaged one whose it was. Its key answers [`Error::Corrupt`] until it is
-//! written again or removed; look-ups of other keys go on behind it, and whatever goes through the whole store goes around it. Only an index
-//! that is rebuilt from the log does not know whose a damaged record was: see [`Doubt`].
+//! The index points at records by the hashes of their keys, so it knows which key a damaged record had. That key answers [`Error::Corrupt`]
+//! until it is written again or removed; look-ups of other keys continue past it, and whole-store operations skip it. Only an index that is
+//! rebuilt from the log does not know the key of a damaged record: see [`Doubt`].
 
 use crate::doubt::{Aside, Doubt};
 use crate::engine::{By, Engine, FullKey};
@@ -15,7 +15,7 @@ use crate::planted::{Bug, is};
 use crate::scan::Damage;
 use alloc::vec::Vec;
 
-/// No tombstone has a value that is longer: the number of a dropped namespace.
+/// Longest value of a tombstone, in bytes: the number of a dropped namespace.
 const TOMBSTONE_VALUE_MAX: usize = 4;
 
 impl Engine {
@@ -25,11 +25,11 @@ impl Engine {
         !self.doubt.get().is_some_and(is_old) || is(Bug::RebuiltUnmarked)
     }
 
-    /// What a walk through the whole store ends with.
+    /// The check at the end of a walk through the whole store.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] when there may be records that it has not met.
+    /// [`Error::Corrupt`] when there may be records that the index does not know.
     pub(crate) fn has_met_all(&self) -> Result<()> {
         match self.doubt.get() {
             Some(doubt) if !is(Bug::RebuiltUnmarked) => Err(doubt.error()),
@@ -42,7 +42,7 @@ impl Engine {
         self.doubt.get().is_some_and(|doubt| !doubt.settled.lock().contains(&hash.bits())) && !is(Bug::RebuiltUnmarked)
     }
 
-    /// The record of a key, where a look-up has met damage or the index is in doubt: what is damaged may be another key's.
+    /// Repeats the look-up of a key after damage, or with the index in doubt: the damaged record may belong to another key.
     #[cold]
     pub(crate) fn find_again<'a>(
         &'a self,
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Where the records of a hash stand.
+    /// File offsets of the records with a hash.
     fn offsets(&self, by: &By<'_>, hash: KeyHash) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         let note = |offset: u64| {
@@ -88,8 +88,8 @@ impl Engine {
         }
     }
 
-    /// What a writer of `key` replaces, where the look-up has met damage. A damaged record whose own key cannot be read belongs to whoever
-    /// has its hash: the 30 bits of it that the index keeps.
+    /// What a writer of `key` replaces, if the look-up found damage. A damaged record whose own key cannot be read is taken to be that of
+    /// any key with its hash, in the 30 bits that the index keeps.
     #[cold]
     pub(crate) fn find_damaged(&self, shard: &ShardGuard<'_>, key: FullKey<'_>, error: Error) -> Result<Option<Placed>> {
         let error = self.log.or_fenced(error);
@@ -103,7 +103,7 @@ impl Engine {
                 Ok(Some(frame)) => return Ok(Some(placed(&frame))),
                 Ok(None) => {}
                 Err(Error::Corrupt { .. }) => match self.log.frame(offset) {
-                    // A key that has this hash, too: it is as it was, and another one.
+                    // The key is intact and has this hash, too: it is another key's record.
                     Ok(frame) if self.hash_of(&frame).has_slot_of(key.hash) => {}
                     Ok(frame) => own = Some(placed(&frame)),
                     Err(Error::Corrupt { .. }) => own = Some(Placed { offset, len: 0 }),
@@ -119,8 +119,8 @@ impl Engine {
         self.full_key(frame.header.namespace, frame.key()).hash
     }
 
-    /// The record that a slot of shard `number` points at, if its key is the one that the slot was made for: so much is known of it
-    /// without a look at its value. `None` when its key or what says how long that is has been damaged.
+    /// The record that a slot of shard `number` points at, if its key has the hash of the slot, which can be checked without reading its
+    /// value. `None` when its key, or the header with its length, is damaged.
     pub(crate) fn owned(&self, number: usize, slot: Slot) -> Result<Option<Frame<'_>>> {
         match self.log.frame(slot.offset()) {
             Ok(frame) if self.hash_of(&frame).fits(number, slot) => Ok(Some(frame)),
@@ -129,11 +129,11 @@ impl Engine {
         }
     }
 
-    /// Whoever goes around damage asks first whether it is any.
+    /// Callers that skip damage check first that it is damage.
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] when it is what another session has written meanwhile.
+    /// [`Error::Fenced`] when another session has written there meanwhile.
     #[cold]
     pub(crate) fn is_damage(&self, offset: u64) -> Result<()> {
         match self.log.or_fenced(Error::corrupt(offset, "a record that cannot be read")) {
@@ -142,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// True when the damaged record at `offset` belongs to a namespace other than `namespace`, whatever has become of its value.
+    /// True when the damaged record at `offset` belongs to a namespace other than `namespace`; its value may be damaged, its key is not.
     #[cold]
     pub(crate) fn is_of_another(&self, pin: &Pin<'_>, offset: u64, namespace: u32) -> Result<bool> {
         let frame = match self.log.frame(offset) {
@@ -154,8 +154,8 @@ impl Engine {
         Ok(self.index.find(pin, self.hash_of(&frame), is_it)?.is_some())
     }
 
-    /// What lives in `segment` has been copied out, but for `damage`. True when that is nothing that counts any more: the segment can be
-    /// retired. Otherwise it is set aside.
+    /// Called when all live records of `segment` have been copied out, except `damage`. True when no damaged record counts any more, so
+    /// that the segment can be retired. Otherwise sets it aside.
     pub(crate) fn forget_damage(&self, segment: &Segment, oldest: bool, damage: &[Damage]) -> Result<bool> {
         let Some(first) = damage.first() else { return Ok(true) };
         self.is_damage(first.offset)?;
@@ -179,11 +179,12 @@ impl Engine {
         Ok(is_free)
     }
 
-    /// Holds a damaged stretch of a segment against the index. Records with one of the hashes `known` are known by heart.
+    /// Checks that no record in a damaged stretch of a segment counts, according to the index. Records with one of the hashes `known` are
+    /// ignored: the caller knows what they contain.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] when a record that counts is in it, or may be.
+    /// [`Error::Corrupt`] when a record that counts is, or may be, in it.
     pub(crate) fn is_dead(&self, damage: &Damage, known: &[KeyHash]) -> Result<()> {
         self.is_damage(damage.offset)?;
         self.has_met_all()?;
@@ -198,7 +199,7 @@ impl Engine {
         Ok(())
     }
 
-    /// True when a damaged stretch was one record that stored a value: what stands around the damage says so.
+    /// True when a damaged stretch was exactly one record with a value: its header is readable and its length matches the stretch.
     fn was_put(&self, damage: &Damage) -> Result<bool> {
         match Window::new(&*self.log.storage, damage.offset).header(damage.offset) {
             Ok(header) if header.kind == Kind::Put && header.value_len() <= TOMBSTONE_VALUE_MAX => Ok(false),
@@ -208,8 +209,8 @@ impl Engine {
         }
     }
 
-    /// True when there is nothing to gain from compacting a segment: what keeps it is damage that still counts. `oldest` says that no older
-    /// one is left.
+    /// True when compacting a segment would gain nothing, because it is kept for damage that still counts. `oldest`: no older segment is
+    /// left.
     pub(crate) fn is_set_aside(&self, segment: &Segment, oldest: bool) -> bool {
         let found = self.set_aside.lock().0.iter().find(|aside| aside.base == segment.base).cloned();
         found.is_some_and(|aside| aside.hides && !oldest || self.is_held(&aside))
@@ -220,13 +221,14 @@ impl Engine {
         aside.held.iter().any(lives)
     }
 
-    /// Segments that wait for what is older than they are: what is damaged in them may have been a tombstone, and nothing of them lives.
+    /// Bases of segments that can be freed once no older one is left: none of their records lives, but the damage may have been a
+    /// tombstone.
     pub(crate) fn waits_for_older(&self) -> Vec<u64> {
         let aside = self.set_aside.lock().0.clone();
         aside.iter().filter(|aside| !self.is_held(aside)).map(|aside| aside.base).collect()
     }
 
-    /// How many segments damage keeps.
+    /// Number of segments that are kept because of damage.
     pub(crate) fn count_set_aside(&self) -> u64 {
         let live = self.log.segments();
         let mut aside = self.set_aside.lock();

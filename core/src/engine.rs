@@ -1,4 +1,4 @@
-//! Log and index together: the few steps that every reader and writer of records is made of.
+//! Log and index together: the steps that all reads and writes of records are made of.
 
 use crate::doubt::{Doubt, SetAside};
 #[cfg(feature = "ordered")]
@@ -15,42 +15,42 @@ use crate::sorted::Set;
 use crate::sync::Mutex;
 use once_cell::race::OnceBox;
 
-/// What an open store works with.
+/// The log and the index of an open store, and what guards them.
 pub(crate) struct Engine {
-    // The index first: dropped before the pins that guard it and the log that it points into.
+    // The index first: fields are dropped in order, and it must go before the pins that guard it and the log that it points into.
     pub(crate) index: Index,
     pub(crate) pins: Pins,
     pub(crate) log: Log,
-    /// The snapshot that the newest checkpoint names. Held while a checkpoint is written.
+    /// Directory of the snapshot that the newest checkpoint names. Locked while a checkpoint is written.
     pub(crate) checkpoints: Mutex<Directory>,
-    /// What the parked shards of the index were parked with.
+    /// What opening recorded for building the parked shards.
     pub(crate) origin: OnceBox<Origin>,
-    /// The keys in order, where that was asked for.
+    /// The ordered index, if the store was opened with it.
     #[cfg(feature = "ordered")]
     pub(crate) ordered: OnceBox<Ordered>,
-    /// Slots, and the numbers of their shards, of records whose keys could not be read any more: they have no place in the order.
+    /// Shard numbers and slots of records whose keys could not be read: they are missing in the ordered index.
     #[cfg(feature = "ordered")]
     pub(crate) nameless: OnceBox<alloc::vec::Vec<(usize, crate::index::Slot)>>,
-    /// What the index does not know: it was rebuilt across damage.
+    /// Set if the index was rebuilt across damage: what it does not know.
     pub(crate) doubt: OnceBox<Doubt>,
-    /// Segments in which compaction has met damage.
+    /// Segments in which compaction has found damage.
     pub(crate) set_aside: Mutex<SetAside>,
-    /// Seed of the hashes: it belongs to the store, so that a snapshot fits and nobody can choose keys that collide.
+    /// Seed of the hashes. Stored with the store, so that a snapshot stays valid, and random, so that nobody can choose colliding keys.
     pub(crate) seed: u64,
 }
 
-/// What building a parked shard needs to know of the moment of opening.
+/// The state at opening that building a parked shard needs.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
-    /// Where the snapshot has the parts of each shard.
+    /// Directory of the snapshot: where the parts of each shard are.
     pub(crate) snapshot: Directory,
-    /// Extents of segments that were retired behind the snapshot: whatever lived there has been copied or overwritten since.
+    /// Extents of segments that were retired after the snapshot: their live records have been copied or overwritten since.
     pub(crate) retired: Set,
-    /// Numbers of the namespaces that there were; records of others are dead.
+    /// Numbers of the namespaces at opening; records under other numbers are dead.
     pub(crate) namespaces: Set,
 }
 
-/// Keys that are looked up together: about as many as the processor has misses in flight.
+/// Keys that are looked up together: about as many as the processor can have cache misses in flight.
 pub(crate) const GROUP: usize = 16;
 
 /// A key in its namespace, with the hash of both.
@@ -61,7 +61,7 @@ pub(crate) struct FullKey<'a> {
     pub(crate) hash: KeyHash,
 }
 
-/// Who looks a key up again: a reader, or a writer that holds its shard.
+/// Who repeats the look-up of a key: a reader, or a writer that holds its shard.
 pub(crate) enum By<'a> {
     Reader(&'a Pin<'a>),
     Writer(&'a ShardGuard<'a>),
@@ -73,7 +73,7 @@ impl Engine {
         FullKey { namespace, key, hash: KeyHash::new(self.seed, namespace, key) }
     }
 
-    /// The record of a key, for a reader; its checksum has not been looked at.
+    /// The record of a key, for a reader. Its checksum is not verified.
     #[inline]
     pub(crate) fn find<'a>(&'a self, pin: &Pin<'_>, FullKey { namespace, key, hash }: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
@@ -89,13 +89,12 @@ impl Engine {
         }
     }
 
-    /// Asks the processor for the slots of some keys.
+    /// Prefetches the slots of some keys.
     pub(crate) fn prefetch_slots(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) {
         hashes.for_each(|hash| self.index.prefetch(pin, hash));
     }
 
-    /// Where the records of up to [`GROUP`] keys are likely to stand, most of whose slots should be there by now; the host is told
-    /// that they will be read.
+    /// Probable file offsets of the records of up to [`GROUP`] keys, whose slots should have been prefetched; announces them to the host.
     pub(crate) fn locate(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) -> [Option<u64>; GROUP] {
         let mut places = [None; GROUP];
         let mut offsets = [0; GROUP];
@@ -128,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// Where the record of a key stands, for a writer that holds its shard and replaces it, damaged or not.
+    /// Offset and length of the record of a key, damaged or not, for a writer that holds its shard and replaces it.
     pub(crate) fn find_locked(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Option<Placed>> {
         let FullKey { namespace, key: name, hash } = key;
         let same = |number: u32, other: &[u8]| number == namespace && other == name;
@@ -138,13 +137,13 @@ impl Engine {
         }
     }
 
-    /// The index points at `new` from now on.
+    /// Publishes a record: the index points at `new` from now on. Cannot fail.
     pub(crate) fn publish_put(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         self.count_live(shard, new.offset, new.len as i64);
         self.point(shard, key, old, new);
     }
 
-    /// As [`Self::publish_put`], for one of several records that are counted together.
+    /// Like [`Self::publish_put`], for one of several records whose live bytes are added up in `tally`.
     pub(crate) fn publish_tallied(
         &self,
         shard: &mut ShardGuard<'_>,
@@ -172,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// The index does not know the key any more; its tombstone stands at `tombstone`.
+    /// Publishes a removal: takes the key out of the index. Its tombstone is at `tombstone`. Cannot fail.
     pub(crate) fn publish_remove(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, tombstone: Placed) {
         self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
         if let Some(old) = old
@@ -193,14 +192,13 @@ impl Engine {
         self.log.segment_stats.change_live(self.log.geometry.extent_of(offset), change, shard.is_dumped());
     }
 
-    /// Takes the records of dead namespaces out of shard `number`.
+    /// Removes the records of dead namespaces from shard `number`.
     pub(crate) fn purge(&self, number: usize, shard: &mut ShardGuard<'_>, dead: &dyn Fn(u32) -> bool) -> Result<()> {
         if !shard.namespaces().any(dead) {
             return Ok(());
         }
         for slot in shard.slots() {
-            // Its namespace decides whether it goes. Where nobody can tell it any more, the record stays: it is damage where it is read, or
-            // nobody's.
+            // Its namespace decides whether it is removed. If that cannot be read any more, the slot stays: reading it reports damage.
             let Some(frame) = self.owned(number, slot)? else { continue };
             let header = frame.header;
             if dead(header.namespace) && shard.remove_slot(slot, header.namespace) {
@@ -214,13 +212,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::NotOrdered`] when the store was opened without.
+    /// [`Error::NotOrdered`] when the store was opened without it.
     #[cfg(feature = "ordered")]
     pub(crate) fn ordered(&self) -> Result<&Ordered> {
         self.ordered.get().ok_or(Error::NotOrdered)
     }
 
-    /// A pin, unless a planted bug takes it away.
+    /// Registers a reader: while the pin lives, nothing that it can reach is reused.
     #[inline]
     pub(crate) fn pin(&self) -> Pin<'_> {
         let pin = self.pins.pin();

@@ -1,5 +1,5 @@
-//! The namespaces of a store: names and numbers. A number is never given out twice; clearing a namespace gives its name a new one,
-//! and whatever carries the old number is dead.
+//! The namespaces of a store: names and numbers. A number is never given out twice; clearing a namespace gives its name a new number, and
+//! all records under the old one are dead.
 
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::sync::{AtomicU32, Ordering};
@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 
 /// The name of the default namespace, which no caller can use.
 pub(crate) const DEFAULT: &str = "";
-/// What the names of system namespaces begin with: those that pipkin and its hosts keep for themselves. No list has them, and no caller who
-/// gives a name gets them.
+/// Prefix of the names of system namespaces, which pipkin and its hosts use internally. They are not listed, and callers cannot open them
+/// by name.
 pub(crate) const SYSTEM: char = '\0';
-/// What a dropped namespace has instead of a number.
+/// The number of a dropped namespace: no real namespace has it.
 const DROPPED: u32 = NAMESPACE_NUMBER_MAX + 1;
 
 /// One namespace, shared by all its handles.
@@ -30,22 +30,22 @@ impl Default for Name {
 }
 
 impl Name {
-    /// Its number now; `None` once it has been dropped.
+    /// Its current number; `None` once it has been dropped.
     pub(crate) fn number(&self) -> Option<u32> {
         let number = self.number.load(Ordering::Acquire);
         (number != DROPPED).then_some(number)
     }
 }
 
-/// A block of more names than this is cut in two: a new name moves few others, however many there are.
+/// A block with more names than this is split, so that inserting a name moves few others.
 const BLOCK_NAMES_MAX: usize = 512;
 
-/// All namespaces.
+/// All namespaces of a store, sorted by name.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// In order of the names. Only the first block may be empty.
+    /// Blocks of names, sorted. Only the first block may be empty.
     blocks: Vec<Vec<Arc<Name>>>,
-    /// What the records of some names say behind the number. This version gives none, and carries those of a later one.
+    /// Options: the bytes after the number in a name record. This version writes none, and preserves those of later versions.
     options: Vec<(String, Box<[u8]>)>,
     pub(crate) next: u32,
 }
@@ -59,7 +59,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// The block of a name, and where it stands in there, or where it would.
+    /// The block of a name, and its index there, or the index at which to insert it.
     fn place(&self, name: &str) -> (usize, Result<usize, usize>) {
         let begins_at_most = |block: &Vec<Arc<Name>>| block.first().is_none_or(|first| first.name.as_str() <= name);
         let block = self.blocks.partition_point(begins_at_most).saturating_sub(1);
@@ -72,7 +72,7 @@ impl Names {
         self.blocks.get(block)?.get(place.ok()?).cloned()
     }
 
-    /// The name has this number and these options from now on.
+    /// Sets the number and options of a name; creates it if there is none.
     pub(crate) fn set(&mut self, name: &str, number: u32, options: &[u8]) -> Arc<Name> {
         self.next = self.next.max(number.saturating_add(1));
         self.set_options(name, options);
@@ -105,7 +105,7 @@ impl Names {
         }
     }
 
-    /// The name is gone; handles to it notice.
+    /// Removes a name; [`Name::number`] of its handles is `None` from then on.
     pub(crate) fn drop_name(&mut self, name: &str) {
         self.options.retain(|(other, _)| other != name);
         if let (index, Ok(place)) = self.place(name)
@@ -122,7 +122,7 @@ impl Names {
         self.blocks.iter().flatten()
     }
 
-    /// Named namespaces in order of their names, without those of the system.
+    /// Named namespaces in order of their names, without system namespaces.
     pub(crate) fn list(&self) -> Vec<String> {
         self.all().map(|entry| entry.name.clone()).filter(|name| name != DEFAULT && !name.starts_with(SYSTEM)).collect()
     }
@@ -132,7 +132,7 @@ impl Names {
         self.pairs().filter(|(name, _)| name.starts_with(SYSTEM)).map(|(_, number)| number).collect()
     }
 
-    /// `(name, number)` of all, the default one included.
+    /// `(name, number)` of all namespaces, the default one included.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, u32)> {
         self.all().filter_map(|entry| Some((entry.name.as_str(), entry.number()?)))
     }
@@ -142,7 +142,7 @@ impl Names {
         self.options.iter().map(|(_, options)| options.len()).sum()
     }
 
-    /// How many there are, the default one included.
+    /// Number of namespaces, the default one included.
     pub(crate) fn len(&self) -> usize {
         self.blocks.iter().map(Vec::len).sum()
     }

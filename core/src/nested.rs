@@ -1,39 +1,39 @@
-//! Calls from inside of a closure that another call of the same store runs, and that would wait for what this one holds: for ever, so they
-//! are refused. Known by thread, so only where the standard library is; without it they wait.
+//! Refuses calls from a closure that another call of the same store runs, if they need a lock that the outer call holds: they would
+//! deadlock. Tracked per thread, so only with the standard library; without it they do deadlock.
 
 use crate::engine::Engine;
 use crate::error::Result;
 
-/// What a call holds while it runs the closure of its caller.
+/// The lock that a call holds while it runs its caller's closure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     /// `update`: the shard of its key.
     Shard,
-    /// `compact_with`: the turn to maintain the store.
+    /// `compact_with`: the maintenance lock.
     Turn,
-    /// `transaction`: the right to be the only one.
+    /// `transaction`: the lock that admits one transaction at a time.
     Transaction,
 }
 
 impl Engine {
-    /// Refuses a call of a thread that holds one of these.
+    /// Answers [`Error::Nested`](crate::Error::Nested) if this thread holds one of these locks of this store.
     #[inline]
     pub(crate) fn refuse_inside(&self, held: &[Held]) -> Result<()> {
         imp::refuse(core::ptr::from_ref(self).addr(), held)
     }
 
-    /// This thread holds it until the answer is dropped.
+    /// Marks that this thread holds the lock, until the result is dropped.
     pub(crate) fn inside(&self, held: Held) -> Inside {
         Inside { _mark: imp::enter(core::ptr::from_ref(self).addr(), held) }
     }
 }
 
-/// For as long as it lives, its thread holds something.
+/// While it lives, its thread counts as holding a lock.
 pub(crate) struct Inside {
     _mark: imp::Mark,
 }
 
-// Threads of a model checker are none of the system's.
+// Not under a model checker: its threads are not threads of the system, so thread-locals would mix them up.
 #[cfg(all(feature = "std", not(shuttle)))]
 mod imp {
     use super::Held;
@@ -42,9 +42,9 @@ mod imp {
     use std::cell::{Cell, RefCell};
 
     std::thread_local! {
-        /// How many marks this thread has: for nearly every call that is all there is to know.
+        /// Number of marks of this thread. It is zero for nearly every call, which makes the check cheap.
         static COUNT: Cell<usize> = const { Cell::new(0) };
-        /// What this thread holds, and of which store. The newest last.
+        /// Address of the engine, and the lock that this thread holds of it. The newest last.
         static MARKS: RefCell<Vec<(usize, Held)>> = const { RefCell::new(Vec::new()) };
     }
 
@@ -61,7 +61,7 @@ mod imp {
         if MARKS.try_with(is_held).unwrap_or(false) { Err(Error::Nested) } else { Ok(()) }
     }
 
-    /// It stays in its thread.
+    /// Not `Send`: it is dropped in the thread that made it.
     pub(super) struct Mark(PhantomData<*const ()>);
 
     pub(super) fn enter(engine: usize, held: Held) -> Mark {
@@ -74,7 +74,7 @@ mod imp {
 
     impl Drop for Mark {
         fn drop(&mut self) {
-            // One closure ends before the one that it was called from does.
+            // Closures nest, so the newest mark is the one to remove.
             let _ = MARKS.try_with(|marks| {
                 let mut marks = marks.borrow_mut();
                 marks.pop();

@@ -1,5 +1,5 @@
-//! The shards of the index as everybody but recovery gets them: built. Opening parks them; the first who needs one builds it from its
-//! part of the snapshot and the records behind that. The ordered index is built from all of them.
+//! Locking shards of the index, and building them first where needed. Opening parks all shards; the first use of one builds it from its
+//! parts of the snapshot and the records after that. The ordered index is built from all of them.
 
 use crate::engine::{Engine, FullKey, Origin};
 use crate::error::Result;
@@ -18,17 +18,17 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 impl Engine {
-    /// The shard of `hash`, for a writer.
+    /// Locks the shard of `hash`.
     pub(crate) fn lock(&self, hash: KeyHash) -> Result<ShardGuard<'_>> {
         self.lock_shard(hash.shard())
     }
 
-    /// Shard number `index`, for a writer.
+    /// Locks shard number `index`; builds it if it is parked.
     ///
     /// # Errors
     ///
-    /// [`Error::Nested`](crate::Error::Nested) inside the closure of an `update`, which holds a shard: only whoever takes several of them in
-    /// order never waits for another one who does.
+    /// [`Error::Nested`](crate::Error::Nested) inside the closure of an `update`, which holds a shard: locking another one out of order
+    /// could deadlock. Errors of the storage and [`Error::Corrupt`](crate::Error::Corrupt), when the shard cannot be built.
     pub(crate) fn lock_shard(&self, index: usize) -> Result<ShardGuard<'_>> {
         self.refuse_inside(&[Held::Shard])?;
         let mut shard = self.index.lock_shard(index);
@@ -39,24 +39,24 @@ impl Engine {
         Ok(shard)
     }
 
-    /// Every shard: nobody else writes to the store meanwhile.
+    /// Locks every shard: no other writer of records runs while the guards live.
     pub(crate) fn lock_all(&self) -> Result<Vec<ShardGuard<'_>>> {
         self.lock_shards(0..SHARDS)
     }
 
-    /// Some neighbouring shards, in order, so that two that lock several never wait for each other.
+    /// Locks a range of shards in ascending order, so that two callers cannot deadlock.
     pub(crate) fn lock_shards(&self, numbers: Range<usize>) -> Result<Vec<ShardGuard<'_>>> {
         numbers.map(|index| self.lock_shard(index)).collect()
     }
 
-    /// Builds every shard that is still parked, unless `stop` says that it is not wanted any more. Only then do the figures count
-    /// what the records behind the snapshot have made dead.
+    /// Builds every shard that is still parked, or until `stop` returns true. Only a full build makes the figures count what records after
+    /// the snapshot have made dead.
     pub(crate) fn build_all(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         let parked = (0..SHARDS).filter(|&index| self.index.is_parked_at(index));
         parked.take_while(|_| !stop()).try_for_each(|index| self.lock_shard(index).map(drop))
     }
 
-    /// Fills the ordered index with what the hash index knows. The store is not in use yet.
+    /// Fills the ordered index from the hash index. Called while opening, before the store is in use.
     #[cfg(feature = "ordered")]
     pub(crate) fn order(&self) -> Result<()> {
         let mut keys: Vec<(u32, Key, u64)> = Vec::new();
@@ -72,13 +72,13 @@ impl Engine {
                 }
             }
         }
-        // Opening is the only one to set it, and does so once.
+        // Only opening sets these, once, so `set` cannot fail.
         let _ = self.ordered.set(Box::new(Ordered::of(keys)));
         let _ = self.nameless.set(Box::new(nameless));
         Ok(())
     }
 
-    /// Records in a namespace.
+    /// Number of records in a namespace.
     pub(crate) fn count(&self, namespace: u32) -> Result<u64> {
         let mut used = (0..SHARDS).filter(|&index| !self.index.is_empty_at(index));
         used.try_fold(0, |sum, index| Ok(sum + self.lock_shard(index)?.count(namespace)))
@@ -87,7 +87,7 @@ impl Engine {
     fn build(&self, index: usize, shard: &mut ShardGuard<'_>, parked: &Parked) -> Result<()> {
         let nothing = Origin::default();
         let origin = self.origin.get().unwrap_or(&nothing);
-        // What happens from here on, the snapshot does not know.
+        // Track changes from here on: the snapshot does not have them.
         shard.follow_changes();
         let parts = origin.snapshot.parts_of(index);
         if !parts.is_empty() {
@@ -105,7 +105,7 @@ impl Engine {
             }
         }
         for &offset in &parked.later {
-            // The next one is far away: nothing is read ahead.
+            // Records are far apart, so read nothing ahead.
             let mut window = Window::new(&*self.log.storage, offset);
             self.apply_at(shard, offset, &mut window)?;
         }
@@ -119,7 +119,7 @@ impl Engine {
         self.apply(shard, self.full_key(header.namespace, key), &header, offset)
     }
 
-    /// The index learns of a record that stands in the log.
+    /// Applies a record of the log to the index.
     pub(crate) fn apply(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, header: &Header, offset: u64) -> Result<()> {
         let placed = Placed { offset, len: header.frame_len() as u64 };
         let old = self.find_locked(shard, key)?;
@@ -130,7 +130,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Counts the records of a shard that lost some whose namespace nobody can tell any more.
+    /// Recounts the records per namespace, after slots were dropped whose records may be gone, so that their namespaces are unknown.
     fn recount(&self, index: usize, shard: &mut ShardGuard<'_>) -> Result<()> {
         let mut counts: Vec<(u32, u64)> = Vec::new();
         let mut damaged = 0;
@@ -140,14 +140,14 @@ impl Engine {
                 None => damaged += 1,
             }
         }
-        // A damaged record may be of any namespace that had more of them before; most often there is one.
+        // Attribute damaged records to namespaces that had more records before; most often there is one such namespace.
         for number in shard.namespaces() {
             let known = counts.iter().find(|(other, _)| *other == number).map_or(0, |&(_, count)| count);
             let missing = shard.count(number).saturating_sub(known).min(damaged);
             damaged -= missing;
             count_up(&mut counts, number, missing);
         }
-        // As many as there are slots, whatever a forged file says.
+        // The sum must equal the number of slots, even for a forged file.
         count_up(&mut counts, 0, damaged);
         shard.set_counts(counts);
         Ok(())

@@ -1,4 +1,4 @@
-//! What all handles of one open store share.
+//! The state that all handles of one open store share.
 
 mod options;
 #[cfg(feature = "std")]
@@ -20,30 +20,30 @@ use crate::storage::Durability;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
 use alloc::sync::Arc;
 
-/// One open store.
+/// An open store: the engine, and the state of its maintenance.
 pub(crate) struct Store {
     pub(crate) engine: Engine,
     pub(crate) names: RwLock<Names>,
     pub(crate) default: Arc<Name>,
     pub(crate) report: OpenReport,
     pub(crate) options: Options,
-    /// One transaction at a time.
+    /// Held by the running transaction: transactions run one at a time.
     pub(crate) transactions: Mutex<()>,
-    /// Whose turn it is to maintain the store.
+    /// The maintenance lock.
     pub(crate) turn: Turn,
     /// Log position at which the next checkpoint is due.
     pub(crate) checkpoint_due: AtomicU64,
-    /// Log position at which dead space is looked at again.
+    /// Log position at which automatic compaction is checked again.
     pub(crate) compaction_due: AtomicU64,
     pub(crate) steps: Mutex<Steps>,
-    /// Dead bytes that a write has found when there was no room for it, and that could not be freed.
+    /// Dead bytes that were left when a write last failed to make room: compaction could not free them.
     pub(crate) dead_left: AtomicU64,
-    /// What earlier sessions have left undone is over its bound: the first write does it.
+    /// Maintenance that earlier sessions left undone is over its bound: the first write does it.
     pub(crate) overdue: AtomicBool,
-    /// The names of the namespaces are those that their records give.
+    /// The names of the namespaces have been checked against their records.
     pub(crate) names_checked: AtomicBool,
     pub(crate) closed: AtomicBool,
-    /// Who has opened it.
+    /// PID of the opener; a forked child must not close the store.
     #[cfg(feature = "native")]
     pub(crate) process: u32,
     #[cfg(feature = "std")]
@@ -55,7 +55,7 @@ impl Store {
         self.engine.log.writable()
     }
 
-    /// Makes everything durable that was written before the call.
+    /// Makes everything durable that was written before the call; returns how durable that is.
     pub(crate) fn flush(&self) -> Result<Durability> {
         let log = &self.engine.log;
         match self.options.flush_policy {
@@ -64,12 +64,13 @@ impl Store {
         }
     }
 
-    /// What a call has seen of the file: damage need not be any where somebody else writes to it.
+    /// Turns apparent damage into [`Error::Fenced`] where another session has taken the file over: what was read may then be what that
+    /// session wrote.
     pub(crate) fn seen<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.engine.log.or_fenced(error))
     }
 
-    /// Bytes that compaction could free most of. All of the index is built.
+    /// Dead bytes, most of which compaction could free. Exact only once the whole index is built.
     pub(crate) fn dead_bytes(&self) -> u64 {
         let usage = self.engine.log.usage();
         usage.kept.saturating_sub(usage.live)
@@ -80,12 +81,12 @@ impl Store {
     }
 }
 
-/// Holds a key against its limit.
+/// Refuses a key that is longer than [`KEY_LEN_MAX`].
 pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > KEY_LEN_MAX { Err(Error::KeyTooLong { len: key.len() }) } else { Ok(()) }
 }
 
-/// Holds a value against its limit.
+/// Refuses a value that is longer than [`VALUE_LEN_MAX`].
 pub(crate) fn check_value(value: &[u8]) -> Result<()> {
     if value.len() > VALUE_LEN_MAX { Err(Error::ValueTooLong { len: value.len() }) } else { Ok(()) }
 }

@@ -1,12 +1,12 @@
-//! Everything that a store can be opened with, whatever its storage: one value from the builder to the open store.
+//! The options of a store that do not depend on its storage, as the builder hands them to the open store.
 
 use crate::error::{Error, Result};
 use crate::limits::{REPLAY_DEBT_MAX_DEFAULT, SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 
-/// What is dead of a segment, at least, for compaction to take it unasked.
+/// Smallest allowed share of dead bytes for automatic compaction.
 const DEAD_SHARE_MIN: f64 = 0.1;
 
-/// When writes become durable. A write that has returned survives the end of the process under each of them.
+/// When writes become durable. Under each policy a write that has returned survives the end of the process.
 ///
 /// ```
 /// use pipkin::{Db, FlushPolicy};
@@ -19,18 +19,18 @@ const DEAD_SHARE_MIN: f64 = 0.1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushPolicy {
-    /// [`Db::flush`](crate::Db::flush) makes everything durable that was written before it. A lone caller syncs at once, without a
-    /// timer; callers that arrive during a sync share the next one.
+    /// [`Db::flush`](crate::Db::flush) makes everything durable that was written before it. A single caller syncs at once, without a timer;
+    /// callers that arrive during a sync share the next one.
     #[default]
     Group,
-    /// Every flush syncs for itself, even when another one has just covered all that there is.
+    /// Every flush runs a sync of its own, even when another one has just covered all writes.
     OnEachFlush,
-    /// Every write is durable when it returns, as if a flush under [`Self::Group`] came right behind it. On Windows the file is opened
-    /// for writing through, too. A write whose sync fails returns an error, though the record may be there.
+    /// Every write is durable when it returns, as if followed by a flush under [`Self::Group`]. On Windows the file is also opened with
+    /// write-through. A write whose sync fails returns an error, though the record may be there.
     WriteThrough,
 }
 
-/// What [`Builder`](crate::Builder) sets; its methods say what each is.
+/// The options that [`Builder`](crate::Builder) sets; its methods document them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) read_only: bool,
@@ -41,12 +41,12 @@ pub(crate) struct Options {
     pub(crate) ordered: bool,
     pub(crate) segment_size: u32,
     pub(crate) replay_debt_max: u64,
-    /// Share of dead bytes in a segment from which on it is compacted; more than 1 for never.
+    /// Share of dead bytes from which a segment is compacted automatically; more than 1 for never.
     pub(crate) compact_dead_share: f64,
-    /// Bytes a second that compaction copies at most when nobody asked for it.
+    /// Most bytes per second that automatic compaction copies.
     #[cfg(feature = "std")]
     pub(crate) compact_rate: Option<u64>,
-    /// `None` leaves it to the way the store is opened.
+    /// `None`: true for a native file, false for other storages.
     #[cfg(feature = "std")]
     pub(crate) background: Option<bool>,
     pub(crate) entropy: Option<[u8; 32]>,
@@ -74,13 +74,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A thread maintains the store; otherwise the write that finds it due.
+    /// True if a background thread maintains the store; otherwise the write that finds it due does.
     #[cfg(feature = "std")]
     pub(crate) fn has_thread(&self) -> bool {
         self.background.unwrap_or(false) && !self.read_only
     }
 
-    /// Refuses options that make no sense: before anything is opened, or made.
+    /// Refuses invalid options, before any file is opened or created.
     pub(crate) fn check(&self) -> Result<()> {
         if !(SEGMENT_SIZE_MIN..=SEGMENT_SIZE_MAX).contains(&self.segment_size) || !self.segment_size.is_power_of_two() {
             return Err(Error::InvalidArgument("the segment size must be a power of two from 4 KiB to 256 MiB"));

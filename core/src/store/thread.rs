@@ -1,9 +1,9 @@
-//! The thread that maintains a store.
+//! The background thread that maintains a store.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-/// The thread that maintains a store, and how to reach it.
+/// The background thread, and the signal that wakes or stops it.
 #[derive(Default)]
 pub(crate) struct Thread {
     signal: Arc<Signal>,
@@ -23,17 +23,17 @@ struct State {
 }
 
 impl Thread {
-    /// Starts a thread that runs `maintain` on `owner` whenever something is due, for as long as that lives. If the host has no thread to give,
-    /// the store goes on without: it only replays more when it is opened after a crash.
+    /// Starts a thread that runs `maintain` on `owner` whenever something is due, as long as that lives. If the host cannot start a thread,
+    /// the store works without: it only replays more when it is opened after a crash.
     pub(crate) fn start<T: Send + Sync + 'static>(&self, owner: &Arc<T>, maintain: fn(&T)) {
         let (weak, signal) = (Arc::downgrade(owner), self.signal.clone());
-        // What opening has left to be built.
+        // Run once now, to build the shards that opening has parked.
         self.wake();
         let thread = std::thread::Builder::new().name("pipkin".into()).spawn(move || run(&weak, &signal, maintain));
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread.ok();
     }
 
-    /// Something is due.
+    /// Tells the thread that something is due.
     pub(crate) fn wake(&self) {
         let mut state = self.signal.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.due {
@@ -42,7 +42,7 @@ impl Thread {
         }
     }
 
-    /// Ends the thread and waits for it.
+    /// Stops the thread and waits for it, unless called from it.
     pub(crate) fn stop(&self) {
         self.signal.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
         self.signal.changed.notify_one();

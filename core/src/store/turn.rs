@@ -1,17 +1,17 @@
-//! Whose turn it is to maintain a store.
+//! The maintenance lock.
 
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
-/// One checkpoint, compaction or look at all of the file at a time. What nobody asked for gives way to what somebody waits for.
+/// The maintenance lock: one checkpoint, compaction or verification at a time. Background work yields to explicit calls.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     turn: Mutex<()>,
-    /// How many wait for their turn.
+    /// Number of callers that wait for the lock.
     waiting: AtomicUsize,
 }
 
 impl Turn {
-    /// Waits for the turn.
+    /// Waits for the lock. While it waits, [`Self::is_wanted`] is true.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let turn = self.turn.lock();
@@ -19,22 +19,22 @@ impl Turn {
         turn
     }
 
-    /// The turn, if nobody has it.
+    /// Takes the lock if it is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ()>> {
         self.turn.try_lock()
     }
 
-    /// Whoever has the turn unasked should come to an end.
+    /// True while a caller waits: background work that holds the lock should stop.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 }
 
-/// How far the steps of a compaction have come. From the first one to the one that finds nothing they go through the segments in front of a
-/// log position, a few times over: so they end, whatever they leave dead themselves.
+/// Progress of a compaction in steps. A series of steps makes a few rounds, each over the segments before a fixed log position, so that it
+/// terminates whatever the steps themselves leave dead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) rounds: u8,
-    /// The log position in front of which this round's segments begin.
+    /// This round takes segments that begin before this log position.
     pub(crate) until: u64,
 }
