@@ -199,7 +199,8 @@ impl Engine {
         Ok(())
     }
 
-    /// True when a damaged stretch was exactly one record with a value: its header is readable and its length matches the stretch.
+    /// True when a damaged stretch was certainly one record with a value, not a tombstone: its header is readable, its length matches the
+    /// stretch, and its value is longer than that of any tombstone.
     fn was_put(&self, damage: &Damage) -> Result<bool> {
         match Window::new(&*self.log.storage, damage.offset).header(damage.offset) {
             Ok(header) if header.kind == Kind::Put && header.value_len() <= TOMBSTONE_VALUE_MAX => Ok(false),

@@ -1,5 +1,5 @@
-//! A checkpoint: the list of live segments goes into the log, the index into a snapshot, and a superblock points at both. Reopening
-//! then loads the snapshot and replays what came behind the list.
+//! A checkpoint: writes the list of live segments to the log and the index to a snapshot; a superblock points at both. Opening then loads
+//! the snapshot and replays the log after the list.
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -14,40 +14,41 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
-/// About so many records are copied at a time: a fraction of a millisecond for those who wait.
+/// Records whose slots are copied with their shards locked, roughly: writers wait a fraction of a millisecond.
 const DUMPED_TOGETHER: usize = 32 * 1024;
 
-/// A snapshot is written anew when all of it takes no more than one part in so many of the log behind the checkpoint before ...
+/// A snapshot is written whole when it takes no more than 1/8 of the log after the previous checkpoint ...
 const WHOLE_PARTS: u64 = 8;
-/// ... or when changes stand behind changes in so many parts of a shard.
+/// ... or when a shard has this many parts of changes.
 const PARTS_MAX: usize = 64;
 
-/// How much of the index a checkpoint writes.
+/// How much of the index a checkpoint writes to the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// What has changed, and everything now and then: the parts never take much more than half as much again as all of it would.
+    /// The changes, and now and then everything, so that the parts never take much more than one and a half times the length of a whole
+    /// snapshot.
     Changes,
-    /// As [`Self::Changes`], with less to spare: the next to read it is an open.
+    /// Like [`Self::Changes`], with a lower limit (one and an eighth), because the next open reads all parts.
     Closing,
-    /// Everything: a compaction leaves nothing behind that need not be.
+    /// Everything, as short as possible: for compactions.
     Whole,
 }
 
-/// The namespaces at the moment of the cut.
+/// The namespaces when the log was cut.
 struct Listed {
     next: u32,
     names: Vec<(String, u32, Box<[u8]>)>,
 }
 
-/// Writes a checkpoint while others read and write. The caller sees to it that there is one at a time.
+/// Writes a checkpoint while reads and writes continue. The caller ensures that only one runs at a time.
 ///
-/// Without the space for a snapshot the checkpoint goes without: reopening takes longer, but compaction can free the segments in
-/// front of it. False then.
+/// Without space for a snapshot it writes none and returns false: opening takes longer, but compaction can free the segments before the
+/// checkpoint.
 ///
 /// # Errors
 ///
-/// [`Error::NoSpace`] before anything is written, when the last free segment is in use and compaction can get at nearly everything without
-/// another list: lists would fill what is left for removals and copies.
+/// [`Error::NoSpace`] before anything is written, when no segment is free and compaction can reach nearly everything without a new list:
+/// lists would fill the space that is left for removals and copies.
 pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> Result<bool> {
     let log = &engine.log;
     log.writable()?;
@@ -60,7 +61,7 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     let plan = Plan::new(engine, &names.read(), &directory, extent)?;
     let (cut, listed) = cut_log(engine, names)?;
     let mut taken = Vec::new();
-    // A snapshot would pass for certain what is in doubt: the next open asks the log again.
+    // Write no snapshot while the index is in doubt: it would make doubtful records look certain. The next open reads the log again.
     let is_unsure = engine.doubt.get().is_some();
     let written = if is_unsure { Err(Error::NoSpace) } else { write_snapshot(engine, &plan, &directory, &listed, &mut taken) };
     engine.index.end_dump(written.is_ok());
@@ -79,11 +80,11 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     Ok(place.is_some() || is_unsure)
 }
 
-/// What a snapshot will be made of.
+/// What a snapshot consists of.
 struct Plan {
-    /// All of it is written, which takes so many bytes.
+    /// Estimated bytes, if the snapshot is written whole; `None` if only changes are.
     whole: Option<u64>,
-    /// Of each extent of a segment in front of the checkpoint before, up to which offset its records came before that.
+    /// By extent: records below this file offset are from before the previous checkpoint.
     known: Vec<u64>,
 }
 
@@ -110,14 +111,14 @@ impl Plan {
         Ok(Self { whole: None, known })
     }
 
-    /// True when a record that lives at `offset` came behind the checkpoint before. An extent that was not in use then, or has been used
-    /// again since, holds nothing else.
+    /// True when the live record at `offset` was written after the previous checkpoint. In an extent that was not in use then, or has been
+    /// reused since, all are.
     fn is_new(&self, geometry: Geometry, offset: u64) -> bool {
         self.known.get(geometry.extent_of(offset) as usize).is_none_or(|&known| offset >= known)
     }
 }
 
-/// Cuts the log in two, with no commit on both sides of the cut, and lists the namespaces as they are there.
+/// Cuts the log between two commits, and lists the namespaces at that point.
 fn cut_log(engine: &Engine, names: &RwLock<Names>) -> Result<(Cut, Listed)> {
     let _writers = engine.lock_all()?;
     let names = names.read();
@@ -143,7 +144,7 @@ fn write_snapshot(
     (next.names, next.names_hash) = (Some(names), hash);
     log.segment_stats.clear_late();
     let is_new = |offset: u64| plan.is_new(log.geometry, offset);
-    // Held together, so that a commit that waits for one of them waits once for all, and so does this for the commit.
+    // Several shards are locked together, so that a commit waits once for all of them, and this waits once for the commit.
     let together = SHARDS * DUMPED_TOGETHER / (engine.index.len_all() as usize + DUMPED_TOGETHER) + 1;
     for first in (0..SHARDS).step_by(together) {
         let mut held = engine.lock_shards(first..SHARDS.min(first + together))?;
@@ -175,7 +176,7 @@ fn write_snapshot(
     }
     next.uses = {
         let _writers = engine.lock_all()?;
-        // As in the list: a reader refuses more than there is room for.
+        // Limited as in the list: a reader refuses figures that exceed the segment.
         let of = |segment: &Segment| {
             let live = log.segment_stats.live_at_dump(segment.extent).min(segment.len(log.geometry));
             let tombstones = log.segment_stats.tombstones(segment.extent).min(segment.len(log.geometry) - live);

@@ -1,4 +1,4 @@
-//! Which segments are worth compacting, and what that would free. It reads figures, and changes nothing.
+//! Chooses segments that are worth compacting, and computes what that would free. Changes nothing.
 
 use super::stranded;
 use crate::engine::Engine;
@@ -7,19 +7,20 @@ use crate::log::Segment;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
-/// A compaction that was asked for leaves segments alone of which less than one part in so many is dead.
+/// Explicit compaction skips segments with less than 1/64 dead.
 pub(crate) const PARTS_ASKED: f64 = 64.0;
-/// A write that finds no room has segments compacted of which so much is dead: what is left is for removals, each of which has to find some.
+/// Least share of dead bytes in a segment that a write without room has compacted. Less is left for removals, each of which must be able to
+/// free some.
 const SHARE_FOR_WRITES: f64 = 1.0 / 8.0;
-/// A compaction moves segments only to make the file shorter if one part in so many of it is free.
+/// A compaction moves segments to shorten the file only if more than 1/8 of its extents are free.
 const GAPS_LEAST: u64 = 8;
-/// Room for the frames that say what was done: less than this is no gain.
+/// Bytes that the retirement frames of a compaction may take: freeing less than this is no gain.
 pub(crate) const SLACK: u64 = crate::log::RETIRE_ROOM;
-/// Records of a segment that are looked at for the padding behind them.
+/// Frames of a segment that are read to count its padding.
 const PADDED_FRAMES_MAX: usize = 64;
 
-/// Segments that compaction may take: those in front of the newest checkpoint, for a reopen needs what comes behind it, but for those behind whose
-/// end records stand that nobody has given up.
+/// Segments that compaction may take: those before the newest checkpoint, because opening replays everything after it, except segments that
+/// are in doubt or kept for stranded records.
 pub(crate) fn candidates(engine: &Engine) -> Vec<Segment> {
     candidates_below(engine, replayed_from(engine))
 }
@@ -29,16 +30,16 @@ fn replayed_from(engine: &Engine) -> u64 {
     engine.log.newest_checkpoint().map_or(0, |place| place.base)
 }
 
-/// Those that would be candidates with a checkpoint in the segment of this base.
+/// The candidates if the newest checkpoint were in the segment of this base.
 pub(crate) fn candidates_below(engine: &Engine, replay_from: u64) -> Vec<Segment> {
-    // What nobody could look at stays, and what a copy would make look certain.
+    // Segments in doubt stay: copies of their records would look certain.
     let is_in_doubt = |segment: &Segment| engine.doubt.get().is_some_and(|doubt| doubt.holds(segment.extent));
     let stays = |segment: &Segment| is_in_doubt(segment) || stranded::is_kept(engine, segment);
     engine.log.segments().into_iter().filter(|segment| segment.base < replay_from && !stays(segment)).collect()
 }
 
-/// Bytes of what is kept that [`drop_stranded`](crate::Db::drop_stranded) would free: of segments whose records there is room for elsewhere,
-/// and behind the end of a torn one in which the log could go on. None while the reserve is there: space is short for another reason then.
+/// Bytes that [`drop_stranded`](crate::Db::drop_stranded) would free: segments for whose live records there is room elsewhere, and the rest
+/// of a torn segment in which the log could continue. Zero while the reserve is there: then space is short for another reason.
 pub(crate) fn kept_for_stranded(engine: &Engine) -> u64 {
     let log = &engine.log;
     if log.has_reserve() {
@@ -61,13 +62,14 @@ pub(crate) fn kept_for_stranded(engine: &Engine) -> u64 {
     freed.sum()
 }
 
-/// True when nothing older than the first of these segments is left, but for what `is_passed` names.
+/// True when no segment older than the first of these is left, except those for which `is_passed` is true.
 pub(crate) fn begins_with_oldest(engine: &Engine, segments: &[Segment], is_passed: &dyn Fn(&Segment) -> bool) -> bool {
     let oldest = engine.log.oldest(is_passed);
     oldest.map(|oldest| oldest.base) == segments.first().map(|first| first.base)
 }
 
-/// The bytes that a segment keeps from others, unless it is the active one: what a crash has left behind its last record serves nobody.
+/// Bytes that a segment other than the active one occupies. Includes the unused rest after its last record that a crash has left: nothing
+/// else can use it.
 pub(crate) fn taken_bytes(engine: &Engine, segment: &Segment) -> u64 {
     let geometry = engine.log.geometry;
     segment.limit(geometry) - segment.first_frame(geometry)
@@ -75,9 +77,9 @@ pub(crate) fn taken_bytes(engine: &Engine, segment: &Segment) -> u64 {
 
 /// The bytes that compacting a segment would free, if that is at least one part in `parts` of the `taken` ones; otherwise `None`.
 ///
-/// Records that are long for their segments leave padding behind them, and would at any other place: it is not counted, nor is what the
-/// compaction itself would write, unless it is most of
-/// the segment. Then shorter records stand there, behind which others will fit.
+/// Long records leave padding at the end of their segment, and copies of them would, too: that padding is not counted as gain, nor is what
+/// the compaction itself would write. Both are counted if more than 5/8 of the segment is dead: its live records are then short enough to
+/// leave room for others.
 pub(crate) fn gain(engine: &Engine, segment: &Segment, taken: u64, oldest: bool, parts: f64) -> Option<u64> {
     let is_enough = |bytes: &u64| *bytes as f64 * parts >= taken as f64 && *bytes >= SLACK;
     let dead = Some(taken.saturating_sub(kept_bytes(engine, segment, oldest))).filter(is_enough)?;
@@ -87,13 +89,13 @@ pub(crate) fn gain(engine: &Engine, segment: &Segment, taken: u64, oldest: bool,
     Some(dead.saturating_sub(overhead(engine, segment))).filter(is_enough)
 }
 
-/// Bytes of padding, marks and retirements of a segment of few records, which copies of these would need again. Where there are more records,
-/// it is less than the least that anybody asks for.
+/// Bytes of padding, marks and retirements in a segment of few records, which copies of them would need again. With more records than are
+/// read here, they are less than the smallest share that counts as a gain.
 fn overhead(engine: &Engine, segment: &Segment) -> u64 {
     let (mut position, mut bytes) = (segment.first_frame(engine.log.geometry), 0);
     for _ in 0..PADDED_FRAMES_MAX {
-        // What stands behind the segment is not for us to read: others may write there, and where it is a hole on a full tmpfs, a look
-        // through the map ends the process.
+        // Never read past the end of the segment: others may write there, and where it is a hole on a full tmpfs, reading it through the
+        // map kills the process.
         if position + HEADER_LEN_MAX as u64 > segment.end {
             break;
         }
@@ -109,9 +111,9 @@ fn overhead(engine: &Engine, segment: &Segment) -> u64 {
     bytes
 }
 
-/// How many of these segments, from the oldest on, are worth emptying together for the sake of their tombstones, which can go only once
-/// nothing older is left: in all they take at least one part in `parts` of what lives there. Cold records in front of many
-/// tombstones would keep them for ever otherwise.
+/// How many of these segments, from the oldest on, are worth emptying together to drop their tombstones, which requires that nothing older
+/// is left: the tombstones must take at least one part in `parts` of the live bytes there. Otherwise cold records before many tombstones
+/// would keep these forever.
 pub(crate) fn front_of_tombstones(engine: &Engine, segments: &[Segment], parts: f64) -> usize {
     let segment_stats = &engine.log.segment_stats;
     let (mut tombstones, mut live, mut count) = (0, 0, 0);
@@ -126,22 +128,22 @@ pub(crate) fn front_of_tombstones(engine: &Engine, segments: &[Segment], parts: 
     count
 }
 
-/// The bytes of a segment that compacting it would copy. Only in the oldest segment a tombstone has nothing older to hide.
+/// The bytes of a segment that compacting it would copy. Tombstones count except in the oldest segment, where they hide nothing older.
 pub(crate) fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
     let segment_stats = &engine.log.segment_stats;
     segment_stats.live(segment.extent) + if oldest { 0 } else { segment_stats.tombstones(segment.extent) }
 }
 
-/// The bytes that emptying a segment takes elsewhere.
+/// Bytes of room that emptying a segment needs elsewhere.
 pub(crate) fn needed_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
     kept_bytes(engine, segment, oldest) + SLACK
 }
 
-/// The segment with the largest share of dead bytes, if that is `share` or more, of those that began in front of the log position
-/// `until` and that `is_passed` does not name; or else the oldest one, when it is in the way of many tombstones.
+/// The segment with the largest share of dead bytes, if that is `share` or more, of those that begin before the log position `until` and
+/// for which `is_passed` is false; or else the oldest one, when it keeps many tombstones from being dropped.
 ///
-/// Whoever asks again and again keeps to one `until`: then each segment comes once at most, and the asking ends, whatever the
-/// compaction itself leaves dead.
+/// A loop of calls must use one `until`: then each segment is returned at most once, and the loop terminates whatever the compaction itself
+/// leaves dead.
 pub(crate) fn worst(engine: &Engine, share: f64, until: u64, is_passed: &dyn Fn(&Segment) -> bool) -> Option<Segment> {
     let until = if is(Bug::CompactionWithoutEnd) { u64::MAX } else { until };
     let mut candidates = candidates(engine);
@@ -164,21 +166,22 @@ pub(crate) fn worst(engine: &Engine, share: f64, until: u64, is_passed: &dyn Fn(
     worst.map(|(_, segment)| segment).or_else(first)
 }
 
-/// The segment with the largest share of dead bytes, of those that began in front of `until` and whose live records there may be room for,
-/// but for `tried`: where space is short, what does not fit must not stand in the way of what does.
+/// The segment with the largest share of dead bytes, of those that begin before `until`, whose live records may fit, and that are not in
+/// `tried`: where space is short, a segment that does not fit must not block one that does.
 pub(crate) fn worst_that_fits(engine: &Engine, until: u64, tried: &[u64]) -> Option<Segment> {
     worst_of(engine, &candidates(engine), 0.0, until, tried)
 }
 
-/// The one of `candidates` that is compacted for a write that has found no room, but for those in `set_aside`.
+/// The segment of `candidates`, except those in `set_aside`, to compact for a write that has found no room.
 pub(crate) fn worst_for_a_write(engine: &Engine, candidates: &[Segment], until: u64, set_aside: &[u64]) -> Option<Segment> {
     worst_of(engine, candidates, SHARE_FOR_WRITES, until, set_aside)
 }
 
-/// The same of `candidates`, from the oldest on, if `share` or more of it is dead.
+/// The same among `candidates`, which begin with the oldest, if `share` or more of the segment is dead.
 fn worst_of(engine: &Engine, candidates: &[Segment], share: f64, until: u64, tried: &[u64]) -> Option<Segment> {
     let room = engine.log.room_at_most();
-    // An extent that is no reserve is not worth the room that copies take, while there are others; what is all dead takes none.
+    // Prefer segments whose extent can serve as the reserve, and those that are all dead: freeing others is not worth the room that copies
+    // take.
     let reserves = engine.log.reserve_extents();
     let mut worst: Option<((bool, f64), Segment)> = None;
     for (number, segment) in candidates.iter().enumerate() {
@@ -198,18 +201,18 @@ fn worst_of(engine: &Engine, candidates: &[Segment], share: f64, until: u64, tri
     worst.map(|(_, segment)| segment)
 }
 
-/// True when a compaction that was asked for takes a segment: enough of it is dead. `active` is the base of the one that takes appends, or did
-/// when the compaction began.
+/// True when enough of a segment is dead for explicit compaction. `active` is the base of the segment that takes appends, or did when the
+/// compaction began.
 pub(crate) fn is_worth_it(engine: &Engine, segment: &Segment, active: Option<u64>, oldest: bool) -> bool {
     let geometry = engine.log.geometry;
-    // The rest of the active segment is still for others; when it has been sealed, it ends at its limit.
+    // The rest of the active segment is still usable, so it does not count; once sealed, the segment ends at its limit.
     let taken =
         if active == Some(segment.base) { segment.end - segment.first_frame(geometry) } else { taken_bytes(engine, segment) };
     let gain = gain(engine, segment, taken.max(1), oldest, PARTS_ASKED);
     gain.is_some_and(|gain| gain * 1024 > geometry.segment_size())
 }
 
-/// True when much of the file is free and cannot be cut off, for what counts stands behind it.
+/// True when much of the file is free but cannot be cut off, because segments in use come after it.
 pub(crate) fn has_gaps(engine: &Engine) -> bool {
     let usage = engine.log.usage();
     let (free, total) = (usage.free_extents, usage.extents);

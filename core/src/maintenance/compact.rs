@@ -1,4 +1,4 @@
-//! Compaction that somebody asked for, in three steps: choose, empty, settle.
+//! Explicit compaction, in three steps: choose segments, empty them, shorten the file.
 
 use super::checkpoint::Extent;
 use super::choose::{self, PARTS_ASKED};
@@ -10,18 +10,18 @@ use crate::log::Segment;
 use crate::store::Store;
 use alloc::vec::Vec;
 
-/// Bytes that it copies for one sync: whoever flushes meanwhile waits for as many.
+/// Bytes that it copies per sync; a concurrent flush may wait for as many to be written.
 const COPIED_ASKED: u64 = 16 * 1024 * 1024;
 
-/// What there is to do.
+/// The plan of a compaction.
 struct Plan {
     /// The segments that may be emptied, oldest first.
     segments: Vec<Segment>,
-    /// Those up to this base go for the sake of the tombstones behind them, whatever is dead in them.
+    /// Segments up to this base are emptied however little of them is dead, so that the tombstones after them can be dropped.
     front: Option<u64>,
-    /// Base of the segment that took appends.
+    /// Base of the segment that took appends when the compaction began.
     active: Option<u64>,
-    /// Much of the file is free and cannot be cut off.
+    /// Much of the file is free but not at its end, so it cannot be cut off.
     has_gaps: bool,
 }
 
@@ -53,8 +53,8 @@ impl Store {
         Ok(report)
     }
 
-    /// What is worth doing; `None` when nothing is. The log goes on in a fresh segment then, behind a checkpoint: all that was written so far may
-    /// be compacted.
+    /// Plans a compaction; `None` when there is nothing worth doing. Otherwise the log continues in a new segment, after a checkpoint, so
+    /// that everything written so far may be compacted.
     fn plan_compaction(&self) -> Result<Option<Plan>> {
         let (engine, log) = (&self.engine, &self.engine.log);
         let (live, active) = log.segments_and_active();
@@ -67,11 +67,11 @@ impl Store {
         if !is_worth_it && !has_gaps {
             return Ok(None);
         }
-        // Not when there is hardly a segment left.
+        // Not when fewer than two segments are free.
         if log.secure_free(2)? {
             log.seal_active()?;
         }
-        // Without space for a checkpoint, what lies in front of the one before can be compacted all the same.
+        // Without space for a checkpoint, segments before the previous one can still be compacted.
         self.unless_full(self.write_checkpoint(Extent::Changes))?;
         let segments = choose::candidates(engine);
         let front = choose::front_of_tombstones(engine, &segments, PARTS_ASKED);
@@ -79,7 +79,8 @@ impl Store {
         Ok(Some(Plan { segments, front, active, has_gaps }))
     }
 
-    /// Empties what the plan says, oldest first; what does not fit anywhere is tried again behind the others, which may make room.
+    /// Empties the planned segments, oldest first. A segment for whose records there is no room is tried again after the others, which may
+    /// make room.
     fn empty_all(&self, plan: &Plan, progress: &mut dyn FnMut(CompactProgress), report: &mut CompactReport) -> Result<()> {
         let engine = &self.engine;
         let total = plan.segments.len() as u64;
@@ -99,7 +100,7 @@ impl Store {
                     done += 1;
                     continue;
                 }
-                // There is room for the next one when this has made some.
+                // Ignore a full medium: this compaction may make room for the next checkpoint.
                 self.unless_full(self.checkpoint_if_due())?;
                 match self.empty(&mut emptying, &segment, &mut |_| {}) {
                     Ok(one) => {
@@ -127,7 +128,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is damaged and may have been a tombstone goes when nothing older is left.
+    /// Empties the segments before those with damage that may have been a tombstone: such damage can be dropped once nothing older is left.
     fn empty_in_front_of_damage(&self, emptying: &mut Emptying<'_>, report: &mut CompactReport) -> Result<()> {
         let Some(last) = self.engine.waits_for_older().into_iter().max() else { return Ok(()) };
         let segments = choose::candidates(&self.engine);
@@ -147,27 +148,27 @@ impl Store {
         Ok(())
     }
 
-    /// The end of a compaction: the file gets as short as it can.
+    /// The end of a compaction: makes the file as short as possible.
     fn settle(&self, report: &mut CompactReport) -> Result<()> {
         self.move_down(report)?;
-        // The snapshot before had to stay until this one was safe. Now that its place is free, a second move may shorten the file.
+        // The previous snapshot had to stay until this one was safe. Its space is free now, so writing another one there may shorten the
+        // file.
         if self.engine.log.snapshot_could_move_down() {
             self.unless_full(self.write_checkpoint(Extent::Whole))?;
         }
         Ok(())
     }
 
-    /// A list of segments without the retired ones, and a snapshot that points at the copies. The first
-    /// copies went to the end of the file, for nothing was free yet: what stands behind free space moves into it, so that the file
-    /// can be cut.
+    /// Writes a checkpoint, with a segment list without the retired ones and a snapshot that points at the copies. The first copies went to
+    /// the end of the file, because nothing was free yet: moves segments at the end into free space, so that the file can be cut.
     fn move_down(&self, report: &mut CompactReport) -> Result<()> {
         let log = &self.engine.log;
         log.reclaim(&self.engine.pins);
         let usage = log.usage();
-        // The copies need a segment to go to, and the snapshot changes its place with every checkpoint.
+        // Extents in use. A segment beyond that many extents is misplaced: it could be in free space.
         let used = usage.extents - usage.free_extents;
         let is_misplaced = usage.last_extent > used;
-        // Where space is that short, it is better spent on what stays.
+        // With less than two free segments, keep them for other writes.
         let moves = is_misplaced && log.secure_free(2)?;
         if moves {
             log.seal_active()?;
@@ -189,7 +190,7 @@ impl Store {
         self.write_checkpoint(Extent::Whole)
     }
 
-    /// A full medium is no reason to stop.
+    /// Ignores [`Error::NoSpace`]: a full medium does not stop a compaction.
     fn unless_full(&self, result: Result<()>) -> Result<()> {
         match result {
             Err(Error::NoSpace) => Ok(()),

@@ -1,5 +1,5 @@
-//! Emptying segments: what lives in one is appended again at the end of the log, and the segment is retired. Readers and writers go on beside
-//! it; one free segment is enough.
+//! Emptying segments: the live records of one are appended again at the end of the log, and the segment is retired. Reads and writes
+//! continue meanwhile; one free segment is enough.
 
 use super::choose;
 use super::report::CompactReport;
@@ -13,26 +13,26 @@ use crate::planted::{Bug, is};
 use crate::scan::{Found, Stretch, scan};
 use alloc::vec::Vec;
 
-/// Segments that are emptied for one sync at most: each is held against all of them, and where everything is dead there are no copies that
-/// would end the group.
+/// Most segments that are emptied per sync. Each new one is compared with all of them, and if everything is dead, no copied bytes would end
+/// the group.
 const EMPTIED_MAX: usize = 64;
 
-/// Segments that are emptied together: what lives in them is copied forward, then one sync is for all of them, then they are retired.
+/// A group of segments that are emptied together: their live records are copied, one sync covers all copies, then the segments are retired.
 pub(crate) struct Emptying<'a> {
     engine: &'a Engine,
     emptied: Vec<Segment>,
-    /// Bytes copied since the last sync, and how many may be.
+    /// Bytes copied since the last sync, and how many may be copied per sync.
     copied: u64,
     copied_max: u64,
 }
 
 impl<'a> Emptying<'a> {
-    /// One sync is for `copied_max` bytes, or somewhat more.
+    /// One sync covers `copied_max` bytes, or somewhat more.
     pub(crate) const fn new(engine: &'a Engine, copied_max: u64) -> Self {
         Self { engine, emptied: Vec::new(), copied: 0, copied_max }
     }
 
-    /// True when `segment` has been emptied and waits to be retired.
+    /// True when `segment` has been emptied and is not retired yet.
     pub(crate) fn holds(&self, segment: &Segment) -> bool {
         self.emptied.iter().any(|emptied| emptied.base == segment.base)
     }
@@ -41,25 +41,26 @@ impl<'a> Emptying<'a> {
         self.emptied.is_empty()
     }
 
-    /// True when `segment` should wait until what was emptied has been retired: much waits for the sync, or many segments do, or there is no
-    /// room for what lives in it now.
+    /// True when the group should be retired before `segment` is emptied: many bytes or segments wait for the sync, or there is no room for
+    /// its live records now.
     pub(crate) fn is_full_for(&self, segment: &Segment) -> bool {
         let is_much = self.copied >= self.copied_max || self.emptied.len() >= EMPTIED_MAX;
         let needed = || choose::kept_bytes(self.engine, segment, self.is_oldest(segment)) + choose::SLACK;
         !self.is_none() && (is_much || !self.engine.log.has_room(needed()))
     }
 
-    /// Nothing older is left that this has not emptied. What it has emptied is retired before `segment` is.
+    /// True when no older segment is left, except those that this group has emptied: they are retired before `segment` is.
     fn is_oldest(&self, segment: &Segment) -> bool {
         self.engine.log.oldest(&|first| self.holds(first)).is_none_or(|first| first.base == segment.base)
     }
 
-    /// Copies what lives in `segment` forward. The caller sees to it that there is one compaction at a time; `pace` hears how many bytes
-    /// have been copied so far, and may take its time. A segment with damage that still counts is set aside when all the rest has been copied.
+    /// Copies the live records of `segment` to the end of the log. The caller ensures that only one compaction runs at a time; `pace` is
+    /// called with the bytes copied so far, and may sleep. A segment with damage that still counts is set aside after everything else in it
+    /// has been copied.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSpace`](crate::Error::NoSpace) before anything is copied, when there is no room for what lives.
+    /// [`Error::NoSpace`](crate::Error::NoSpace) before anything is copied, when there is no room for the live records.
     pub(crate) fn empty(&mut self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let (engine, log) = (self.engine, &self.engine.log);
         log.writable()?;
@@ -98,13 +99,14 @@ impl<'a> Emptying<'a> {
         Ok(report)
     }
 
-    /// Retires what has been emptied. Its place is free after another sync, when nobody reads it any more.
+    /// Retires the emptied segments. Their space is free after another sync, once no reader from before is left.
     pub(crate) fn retire(&mut self) -> Result<()> {
         let log = &self.engine.log;
-        // The copies first, then the frames that say so: a crash in between finds both places, and the later one wins.
+        // Sync the copies before the retirement frames: after a crash in between, originals and copies are both there, and the later ones
+        // win.
         log.sync_to(log.end())?;
         self.copied = 0;
-        // In the order in which they were emptied: a tombstone is gone only where everything older is.
+        // In the order in which they were emptied: a tombstone may be dropped only once everything older is.
         self.emptied.drain(..).try_for_each(|segment| log.retire(&self.engine.pins, segment))
     }
 }
@@ -129,13 +131,13 @@ fn whole(engine: &Engine, segment: &Segment) -> Stretch {
     Stretch { salt: segment.salt, from: segment.first_frame(engine.log.geometry), to: segment.end, full: true }
 }
 
-/// Copies the records and tombstones of a group that still count.
+/// Copies those records and tombstones of a group that still count.
 fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[u64], report: &mut CompactReport) -> Result<()> {
     let mut frames = Vec::with_capacity(group.len());
     for &offset in group {
         let frame = engine.log.frame(offset)?;
         let hash = engine.full_key(frame.header.namespace, frame.key()).hash;
-        // All of them are on their way before the first is looked at.
+        // Prefetch all slots before the first look-up.
         engine.index.prefetch(pin, hash);
         frames.push((hash, frame));
     }
@@ -149,8 +151,7 @@ fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[u64], report: &mut Compac
     Ok(())
 }
 
-/// Appends a record again if it is the one that the index knows, under the lock that its writers hold: a copy can never overtake
-/// a newer write.
+/// Appends a record again if the index points at it, with its shard locked: a copy can never overtake a newer write.
 fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
     let (namespace, key) = (frame.header.namespace, frame.key());
     let full_key = FullKey { namespace, key, hash };
@@ -170,7 +171,7 @@ fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut Comp
     Ok(())
 }
 
-/// Appends a record again that no index of this build points at: it is kept as long as its segment's records are.
+/// Appends a carried record again. The index of this version does not point at such records, so all of them are preserved.
 fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Result<()> {
     let log = &engine.log;
     let spec = FrameSpec {
@@ -188,8 +189,8 @@ fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Resu
     Ok(())
 }
 
-/// Appends a tombstone again: an older segment may still hold a record of its key. Not if the key lives: its record is further along
-/// the log than the tombstone, and hides whatever is older just as well.
+/// Appends a tombstone again: an older segment may still hold a record of its key. Not if the key lives: its record is later in the log
+/// than the tombstone, and hides older ones just as well.
 fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
     if is(Bug::TombstoneDroppedEarly) {
         return Ok(());
@@ -207,7 +208,7 @@ fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mu
     Ok(())
 }
 
-/// The planted bug of copying without a look at the checksum.
+/// The planted bug: copies a record without verifying its checksum.
 fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<()> {
     match engine.log.header(offset) {
         Ok(header) if header.kind == Kind::Put => {

@@ -1,5 +1,5 @@
-//! What the store does unasked: checkpoints that bound the work of a reopen, and compaction of segments that are mostly dead. A thread
-//! does it where there are threads, otherwise the write that finds it due.
+//! Automatic maintenance: checkpoints, which bound the replay on opening, and compaction of segments that are mostly dead. The background
+//! thread runs it if there is one, otherwise the write that finds it due.
 
 use super::checkpoint::{self, Extent};
 use crate::error::{Error, Result};
@@ -9,12 +9,13 @@ use crate::planted::{Bug, is};
 use crate::store::{FlushPolicy, Store};
 use crate::sync::Ordering;
 
-/// Bytes of log between two checkpoints at least, for each segment: 16 times what it mostly takes in the list. The lists are dead weight of the
-/// log. Closer together they would make each other due, and compaction that goes after them would make the store grow without end.
+/// Least log bytes between two checkpoints, per segment: 16 times the length of its usual list entry. The lists soon become dead bytes.
+/// With checkpoints closer together, lists would make each other due, and compaction of them would make the store grow without end.
 const APART_PER_SEGMENT: u64 = 16 * LIST_ENTRY_LEN;
 
 impl Store {
-    /// Makes a write durable, where the policy says so, and sees to what it has made due. A failure of that is no failure of the write.
+    /// Makes a write durable if the policy says so, and runs the maintenance that it has made due. A failure of the sync is returned; a
+    /// failure of maintenance is not, because the write has succeeded.
     pub(crate) fn after_write(&self) -> Result<()> {
         let end = self.engine.log.end();
         if self.options.flush_policy == FlushPolicy::WriteThrough {
@@ -31,8 +32,7 @@ impl Store {
         if self.options.has_thread() {
             self.thread.wake();
             if end >= self.checkpoint_due.load(Ordering::Relaxed) {
-                // As much again has been written since a checkpoint was begun: whoever writes so fast waits for it to end, for what a
-                // reopen has to replay is bounded.
+                // Writers outran the running checkpoint; block until it ends, so that replay stays bounded.
                 drop(self.engine.checkpoints.lock());
             }
             return Ok(());
@@ -41,8 +41,8 @@ impl Store {
         Ok(())
     }
 
-    /// Does what earlier sessions have left undone, in front of the first write, whatever else would do it later: a process may always end
-    /// before that, as soon as it has written, and then nothing would ever be done. A failure of that is no failure of the write.
+    /// Runs the maintenance that earlier sessions left undone, before the first write and in its thread. Left for later, it would never run
+    /// in a process that always ends right after writing. A failure of it does not fail the write.
     #[cold]
     pub(super) fn catch_up_if_possible(&self) {
         if self.may_wait_for_the_turn().is_ok() && !is(Bug::DebtOfDeadSessions) {
@@ -56,7 +56,7 @@ impl Store {
             return Ok(());
         }
         self.engine.build_all(&|| self.is_closed())?;
-        // On a full medium the list would take room from a compaction that a crash has ended, and whose rest only just fits.
+        // On a full medium free a segment first: the list would take the room that a compaction interrupted by a crash needs for its rest.
         if !self.engine.log.secure_free(1)? {
             self.free_a_segment()?;
         }
@@ -65,7 +65,7 @@ impl Store {
         self.engine.log.shrink()
     }
 
-    /// Does what is due. Returns at once when somebody else is at it.
+    /// Runs the maintenance that is due. Returns at once when the maintenance lock is taken.
     pub(crate) fn maintain(&self) -> Result<()> {
         self.engine.log.write_behind();
         let Some(_turn) = self.turn.try_lock() else {
@@ -77,7 +77,7 @@ impl Store {
         self.checkpoint_if_due()?;
         if log.end() >= self.compaction_due.load(Ordering::Relaxed) {
             match self.compact_unasked(|| self.pace()) {
-                // What follows may make some.
+                // No space: `free_a_segment` below may make some.
                 Ok(()) | Err(Error::NoSpace) => {}
                 Err(error) => return Err(error),
             }
@@ -97,14 +97,15 @@ impl Store {
         self.write_checkpoint(Extent::Changes)
     }
 
-    /// Writes a checkpoint, without a snapshot where there is no room for one: that is enough for maintenance. The caller has the turn.
+    /// Writes a checkpoint, without a snapshot if there is no room for one: that is enough for maintenance. The caller holds the
+    /// maintenance lock.
     pub(crate) fn write_checkpoint(&self, extent: Extent) -> Result<()> {
         self.try_checkpoint(extent).map(drop)
     }
 
-    /// The same; true when it has a snapshot.
+    /// Like [`Self::write_checkpoint`]; returns whether a snapshot was written, or none is wanted because the index is in doubt.
     fn try_checkpoint(&self, extent: Extent) -> Result<bool> {
-        // Whatever comes of it, the next one is due only after as much again.
+        // Set before the attempt: even if it fails, the next checkpoint is due only after as many log bytes again.
         let log = &self.engine.log;
         let apart = self.options.replay_debt_max.max(log.segment_count() as u64 * APART_PER_SEGMENT);
         self.checkpoint_due.store(log.end().saturating_add(apart), Ordering::Relaxed);
@@ -118,7 +119,7 @@ impl Store {
         if self.try_checkpoint(Extent::Changes)? { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Refuses to wait for the turn to maintain the store inside of a closure for which whoever has the turn may wait.
+    /// Answers [`Error::Nested`] inside a closure whose call holds a shard or the maintenance lock: waiting for that lock could deadlock.
     pub(crate) fn may_wait_for_the_turn(&self) -> Result<()> {
         self.engine.refuse_inside(&[Held::Shard, Held::Turn])
     }

@@ -1,5 +1,5 @@
-//! Keeping a store in shape. `due` says when, `choose` which segments, and `copy` and `checkpoint` do it; `unasked`, `steps` and `compact` are
-//! the ways in which a store is compacted, `space` is what a write does that has found none.
+//! Maintenance: checkpoints and compaction. `due` decides when, `choose` picks the segments, `copy` empties them and `checkpoint` writes
+//! list and snapshot; `unasked` (automatic), `steps` and `compact` are the ways to compact; `space` finds room for a write that has none.
 
 mod checkpoint;
 mod choose;

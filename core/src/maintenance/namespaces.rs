@@ -1,4 +1,4 @@
-//! Holding the names of the namespaces against their records, before anything is dropped that no name has.
+//! Checking the names of the namespaces against their records, before records without a name are dropped.
 
 use crate::error::{Error, Result};
 use crate::frame::NAMESPACE_OF_NAMES;
@@ -7,12 +7,12 @@ use crate::store::Store;
 use crate::sync::Ordering;
 
 impl Store {
-    /// Holds the names, which the index snapshot has in a part of its own, against the records of them, once. A record under a number that
-    /// no name has is dead, and nothing else would tell that it is not.
+    /// Checks the names, which the index snapshot stores in a separate part, against their records, once per session. Records under a
+    /// number without a name are dropped as dead, so a wrong list of names would lose them silently.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when the two say different things: then nothing may be dropped.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when the two differ: then nothing may be dropped.
     pub(super) fn check_names(&self) -> Result<()> {
         if self.names_checked.load(Ordering::Relaxed) {
             return Ok(());
@@ -28,10 +28,10 @@ impl Store {
                 engine.frame_locked(shard, key).and_then(|frame| frame.map(|frame| frame.check().map(|()| frame)).transpose());
             let is_its = match record {
                 Ok(Some(frame)) => frame.value().first_chunk() == Some(&number.to_le_bytes()),
-                // The default one has no record as long as it has its first number.
+                // The default namespace has no record while it has its first number.
                 Ok(None) if name == DEFAULT && number == 0 => continue,
                 Ok(None) => false,
-                // Damage of a record costs that record.
+                // A damaged name record counts as present: damage costs only that record.
                 Err(Error::Corrupt { .. }) => true,
                 Err(error) => return Err(error),
             };

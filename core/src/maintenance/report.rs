@@ -1,4 +1,4 @@
-//! What a compaction says of itself.
+//! Report and progress of a compaction.
 
 /// What a compaction did.
 ///
@@ -15,13 +15,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// Segments that were emptied and retired.
+    /// Number of segments that were emptied and retired.
     pub segments_retired: u64,
-    /// Records that were copied forward, tombstones included.
+    /// Number of records that were copied to the end of the log, tombstones included.
     pub records_copied: u64,
-    /// Their bytes.
+    /// Bytes of the copied records.
     pub bytes_copied: u64,
-    /// Bytes of the file that are free for new records, or were given back to the host.
+    /// Bytes of the file that became free for new records, or were returned to the host.
     pub bytes_freed: u64,
 }
 
@@ -44,8 +44,8 @@ impl CompactReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactProgress {
-    /// Segments done.
+    /// Segments that are done: emptied, or skipped.
     pub segments_done: u64,
-    /// Segments to do in all.
+    /// Segments to go through in all.
     pub segments_total: u64,
 }

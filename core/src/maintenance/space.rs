@@ -1,4 +1,4 @@
-//! Finding space for a write or a removal that has found none.
+//! Making space for a write or a removal that finds none.
 
 use super::checkpoint::Extent;
 use super::{choose, stranded};
@@ -9,11 +9,11 @@ use crate::store::Store;
 use crate::sync::Ordering;
 use alloc::vec::Vec;
 
-/// After a write that found no room, and no way to make some, the next one looks for a way when one segment in so many more has died.
+/// After a write found no room and could make none, later ones try again only when another 1/64 of a segment has become dead.
 const DEAD_PARTS: u64 = 64;
 
 impl Store {
-    /// As [`Self::with_reclaimed`], for new data; where that is not enough, compacts what was removed, as long as that makes room, and runs it again.
+    /// Like [`Self::with_reclaimed`], for new data: if that is not enough, compacts segments while that makes room, and repeats the write.
     pub(crate) fn with_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         match self.with_reclaimed(&write) {
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() && !is(Bug::RemovalsMakeNoRoom) => self.write_again(&write),
@@ -21,13 +21,13 @@ impl Store {
         }
     }
 
-    /// Runs a write; when there is no space for it, frees what only waits for a sync or for a reader to go, and runs it again.
+    /// Runs a write; if there is no space for it, frees retired segments that only wait for a sync or for readers, and runs it again.
     pub(crate) fn with_reclaimed<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
         if self.overdue.load(Ordering::Relaxed) {
             self.catch_up_if_possible();
         }
         match write() {
-            // After a failed write nothing may be tried again, whatever it was that failed it.
+            // A poisoned log takes no more writes, whatever the error was.
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
                 self.reclaim()?;
                 write()
@@ -43,7 +43,7 @@ impl Store {
         }
         let _turn = self.turn.lock();
         self.engine.build_all(&|| self.is_closed())?;
-        // Whoever tries again at once would have every segment looked at again.
+        // A caller that retries at once would otherwise have every segment checked again.
         let log = &self.engine.log;
         if self.dead_bytes() < self.dead_left.load(Ordering::Relaxed).saturating_add(log.geometry.segment_size() / DEAD_PARTS) {
             return Err(Error::NoSpace);
@@ -64,7 +64,7 @@ impl Store {
         Err(Error::NoSpace)
     }
 
-    /// Runs a removal; when there is no space even for that, frees some and runs it again.
+    /// Runs a removal; if there is no space even for that, frees some and runs it again.
     pub(crate) fn with_space<T>(&self, removal: impl Fn() -> Result<T>) -> Result<T> {
         self.or_what_is_kept(self.try_with_space(removal))
     }
@@ -80,8 +80,8 @@ impl Store {
         }
     }
 
-    /// In front of whatever may remove something: when the last segment is in use, compaction comes first. What lives in the best
-    /// victim may not fit any more behind the removal.
+    /// Called before every operation that may remove something: when space is low, compacts first. After the removal, the live records of
+    /// the best victim might not fit any more.
     pub(crate) fn make_space(&self) -> Result<()> {
         if self.engine.log.space_low.load(Ordering::Relaxed) { self.make_space_now() } else { Ok(()) }
     }
@@ -100,13 +100,13 @@ impl Store {
         if log.reclaim(&self.engine.pins) == 0 { Err(Error::NoSpace) } else { Ok(()) }
     }
 
-    /// Compacts until a segment is free again, or nothing that is dead can be got at: removals must go on when the medium is full,
-    /// and every removal brings the moment nearer at which what still lives in some segment fits into the rest of the active one.
+    /// Compacts until a segment is free again, or no segment fits: removals must keep working on a full medium, and with each of them the
+    /// live records of some segment come closer to fitting into the rest of the active one.
     pub(super) fn free_a_segment(&self) -> Result<()> {
         let log = &self.engine.log;
         let is_low = || !log.has_reserve();
         log.reclaim(&self.engine.pins);
-        // The medium may have room, and then nobody has to move anything.
+        // If the file can still grow, nothing has to be compacted.
         if !log.secure_free(1)? {
             self.engine.build_all(&|| false)?;
             stranded::make_way(&self.engine)?;
@@ -137,9 +137,9 @@ impl Store {
         Ok(())
     }
 
-    /// Compacts the segment where that gains most for a write that has found no room; false when none is worth it.
+    /// Compacts the segment that gains most, for a write that has found no room; false when none is worth it.
     ///
-    /// What this begins with is whole again when it ends: the reserve, and in each segment as much dead space as removals need to make some.
+    /// The reserve is free before and after, and each segment keeps as much dead space as removals need to free some.
     pub(crate) fn make_room_once(&self, until: u64) -> Result<bool> {
         let (engine, log) = (&self.engine, &self.engine.log);
         if !log.secure_free(1)? {
@@ -154,7 +154,7 @@ impl Store {
         let set_aside: Vec<u64> = set_aside.map(|segment| segment.base).collect();
         let Some(victim) = choose::worst_for_a_write(engine, &candidates, until, &set_aside) else { return Ok(false) };
         if log.newest_checkpoint().is_none_or(|place| victim.base >= place.base) {
-            // A list that opened a segment would take the reserve: what lives in the victim has to fit behind it.
+            // A segment list that begins a new segment takes the reserve: the live records of the victim must fit after it.
             let list = list_len(segments.len());
             let both = list + choose::needed_bytes(engine, &victim, is_first(&victim));
             if log.room_of_active() < list && both > choose::taken_bytes(engine, &victim) {
@@ -165,7 +165,8 @@ impl Store {
         self.compact_one(&victim, &mut |_| {}).map(|report| report.segments_retired > 0)
     }
 
-    /// Says so when space could be freed only by [giving up](crate::Db::drop_stranded) what is kept. The caller holds no lock.
+    /// Turns `NoSpace` into [`Error::StrandedInTheWay`] when only [giving up](crate::Db::drop_stranded) stranded records would free space.
+    /// The caller holds no lock.
     pub(crate) fn or_what_is_kept<T>(&self, result: Result<T>) -> Result<T> {
         match result {
             Err(Error::NoSpace) if !self.engine.log.is_poisoned() => match choose::kept_for_stranded(&self.engine) {

@@ -1,4 +1,4 @@
-//! Compaction in steps: one segment for each call, until none is worth it.
+//! Compaction in steps: one segment per call, until none is worth it.
 
 use super::checkpoint::Extent;
 use super::choose::{self, PARTS_ASKED};
@@ -8,7 +8,8 @@ use crate::log::{Segment, list_len};
 use crate::planted::{Bug, is};
 use crate::store::{Steps, Store};
 
-/// Steps go through the segments that there are before the first of them, and so often through what has been written since.
+/// Rounds of a series of steps: the first takes the segments that existed when the series began, each later one those that existed when it
+/// began.
 const STEP_ROUNDS: u8 = 3;
 
 impl Store {
@@ -27,7 +28,7 @@ impl Store {
             }
             steps = Steps { rounds: steps.rounds + 1, until: log.end() };
         };
-        // The next series begins anew.
+        // After the last step, the next call begins a new series.
         *self.steps.lock() = if victim.is_some() { steps } else { Steps::default() };
         victim.map(|victim| self.compact_one(&victim, &mut |_| {})).transpose()
     }
@@ -35,13 +36,14 @@ impl Store {
     fn victim_of_step(&self, until: u64) -> Result<Option<Segment>> {
         let log = &self.engine.log;
         let worst = || choose::worst(&self.engine, 1.0 / PARTS_ASKED, until, &|_| false);
-        // Each checkpoint leaves a dead list of the segments for the steps behind it: as far apart as this they make less work than they do.
+        // Distance between checkpoints, in log bytes. Each one leaves a dead segment list for later steps to compact; this far apart, they
+        // save more work than they cause.
         let apart = 2 * log.geometry.segment_size() + 4 * list_len(log.segment_count());
         let victim = worst();
         if victim.is_some() || until == 0 || (log.replay_debt() <= apart && !is(Bug::CompactionWithoutEnd)) {
             return Ok(victim);
         }
-        // What could be compacted may all lie behind the newest checkpoint.
+        // All segments worth compacting may be after the newest checkpoint: write one, and choose again.
         self.write_checkpoint(Extent::Changes)?;
         Ok(worst())
     }

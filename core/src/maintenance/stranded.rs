@@ -1,4 +1,4 @@
-//! What is kept of the records behind the end of the log: those that the log knows nothing of.
+//! Which segments are kept for stranded records: those with a record that the log itself does not have.
 
 use crate::engine::Engine;
 use crate::error::Result;
@@ -6,10 +6,10 @@ use crate::frame::Kind;
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::{Holds, Segment};
 
-/// True when `segment` stays as it is for the sake of records behind its end. Much of what a crash strands are copies that a compaction was
-/// making, whose originals still count: these keep nothing.
+/// True when `segment` must stay as it is because of stranded records after its end. Many stranded records are copies that a compaction was
+/// making when it crashed; their originals still count, so they are no reason to keep the segment.
 ///
-/// The caller holds no lock but the turn to maintain the store.
+/// The caller may hold the maintenance lock, and no other.
 pub(crate) fn is_kept(engine: &Engine, segment: &Segment) -> bool {
     match engine.log.holds_stranded(segment) {
         Ok(Holds::Nothing) => false,
@@ -18,7 +18,7 @@ pub(crate) fn is_kept(engine: &Engine, segment: &Segment) -> bool {
     }
 }
 
-/// Holds the records behind the end of a segment against the index, once.
+/// Compares the records after the end of a segment with the index, and remembers the result.
 fn look_up(engine: &Engine, segment: &Segment) -> Result<bool> {
     let mut is_known = true;
     for offset in engine.log.stranded_offsets(segment)? {
@@ -28,7 +28,7 @@ fn look_up(engine: &Engine, segment: &Segment) -> Result<bool> {
     Ok(!is_known)
 }
 
-/// True when the log says of the key just what the record at `offset` does.
+/// True when the log has the same state of the key as the record at `offset`: the same value, or no record for a tombstone.
 fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
     let frame = engine.log.frame(offset)?;
     let (meta, key) = (frame.meta(), frame.key());
@@ -46,13 +46,13 @@ fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
     })
 }
 
-/// Frees what was kept for records that the log knows as well, and goes on in the torn segment, if there is no other place.
+/// Frees segments whose stranded records the log has as well, and continues the log in the torn segment if it need not be kept.
 pub(crate) fn make_way(engine: &Engine) -> Result<()> {
     let log = &engine.log;
     if !log.is_behind_crash() {
         return Ok(());
     }
-    // The first write of the session, if there was none yet.
+    // Counts as the first write of the session, if there was none yet.
     log.secure_free(0)?;
     log.free_unlisted(&|segment| is_kept(engine, segment));
     match log.torn_end() {

@@ -1,4 +1,4 @@
-//! Compaction that nobody asked for: of what is mostly dead, at a rate, until somebody waits.
+//! Automatic compaction: of segments that are mostly dead, at a limited rate, until a caller waits for the maintenance lock.
 
 use super::choose;
 use super::copy::Emptying;
@@ -9,20 +9,21 @@ use crate::planted::{Bug, is};
 use crate::store::Store;
 use crate::sync::Ordering;
 
-/// Bytes that a compaction copies for one sync: whoever flushes meanwhile waits for as many.
+/// Bytes that it copies per sync; a concurrent flush may wait for as many to be written.
 const COPIED_UNASKED: u64 = 4 * 1024 * 1024;
-/// Compaction that is held to a rate waits for so long at a time.
+/// Length of one pause of a compaction with a rate limit.
 #[cfg(feature = "std")]
 const PACE: core::time::Duration = core::time::Duration::from_millis(2);
 
 impl Store {
-    /// Nothing is dropped before it is known what belongs to no namespace.
+    /// Begins to empty segments. Checks the names first: records under a number without a name are dropped.
     pub(super) fn emptying(&self, copied_max: u64) -> Result<Emptying<'_>> {
         self.check_names()?;
         Ok(Emptying::new(&self.engine, copied_max))
     }
 
-    /// Compacts what is mostly dead, until somebody waits for the turn. The caller has it.
+    /// Compacts segments that are mostly dead, until a caller waits for the maintenance lock or the store is closed. The caller holds that
+    /// lock.
     pub(crate) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
         let until = self.engine.log.end();
         let mut emptying = self.emptying(COPIED_UNASKED)?;
@@ -33,7 +34,7 @@ impl Store {
             && let Some(victim) =
                 choose::worst(&self.engine, self.options.compact_dead_share, until, &|segment| emptying.holds(segment))
         {
-            // It may take long, and what a reopen has to replay stays bounded.
+            // Compaction may take long: write checkpoints meanwhile, so that replay stays bounded.
             match self.checkpoint_if_due() {
                 Ok(()) | Err(Error::NoSpace) => {}
                 Err(error) => return Err(error),
@@ -45,7 +46,7 @@ impl Store {
         result
     }
 
-    /// Compacts one segment and frees what can be freed by now.
+    /// Compacts one segment, then frees what can be freed.
     pub(crate) fn compact_one(&self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let mut emptying = self.emptying(COPIED_UNASKED)?;
         let mut report = emptying.empty(segment, pace)?;
@@ -53,7 +54,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Empties one more segment; before that frees the others, when there is no room otherwise.
+    /// Empties one more segment. If there is no room for its records, first frees the segments that were emptied before.
     pub(super) fn empty(
         &self,
         emptying: &mut Emptying<'_>,
@@ -72,7 +73,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Retires what has been emptied and frees what can be freed by now; says how many bytes.
+    /// Retires the emptied segments and frees what can be freed; returns how many bytes.
     pub(super) fn free(&self, emptying: &mut Emptying<'_>) -> Result<u64> {
         if emptying.is_none() {
             return Ok(0);
@@ -85,14 +86,14 @@ impl Store {
         Ok(log.reclaim(&self.engine.pins))
     }
 
-    /// Dead space is looked at again when another segment has been written.
+    /// Makes the next automatic compaction due after another segment size of log.
     pub(crate) fn put_compaction_off(&self) {
         let log = &self.engine.log;
         self.compaction_due.store(log.end() + log.geometry.segment_size(), Ordering::Relaxed);
     }
 
-    /// Holds compaction that nobody asked for to its rate; closing the store ends the wait, and so do a full medium, a checkpoint that has
-    /// become due, and whoever waits for the turn.
+    /// Limits automatic compaction to its rate. Waiting ends early when the store is closed, the medium is full, a checkpoint is due, or a
+    /// caller waits for the maintenance lock.
     #[cfg(feature = "std")]
     pub(crate) fn pace(&self) -> impl FnMut(u64) {
         use std::time::{Duration, Instant};
@@ -108,7 +109,7 @@ impl Store {
         }
     }
 
-    /// Without threads somebody waits for it.
+    /// No limit without threads: the write that runs the compaction waits for it.
     #[cfg(not(feature = "std"))]
     pub(crate) fn pace(&self) -> impl FnMut(u64) {
         |_| {}
