@@ -198,7 +198,8 @@ impl Engine {
             return Ok(());
         }
         for slot in shard.slots() {
-            // Its namespace decides whether it is removed. If that cannot be read any more, the slot stays: reading it reports damage.
+            // Its namespace decides whether it is removed. If that cannot be read any more, the slot stays: reading its key reports damage,
+            // or no handle can reach it.
             let Some(frame) = self.owned(number, slot)? else { continue };
             let header = frame.header;
             if dead(header.namespace) && shard.remove_slot(slot, header.namespace) {

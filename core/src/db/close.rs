@@ -35,7 +35,7 @@ impl Store {
     fn mark_clean(&self) -> Result<()> {
         let log = &self.engine.log;
         if !log.is_announced() && (self.report.clean || log.is_fenced()) {
-            // A session that has not written a superblock has nothing to close.
+            // A session that has written nothing leaves a store as it is that was closed cleanly, or that another session has taken over.
             return Ok(());
         }
         log.writable()?;

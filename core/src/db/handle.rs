@@ -132,7 +132,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`](crate::Error::ReadOnly) from a store that was opened for reading only;
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) from a store that was opened for reading only, although it has nothing to flush;
     /// [`Error::Closed`](crate::Error::Closed); [`Error::Poisoned`](crate::Error::Poisoned) after an earlier failure. A sync that fails
     /// closes the store to writes: what was not flushed before may be lost, and the sync is not retried.
     pub fn flush(&self) -> Result<Durability> {

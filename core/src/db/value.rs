@@ -7,8 +7,8 @@ use core::ops::Deref;
 
 /// A value of a record, as a slice of bytes: borrowed from the map where the host can map the file, a copy elsewhere.
 ///
-/// While it lives, no segment of the store that has been retired since can be reused, so do not keep it for long. It cannot be sent to
-/// another thread; its bytes may be lent to others.
+/// While it lives, compaction cannot reuse the segment that holds it, nor others that are retired meanwhile, so do not keep it for long. It
+/// cannot be sent to another thread; its bytes may be lent to others.
 ///
 /// ```
 /// let db = pipkin::Db::open_in_memory()?;

@@ -165,7 +165,7 @@ impl Store {
         let log = &self.engine.log;
         log.reclaim(&self.engine.pins);
         let usage = log.usage();
-        // Extents in use. A segment beyond that many extents is misplaced: it could be in free space.
+        // Not exact: the copies need a segment to go to, and the snapshot moves with every checkpoint.
         let used = usage.extents - usage.free_extents;
         let is_misplaced = usage.last_extent > used;
         // With less than two free segments, keep them for other writes.

@@ -106,7 +106,7 @@ impl Store {
         let log = &self.engine.log;
         let is_low = || !log.has_reserve();
         log.reclaim(&self.engine.pins);
-        // If the file can still grow, nothing has to be compacted.
+        // If the medium still has room, nothing has to be compacted.
         if !log.secure_free(1)? {
             self.engine.build_all(&|| false)?;
             stranded::make_way(&self.engine)?;

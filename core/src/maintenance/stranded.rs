@@ -46,13 +46,14 @@ fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
     })
 }
 
-/// Frees segments whose stranded records the log has as well, and continues the log in the torn segment if it need not be kept.
+/// Frees segments whose stranded records the log has as well, and continues the log in the torn segment if that need not be kept and there
+/// is no other room.
 pub(crate) fn make_way(engine: &Engine) -> Result<()> {
     let log = &engine.log;
     if !log.is_behind_crash() {
         return Ok(());
     }
-    // Counts as the first write of the session, if there was none yet.
+    // Announces the session, if it has written nothing yet.
     log.secure_free(0)?;
     log.free_unlisted(&|segment| is_kept(engine, segment));
     match log.torn_end() {

@@ -1,5 +1,5 @@
-//! A store that has lost both superblocks: its segments are found by their headers. A header's checksum covers the id of the store, which
-//! is lost, too; but a frame's checksum covers the salt in the header, so a header counts if a valid frame follows it.
+//! A store that has lost both superblocks: its segments are found by their headers. A header's checksum is bound to the id of the store,
+//! which is lost, too; but a frame's checksum is bound to the salt in the header, so a header counts if a valid frame follows it.
 
 use crate::error::Result;
 use crate::limits::{DATA_START, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
