@@ -209,7 +209,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The ordered index.
+    /// Returns the ordered index.
     ///
     /// # Errors
     ///

@@ -64,8 +64,7 @@ pub enum Error {
     NoSpace,
     /// A removal or a compaction found no space, and much of the medium is kept for records [after an unclean
     /// end](crate::OpenReport::stranded_records) of the log. Nothing was written. [`Db::drop_stranded`](crate::Db::drop_stranded) frees it,
-    /// and then the call succeeds; run
-    /// [`salvage`](crate::salvage) on the file first if the records are wanted.
+    /// and then the call succeeds; run [`salvage`](crate::salvage) on the file first if the records are wanted.
     StrandedInTheWay {
         /// Bytes that dropping them would free.
         bytes: u64,
@@ -115,12 +114,12 @@ pub enum Error {
     /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
     /// lost. Writes are refused: open the store again.
     Fenced,
-    /// An earlier write or sync failed; writes are refused until the store is opened again. Reads go on.
+    /// An earlier write or sync failed; writes are refused until the store is opened again. Reads still work.
     Poisoned(Arc<Error>),
     /// The store was closed by another handle.
     Closed,
-    /// A call was made from inside the closure of an [`update`](crate::Namespace::update), a [`transaction`](crate::Namespace::transaction) or a
-    /// [`compact_with`](crate::Db::compact_with) of the same store, and would deadlock waiting for it to end.
+    /// A call was made from inside the closure of an [`update`](crate::Namespace::update), a [`transaction`](crate::Namespace::transaction)
+    /// or a [`compact_with`](crate::Db::compact_with) of the same store, and would deadlock waiting for it to end.
     Nested,
     /// The call needs the ordered index, and the store was opened without it.
     NotOrdered,

@@ -49,7 +49,7 @@ pub use cursor::Cursor;
 pub use db::Range;
 pub use db::{BackupReport, Batch, Builder, Db, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version};
 pub use error::{Error, Result};
-/// For the hosts in this repository, which need not bring another checksum along.
+/// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]
 pub use frame::crc32c;
 pub use maintenance::{CompactProgress, CompactReport};

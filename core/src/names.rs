@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The name of the default namespace, which no caller can use.
+/// The name of the default namespace; callers cannot open a namespace by it.
 pub(crate) const DEFAULT: &str = "";
 /// Prefix of the names of system namespaces, which pipkin and its hosts use internally. They are not listed, and callers cannot open them
 /// by name.

@@ -177,8 +177,7 @@ impl Builder {
     }
 
     /// Runs checkpoints and automatic compaction in a background thread; without it, the write that finds them due runs them. Default: true
-    /// for
-    /// [`Builder::open`], false for other storages.
+    /// for [`Builder::open`], false for other storages.
     #[cfg(feature = "std")]
     pub fn background(mut self, background: bool) -> Self {
         self.options.background = Some(background);

@@ -48,7 +48,7 @@ impl Db {
     /// [`Db::compact`] with a progress callback.
     ///
     /// `progress` runs with the maintenance lock held. Calls from it that need that lock answer [`Error::Nested`](crate::Error::Nested):
-    /// [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its like, [`Db::close`] of another handle, and, when the medium is full,
+    /// [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its variants, [`Db::close`] of another handle, and, when the medium is full,
     /// calls that free space first: removals, [`Db::update`](crate::Namespace::update),
     /// [`Db::compare_and_swap`](crate::Namespace::compare_and_swap), [`Db::clear`](crate::Namespace::clear), [`Db::drop_namespace`].
     pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {

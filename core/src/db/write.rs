@@ -26,7 +26,7 @@ impl Namespace {
     ///
     /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::ValueTooLong`](crate::Error::ValueTooLong),
     /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Poisoned`](crate::Error::Poisoned)
-    /// after an earlier failure. On an error the store is as it was before.
+    /// after an earlier failure. After each of these the store is as it was before.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.store.insert(&self.name, key.as_ref(), value.as_ref())
     }

@@ -37,7 +37,7 @@ pub struct VerifyReport {
     /// Valid records of complete commits after a point at which an unclean end has cut the log, because of a torn write or a damaged bit.
     /// They do not count, and are kept until [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up.
     pub stranded_records: u64,
-    /// Their bytes.
+    /// Bytes of these records.
     pub stranded_bytes: u64,
     /// File offset of the first of them.
     pub stranded_at: Option<u64>,
