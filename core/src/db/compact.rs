@@ -60,7 +60,7 @@ impl Db {
         self.store.seen(report)
     }
 
-    /// Gives up the records [behind an unclean end](crate::OpenReport::stranded_records) of the log, the newest and all earlier ones, and
+    /// Gives up the records [after an unclean end](crate::OpenReport::stranded_records) of the log, the newest and all earlier ones, and
     /// compacts, which frees their segments. Run [`salvage`](crate::salvage) on the file first if they are wanted. On a full medium this
     /// frees space where nothing else does: see [`Error::StrandedInTheWay`](crate::Error::StrandedInTheWay).
     ///

@@ -17,8 +17,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use once_cell::race::OnceBox;
 
-/// Space that sessions without a close left unused at the ends of their segments is compacted by the first write when it exceeds the used
-/// bytes divided by `LOST_PARTS`, and at least `LOST_LEAST` bytes; above `LOST_SEGMENTS_MAX` segments always.
+/// Space that sessions without a close left unused at the ends of their segments is compacted by the first write when it exceeds both
+/// `LOST_LEAST` bytes and the used bytes divided by `LOST_PARTS`, or, in any case, when it exceeds `LOST_SEGMENTS_MAX` segments.
 const LOST_PARTS: u64 = 4;
 const LOST_LEAST: u64 = 128 * 1024;
 const LOST_SEGMENTS_MAX: u64 = 8;

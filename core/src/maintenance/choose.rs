@@ -12,7 +12,7 @@ pub(crate) const PARTS_ASKED: f64 = 64.0;
 /// Least share of dead bytes in a segment that a write without room has compacted. Less is left for removals, each of which must be able to
 /// free some.
 const SHARE_FOR_WRITES: f64 = 1.0 / 8.0;
-/// A compaction moves segments to shorten the file only if more than 1/8 of its extents are free.
+/// A compaction moves segments to shorten the file only if more than 1/8 of the file's extents are free.
 const GAPS_LEAST: u64 = 8;
 /// Bytes that the retirement frames of a compaction may take: freeing less than this is no gain.
 pub(crate) const SLACK: u64 = crate::log::RETIRE_ROOM;
