@@ -62,9 +62,10 @@ pub enum Error {
     /// The medium or the quota is full. Nothing was written, and the store takes writes as before: space that runs out half way through a
     /// write or a sync is [`Error::Storage`] instead.
     NoSpace,
-    /// A removal or a compaction found no space, and much of the medium is kept for records that are stranded [after an unclean
-    /// end](crate::OpenReport::stranded_records) of the log. Nothing was written. [`Db::drop_stranded`](crate::Db::drop_stranded) frees it,
-    /// and then the call succeeds; run [`salvage`](crate::salvage) on the file first if the records are wanted.
+    /// A removal or a compaction found no space, and much of the medium is kept for records that are stranded
+    /// [after an unclean end](crate::OpenReport::stranded_records) of the log. Nothing was written.
+    /// [`Db::drop_stranded`](crate::Db::drop_stranded) frees it, and then the call succeeds; run [`salvage`](crate::salvage) on the file
+    /// first if the records are wanted.
     StrandedInTheWay {
         /// Bytes that dropping them would free.
         bytes: u64,

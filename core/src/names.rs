@@ -105,7 +105,7 @@ impl Names {
         }
     }
 
-    /// Removes a name; [`Name::number`] of its handles is `None` from then on.
+    /// Removes a name; `number()` of its handles is `None` from then on.
     pub(crate) fn drop_name(&mut self, name: &str) {
         self.options.retain(|(other, _)| other != name);
         if let (index, Ok(place)) = self.place(name)
