@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Why a storage call failed.
+/// Kind of a failed storage call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StorageErrorKind {
@@ -20,9 +20,9 @@ pub enum StorageErrorKind {
     Other,
 }
 
-/// A failed storage call: what kind, which call, and the host's own words.
+/// A failed storage call: what kind, which call, and the host's own message.
 ///
-/// Where the host's error is kept as the source, only `{error:#}` prints its words.
+/// Where the host's error is kept as the source, only `{error:#}` prints its message.
 ///
 /// ```
 /// use pipkin::{StorageError, StorageErrorKind};
@@ -38,11 +38,11 @@ pub struct StorageError {
     pub operation: &'static str,
     /// The host's own description.
     pub detail: String,
-    /// Seldom there, and so not in here: every result of a call has room for an error.
+    /// Rarely present, so kept out of line: every `Result` of a storage call is as large as this struct.
     context: Option<Arc<Context>>,
 }
 
-/// What some hosts know besides.
+/// Path and source error, which only some hosts have.
 #[derive(Clone, Debug, Default)]
 struct Context {
     path: Option<String>,
@@ -62,7 +62,7 @@ impl StorageError {
         Self { context: Some(Arc::new(Context { path: Some(path.into()), cause })), ..self }
     }
 
-    /// The same error with the host's own, whose words `detail` is: it becomes the source.
+    /// The same error with the host's own error as the source; `detail` is its message.
     #[must_use]
     pub fn with_cause(self, cause: impl core::error::Error + Send + Sync + 'static) -> Self {
         let path = self.path().map(String::from);
@@ -95,12 +95,12 @@ impl fmt::Display for StorageError {
             write!(f, " of {path}")?;
         }
         f.write_str(" failed")?;
-        // The source says it, and whoever prints the chain would read it twice.
+        // The source has the same message: printing the chain would repeat it.
         if f.alternate() || self.cause().is_none() { write!(f, ": {}", self.detail) } else { Ok(()) }
     }
 }
 
-/// The words count, not where they come from.
+/// Compares kind, operation, message and path; not the source.
 impl PartialEq for StorageError {
     fn eq(&self, other: &Self) -> bool {
         (self.kind, self.operation, &self.detail, self.path()) == (other.kind, other.operation, &other.detail, other.path())

@@ -1,4 +1,4 @@
-//! Pointers to a storage are storages.
+//! `Storage` for pointers to a storage: `&S`, `Box<S>`, `Arc<S>`.
 
 use super::{Durability, Storage, StorageError};
 use alloc::boxed::Box;

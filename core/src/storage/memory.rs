@@ -36,7 +36,7 @@ pub struct MemoryStorage {
 #[derive(Default)]
 struct Space {
     len: u64,
-    /// May be shorter than `len` asks for: what lies behind it has never been written and reads as zero.
+    /// May cover less than `len`: the rest has never been written and reads as zero.
     chunks: Vec<Chunk>,
 }
 

@@ -50,7 +50,7 @@ pub enum Durability {
 
 /// The byte-addressed file that the log lives in.
 ///
-/// The engine never writes two overlapping ranges at the same time, never looks at a byte that is being changed, and treats
+/// The engine never writes two overlapping ranges at the same time, never uses a byte that is being changed, and treats
 /// the first failed `write_at` or `sync` as final for the session, so an implementation need not undo anything.
 /// All methods take `&self` and may be called from several threads at once.
 ///
@@ -112,14 +112,14 @@ pub trait Storage: Send + Sync {
     /// content of `out` is unspecified and the file is unchanged.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError>;
 
-    /// Writes the parts one behind the other from `offset`, growing the file where needed, all of them or an error: loops over
-    /// short writes. A gap between the old end and `offset` reads as zero; without any bytes to write nothing happens. After a failure
-    /// any subset of the range may have been written, and nothing outside of it.
+    /// Writes all the parts, one after the other, from `offset`, growing the file where needed; an implementation loops over short
+    /// writes. A gap between the old end and `offset` reads as zero; with no bytes to write, nothing happens. After a failure any
+    /// subset of the range may have been written, and nothing outside of it.
     fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError>;
 
-    /// Writes the bytes of a range again as they are, so that the next [`sync`](Self::sync) stores them whatever an earlier one, of another
-    /// process, has made of them: after a failed one, Linux takes what it could not write for stored. A reader may look at the range
-    /// meanwhile. A failure is one of the read or of the write.
+    /// Reads a range and writes the same bytes back, so that the next [`sync`](Self::sync) stores them even if an earlier sync, of
+    /// another process, failed: after a failed sync, Linux marks the pages that it could not write as clean. Readers may read the range
+    /// during the call. Fails as the read or the write fails.
     fn rewrite(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         let mut buffer = alloc::vec![0; len.min(REWRITE_PIECE) as usize];
         let mut done = 0;
@@ -133,7 +133,7 @@ pub trait Storage: Send + Sync {
         Ok(())
     }
 
-    /// Makes everything written before the call as durable as the host can and says how durable that is. After a failure
+    /// Makes everything written before the call as durable as the host can and returns how durable that is. After a failure
     /// nothing is known about any write since the last success; the engine never retries.
     fn sync(&self) -> Result<Durability, StorageError>;
 
@@ -141,80 +141,81 @@ pub trait Storage: Send + Sync {
     ///
     /// # Safety
     ///
-    /// While the slice lives, the caller lets nobody discard the range, or shrink the file into it, or write to a byte of it that it looks
-    /// at: where a record is short, the range that was asked for may reach into bytes that are still to be written.
+    /// While the slice lives, the caller ensures that nobody discards the range, shrinks the file into it, or writes to a byte of it
+    /// that the caller reads. The range may include bytes that are still to be written: a record can be shorter than the requested range.
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let _ = (offset, len);
         None
     }
 
-    /// Whether [`set_checked`](Self::set_checked) was called with these numbers, and the bytes of that record have neither been
-    /// written nor fetched from the medium since. `None` from a host that does not remember: there every read checks.
+    /// Whether [`set_checked`](Self::set_checked) was called with the same `offset` and `salt`, and the bytes of that record have
+    /// neither been written nor fetched from the medium since. `None` from a host that does not remember: then every read verifies the
+    /// checksum.
     fn is_checked(&self, offset: u64, salt: u64) -> Option<bool> {
         let _ = (offset, salt);
         None
     }
 
-    /// Says that the record at `offset`, of a segment with `salt`, fits its checksum as it was last [viewed](Self::view). A host whose
-    /// views are of copies in its memory can remember it for as long as it keeps the copy.
+    /// Reports that the record at `offset`, in a segment with `salt`, matched its checksum when it was last [viewed](Self::view). A host
+    /// whose views are of copies in its memory can remember this for as long as it keeps the copy.
     fn set_checked(&self, offset: u64, salt: u64) {
         let _ = (offset, salt);
     }
 
-    /// Writes as [`write_at`](Self::write_at) does, but through mapped memory, if the host can: without a call of the system and
-    /// without a way to fail. `false` says that nothing was written. A sync takes longer behind this than behind a write, so it serves
-    /// bursts of small writes.
+    /// Writes as [`write_at`](Self::write_at) does, but through mapped memory, if the host can: without a system call and
+    /// without a way to fail. `false` means that nothing was written. A sync after this takes longer than after a `write_at`, so this
+    /// suits bursts of small writes.
     ///
     /// # Safety
     ///
-    /// The range has been [reserved](Self::reserve) since the file was opened, and not been discarded or cut off since. While the
-    /// call runs, nobody else writes to the range or looks at it, through a [view](Self::view) or otherwise.
+    /// The range has been [reserved](Self::reserve) since the file was opened, and has not been discarded or cut off since. While the
+    /// call runs, nobody else writes to the range or reads it, through a [view](Self::view) or otherwise.
     unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
         let _ = (offset, parts);
         false
     }
 
-    /// Says that the ranges of `len` bytes at `offsets` are about to be read. A host whose medium is slower than its memory can fetch
-    /// all that is not there yet at once, instead of piece by piece as the reads come. A hint: whatever becomes of it, the reads tell.
+    /// Announces reads of the ranges of `len` bytes at `offsets`. A host whose medium is slower than its memory can fetch everything
+    /// that is not in memory yet at once, instead of piece by piece as the reads come. A hint: failures surface in the later reads.
     fn will_read(&self, offsets: &[u64], len: usize) {
         let _ = (offsets, len);
     }
 
-    /// Says that the range has been written for good and that a [`sync`](Self::sync) will come: a host that only gathers writes until
-    /// then can begin to send them to its medium, so that whoever syncs waits for less. A hint: it promises nothing, and returns
+    /// Announces that the range will not be written again before the next [`sync`](Self::sync): a host that buffers writes until
+    /// then can begin to send them to its medium, which shortens the sync. A hint: it promises nothing, and returns
     /// without waiting for the medium where the host can do that.
     fn will_sync(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
 
     /// Makes sure that the range exists and that writing to it will not run out of space, as far as the host can promise that. It
-    /// never makes the file shorter, and an empty range asks for nothing. Fails with [`StorageErrorKind::NoSpace`] when there is
-    /// none; existing bytes keep their content in any case.
+    /// never makes the file shorter, and does nothing for an empty range. Fails with [`StorageErrorKind::NoSpace`] when there is
+    /// no space; existing bytes keep their content in any case.
     ///
-    /// Several threads may reserve and write at once, so a host with threads must not let this default cut off what another thread
-    /// appends between its two calls.
+    /// Several threads may reserve and write at once. This default is a `len` followed by a `set_len`: a host with threads must prevent it
+    /// from cutting off what another thread appends between the two calls.
     fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         let end = offset.saturating_add(len);
         if len > 0 && self.len()? < end { self.set_len(end) } else { Ok(()) }
     }
 
     /// Tells the host that the bytes of the range are not needed any more; afterwards they read as zero or as before. A hint:
-    /// a host that cannot does nothing.
+    /// a host that cannot free space does nothing.
     fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         let _ = (offset, len);
         Ok(())
     }
 
-    /// True when nobody else can write to the file as long as this storage lives: it holds a lock, or the file is its own. Over a host
-    /// that has no locks the answer is `false`. Then the engine looks at the file in front of and behind each flush, each new segment and
-    /// each superblock, and ends with [`Error::Fenced`](crate::Error::Fenced) once somebody else has taken the store over. In exchange nothing is
-    /// [reserved](Self::reserve), and the file is never cut: another one may be writing behind the place.
+    /// True when nobody else can write to the file as long as this storage lives: it holds a lock, or nobody else can reach the file.
+    /// False over a host that has no locks. Then the engine checks the file before and after each flush, each new segment and each
+    /// superblock, and fails with [`Error::Fenced`](crate::Error::Fenced) once another session has taken the store over. It also never
+    /// [reserves](Self::reserve) space and never shortens the file, because another session may be writing after that offset.
     fn is_exclusive(&self) -> bool {
         true
     }
 
-    /// As [`read_at`](Self::read_at), of the file as it is now: past whatever this storage keeps in memory, and behind everything that
-    /// it was given to write. Where the file ends in front of it, zeros.
+    /// As [`read_at`](Self::read_at), but of the file as it is now: bypasses whatever this storage keeps in memory, and includes every
+    /// write that it was given before. Bytes after the end of the file read as zero.
     fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         let there = usize::try_from(self.len()?.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
         let (front, rest) = out.split_at_mut(there);
@@ -222,28 +223,28 @@ pub trait Storage: Send + Sync {
         if front.is_empty() { Ok(()) } else { self.read_at(offset, front) }
     }
 
-    /// Forgets what is kept in memory of the file, its length included: somebody else may have changed it.
+    /// Drops what is kept in memory of the file, its length included, because another session may have changed it.
     fn refresh(&self) -> Result<(), StorageError> {
         Ok(())
     }
 
-    /// Says that the engine has recognised the file and is going to write to it: a host whose lock carries no name may leave a note
-    /// of who holds it in the holder page ([`HOLDER_OFFSET`]). Without a promise of durability.
+    /// Announces that the engine has recognised the file and is going to write to it: a host whose lock carries no name may write a note
+    /// of who holds it into the holder page ([`HOLDER_OFFSET`]). The note need not be durable.
     fn claim(&self) -> Result<(), StorageError> {
         Ok(())
     }
 
-    /// Takes the note of [`claim`](Self::claim) back: the store has been closed. Reads may follow, for other handles live on until they are
-    /// dropped. The lock itself goes with the storage.
+    /// Removes the note of [`claim`](Self::claim): the store has been closed. Reads may follow, because other handles live until they
+    /// are dropped. The lock itself is released when the storage is dropped.
     fn release(&self) -> Result<(), StorageError> {
         Ok(())
     }
 }
 
-/// Bytes that are written again at a time.
+/// Bytes per read and write of the default [`Storage::rewrite`].
 const REWRITE_PIECE: u64 = 256 * 1024;
 
-/// Where the holder page begins: bytes that belong to the storage, not to the engine, which leaves them alone.
+/// Offset of the holder page, in bytes. The page belongs to the storage; the engine never touches it.
 pub const HOLDER_OFFSET: u64 = 8192;
 /// Length of the note in the holder page, in bytes.
 pub const HOLDER_LEN: usize = 64;

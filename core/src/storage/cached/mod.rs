@@ -1,8 +1,8 @@
-//! A storage that spares the one below it calls, for hosts where a call costs more than most records do: a sandbox, a browser.
+//! A cache that saves calls to the storage below it, for hosts where a call costs more than most records: a sandbox, a browser.
 //!
-//! Blocks that were read stay in memory, and records are read where they lie in these. Small writes that follow each other can gather. They
-//! reach the storage below in the order in which they were made: whatever was not handed over when the process ends, the file
-//! is as it was after some first part of the writes. That is what the engine recovers from.
+//! Blocks that were read stay in memory, and records are read in place there. Small adjacent writes can be gathered. They
+//! reach the storage below in the order in which they were made: if the process ends before all of them were handed over, the file
+//! holds a prefix of the writes, which is what the engine recovers from.
 
 mod block;
 mod blocks;
@@ -16,19 +16,19 @@ use alloc::vec::Vec;
 use block::BLOCK;
 use blocks::Blocks;
 
-/// Longer reads pass the blocks by: they would push everything else out.
+/// Longer reads bypass the cache, in bytes: they would evict everything else.
 const CACHED_READ_MAX: usize = 32 * 1024;
-/// More than this is never read for a record that was not asked for.
+/// Limit of [`CacheOptions::read_bytes`].
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// What a [`CachedStorage`] may keep.
+/// How much a [`CachedStorage`] keeps in memory and reads at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Bytes of blocks in memory; memory is taken as it is needed. While a call of the engine runs, up to 1 MiB more may be held of what it
+    /// Bytes of blocks in memory; allocated as needed. While an engine call runs, up to 1 MiB more may be held of what it
     /// has read. Default: 16 MiB.
     pub cache_bytes: usize,
-    /// A read from below begins and ends at a multiple of so many bytes: as many as cost no more than fewer do. Rounded up to
-    /// a multiple of 4096, and 1 MiB at most. Default: 4096.
+    /// Alignment in bytes of reads from the storage below, both start and end. Choose the largest size that costs no more than a smaller
+    /// one. Rounded up to a multiple of 4096, and 1 MiB at most. Default: 4096.
     pub read_bytes: usize,
 }
 
@@ -38,10 +38,10 @@ impl Default for CacheOptions {
     }
 }
 
-/// The storage below, what it has not been told yet, and what it has told.
+/// A cache over another storage: blocks that were read from it, and writes that it has not been given yet.
 ///
-/// Writes gather up to `GATHER` bytes, and longer ones are handed over at once. With 0 none gathers: whatever `write_at` has acknowledged,
-/// the storage below has.
+/// Gathers writes up to `GATHER` bytes; longer ones are handed over at once. With 0 nothing is gathered: every write that `write_at` has
+/// acknowledged is in the storage below.
 ///
 /// ```
 /// use pipkin::Db;
@@ -67,11 +67,11 @@ pub struct CachedStorage<S, const GATHER: usize = 0> {
 struct State {
     /// Length of the file below.
     len: u64,
-    /// Where the gathered bytes belong.
+    /// File offset of the gathered bytes.
     start: u64,
     gathered: Vec<u8>,
     blocks: Blocks,
-    /// The first write that the storage below refused after it had been acknowledged here.
+    /// Error of the first acknowledged write that failed in the storage below.
     failed: Option<StorageError>,
 }
 
@@ -98,7 +98,7 @@ impl State {
 }
 
 impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
-    /// A storage over `below`, which nobody else changes as long as this lives, or which says that it is not
+    /// A cache over `below`. Nobody else may change the file as long as this lives, unless `below` reports that it is not
     /// [exclusive](Storage::is_exclusive).
     pub fn new(below: S, options: CacheOptions) -> Result<Self, StorageError> {
         let len = below.len()?;
@@ -108,7 +108,8 @@ impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
         Ok(Self { below, options, state: Mutex::new(State { len, start: 0, gathered: Vec::new(), blocks, failed: None }) })
     }
 
-    /// Hands everything over that was gathered: from then on it survives the end of the process, if what is written below does.
+    /// Writes everything that was gathered to the storage below: from then on it survives the end of the process, if what is written
+    /// below does. After a failure every later write and sync fails with the same error.
     pub fn hand_over(&self) -> Result<(), StorageError> {
         self.hand_over_locked(&mut self.state.lock())
     }
@@ -134,8 +135,8 @@ impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
         Ok(())
     }
 
-    /// Between two calls of the engine: blocks that it has viewed may go. A user who never says so has at most 1 MiB of them held, and then
-    /// new ones are not kept.
+    /// Marks the end of an engine call: blocks that it viewed may be evicted. Without this call at most 1 MiB of them is held, and after
+    /// that new ones are not kept.
     ///
     /// # Safety
     ///
@@ -145,7 +146,7 @@ impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
         self.state.lock().blocks.end_call();
     }
 
-    /// Forgets what was read: the next read sees the file.
+    /// Drops all cached blocks: the next read goes to the storage below.
     pub fn forget(&self) {
         self.state.lock().blocks.cut(0);
     }
@@ -155,7 +156,7 @@ impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
         &self.below
     }
 
-    /// Takes a short write in; false for a long one. What it does not follow on goes first.
+    /// Gathers a short write; false for a long one. Gathered bytes that it does not directly follow are handed over first.
     fn gather(&self, state: &mut State, offset: u64, len: usize, parts: &[&[u8]]) -> Result<bool, StorageError> {
         state.check()?;
         let follows = state.gathered.is_empty() || state.gathered_end() == offset;
@@ -170,7 +171,7 @@ impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
         Ok(is_short)
     }
 
-    /// Reads what was handed over; behind the end of the file below are zeros.
+    /// Reads from the blocks or the storage below, without gathered bytes; zeros after the end of the file below.
     fn read_below(&self, state: &mut State, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         if state.blocks.is_used() && out.len() <= CACHED_READ_MAX {
             if state.blocks.read(offset, out) {
