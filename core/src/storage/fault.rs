@@ -78,8 +78,8 @@ pub enum Effect {
     },
     /// The call does all of its work and reports an error of the kind `Other` all the same.
     Late,
-    /// A failed sync as Linux has it: everything written since the last good one is marked clean. It still reads well, a later sync
-    /// succeeds without storing it, and [`FaultStorage::lose_unsynced`] takes it away. Other calls do nothing. The error is of the
+    /// A failed sync as on Linux: everything written since the last successful one is marked clean. It still reads well, a later sync
+    /// succeeds without storing it, and [`FaultStorage::lose_unsynced`] loses it. Other calls do nothing. The error is of the
     /// kind `Other`.
     LostSync,
 }
@@ -125,7 +125,7 @@ pub struct Counts {
     pub reserves: u64,
     /// Discards.
     pub discards: u64,
-    /// Calls of any kind that failed by order.
+    /// Calls of any kind that failed because of an armed fault.
     pub failed: u64,
     /// Bytes of all reads.
     pub bytes_read: u64,
@@ -133,7 +133,7 @@ pub struct Counts {
     pub bytes_written: u64,
 }
 
-/// A storage whose calls fail on order. A clone is another handle to the same one.
+/// A storage whose calls fail when a fault is armed for them. A clone is another handle to the same one.
 ///
 /// ```
 /// use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
@@ -168,7 +168,7 @@ struct Armed {
     seen: u64,
 }
 
-/// The old content of what has been written, so that it can be lost. Held by sectors.
+/// The old content of sectors that have been written, by sector number, so that the writes can be lost.
 #[derive(Default)]
 struct Losses {
     /// Written since the last sync.
@@ -200,12 +200,12 @@ impl<S: Storage> FaultStorage<S> {
         state.faults.push(Armed { fault, seen: 0 });
     }
 
-    /// Takes all faults back. A capacity limit stays.
+    /// Removes all faults. A capacity limit stays.
     pub fn disarm(&self) {
         self.state().faults.clear();
     }
 
-    /// From now on the file cannot be longer than this: what would make it so fails with `NoSpace`, a write after the part of it
+    /// Limits the length of the file, in bytes: a call that would make it longer fails with `NoSpace`, a write after writing the part
     /// that fits. `None` lifts the limit.
     pub fn set_capacity(&self, len_max: Option<u64>) {
         self.state().len_max = len_max;
@@ -221,7 +221,7 @@ impl<S: Storage> FaultStorage<S> {
         self.state().counts = Counts::default();
     }
 
-    /// The power cut after a [lost sync](Effect::LostSync): sectors written since the last good sync, and those that the failed one
+    /// The power cut after a [lost sync](Effect::LostSync): sectors written since the last successful sync, and those that the failed one
     /// marked clean, hold their old content again. The length stays. Does nothing if no such fault was ever armed.
     pub fn lose_unsynced(&self) -> Result<(), StorageError> {
         let mut state = self.state();
@@ -239,7 +239,7 @@ impl<S: Storage> FaultStorage<S> {
         self.shared.state.lock()
     }
 
-    /// Counts a call. `Some` if it is to fail.
+    /// Counts a call. `Some` if it must fail.
     fn count(&self, io: Io, bytes: u64) -> Option<Effect> {
         let mut state = self.state();
         state.counts.add(io, bytes);
@@ -275,7 +275,7 @@ impl<S: Storage> FaultStorage<S> {
         }
     }
 
-    /// Writes the first `bytes` bytes of the parts, after their old content was noted where that is wanted.
+    /// Writes the first `bytes` bytes of the parts, after noting the old content if a [lost sync](Effect::LostSync) was armed.
     fn write_front(&self, offset: u64, parts: &[&[u8]], bytes: u64) -> Result<(), StorageError> {
         let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut front = Vec::with_capacity(parts.len());
@@ -293,7 +293,7 @@ impl<S: Storage> FaultStorage<S> {
         let Some(losses) = &mut state.losses else { return Ok(()) };
         let file_len = self.inner().len()?;
         for sector in offset / SECTOR_LEN..offset.saturating_add(len).div_ceil(SECTOR_LEN) {
-            // Written again, so stored by the next good sync as a whole.
+            // Written again, so the next successful sync stores all of it.
             if let Some(content) = losses.gone.remove(&sector) {
                 losses.dirty.insert(sector, content);
             }
@@ -386,7 +386,7 @@ impl<S: Storage> Storage for FaultStorage<S> {
     fn sync(&self) -> Result<Durability, StorageError> {
         match self.count(Io::Sync, 0) {
             None => {
-                // What is written while the sync runs is not covered by it, so the list is emptied first.
+                // The sync does not cover writes made while it runs, so the list is emptied first.
                 let covered = self.state().losses.as_mut().map(|losses| core::mem::take(&mut losses.dirty));
                 let result = self.inner().sync();
                 if let (Err(_), Some(covered), Some(losses)) = (&result, covered, &mut self.state().losses) {
@@ -411,7 +411,7 @@ impl<S: Storage> Storage for FaultStorage<S> {
     }
 
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        // A view is a read that cannot fail: refused while reads are to fail, so that the caller reads and meets the fault.
+        // A view is a read that cannot fail: refused while a fault on reads is armed, so that the caller reads and gets the error.
         if self.state().faults.iter().any(|armed| armed.fault.on.has(Io::Read)) {
             return None;
         }

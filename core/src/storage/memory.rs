@@ -9,7 +9,7 @@ use core::fmt;
 /// Unit of allocation. Large enough that the table of a store of gigabytes stays small, small enough that a reserved segment
 /// costs next to nothing.
 const CHUNK_LEN: usize = 64 * 1024;
-/// Smallest block asked of the allocator: images of a few KiB are common in tests.
+/// Smallest allocation, in bytes: images of a few KiB are common in tests.
 const BLOCK_LEN_MIN: usize = 4 * 1024;
 
 /// A file in memory.
@@ -220,7 +220,7 @@ impl Chunk {
     }
 }
 
-/// Chunk and place inside it. An offset that this machine cannot address lies behind every chunk.
+/// Index of the chunk and offset inside it. An offset that this machine cannot address maps to past the last chunk.
 fn place(offset: u64) -> (usize, usize) {
     let index = usize::try_from(offset / CHUNK_LEN as u64).unwrap_or(usize::MAX);
     (index, (offset % CHUNK_LEN as u64) as usize)

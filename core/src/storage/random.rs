@@ -1,4 +1,4 @@
-//! Numbers that look random and repeat from a seed, for tests on every host.
+//! A seeded pseudorandom generator for tests on every host: the same seed, the same sequence.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014): eight bytes of state, good enough
 /// to choose faults, never to make keys.

@@ -1,31 +1,31 @@
-//! The memory of one block of the file.
+//! One cached block of the file.
 
 use alloc::boxed::Box;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 
-/// Bytes of a block: a multiple of it is read at a time.
+/// Length of a block in bytes. Reads from below are multiples of it.
 pub(super) const BLOCK: usize = 4096;
 
-/// Records are longer than this, so no two of them begin in one unit.
+/// Bytes per bit of `checked`. Records are longer than this, so no two of them begin in one unit.
 const UNIT: usize = 4;
 
-/// A block in memory of its own, which stays where it is when this is moved.
+/// A block in separately allocated memory, which keeps its address when this value is moved.
 #[derive(Debug)]
 pub(super) struct Block(NonNull<Held>);
 
 struct Held {
     number: Cell<u32>,
-    /// The last call in which bytes of it were viewed.
+    /// Number of the last engine call that viewed bytes of it.
     viewed: Cell<u32>,
-    /// What `checked` holds for.
+    /// Salt of the segment that `checked` is valid for.
     salt: Cell<Option<u64>>,
-    /// A bit for each unit: the record that begins there fits its checksum.
+    /// One bit per unit: the record that begins there matches its checksum.
     checked: [Cell<u32>; BLOCK / UNIT / 32],
     bytes: UnsafeCell<[u8; BLOCK]>,
 }
 
-// SAFETY: it owns its memory alone. Views of it are shared slices, which may be read anywhere.
+// SAFETY: it is the only owner of its memory. Views of it are shared slices, which any thread may read.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -49,7 +49,8 @@ impl Block {
         self.held().number.get()
     }
 
-    /// A piece of the block. Nobody writes to it while the slice is in use: this module's user promises that to its own.
+    /// `len` bytes at `from` of the block; `None` past its end. Nobody writes to them while the slice is in use: the contract of
+    /// `Blocks::view` requires that of the caller.
     pub(super) fn bytes(&self, from: usize, len: usize) -> Option<&[u8]> {
         if from > BLOCK || len > BLOCK - from {
             return None;
@@ -61,7 +62,7 @@ impl Block {
         Some(unsafe { core::slice::from_raw_parts(start, len) })
     }
 
-    /// Puts bytes into the block, as far as they fit: other bytes than anybody views.
+    /// Copies bytes into the block, as far as they fit. Must not overlap bytes that are viewed.
     pub(super) fn write(&self, from: usize, source: &[u8]) {
         let held = self.held();
         held.salt.set(None);
@@ -74,7 +75,7 @@ impl Block {
         unsafe { core::ptr::copy_nonoverlapping(source.as_ptr(), start, source.len()) };
     }
 
-    /// Takes over the memory for another block; nobody views the one that was here.
+    /// Reuses the memory for another block. The old block must not be viewed any more.
     pub(super) fn become_block(&mut self, number: u32, bytes: &[u8; BLOCK]) {
         self.held().number.set(number);
         self.write(0, bytes);
@@ -93,7 +94,7 @@ impl Block {
         (self.held().checked.get(unit / 32), 1 << (unit % 32))
     }
 
-    /// True if the record that begins `inside` was checked under this salt, and the block is as it was then.
+    /// True if the record that begins at `inside` was verified under this salt and the block has not changed since.
     pub(super) fn is_checked(&self, inside: usize, salt: u64) -> bool {
         let (word, bit) = self.bit(inside);
         self.held().salt.get() == Some(salt) && word.is_some_and(|word| word.get() & bit != 0)

@@ -1,26 +1,26 @@
-//! Blocks of the file that were read last, in memory.
+//! The blocks of the file that were read most recently, in memory.
 //!
-//! Records are read where they lie. Such a view may be in use until the call of the engine ends, so a block that was viewed is
-//! neither given to other bytes nor freed before that: it is set aside.
+//! Records are read in place. Such a view may be in use until the engine call ends, so a block that was viewed is
+//! neither reused nor freed before that: when it is evicted, it is set aside until then.
 
 use super::block::{BLOCK, Block};
 use alloc::vec::Vec;
 
-/// With so many blocks set aside, a block that is not here yet has to wait for the end of the call.
+/// Limit of blocks set aside (1 MiB). Once it is reached, a read does not replace a viewed block until the engine call ends.
 const ASIDE_MAX: usize = 256;
 
-/// A table with one place for each block number, counted modulo its length: neighbours never push each other out, and a file
+/// A direct-mapped table: a block's place is its number modulo the table's length. Neighbours never evict each other, and a file
 /// that is smaller than the table stays in it whole.
 #[derive(Debug)]
 pub(super) struct Blocks {
     places: Vec<Option<Block>>,
     aside: Vec<Block>,
-    /// The number of the call of the engine.
+    /// Number of the current engine call.
     call: u32,
 }
 
 impl Blocks {
-    /// A table of at most `bytes` of blocks.
+    /// A table of `bytes` of blocks at most.
     pub(super) fn new(bytes: usize) -> Self {
         let mut places = Vec::new();
         places.resize_with(bytes / BLOCK, || None);
@@ -37,7 +37,7 @@ impl Blocks {
         self.places.get(place as usize)?.as_ref().filter(|block| block.number() == number)
     }
 
-    /// Fills `out` with the bytes from `offset` on, if all of them are here.
+    /// Fills `out` with the bytes from `offset` on. False if one of them is not cached; `out` is then unspecified.
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
         pieces(offset, out.len()).all(|piece| {
             let target = out.get_mut(piece.at..piece.at + piece.len);
@@ -46,34 +46,35 @@ impl Blocks {
         })
     }
 
-    /// The bytes from `offset` on where they lie, if they are here in one block.
+    /// The bytes from `offset` on, in place, if they are cached in one block.
     ///
     /// # Safety
     ///
-    /// The slice is not used after [`Self::end_call`], nor when this table has gone, and nobody [writes](Self::write) to its range before.
+    /// The slice is used neither after [`Self::end_call`] nor after this table is dropped, and nobody [writes](Self::write) to its range
+    /// before.
     pub(super) unsafe fn view<'a>(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
         let (number, inside) = split(offset);
         let block = self.get(number)?;
         let bytes = block.bytes(inside, len)?;
         block.note_view(self.call);
-        // SAFETY: a block that was viewed in this call stays where it is until the next one (`push_out`), and until then the caller has
-        // nobody write to these bytes of it.
+        // SAFETY: a block that was viewed in this call keeps its memory until the call ends (`put` and `cut` set it aside, `end_call` frees
+        // it), and until then the caller ensures that nobody writes to these bytes.
         Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr(), len) })
     }
 
-    /// From here on nobody uses a view from before.
+    /// Ends an engine call: no earlier view is used any more. Frees the blocks set aside.
     pub(super) fn end_call(&mut self) {
         self.aside.clear();
         self.call = self.call.wrapping_add(1);
     }
 
-    /// True if the record at `offset` has been checked since its block was last fetched or written to.
+    /// True if the record at `offset` has been verified since its block was last fetched or written to.
     pub(super) fn is_checked(&self, offset: u64, salt: u64) -> bool {
         let (number, inside) = split(offset);
         self.get(number).is_some_and(|block| block.is_checked(inside, salt))
     }
 
-    /// The record at `offset` fits its checksum, as it lies here.
+    /// Notes that the record at `offset`, as cached, matches its checksum.
     pub(super) fn set_checked(&self, offset: u64, salt: u64) {
         let (number, inside) = split(offset);
         if let Some(block) = self.get(number) {
@@ -81,7 +82,7 @@ impl Blocks {
         }
     }
 
-    /// The file has these bytes from `offset` on: blocks that are here follow, blocks that are covered whole come in.
+    /// Follows a write to the file: updates cached blocks, and adds blocks that `bytes` covers whole.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for piece in pieces(offset, bytes.len()) {
             let Some(source) = bytes.get(piece.at..piece.at + piece.len) else { continue };
@@ -93,7 +94,7 @@ impl Blocks {
         }
     }
 
-    /// A block that is not here yet.
+    /// Adds a block. Does nothing if its place holds a viewed block and no more can be set aside.
     fn put(&mut self, number: u32, bytes: &[u8; BLOCK]) {
         let (call, may_set_aside) = (self.call, self.aside.len() < ASIDE_MAX);
         let Some(place) = self.place(number) else { return };
@@ -110,20 +111,20 @@ impl Blocks {
         }
     }
 
-    /// The file ends at `len` now: what lay behind is not true any more.
+    /// Drops every block that reaches past `len`: the file ends there now.
     pub(super) fn cut(&mut self, len: u64) {
         let (call, first) = (self.call, split(len).0);
         let behind = self.places.iter_mut().filter(|place| place.as_ref().is_some_and(|block| block.number() >= first));
         self.aside.extend(behind.filter_map(Option::take).filter(|block| block.is_viewed(call)));
     }
 
-    /// False for a table without places.
+    /// False if the table has no places: nothing is cached.
     pub(super) fn is_used(&self) -> bool {
         !self.places.is_empty()
     }
 }
 
-/// The block with the byte at `offset`, and where that is inside. Files have at most 4 TiB: the number fits.
+/// Number of the block with the byte at `offset`, and the offset inside that block. Files have at most 4 TiB, so the number fits.
 fn split(offset: u64) -> (u32, usize) {
     ((offset / BLOCK as u64).min(u32::MAX.into()) as u32, (offset % BLOCK as u64) as usize)
 }
@@ -131,9 +132,9 @@ fn split(offset: u64) -> (u32, usize) {
 /// The part of a range that lies in one block.
 struct Piece {
     number: u32,
-    /// Where it begins inside the block.
+    /// Offset inside the block.
     inside: usize,
-    /// Where it begins inside the range.
+    /// Offset inside the range.
     at: usize,
     len: usize,
 }

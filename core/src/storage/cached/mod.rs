@@ -229,7 +229,7 @@ impl<S: Storage, const GATHER: usize> Storage for CachedStorage<S, GATHER> {
             return self.read_below(&mut state, offset, out);
         }
         let (start, stop) = if state.gathered.is_empty() { (end, end) } else { (state.start, state.gathered_end()) };
-        // In front of the gathered bytes, among them, behind them.
+        // Three parts of the range: before the gathered bytes, inside them, after them.
         let cut = |at: u64| at.clamp(offset, end);
         let (front, rest) = out.split_at_mut((cut(start) - offset) as usize);
         let (middle, back) = rest.split_at_mut((cut(stop) - cut(start)) as usize);
@@ -266,21 +266,21 @@ impl<S: Storage, const GATHER: usize> Storage for CachedStorage<S, GATHER> {
         Ok(())
     }
 
-    /// Past the blocks, which stay as they are.
+    /// Bypasses the blocks: the bytes do not change, so the blocks stay valid.
     fn rewrite(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         self.hand_over_locked(&mut self.state.lock())?;
         self.below.rewrite(offset, len)
     }
 
-    /// Only what is in memory in one piece: everything else is read, and is there from then on.
+    /// Only of bytes inside one cached block, none of them gathered; `None` otherwise, and the read that follows caches them.
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let state = self.state.lock();
         let end = offset.checked_add(len as u64).filter(|end| *end <= state.len)?;
         if GATHER > 0 && !state.gathered.is_empty() && offset < state.gathered_end() && state.start < end {
             return None;
         }
-        // SAFETY: the slice borrows this storage. By the caller's promise nobody writes to the range meanwhile, and the user of this storage
-        // says when a call has ended.
+        // SAFETY: the slice borrows this storage. By the caller's promise nobody writes to the range meanwhile, and `end_call` is called
+        // only when no view is in use.
         unsafe { state.blocks.view(offset, len) }
     }
 

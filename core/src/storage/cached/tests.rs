@@ -1,4 +1,4 @@
-//! What a view shows stays until the call ends; what was written is read, wherever it is.
+//! A view keeps its content until the call ends; reads return what was written, cached or not.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use super::block::BLOCK;
@@ -20,7 +20,7 @@ impl Rng {
     }
 }
 
-/// A file, the blocks of it that are kept, and what this call has seen of them.
+/// A file, its cached blocks, and the views taken in this call.
 struct Cache {
     file: Vec<u8>,
     blocks: Blocks,
@@ -28,7 +28,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Views must not be written to: whoever writes looks out for them.
+    /// The tests avoid writes to viewed bytes, as the contract demands.
     fn is_viewed(&self, from: usize, len: usize) -> bool {
         self.views.iter().any(|(at, bytes, _)| from < at + bytes.len() && *at < from + len)
     }
@@ -104,7 +104,7 @@ fn a_record_counts_as_checked_until_its_block_changes_or_its_segment_begins_anew
     blocks.write(4000, &[2; 8]);
     assert!(!blocks.is_checked(12, 6));
     blocks.set_checked(12, 6);
-    // Its place in the table goes to another block, and comes back.
+    // Another block takes its place in the table; then it is cached again.
     blocks.write(2 * BLOCK as u64, &[3; BLOCK]);
     blocks.write(0, &[1; BLOCK]);
     assert!(!blocks.is_checked(12, 6));

@@ -1,4 +1,4 @@
-//! Calls of all kinds, one after the other, and what a store does at its beginning and end.
+//! Calls of all kinds in sequence, and the calls that a store makes when it opens and closes.
 
 use super::{Suite, noise, put};
 use crate::storage::random::Rng;
@@ -51,7 +51,7 @@ impl Suite {
                     }
                 }
                 2 => {
-                    // Whatever range a hint names, it changes nothing.
+                    // A hint changes nothing, whatever its range.
                     storage.will_sync(offset as u64, len as u64);
                     self.done("sync", storage.sync())?;
                 }

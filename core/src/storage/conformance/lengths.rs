@@ -1,4 +1,4 @@
-//! What changes the length of a file, and what sets space aside or gives it back.
+//! Calls that change the length of a file, reserve space or discard it.
 
 use super::{Suite, noise, put};
 use crate::storage::{Storage, StorageErrorKind};
@@ -40,7 +40,7 @@ impl Suite {
             self.done("set_len", storage.set_len(200_100))?;
             expected.resize(200_100, 0);
             self.is(storage, &expected)?;
-            // The same by a write behind the new end.
+            // The same by a write past the new end.
             self.done("set_len", storage.set_len(len as u64))?;
             self.done("write", storage.write_at(200_099, &[b"x"]))?;
             if let Some(last) = expected.last_mut() {

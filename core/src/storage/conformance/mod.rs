@@ -16,15 +16,15 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What to expect of the host.
+/// What the suite expects of the host.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Files may have holes: checks offsets behind 4 GiB, which costs a host without holes as much space.
+    /// Files may have holes: checks offsets past 4 GiB, which takes that much space on a host without holes.
     pub sparse: bool,
     /// Several threads may call at once. Has no effect without the feature `std`.
     pub threads: bool,
-    /// What `sync` must say it achieved; `None` takes any answer.
+    /// What `sync` must return; `None` accepts any value.
     pub durability: Option<Durability>,
     /// Seed of the random calls.
     pub seed: u64,
@@ -51,7 +51,7 @@ pub fn run(make: &mut dyn FnMut() -> Box<dyn Storage>) -> Result<u32, String> {
     run_with(Options::default(), make)
 }
 
-/// Checks the contract. `make` yields an empty file each time. Says how many checks there were, or which one failed.
+/// Checks the contract. `make` yields an empty file each time. Returns the number of checks, or a message about the one that failed.
 pub fn run_with(options: Options, make: &mut dyn FnMut() -> Box<dyn Storage>) -> Result<u32, String> {
     let mut suite = Suite { options, checks: 0 };
     let parts: [(&str, Part); 15] = [
@@ -118,7 +118,7 @@ impl Suite {
 
     /// The file holds `expected` from `offset`.
     fn holds(&mut self, storage: &dyn Storage, offset: u64, expected: &[u8]) -> Result<(), String> {
-        // Not zeros, which a read that does nothing would leave in place.
+        // Not zeros: those would hide a read that does nothing.
         let mut seen = vec![0xA5; expected.len()];
         self.done("read", storage.read_at(offset, &mut seen))?;
         let wrong = seen.iter().zip(expected).position(|(seen, expected)| seen != expected);
@@ -134,14 +134,14 @@ impl Suite {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Random bytes from a seed.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Rng::new(seed).fill(&mut bytes);
     bytes
 }
 
-/// A write to the model.
+/// Writes to the model.
 fn put(expected: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     let end = offset + bytes.len();
     if expected.len() < end {

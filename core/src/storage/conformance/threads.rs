@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 impl Suite {
-    /// Threads write disjoint ranges, neighbours in the same sector, inside the file and behind its end, while it is grown; and read
+    /// Threads write disjoint ranges, adjacent in the same sector, inside the file and past its end, while it is grown; and read
     /// back what they wrote.
     pub(super) fn threads(&mut self, storage: &dyn Storage) -> Result<(), String> {
         const THREADS: u64 = 4;

@@ -36,7 +36,7 @@ impl Suite {
         let bytes = noise(5, 300_000);
         let mut expected = Vec::new();
         let mut rng = Rng::new(self.options.seed);
-        // Few and many parts, short and long ones, some empty: more of them than one call of any host takes.
+        // Few and many parts, short and long ones, some empty: more parts than one call of any host accepts.
         for (offset, count, len_max) in
             [(0, 2, 8), (7, 3, 700), (100, 9, 9_000), (4_000, 3000, 6), (500, 1025, 90), (123_456, 6, 40_000)]
         {

@@ -1,4 +1,4 @@
-//! The file as the next process finds it.
+//! The file as the next process finds it after a crash.
 
 use super::pages::Pages;
 use crate::storage::{Durability, MemoryStorage, Storage, StorageError};
@@ -9,9 +9,10 @@ use core::fmt;
 
 /// What a crash left of a file, ready to be opened.
 ///
-/// Pages are shared with the simulator and with other images until they are written, so making and opening an image costs what
-/// is touched. A clone is another handle to the same bytes; [`fork`](Self::fork) makes an independent file.
-/// [`CrashStorage::from_image`](super::CrashStorage::from_image) goes on with another crash, for example one during recovery.
+/// Pages are shared with the simulator and with other images until they are written, so an image costs only the pages that are
+/// touched. A clone is another handle to the same bytes; [`fork`](Self::fork) makes an independent file.
+/// [`CrashStorage::from_image`](super::CrashStorage::from_image) continues from it towards another crash, for example one during
+/// recovery.
 #[derive(Clone)]
 pub struct CrashImage {
     pages: Arc<RwLock<Pages>>,
@@ -92,7 +93,7 @@ impl Storage for CrashImage {
         Ok(())
     }
 
-    /// Says [`Durability::Device`]: what is simulated is a file on a device.
+    /// Returns [`Durability::Device`]: the simulated file is on a device.
     fn sync(&self) -> Result<Durability, StorageError> {
         Ok(Durability::Device)
     }

@@ -10,7 +10,7 @@ pub struct Images<'a> {
     point: &'a CrashPoint,
     sectors_max: u32,
     exhaustive: bool,
-    /// Numbers of length changes still to come, the next one last.
+    /// Numbers of the length changes still to enumerate, the next one last.
     later: Vec<usize>,
     kept: usize,
     choices: Choices,
@@ -47,7 +47,7 @@ impl CrashPoint {
 
 impl<'a> Images<'a> {
     fn new(point: &'a CrashPoint, sectors_max: u32) -> Self {
-        // A mask has 64 bits; nobody waits for 2^32 images.
+        // A mask has 64 bits; 2^32 images are more than any test can run.
         let sectors_max = sectors_max.min(32);
         let changes = point.len_changes();
         let exhaustive = (0..=changes).all(|kept| point.free_sectors(kept) <= sectors_max as usize);
@@ -62,17 +62,17 @@ impl<'a> Images<'a> {
         images
     }
 
-    /// True when every subset of the unsynced sectors comes, for every length.
+    /// True when the list has every subset of the unsynced sectors, for every length.
     pub fn is_exhaustive(&self) -> bool {
         self.exhaustive
     }
 
-    /// Number of images still to come.
+    /// Number of images left.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Goes on to the next length. False when that was the last.
+    /// Moves to the next length. False if there is none.
     fn next_len(&mut self) -> bool {
         let Some(kept) = self.later.pop() else { return false };
         self.kept = kept;
@@ -132,7 +132,7 @@ impl Choices {
                 if next_combination(picked, *free) {
                     return;
                 }
-                // All of this rank were lost once; now all of them kept once; then the next rank.
+                // Each rank is enumerated twice: its sectors lost, then its sectors kept; then the next rank.
                 let rank = picked.len() + usize::from(!*lost);
                 if rank > *rank_max {
                     *self = Self::Done;
@@ -147,7 +147,7 @@ impl Choices {
     }
 }
 
-/// The next choice of as many of `free` things, in lexicographic order. False after the last.
+/// Advances to the next combination of the same size out of `free` items, in lexicographic order. False after the last.
 fn next_combination(picked: &mut [usize], free: usize) -> bool {
     let mut limit = free;
     let mut position = picked.len();

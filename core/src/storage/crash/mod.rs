@@ -10,8 +10,9 @@
 //!   file may stop at any sector in between. A shrink that got there takes the old bytes with it.
 //! - A discarded range holds, sector by sector, zeros or what was there before.
 //! - A killed process (the machine runs on) loses nothing that was written, and its last write may have landed in part.
-//! - After a [failed sync](CrashStorage::fail_sync) nobody knows how much of what was written before it has reached the medium. Linux marks
-//!   it clean: it reads well, also for the next process, and later syncs succeed without storing it, until it is written again.
+//! - After a [failed sync](CrashStorage::fail_sync) it is unknown how much of the earlier writes has reached the medium. Linux marks
+//!   their pages clean: they read well, also for the next process, and later syncs succeed without storing them, until they are written
+//!   again.
 //!
 //! ```
 //! use pipkin::storage::{Storage, crash::CrashStorage};
@@ -54,7 +55,7 @@ struct State {
     /// Calls so far that could change what the medium holds.
     io_count: u64,
     stop_at: Option<u64>,
-    /// So many syncs from now on one fails.
+    /// Number of syncs until one fails, that one included.
     fail_sync_in: Option<u64>,
     stopped: bool,
 }
@@ -70,7 +71,7 @@ impl CrashStorage {
         Self::from_pages(Pages::from_bytes(bytes))
     }
 
-    /// Goes on from what a crash left: all of it counts as synced. Costs one counter per page; the image is not changed.
+    /// Continues from what a crash left: all of it counts as synced. Costs one counter per page; the image is not changed.
     pub fn from_image(image: &CrashImage) -> Self {
         Self::from_pages(image.pages())
     }
@@ -80,25 +81,25 @@ impl CrashStorage {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// How many calls of `write_at`, `set_len`, `sync`, `reserve` and `discard` there were. Reads and calls that cannot change
+    /// Number of calls of `write_at`, `set_len`, `sync`, `reserve` and `discard` so far. Reads and calls that cannot change
     /// anything (an empty write, the length set to what it is) are not counted: a crash there looks like one before the next call.
     pub fn io_count(&self) -> u64 {
         self.state.lock().io_count
     }
 
     /// Crashes in the `n`th counted call (the first is 1): that call may have taken effect in part, a `sync` has not, and it and all
-    /// later calls fail. `None` takes the order back.
+    /// later calls fail. `None` cancels this.
     pub fn stop_at(&self, n: Option<u64>) {
         self.state.lock().stop_at = n;
     }
 
-    /// The `nth` sync from now on, the first is 1, fails as Linux has it: what was written since the last good one counts as clean from then
-    /// on, and no later sync stores it unless it is written again. The file goes on. `None` takes the order back.
+    /// Makes the `nth` sync from now on (the first is 1) fail as on Linux: what was written since the last successful sync counts as clean
+    /// from then on, and no later sync stores it unless it is written again. Later calls work. `None` cancels this.
     pub fn fail_sync(&self, nth: Option<u64>) {
         self.state.lock().fail_sync_in = nth;
     }
 
-    /// Number of sectors that a failed sync has marked clean and that nobody has written again: a power cut may take them.
+    /// Number of sectors that a failed sync has marked clean and that have not been written since: a power cut may lose them.
     pub fn marked_clean_sectors(&self) -> usize {
         self.state.lock().point.marked_clean_sectors()
     }
@@ -139,13 +140,13 @@ impl CrashStorage {
         self.state.lock().point.flip_synced_bit(offset, bit)
     }
 
-    /// The state, if the medium still answers.
+    /// The state; an error after the crash.
     fn running(&self, operation: &'static str) -> Result<MutexGuard<'_, State>, StorageError> {
         let state = self.state.lock();
         if state.stopped { Err(crashed(operation)) } else { Ok(state) }
     }
 
-    /// Does one counted call, unless it changes nothing, or the crash comes first or in the middle of it.
+    /// Runs one call and counts it, unless it changes nothing; fails if the crash comes before or during it.
     fn counted(
         &self,
         operation: &'static str,

@@ -12,11 +12,11 @@ pub(super) const SECTORS_PER_PAGE: u64 = (PAGE_LEN / SECTOR_LEN) as u64;
 pub(super) type Sector = [u8; SECTOR_LEN];
 type Page = Arc<[u8; PAGE_LEN]>;
 
-/// Bytes at and behind `len` are zero in every page.
+/// Bytes from `len` on are zero in every page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
     len: u64,
-    /// `None` and everything behind the table: zeros.
+    /// `None`, and every page past the end of the table, is all zeros.
     pages: Vec<Option<Page>>,
 }
 
@@ -49,7 +49,7 @@ impl Pages {
         self.len = len;
     }
 
-    /// Sets the length and clears whatever the pages hold behind it.
+    /// Sets the length and clears the pages after it.
     pub(super) fn cut(&mut self, len: u64) {
         let (index, within) = place(len);
         if let Some(Some(last)) = self.pages.get_mut(index)
@@ -70,7 +70,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Like `read`, and zeros behind the end.
+    /// Like `read`, but with zeros past the end.
     fn copy_out(&self, offset: u64, out: &mut [u8]) {
         let (mut index, mut within) = place(offset);
         let mut rest = out;
@@ -101,7 +101,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Zeros inside the file.
+    /// Fills a sector inside the file with zeros.
     pub(super) fn zero_sector(&mut self, sector: u64) {
         let (index, within) = place(sector.saturating_mul(SECTOR_LEN as u64));
         if let Some(Some(page)) = self.pages.get_mut(index)
@@ -117,10 +117,10 @@ impl Pages {
         out
     }
 
-    /// Replaces a sector, wherever the file ends. The caller sets the length afterwards.
+    /// Replaces a sector, even past the end of the file. The caller sets the length afterwards.
     pub(super) fn put_sector(&mut self, sector: u64, content: &Sector) {
         let (index, within) = place(sector.saturating_mul(SECTOR_LEN as u64));
-        // Memory is the only thing that can be missing here; the sector then keeps its old content, which a crash could leave too.
+        // This fails only for lack of memory; the sector then keeps its old content, which a crash could leave, too.
         if let Ok(page) = self.page_mut(index)
             && let Some(target) = page.get_mut(within..within + SECTOR_LEN)
         {
@@ -169,7 +169,7 @@ impl Pages {
     }
 }
 
-/// Page and place inside it. An offset that this machine cannot address lies behind every page.
+/// Index of the page and offset inside it. An offset that this machine cannot address maps to past the last page.
 fn place(offset: u64) -> (usize, usize) {
     let index = usize::try_from(offset / PAGE_LEN as u64).unwrap_or(usize::MAX);
     (index, (offset % PAGE_LEN as u64) as usize)

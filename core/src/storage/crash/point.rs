@@ -33,7 +33,7 @@ pub enum PendingOp {
     },
 }
 
-/// A file at one moment: what is certain, what is not, and every file that a crash could make of it.
+/// A file at one moment: what is synced, what is not, and every file that a crash could leave of it.
 #[derive(Clone, Default)]
 pub struct CrashPoint {
     durable: Pages,
@@ -49,7 +49,7 @@ pub struct CrashPoint {
     marked_clean: BTreeSet<u64>,
     /// The bytes of all unsynced writes.
     bytes: Vec<u8>,
-    /// The last operation was under way when the crash came.
+    /// The crash interrupted the last operation.
     in_flight: bool,
 }
 
@@ -67,7 +67,7 @@ enum Change {
     Write { start: usize, len: usize, at: usize },
     /// Discarded.
     Discard,
-    /// Cut off from byte `from` on by this change of the length: not to be had without it.
+    /// Cut off from byte `from` on by this change of the length; happens only in images with that change.
     Cut { from: usize, len_change: usize },
 }
 
@@ -157,7 +157,7 @@ impl CrashPoint {
         for sector in super::whole_sectors(&self.current, offset, len) {
             self.current.zero_sector(sector);
             self.sectors.entry(sector).or_default().push(Event { op, change: Change::Discard });
-            // That is the journal's, as lengths are.
+            // A discard is journalled, as lengths are, so a failed sync does not affect it.
             self.marked_clean.remove(&sector);
         }
     }
@@ -182,7 +182,7 @@ impl CrashPoint {
         self.in_flight = false;
     }
 
-    /// A sync that stores what is dirty, and nothing that an earlier one has marked clean.
+    /// A sync that stores dirty sectors only, none that an earlier failed sync has marked clean.
     fn sync_dirty(&mut self) {
         let (sectors, lens) = (core::mem::take(&mut self.sectors), self.lens.len());
         self.durable.set_len(self.current.len());
@@ -194,7 +194,7 @@ impl CrashPoint {
                 self.durable.put_sector(sector, &self.current.sector(sector));
                 continue;
             }
-            // The changes of the length are certain now, and what they have cut off with them.
+            // The changes of the length are certain now, and so are the cuts that they made.
             let certain = low(&events, lens);
             if certain > 0 {
                 self.durable.put_sector(sector, &self.version(sector, &events, certain, lens));
@@ -213,8 +213,8 @@ impl CrashPoint {
         self.in_flight = false;
     }
 
-    /// A failed sync as Linux has it: what was written since the last good one may have reached the medium or not, in any part, and counts
-    /// as clean from now on.
+    /// A failed sync as on Linux: any part of what was written since the last successful one may have reached the medium, and all of it
+    /// counts as clean from now on.
     pub(super) fn fail_sync(&mut self) {
         let is_written = |events: &&Vec<Event>| matches!(events.last(), Some(Event { change: Change::Write { .. }, .. }));
         let written = self.sectors.iter().filter(|(_, events)| is_written(events));
@@ -247,7 +247,7 @@ impl CrashPoint {
         self.sectors.len()
     }
 
-    /// Number of sectors that a failed sync has marked clean and that nobody has written again.
+    /// Number of sectors that a failed sync has marked clean and that have not been written since.
     pub fn marked_clean_sectors(&self) -> usize {
         self.marked_clean.len()
     }
@@ -259,18 +259,19 @@ impl CrashPoint {
             && !self.sectors.contains_key(&(offset / SECTOR_LEN as u64))
     }
 
-    /// Nothing since the last sync got there.
+    /// The image in which nothing since the last sync reached the medium.
     pub fn synced_image(&self) -> CrashImage {
         CrashImage::new(self.durable.clone())
     }
 
-    /// Everything got there: what the next process finds when this one ended between two calls and the machine runs on.
+    /// The image in which everything reached the medium: what the next process finds when this one ended between two calls and the machine
+    /// runs on.
     pub fn latest_image(&self) -> CrashImage {
         CrashImage::new(self.current.clone())
     }
 
-    /// What the next process finds when this one was killed: everything got there but, if the crash came in the middle of a write,
-    /// only the first `bytes` bytes of that.
+    /// What the next process finds when this one was killed: everything reached the medium, except that of an interrupted write only the
+    /// first `bytes` bytes did.
     pub fn killed_image(&self, bytes: u64) -> CrashImage {
         let Some(PendingOp::Write { offset, len }) = self.ops.last().copied().filter(|_| self.in_flight) else {
             return self.latest_image();
@@ -298,7 +299,7 @@ impl CrashPoint {
         }
     }
 
-    /// The first `ops` of the [`pending`](Self::pending) calls got there, the others not.
+    /// The image in which only the first `ops` of the [`pending`](Self::pending) calls reached the medium.
     pub fn prefix_image(&self, ops: usize) -> CrashImage {
         let kept = self.lens.iter().take_while(|change| change.op < ops).count();
         self.assemble(kept, self.len_after(kept), |point, sector, events| {
@@ -358,7 +359,7 @@ impl CrashPoint {
         self.len_after(self.lens.len())
     }
 
-    /// Number of sectors of an image with this many changes of the length that could hold one of two or more versions.
+    /// Number of sectors with two or more possible versions, in an image with this many changes of the length.
     pub(super) fn free_sectors(&self, kept: usize) -> usize {
         let len = self.len_after(kept);
         self.sectors
@@ -368,7 +369,7 @@ impl CrashPoint {
             .count()
     }
 
-    /// Makes an image; `pick` is asked, in rising order, for each sector that could hold one of two or more versions.
+    /// Makes an image; calls `pick`, in rising order, for each sector with two or more possible versions.
     pub(super) fn assemble(&self, kept: usize, len: u64, mut pick: impl FnMut(&Self, u64, &[Event]) -> Pick) -> CrashImage {
         let mut image = self.durable.clone();
         let all_kept = kept == self.lens.len();
@@ -474,7 +475,7 @@ struct Temper {
     stale_share: u64,
     /// Sixteenths of the kept sectors that are torn.
     torn_share: u64,
-    /// Sectors hold what this many operations made of them; the shares above are for the exceptions.
+    /// Sectors hold their content after this many operations; the shares above apply to the exceptions.
     prefix: Option<usize>,
 }
 
@@ -492,7 +493,7 @@ impl Temper {
         }
     }
 
-    /// How many of the sector's events got there.
+    /// How many of the sector's events reached the medium.
     fn version(&self, rng: &mut Rng, low: usize, events: &[Event]) -> usize {
         if let Some(ops) = self.prefix
             && rng.chance(15, 16)

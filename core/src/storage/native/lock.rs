@@ -1,7 +1,7 @@
-//! One writer or many readers, and a note that says who.
+//! The file lock, one writer or many readers, and a note of who holds it.
 //!
-//! The lock is the operating system's, on the file itself: no lock file can be left behind. A system's lock does not say who holds
-//! it, so a writer leaves its process number in the holder page of a store. The note is only believed while the lock is held.
+//! The lock is the operating system's, on the file itself: no lock file can be left over. The system does not report who holds
+//! a lock, so a writer leaves its process number (PID) in the holder page of a store. The note counts only while the lock is held.
 
 use super::{check_kind, open_error, platform, storage_error};
 use crate::error::{Error, Result};
@@ -12,8 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const MAGIC: [u8; 8] = *b"PIPKHOLD";
-/// Waits between attempts, in milliseconds. A lock can be held for an instant by someone who only asks, and by a child process
-/// between its fork and its start.
+/// Waits between attempts, in milliseconds. A lock can be held for an instant by a process that only probes it, and by a child
+/// process between fork and exec.
 const WAITS_MS: [u64; 4] = [1, 2, 4, 8];
 
 /// Locks the file for a writer, or shared for a reader. Fails with [`Error::Locked`].
@@ -33,8 +33,8 @@ pub(super) fn acquire(file: &File, path: &Path, shared: bool) -> Result<()> {
 
 /// The number of the process that has the store at `path` open for writing.
 ///
-/// `None` when nobody has, when the file is no store, or when the writer left no note. Nothing is changed; the file is locked for an
-/// instant where nobody else has locked it.
+/// `None` when no process has it open for writing, when the file is not a store, or when the writer left no note. Changes nothing; locks
+/// the file for an instant where nobody else has locked it.
 ///
 /// ```
 /// use pipkin::{Db, storage::native::lock_holder};
@@ -55,10 +55,10 @@ pub fn lock_holder(path: &Path) -> Result<Option<u32>> {
     }
 }
 
-/// The writer's number, if there is a writer.
+/// The writer's process number; `None` without a writer or a note.
 fn holder(file: &File, path: &Path) -> Option<u32> {
-    // Through a file of its own, since a lock would replace the one that `file` may have by now. If it can be had, only readers hold
-    // the file, and the note is an old one.
+    // Probes through a second handle, since a lock would replace the one that `file` may have by now. If the shared lock can be
+    // taken, only readers hold the file, and the note is an old one.
     let is_free = File::open(path).and_then(|probe| platform::try_lock(&probe, true)).unwrap_or(false);
     if is_free {
         return None;
@@ -83,7 +83,7 @@ fn read_note(bytes: &[u8; HOLDER_LEN]) -> Option<u32> {
     (*bytes == note(process)).then_some(process)
 }
 
-/// Enough to tell a note from a torn or foreign one.
+/// Check value that tells a whole note from a torn or foreign one.
 fn check(process: u32) -> u32 {
     (process ^ 0x6B69_6E21).wrapping_mul(0x9E37_79B1)
 }

@@ -1,8 +1,8 @@
-//! The file as memory.
+//! The file mapped into memory.
 //!
-//! There are two maps: one for reads, parts of which are handed out, and one for bursts of small writes, which nobody else gets to
-//! see. The kernel keeps both and the file in step. A write through a map would turn a full disk into a signal, so only space that was
-//! set aside is written that way.
+//! There are two maps: one for reads, slices of which are handed out, and one for bursts of small writes, which stays private to this
+//! module. The kernel keeps both coherent with the file. On a full disk a write through a map would raise a signal, so only reserved
+//! space is written that way.
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
@@ -12,7 +12,7 @@ pub(super) use unix::Map;
 #[cfg(windows)]
 pub(super) use windows::Map;
 
-/// A part of a map as a slice.
+/// A range of a map as a slice; `None` if the map is shorter.
 ///
 /// # Safety
 ///
@@ -36,12 +36,13 @@ mod unix {
     use memmap2::UncheckedAdvice;
     use std::sync::OnceLock;
 
-    /// Address space asked for, in the order tried: a file that grows inside it is never mapped again. Pages behind the end of the
-    /// file are only addresses; the kernel backs them when the file gets there. LMDB has relied on that for long.
+    /// Lengths of the address space to map, in the order tried: a file that grows inside it is never mapped again. Pages past the end of
+    /// the file are only addresses; the kernel backs them once the file has grown over them. LMDB has long relied on that.
     const MAP_LENS: [u64; 6] = [1 << 40, 1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30];
 
-    /// Stores go through the file in pieces of this length; a piece that was left is unmapped. A sync has to write-protect every
-    /// mapped page that was stored to and to tell all processors so, one page at a time; unmapping tells them once for the piece.
+    /// Length in bytes of the pieces of the map for stores. When stores move to another piece, the pages of the previous one are unmapped.
+    /// A sync has to write-protect every mapped page that was stored to and to notify all processors of each page; unmapping notifies
+    /// them once for the whole piece.
     const PIECE: u64 = 256 * 1024;
 
     #[derive(Debug)]
@@ -54,7 +55,7 @@ mod unix {
     }
 
     fn map(file: &File, len: u64, writable: bool) -> Option<MmapRaw> {
-        // A 32-bit address space is worth more than this, and OpenBSD keeps maps and writes apart.
+        // A 32-bit address space is too small to spend on a map, and OpenBSD does not keep maps coherent with writes.
         if cfg!(not(target_pointer_width = "64")) || cfg!(target_os = "openbsd") {
             return None;
         }
@@ -67,8 +68,8 @@ mod unix {
     impl Map {
         pub(in super::super) fn new(file: &File, len: u64) -> Self {
             let reads = map(file, len, false);
-            // A record that is not in memory costs one page then, and not as much as the system reads ahead: up to megabytes, which
-            // push others out. Whoever goes through the file in order says so with `will_read`.
+            // With this advice a record that is not in memory costs one page, not the system's read-ahead: up to megabytes, which would
+            // evict other pages. Sequential readers announce their reads with `will_read`.
             #[cfg(any(target_os = "linux", target_os = "android"))]
             if let Some(map) = &reads {
                 let _ = map.advise(memmap2::Advice::Random);
@@ -96,7 +97,7 @@ mod unix {
                 // SAFETY: the map is shared with the file, so what was stored there stays; nobody holds a reference into this map.
                 let advised =
                     unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, (left * PIECE) as usize, PIECE as usize) };
-                // It only makes the next sync slower if the pages stay mapped.
+                // If this fails, the pages stay mapped, which only makes the next sync slower.
                 let _ = advised;
                 #[cfg(target_os = "linux")]
                 let _ = map.advise_range(memmap2::Advice::PopulateWrite, (piece * PIECE) as usize, PIECE as usize);
@@ -105,8 +106,8 @@ mod unix {
             for part in parts {
                 // SAFETY: the map is at least that long.
                 let place = unsafe { map.as_mut_ptr().add(at) };
-                // SAFETY: the bytes are mapped for writing, inside the file and set aside, and nobody else touches them, as the
-                // caller promises; what is copied from is no part of this map, for nobody gets to see it.
+                // SAFETY: the bytes are mapped for writing, inside the file and reserved, and nobody else touches them, as the
+                // caller promises; the source is not part of this map, since no slice of this map is ever handed out.
                 unsafe { place.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
                 at += part.len();
             }
@@ -128,16 +129,17 @@ mod windows {
     use super::{File, MmapOptions, MmapRaw, slice};
     use crate::sync::RwLock;
 
-    /// A map cannot reach behind the end of the file here, so it is made again when the file has grown by a quarter and at least by this.
+    /// On Windows a map cannot reach past the end of the file, so it is made again when the file has grown by a quarter and at least by
+    /// this many bytes.
     const GROWTH_MIN: u64 = 1024 * 1024;
 
-    /// All maps made so far, the longest last. Views may point into any of them, so none goes before the storage does; together they
-    /// are at most five times as long as the file, in addresses, not in memory.
+    /// All maps made so far, the longest last. Views may point into any of them, so none is dropped before the storage is; together they
+    /// take at most five times the file's length, of address space, not of memory.
     #[derive(Debug)]
     pub(in super::super) struct Map(RwLock<Vec<MmapRaw>>);
 
     impl Map {
-        /// Not here: a map of this system does not grow with its file.
+        /// Always false: on Windows a map does not grow with its file.
         ///
         /// # Safety
         ///
@@ -168,7 +170,7 @@ mod windows {
             }
             let mut maps = self.0.write();
             let mapped = maps.last().map_or(0, |map| map.len() as u64);
-            // Another thread may have made a longer one since.
+            // Another thread may have made a longer map meanwhile.
             let is_due = mapped == 0 || file_len.saturating_sub(mapped) >= GROWTH_MIN.max(mapped / 4);
             if is_due && let Some(map) = make(file, file_len) {
                 maps.push(map);

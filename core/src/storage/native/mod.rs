@@ -1,6 +1,6 @@
 //! The file of an operating system: positional reads and writes, a map for reads, a lock that dies with its process.
 //!
-//! What a file system or a platform cannot do is left out in silence only where the contract calls it a hint.
+//! What a file system or a platform cannot do is skipped silently only where the contract calls it a hint.
 
 #[cfg(not(any(unix, windows)))]
 compile_error!("the feature `native` needs Unix or Windows; build pipkin with `default-features = false` for other hosts");
@@ -25,16 +25,16 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Longest file that the host's signed offsets can name.
+/// Longest file in bytes that the host's signed offsets can address.
 const HOST_LEN_MAX: u64 = i64::MAX as u64;
 /// Zeros are written in pieces of this length.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
-/// How often a path is opened again that changed its file while the lock was taken.
+/// Limit of attempts to open a path whose file is replaced or removed at the same time.
 const OPEN_ATTEMPTS_MAX: u32 = 16;
 
-/// Ranges shorter than this are asked for by lookups, one group of them after the other: not for each a sample is taken.
+/// `will_read` of ranges shorter than this comes from lookups, group after group: not every group is worth a probe of the cache.
 const SAMPLED_LEN_MAX: u64 = 16 * 1024;
-/// So many samples must be in memory, one behind the other, before the file counts as being there.
+/// Consecutive probes that must find their byte in memory before the file counts as cached again.
 const COLD_FOR: u32 = 32;
 
 /// How [`NativeStorage::open`] opens a file.
@@ -47,8 +47,8 @@ pub struct NativeOptions {
     /// Map the file, so that [`view`](Storage::view) works. A damaged medium or another program that shortens the file then ends the
     /// process with a bus error where a read would have failed: switch it off for media that cannot be trusted. Default: `true`.
     pub mmap: bool,
-    /// Open the file so that writes pass by the cache of the system on their way to the device (Windows: `FILE_FLAG_WRITE_THROUGH`).
-    /// Elsewhere without effect: there a write and a sync behind it are what makes bytes durable, and do so in any case. A
+    /// Open the file so that writes go through the system's cache to the device at once (Windows: `FILE_FLAG_WRITE_THROUGH`).
+    /// No effect elsewhere: there a write followed by a sync makes bytes durable in any case. A
     /// [`sync`](Storage::sync) is needed everywhere, for the cache of the device. Default: `false`.
     pub write_through: bool,
 }
@@ -61,8 +61,8 @@ impl Default for NativeOptions {
 
 /// An open and locked file.
 ///
-/// One writer, or any number of readers; the operating system drops the lock when the storage is dropped or its process ends,
-/// however it ends.
+/// One writer, or any number of readers; the operating system releases the lock when the storage is dropped or its process ends,
+/// even by a crash.
 ///
 /// ```
 /// use pipkin::storage::{NativeOptions, NativeStorage};
@@ -81,31 +81,32 @@ pub struct NativeStorage {
     path: PathBuf,
     read_only: bool,
     claimed: AtomicBool,
-    /// The process that opened the file.
+    /// PID of the opener; a forked child neither removes the holder's note nor cuts the file.
     process: u32,
-    /// The length that the engine sees.
+    /// Length that the engine sees, in bytes.
     len: AtomicU64,
-    /// The length that the file has: more than `len` where Windows refused to cut a mapped file. Held by whoever changes `len`.
+    /// Actual length of the file: more than `len` where Windows refused to cut a mapped file. Locked while `len` changes.
     file_len: Mutex<u64>,
-    /// The file system writes again where it has written before. One that copies on write, or shares blocks of copies, needs space for that,
-    /// and has a store through the map end the process where a write would have failed.
+    /// True when the file system overwrites blocks in place. One that copies on write, or shares blocks between copies, needs space for an
+    /// overwrite: on a full disk a store through the map would end the process where a write would only fail.
     in_place: bool,
-    /// It sets blocks aside when asked to: then a store through a map never meets a full disk.
+    /// True when the last `reserve` allocated blocks that are overwritten in place: then a store through a map never meets a full disk.
     can_store: AtomicBool,
-    /// More than zero while lookups meet parts of the file that are not in memory.
+    /// More than zero while lookups read parts of the file that are not in memory; counts down from `COLD_FOR`.
     cold: AtomicU32,
 }
 
 impl NativeStorage {
     /// Opens and locks the file at `path`.
     ///
-    /// The file itself is not changed. Fails with [`Error::IsDirectory`], [`Error::NotFound`], [`Error::Locked`],
-    /// [`Error::ReadOnly`] when the file is write-protected (whatever the rights of the user), or [`Error::Storage`].
+    /// An existing file is not changed. Fails with [`Error::InvalidArgument`] when the path is empty or names a device, a pipe or a socket,
+    /// [`Error::IsDirectory`], [`Error::NotFound`], [`Error::Locked`], [`Error::ReadOnly`] when the file is write-protected (even if
+    /// the user could write to it), or [`Error::Storage`].
     pub fn open(path: &Path, options: NativeOptions) -> Result<Self> {
         for _ in 0..OPEN_ATTEMPTS_MAX {
             let file = open_file(path, options)?;
             lock::acquire(&file, path, options.read_only)?;
-            // Between open and lock another process may have put a new file in its place: its lock would be on a different file.
+            // Between open and lock another process may have put a new file at the path; the lock would then be on the old one.
             if !platform::is_file_at(&file, path) {
                 continue;
             }
@@ -170,7 +171,7 @@ impl NativeStorage {
         Ok(())
     }
 
-    /// Zeros over what a shrink had to leave between the end that the engine sees and `until`.
+    /// Writes zeros over the bytes that a refused shrink left between the end that the engine sees and `until`.
     fn clear_stale(&self, file_len: u64, until: u64) -> io::Result<()> {
         let until = until.min(file_len);
         let mut offset = self.known_len();
@@ -209,11 +210,11 @@ impl Storage for NativeStorage {
         if len >= old {
             return self.grow(&mut file_len, len).map_err(|error| storage_error("set length", &self.path, &error));
         }
-        // First the number, so that nobody gets a view of what is about to go.
+        // Lower `len` first, so that nobody gets a view of bytes that are about to be cut off.
         self.len.store(len, Ordering::Release);
         match self.file.set_len(len) {
             Ok(()) => *file_len = len,
-            // The file stays as long as it was until it is closed; what lies behind the end is cleared when the end moves over it.
+            // The file keeps its length until it is closed; the bytes past `len` are zeroed when `len` grows over them.
             Err(error) if platform::is_refused_by_map(&error) => {}
             Err(error) => {
                 self.len.store(old, Ordering::Release);
@@ -261,7 +262,7 @@ impl Storage for NativeStorage {
         }
         let Some(map) = &self.map else { return false };
         let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        // Behind the end there are only addresses: what strays there is written the slow way, which makes the file longer.
+        // Past the end of the file there are only addresses: the engine then uses `write_at`, which makes the file longer.
         if offset.checked_add(len).is_none_or(|end| end > self.known_len()) {
             return false;
         }
@@ -282,7 +283,7 @@ impl Storage for NativeStorage {
     fn will_read(&self, offsets: &[u64], len: usize) {
         let Some(&sample) = offsets.first().filter(|_| len > 0) else { return };
         let cold = self.cold.load(Ordering::Relaxed);
-        // To ask costs as much as to read a record from memory: while all was there, only some of the short ranges are worth it.
+        // A probe costs as much as reading a record from memory: while everything was cached, probe only one in eight of the short ranges.
         let is_short = (len as u64) < SAMPLED_LEN_MAX;
         if is_short && cold == 0 && (sample / 64) % 8 != 0 {
             return;
@@ -315,7 +316,7 @@ impl Storage for NativeStorage {
             platform::reserve(&self.file, offset, len).map_err(|error| storage_error("reserve", &self.path, &error))?;
         self.can_store.store(reserved && self.in_place, Ordering::Relaxed);
         if end > self.known_len() {
-            // Setting blocks aside has made the file longer already; what it made reads as zeros.
+            // The reservation has made the file longer already, and its bytes read as zero.
             let grown = if reserved { self.clear_stale(*file_len, end) } else { self.grow(&mut file_len, end) };
             grown.map_err(|error| storage_error("reserve", &self.path, &error))?;
         }
@@ -342,8 +343,8 @@ impl Storage for NativeStorage {
         }
         match self.write_at(super::HOLDER_OFFSET, &[&lock::note(std::process::id())]) {
             Ok(()) => self.claimed.store(true, Ordering::Release),
-            // A file system that copies what is written again needs space for that. The note is for others to read: without it the store
-            // is locked as well, and whoever removes records from a full medium must get in.
+            // A file system that copies on write needs space even to overwrite. The note is only information for others: the store is
+            // locked without it, too, and it must be possible to open a store on a full medium in order to remove records.
             Err(error) if error.kind == StorageErrorKind::NoSpace => {}
             Err(error) => return Err(error),
         }
@@ -360,8 +361,8 @@ impl Storage for NativeStorage {
 }
 
 impl Drop for NativeStorage {
-    /// Takes the note of the holder back and cuts what a map had kept from being cut. A failure of either leaves nothing wrong behind. A
-    /// process that was forked off leaves both to the one that opened the file, and may know an old length.
+    /// Removes the holder's note and makes a shrink that a map had prevented. A failure of either does no harm. A forked
+    /// process does neither, since its length may be out of date: both are left to the process that opened the file.
     fn drop(&mut self) {
         self.map = None;
         if std::process::id() != self.process {
@@ -378,7 +379,7 @@ impl Drop for NativeStorage {
 /// Opens the file at `path`, or creates it.
 fn open_file(path: &Path, options: NativeOptions) -> Result<File> {
     check_kind(path)?;
-    // Whoever takes the right to write away wants it to be so, even where the system would let this user write.
+    // A write-protected file stays unchanged, even where the system would let this user write (root).
     if !options.read_only && std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
         return Err(Error::ReadOnly);
     }
@@ -440,7 +441,7 @@ fn words(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The host's error in the words of the contract.
+/// The host's error as a [`StorageError`], with the host's error as its source.
 fn storage_error(operation: &'static str, path: &Path, error: &io::Error) -> StorageError {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => StorageErrorKind::NoSpace,

@@ -1,4 +1,4 @@
-//! Where a program's stores live when it only gives a name, and how a finished file gets its name.
+//! The path of a store that is given by name only, and how a finished file gets its final name.
 
 use super::{NativeOptions, NativeStorage, explain_open, platform, storage_error};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Longest name, in bytes, so that the file name with its ending fits every file system (255 bytes).
 const NAME_LEN_MAX: usize = 200;
-/// Names that Windows keeps for devices, whatever their ending.
+/// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
 /// The path of a database by its name: `root/app_name/database_name.pipkin`. Creates the folders, not the file.
@@ -41,11 +41,11 @@ pub fn publish(finished: &Path, path: &Path) -> Result<()> {
         io::ErrorKind::AlreadyExists => Error::InvalidArgument("the file exists already; choose a new name"),
         _ => storage_error("rename", path, error).into(),
     };
-    // A second name for the file is refused where there is a file, which a plain rename would replace.
+    // A hard link fails where there is a file already; a plain rename would replace it.
     match fs::hard_link(finished, path) {
         Ok(()) => fs::remove_file(finished).map_err(|error| failed(&error))?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(failed(&error)),
-        // No second names here (FAT). Nobody but a process that means to does harm between the question and the rename.
+        // No hard links here (FAT). Between this check and the rename a file could be replaced only by a process that does so on purpose.
         Err(_) if fs::symlink_metadata(path).is_ok() => return Err(failed(&io::ErrorKind::AlreadyExists.into())),
         Err(_) => fs::rename(finished, path).map_err(|error| failed(&error))?,
     }
@@ -53,8 +53,7 @@ pub fn publish(finished: &Path, path: &Path) -> Result<()> {
 }
 
 impl NativeStorage {
-    /// Creates and locks an empty file beside `path`, under a name that nobody has: it becomes the file at `path` when it is whole,
-    /// by [`publish`].
+    /// Creates and locks an empty file beside `path`, under an unused name. Once it is complete, [`publish`] makes it the file at `path`.
     pub(crate) fn create_unfinished(path: &Path) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if path.file_name().is_none() {
@@ -66,7 +65,7 @@ impl NativeStorage {
             name.push(format!(".{}-{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
             let unfinished = PathBuf::from(name);
             match platform::private(OpenOptions::new().write(true).create_new(true)).open(&unfinished) {
-                // A process of the same number left it behind, or has it: in another container, say. It is not ours to remove.
+                // Left over from, or in use by, another process with the same number (in another container, for example): do not remove it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(explain_open(&unfinished, options, &error)),
                 Ok(_) => {
@@ -103,7 +102,7 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A folder from the environment. A relative one would name another place in every process, so it counts as not set.
+/// A folder from the environment. A relative path depends on the working directory of the process, so it counts as not set.
 fn folder_from(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }

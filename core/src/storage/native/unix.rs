@@ -1,4 +1,4 @@
-//! What differs between Unix and Windows: the Unix side.
+//! Platform calls: Unix.
 
 use crate::storage::Durability;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -8,22 +8,22 @@ use std::path::Path;
 
 /// Parts that together are no longer than this are copied into one write: cheaper than a list of slices.
 const COPY_LEN_MAX: usize = 1024;
-/// Slices per call: what every kernel takes (`IOV_MAX` of Linux and macOS).
+/// Slices per call: the limit of every kernel (`IOV_MAX` of Linux and macOS).
 const SLICES_MAX: usize = 1024;
 
-/// A file that is created is its user's alone: what stands in a store is nobody else's business until its owner says so.
+/// Creates files with mode 0600: only the owner can read a store until they allow others to.
 pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600)
 }
 
-/// A write passes by nothing here.
+/// No effect on Unix.
 pub(super) const fn write_through(_options: &mut OpenOptions) {}
 
 pub(super) fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
     file.read_exact_at(out, offset)
 }
 
-/// True when the byte can be read without waiting for the medium, or when nobody can tell.
+/// True when the byte can be read without waiting for the medium, or when that cannot be determined.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn is_cached(file: &File, offset: u64) -> bool {
     let mut byte = [0];
@@ -36,35 +36,35 @@ pub(super) const fn is_cached(_file: &File, _offset: u64) -> bool {
     true
 }
 
-/// Has the range read into the cache of the system, without waiting for it.
+/// Starts reading the range into the system's cache, without waiting for it.
 ///
 /// Measured against one submission of reads to io_uring, with 32 and with 128 records at a time: as fast or faster, and it needs no ring.
 /// See `bench/benches/cold_reads.rs`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn will_read(file: &File, offset: u64, len: u64) {
-    // A hint: what it answers changes nothing.
+    // A hint: its result changes nothing.
     let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) const fn will_read(_file: &File, _offset: u64, _len: u64) {}
 
-/// Has the range sent to the medium, without waiting for it. That makes nothing durable: it leaves less to do for the next sync, which
-/// otherwise begins with everything since the last one.
+/// Starts writing the range to the medium, without waiting for it. Makes nothing durable, but leaves less for the next sync, which
+/// otherwise has to write everything since the last one.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn write_behind(file: &File, offset: u64, len: u64) {
     use std::os::fd::AsRawFd;
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
     // SAFETY: the descriptor is open as long as `file` is borrowed, and the call touches no memory of this process.
     let result = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
-    // A hint: a failed write is what the next sync reports.
+    // A hint: the next sync reports a failed write.
     let _ = result;
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) const fn write_behind(_file: &File, _offset: u64, _len: u64) {}
 
-/// Writes the parts one behind the other, with as few calls as possible.
+/// Writes the parts one after the other, with as few system calls as possible.
 pub(super) fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
     if let [part] = parts {
         return file.write_all_at(part, offset);
@@ -86,7 +86,7 @@ fn write_slices(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
     for group in parts.chunks(SLICES_MAX) {
         let mut slices: Vec<IoSlice<'_>> = group.iter().map(|part| IoSlice::new(part)).collect();
         let mut left = slices.as_mut_slice();
-        // Drops empty slices at the front, so that a count of zero is a medium that takes nothing.
+        // Drops empty slices at the front, so that a count of zero means that the medium accepts nothing.
         IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
             match rustix::io::pwritev(file, left, at) {
@@ -123,14 +123,14 @@ pub(super) fn sync(file: &File) -> io::Result<Durability> {
     }
 }
 
-/// True when blocks were set aside; false when the file system has no such thing.
+/// Allocates blocks for the range. False when the file system cannot.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     allocate(file, rustix::fs::FallocateFlags::empty(), offset, len)
 }
 
-/// True for file systems that are known to write again where they have written before, and to share blocks with no copy: a list, for
-/// XFS, Btrfs and others find new places only when the page is written.
+/// True for file systems that are known to overwrite in place and never to share blocks between copies. A list, because on XFS, Btrfs and
+/// others new blocks are allocated only when the page is written.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn writes_in_place(file: &File) -> bool {
     const EXT: rustix::fs::FsWord = 0xef53;
@@ -138,7 +138,7 @@ pub(super) fn writes_in_place(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|stat| [EXT, TMPFS].contains(&stat.f_type))
 }
 
-/// Nothing is stored through a map there.
+/// Always false: nothing is stored through a map on these systems.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn writes_in_place(_file: &File) -> bool {
     false
@@ -174,7 +174,7 @@ fn allocate(file: &File, mode: rustix::fs::FallocateFlags, offset: u64, len: u64
 
 fn is_unsupported(error: Option<rustix::io::Errno>) -> bool {
     use rustix::io::Errno;
-    // The first two are one number on Linux and two elsewhere.
+    // `OPNOTSUPP` and `NOTSUP` are one number on Linux and two elsewhere.
     error.is_some_and(|error| [Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS, Errno::INVAL, Errno::NOTTY].contains(&error))
 }
 
@@ -196,7 +196,7 @@ pub(super) fn is_alive(process: u32) -> bool {
     rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
 }
 
-/// True when the path still leads to this open file.
+/// True when the path still names this open file.
 pub(super) fn is_file_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
@@ -209,7 +209,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes the name of a new file durable. A folder that may not be read, or a file system that cannot sync one, is left alone.
+/// Makes the name of a new file durable. Does nothing for a folder that may not be read, or on a file system that cannot sync folders.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     let synced = File::open(parent(path)).and_then(|folder| folder.sync_all());
     match synced {
@@ -219,7 +219,7 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A map never keeps a file from being cut here.
+/// Always false: on Unix a mapped file can be shortened.
 pub(super) fn is_refused_by_map(_error: &io::Error) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! What differs between Unix and Windows: the Windows side.
+//! Platform calls: Windows.
 
 use crate::storage::Durability;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 const COPY_LEN_MAX: usize = 64 * 1024;
 
 /// Writes go to the device at once.
-/// A file that is created has the rights that its folder gives.
+/// No effect: a new file inherits the access rights of its folder.
 pub(super) const fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
@@ -76,33 +76,33 @@ pub(super) fn sync(file: &File) -> io::Result<Durability> {
     Ok(Durability::Device)
 }
 
-/// Nothing is stored through a map here.
+/// Always false: nothing is stored through a map on Windows.
 pub(super) const fn writes_in_place(_file: &File) -> bool {
     false
 }
 
-/// Setting the length sets clusters aside here.
+/// Always false: setting the length allocates clusters on Windows.
 pub(super) fn reserve(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Only sparse files have holes, and those lose the promise of `reserve`.
+/// Does nothing: only sparse files can have holes, and a sparse file would break the promise of `reserve`.
 pub(super) fn discard(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// There is nothing to fetch ahead, for `will_read` does nothing here.
+/// Always true: `will_read` does nothing on Windows.
 pub(super) const fn is_cached(_file: &File, _offset: u64) -> bool {
     true
 }
 
-/// The system reads ahead by itself, as far as it sees a pattern.
+/// Does nothing: the system reads ahead by itself where it detects a pattern.
 pub(super) const fn will_read(_file: &File, _offset: u64, _len: u64) {}
 
-/// There is no such call.
+/// Does nothing: Windows has no such call.
 pub(super) const fn write_behind(_file: &File, _offset: u64, _len: u64) {}
 
-/// Locks one byte behind any data. Locks are mandatory here: one over the data would keep others from reading who holds the file.
+/// Locks one byte past any data. Locks are mandatory on Windows: one over the data would prevent others from reading the holder's note.
 pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
     let flags = LOCKFILE_FAIL_IMMEDIATELY | if shared { 0 } else { LOCKFILE_EXCLUSIVE_LOCK };
     let place = OVERLAPPED_0_0 { Offset: u32::MAX - 1, OffsetHigh: i32::MAX as u32 };
@@ -120,12 +120,12 @@ pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
     }
 }
 
-/// Asking would need one more handle and right; a note is believed.
+/// Always true, so the note is trusted: a check would need one more handle and access right.
 pub(super) fn is_alive(_process: u32) -> bool {
     true
 }
 
-/// Nobody can put another file in the place of an open one unless every opener allowed it, and then the name goes with the file.
+/// Nobody can replace an open file unless every opener allowed it, and then the name stays with the open file.
 pub(super) fn is_file_at(_file: &File, _path: &Path) -> bool {
     true
 }
@@ -135,7 +135,8 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes a new name durable: the journal that holds it goes to the drive with a flush of the file. A folder is left alone.
+/// Makes the name of a new file durable by a flush of the file: that also flushes the journal that holds the name. Does nothing for a
+/// folder.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     match File::options().write(true).open(path).and_then(|file| file.sync_all()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -143,7 +144,7 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A mapped file cannot be cut.
+/// True for the error of shortening a mapped file.
 pub(super) fn is_refused_by_map(error: &io::Error) -> bool {
     error.raw_os_error() == Some(ERROR_USER_MAPPED_FILE as i32)
 }
