@@ -1,4 +1,4 @@
-//! Appending commits: the space is secured first, so that running out of it happens before the first byte is written.
+//! Appending commits. Space is secured first, so that a full medium is detected before the first byte is written.
 
 use super::fence::LOST;
 use super::space::{Purpose, Run};
@@ -13,9 +13,9 @@ use crate::planted::{Bug, is};
 use crate::sync::Ordering;
 use alloc::vec::Vec;
 
-/// Values from this size on go to the storage from where they lie; smaller ones are gathered into one write.
+/// Values from this length on, in bytes, are written directly; smaller ones are gathered into one write.
 pub(super) const DIRECT: usize = 32 * 1024;
-/// Gathered frames are written out at this size.
+/// Gathered frames are written out at this length, in bytes.
 const GATHER: usize = 1024 * 1024;
 
 /// Where a frame was put.
@@ -26,7 +26,7 @@ pub(crate) struct Placed {
 }
 
 impl Log {
-    /// Appends the frames of one commit, one behind the other, and says where they stand.
+    /// Appends the frames of one commit in order, and adds where each one was put to `placed`.
     ///
     /// # Errors
     ///
@@ -51,20 +51,20 @@ impl Log {
         let result = self.write_planned(tail, frames, &mut runs, kept, placed);
         tail.scratch.clear();
         if result.is_err() {
-            // The log ends where it ended before.
+            // The end of the log is unchanged.
             tail.segments.retain(|base| base < next_base);
             tail.active = active;
         }
         match result {
             Err(error) if is(Bug::WriteErrorForgotten) => Err(error),
-            // Part of the commit may be in the file: whatever is appended behind it would be taken for its rest.
+            // Part of the commit may be in the file: frames appended after it would be taken for its rest.
             Err(error) => Err(self.poison(error)),
             Ok(()) => Ok(()),
         }
     }
 
-    /// The first append of a session: the superblock says from now on that a writer is at work, and how far the salts have come.
-    /// A crash before this leaves the store as clean as it was.
+    /// Prepares the first append of a session: from now on the superblock records that a session writes, and how far header numbers
+    /// have come. A crash before this leaves the store as clean as it was.
     pub(super) fn announce(&self, tail: &mut Tail) -> Result<()> {
         if tail.announced {
             return Ok(());
@@ -94,7 +94,7 @@ impl Log {
         }
         self.resume_if_cramped(tail)?;
         tail.announced = true;
-        // Only this tells a medium that is full from one where nothing has been set aside yet.
+        // Only a reservation shows whether the medium is full or just nothing has been reserved yet.
         match self.keep_reserve(tail) {
             Err(Error::NoSpace) => self.space_low.store(true, Ordering::Relaxed),
             result => result?,
@@ -102,7 +102,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes headers whole again of which a crash has left one copy: the same bytes, so a crash of this leaves no less.
+    /// Rewrites headers of which a crash has left only one copy. The bytes are the same, so another crash in here loses nothing.
     pub(super) fn mend_headers(&self, tail: &mut Tail) -> Result<()> {
         // The file may have lost its end.
         for &(offset, _) in &tail.torn_headers {
@@ -115,7 +115,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the trailers that a crash took: a store that is closed has all that its headers promise.
+    /// Writes the trailers that were lost in a crash: a closed store must have every trailer that its headers claim.
     pub(super) fn mend_trailers(&self, tail: &mut Tail) -> Result<()> {
         // The file may have lost its end.
         for (segment, _) in &tail.lost_trailers {
@@ -137,7 +137,7 @@ impl Log {
         Ok(self.storage.write_at(at, &[frame.as_slice(), &next])?)
     }
 
-    /// The planted bug of that name.
+    /// Only for planted bugs (`TornTailKept`, `TakeoverInPlace`): appends to the segment that a crash has torn.
     pub(super) fn continue_torn_segment(&self, tail: &mut Tail) {
         if let Some(segment) = tail.segments.get(tail.previous.base)
             && self.reserve(segment.end, segment.behind(self.geometry)).is_ok()
@@ -146,7 +146,8 @@ impl Log {
         }
     }
 
-    /// Writes a new superblock to the other slot and syncs it: the commit point of every change of structure.
+    /// Writes a new superblock and syncs it: the commit point of every change of structure. It goes to the other slot, except right after a
+    /// clean close.
     pub(super) fn flip(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
         let mut pair = self.superblocks.lock();
         let headers = self.headers_so_far();
@@ -155,14 +156,14 @@ impl Log {
             let slot = pair.slot.other();
             return self.flip_fenced(fence, &mut pair, superblock, slot);
         }
-        // A slot that could not be read may have held a higher generation: leave it far behind.
+        // A slot that could not be read may have held a higher generation: exceed it by far.
         let step = if pair.other_damaged { LOST } else { 1 };
         if pair.current.generation > LOG_POSITION_MAX - LOG_POSITION_SPARE {
             return Err(Error::LogExhausted);
         }
         let current = Superblock { generation: pair.current.generation + step, headers, ..change(pair.current) };
-        // What says that the store is closed may not be on the medium, if the session before failed with it. The other one says the same
-        // but for that: it stays until this one is safe.
+        // The superblock that marks the store as closed may not be on the medium, if its sync failed. The other slot differs only in that,
+        // so it must stay until the new superblock is synced.
         let in_place = pair.current.clean_end.is_some() && !pair.other_damaged;
         let slot = if in_place || is(Bug::SuperblockInPlace) { pair.slot } else { pair.slot.other() };
         let written = current.write(&*self.storage, slot).map_err(|error| self.poison(error));
@@ -171,15 +172,15 @@ impl Log {
         Ok(())
     }
 
-    /// A superblock was written and synced.
+    /// Makes a superblock that was written and synced the current one.
     pub(super) fn became(&self, pair: &mut SuperblockPair, current: Superblock, slot: SuperblockSlot) {
         self.generation.store(current.generation, Ordering::Relaxed);
         self.session.store(current.session, Ordering::Relaxed);
         *pair = SuperblockPair { current, slot, other_damaged: false };
     }
 
-    /// Sees to it that a control frame of `len(tail)` bytes fits into the active segment, with no mark due in front of it. Says where
-    /// it will stand.
+    /// Makes room for a control frame of `len(tail)` bytes in the active segment, with no sync mark due before it. Returns the active
+    /// segment, at whose position the frame will begin.
     pub(super) fn make_room(&self, tail: &mut Tail, len: impl Fn(&Tail) -> u64) -> Result<Active> {
         self.writable()?;
         self.announce(tail)?;
@@ -230,14 +231,14 @@ impl Log {
         Ok(())
     }
 
-    /// A mark goes in front of a commit when both fit into the active segment. A new segment says in its header how far the log is
-    /// synced, and needs no mark.
+    /// True if a sync mark is due and fits into the active segment together with the first frame of the commit. A new segment needs no
+    /// mark, since its header records how far the log is synced.
     pub(super) fn mark_fits(&self, tail: &Tail, first: Option<&FrameSpec<'_>>) -> bool {
         let room = tail.active.map_or(0, |active| active.room());
         tail.mark_due.is_some() && room >= MARK_LEN as u64 + first.map_or(0, |frame| frame.len() as u64)
     }
 
-    /// Says in the log how far it is known to be synced.
+    /// Appends the sync mark that is due, if it fits.
     fn put_mark(&self, tail: &mut Tail, first: Option<&FrameSpec<'_>>) -> Result<()> {
         if !self.mark_fits(tail, first) {
             return Ok(());
@@ -249,8 +250,8 @@ impl Log {
         self.put(tail, active, &FrameSpec::control(Kind::Mark, &Mark { synced: claimed, clock: 0 }.encode()))
     }
 
-    /// Writes the mark that is due, if room is left for what has to follow; false when there is none. It is no append: whoever flushes next finds
-    /// everything flushed.
+    /// Writes the sync mark that is due, unless the room is needed for frames that must follow; false if it did not fit. Does not
+    /// count as an append, so the next flush has nothing to sync.
     pub(super) fn mark_now(&self, tail: &mut Tail) -> Result<bool> {
         self.writable()?;
         let Some(active) = tail.active.filter(|_| tail.announced) else { return Ok(false) };
@@ -259,7 +260,7 @@ impl Log {
         }
         let written = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
         written.map_err(|error| {
-            // The log ends where it ended before.
+            // The end of the log is unchanged.
             tail.scratch.clear();
             tail.active = Some(active);
             self.poison(error)
@@ -267,7 +268,7 @@ impl Log {
         Ok(true)
     }
 
-    /// Puts one frame behind the last one: into the gathered bytes, or straight to the storage when it is long.
+    /// Appends one frame: to the gathered bytes, or straight to the storage if its value is long.
     #[inline]
     fn put(&self, tail: &mut Tail, active: Active, frame: &FrameSpec<'_>) -> Result<()> {
         let (salt, offset) = (active.segment.salt, active.position);
@@ -294,7 +295,7 @@ impl Log {
         Ok(())
     }
 
-    /// Bytes of the rest of a commit that will stand in front of everything else in a segment on `run`.
+    /// Bytes of the rest of a commit that fit at the front of a new segment on `run`.
     fn front_of(&self, rest: &[FrameSpec<'_>], run: &Run) -> u32 {
         let mut room = self.geometry.len_of(run.extent, run.extents) - SEGMENT_HEADER_LEN as u64 - TRAILER_LEN;
         let mut bytes = 0;
@@ -308,7 +309,8 @@ impl Log {
         bytes as u32
     }
 
-    /// Closes the active segment and begins the next one on `run`, at the front of which `carried_over` bytes of an earlier commit will stand.
+    /// Closes the active segment and begins the next one on `run`. Its first `carried_over` bytes will belong to a commit that began in an
+    /// earlier segment.
     pub(super) fn begin_segment(&self, tail: &mut Tail, run: Run, carried_over: u32) -> Result<Active> {
         self.seal(tail)?;
         let start = self.geometry.start(run.extent);
@@ -353,7 +355,7 @@ impl Log {
             }
         }
         if !is(Bug::SegmentNotLookedFor) {
-            // The trailer says what place this is going to be: whoever takes the store over from here on leaves it alone.
+            // The trailer names the new segment's extents: a session that takes the store over from here on does not write there.
             self.look_if(tail.announced)?;
         }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
@@ -366,7 +368,7 @@ impl Log {
         Ok(active)
     }
 
-    /// Fills the rest of the active segment, so that every byte of it is under a checksum.
+    /// Fills the rest of the active segment, so that a checksum covers every byte of it.
     pub(super) fn seal(&self, tail: &mut Tail) -> Result<()> {
         self.write_gathered(tail)?;
         let Some(active) = tail.active.take() else {
@@ -387,7 +389,7 @@ impl Log {
         Ok(())
     }
 
-    /// Closes the active segment, so that compaction may take it once a checkpoint has passed it.
+    /// Closes the active segment, so that it can be compacted after the next checkpoint.
     pub(crate) fn seal_active(&self) -> Result<()> {
         let mut tail = self.tail.lock();
         self.writable()?;
@@ -409,14 +411,14 @@ impl Log {
     }
 }
 
-/// Bytes at the end of the last segment that removals and copies leave to the frames that retire what they have emptied: otherwise a
-/// full medium would stay full for ever.
+/// Bytes at the end of the last segment that removals and compaction keep free for the frames that retire emptied segments: without
+/// them a full medium could never get free space again.
 pub(crate) const RETIRE_ROOM: u64 = 256;
 
-/// Bytes of the active segment that are not for this purpose.
+/// Bytes of the active segment that must stay free after an append for this purpose.
 pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {
     if purpose == Purpose::MakeSpace && !tail.space.has_reserve() { RETIRE_ROOM } else { 0 }
 }
 
-/// Bytes of a mark frame.
+/// Length of a sync mark frame in bytes.
 pub(crate) const MARK_LEN: usize = FRAME_LEN_MIN + MARK_VALUE_LEN;

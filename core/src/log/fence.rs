@@ -1,10 +1,11 @@
-//! Two sessions at one file, where the host has no locks.
+//! Two sessions on one file, where the host has no locks.
 //!
-//! A session that begins to write puts its superblock into both slots and looks whether it is there alone; only one of several that begin at once
-//! finds that (the splitter of Lamport's fast mutual exclusion, with the slots as the two registers). Then it reads once more what the one
-//! before it has written meanwhile. It writes into no extent that the other one may still write to: the last segment of the log, and
-//! whatever `next` frames and the superblock name, for each session names a place before it looks, and looks before it writes there.
-//! The earlier session finds the superblock of a higher generation behind its flush, and acknowledges it no more.
+//! A session that begins to write puts its superblock into both slots and checks that both are still its own; of several sessions that
+//! begin at once, at most one succeeds (the splitter of Lamport's fast mutual exclusion, with the slots as the two registers). Then it
+//! reads what the earlier session has written meanwhile. It never writes to an extent that the earlier session may still write to: the
+//! last segment of the log, and the extents that `next` frames and the superblock name, since each session names an extent before it
+//! checks the slots, and checks them before it writes there. The earlier session finds the superblock of a higher generation
+//! after its flush, and does not acknowledge the flush.
 
 use super::space::{Barred, Purpose, Run};
 use super::superblock::{SECTOR, Slots, SuperblockSlot};
@@ -17,38 +18,38 @@ use crate::storage::Storage;
 use crate::sync::Mutex;
 use alloc::vec::Vec;
 
-/// Those who want to begin take a generation by chance out of so many: no two take the same.
+/// Sessions that contend pick a generation at random out of this many, so that no two of them are likely to pick the same one.
 const CONTENDERS: u64 = 1 << 24;
-/// From one superblock of a session to the next: above all who contended for the place of that one.
+/// Generation step from one superblock of a session to the next: more than any contender adds.
 const STEP: u64 = CONTENDERS;
-/// From the superblock that a session found to its first one: above those that the session before may still write.
+/// Generation step from the superblock that a session found to its first own: more than the session before may still add.
 const BEGUN: u64 = 16 * STEP;
-/// And from a superblock whose neighbour is lost: that one may have been a session ahead.
+/// Generation step from a superblock whose neighbour is unreadable: that one may have been a session ahead.
 pub(super) const LOST: u64 = 4 * BEGUN;
-/// A slot is read again when it does not check: somebody may be writing it.
+/// Limit of reads of a slot whose checksum does not match: another session may be writing it.
 const READS_MAX: usize = 16;
-/// How often a superblock that came late is written over before that is somebody else's work.
+/// Limit of times that a late superblock is overwritten; after that another session is taken to be alive.
 const REPAIRS_MAX: usize = 32;
 
-/// For so many sessions nobody writes to where an earlier one may still be on its way.
+/// Number of later sessions that do not write to an extent which an earlier session may still write to.
 pub(crate) const REMEMBERED: u64 = 4;
 const CLAIMED_AGAIN_MAX: usize = 64;
 
-/// The log as somebody found it: whether it has gone on since, and where others may write.
+/// State of the log at one reading: tells whether it has grown since, and where other sessions may write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Log position of its end.
     pub(crate) end: u64,
-    /// Records behind the checkpoint, and segments retired there.
+    /// Number of records after the checkpoint, and the segments retired there.
     pub(crate) records: usize,
     pub(crate) retired: usize,
     /// The last session has closed the store.
     pub(crate) is_clean: bool,
-    /// Runs that may be written to without being part of the log yet, and the log position behind.
+    /// Runs that other sessions may write to without being part of the log yet, each with the log position of its end.
     pub(crate) claims: Vec<(Barred, u64)>,
-    /// The last segment: whoever was at work may still append to it.
+    /// Extents of the last segment: the earlier session may still append to it.
     pub(crate) last: Option<(u32, u32)>,
-    /// Numbers that have not been given out yet.
+    /// The next unused base and header number.
     pub(crate) next_base: u64,
     pub(crate) next_header: u64,
     /// Number of the newest header that counts.
@@ -61,51 +62,51 @@ impl Standing {
     }
 }
 
-/// Finds out how the log stands.
+/// Reads the state of the log.
 pub(crate) type Follow = fn(&dyn Storage, &SuperblockPair) -> Result<Standing>;
 
-/// What a session needs that shares its file.
+/// State of a session that shares its file.
 pub(crate) struct Fence {
     pub(crate) follow: Follow,
-    /// At the opening.
+    /// State of the log at opening.
     pub(crate) standing: Standing,
-    /// Generation of the superblock that counted then.
+    /// Generation of the current superblock at opening.
     pub(crate) found: u64,
-    /// Both slots as they were read, or written, last.
+    /// Both slots as last read or written.
     pub(crate) slots: Mutex<Slots>,
 }
 
-/// What a look at the slots has shown.
+/// Result of checking the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    /// What this session has put there.
+    /// Both hold what this session wrote.
     Own,
-    /// A superblock of an earlier session came late into this slot.
+    /// A late write of an earlier session has reached this slot.
     Late(SuperblockSlot),
     /// A later session has begun.
     Fenced,
 }
 
 impl Log {
-    /// `None` where nobody else can write to the file; known when it is compiled where no host is shared.
+    /// `None` where nobody else can write to the file; known at compile time without the feature `shared-files`.
     #[inline]
     pub(super) fn fence(&self) -> Option<&Fence> {
         if cfg!(feature = "shared-files") { self.fence.as_ref() } else { None }
     }
 
-    /// Somebody else may write to the file, too.
+    /// True if another session may write to the file, too.
     #[inline]
     pub(crate) fn is_fenced(&self) -> bool {
         self.fence().is_some()
     }
 
-    /// Ends the session if somebody else has taken the store over.
+    /// Checks both slots; poisons the store with [`Error::Fenced`] if another session has taken it over.
     pub(crate) fn look(&self) -> Result<()> {
         let Some(fence) = self.fence() else { return Ok(()) };
         self.look_at(fence, &mut self.superblocks.lock())
     }
 
-    /// As [`Self::look`], for a session that has begun to write: one that has not loses nothing.
+    /// As [`Self::look`], but only for a session that has begun to write: one that has not has nothing to lose.
     pub(super) fn look_if(&self, announced: bool) -> Result<()> {
         if announced { self.look() } else { Ok(()) }
     }
@@ -130,7 +131,7 @@ impl Log {
                     break;
                 }
                 match Superblock::generation_of(&found, slot) {
-                    // One that contends for the place of this session's last but one has not come late: it may have won already.
+                    // Not a late write: this one contends from the superblock before the current one, and may have won already.
                     Some(theirs) if theirs + STEP >= generation => return Ok(Seen::Fenced),
                     None if left > 0 => {}
                     _ => return Ok(Seen::Late(slot)),
@@ -159,7 +160,7 @@ impl Log {
         Ok(())
     }
 
-    /// A new superblock, for [`Log::flip`].
+    /// [`Log::flip`] for a shared file: checks the slots before and after the write.
     pub(super) fn flip_fenced(
         &self,
         fence: &Fence,
@@ -172,9 +173,9 @@ impl Log {
         self.look_at(fence, pair)
     }
 
-    /// The first append of a session that shares its file.
+    /// Takes the store over before the first append of a session that shares its file.
     pub(super) fn take_over(&self, fence: &Fence, tail: &mut Tail) -> Result<()> {
-        // Whatever comes of it: what stands in the slots then is not what this session knows.
+        // After any failure the slots no longer hold what this session knows.
         self.take_over_once(fence, tail).map_err(|error| self.poison(error))
     }
 
@@ -211,7 +212,7 @@ impl Log {
         Ok(())
     }
 
-    /// Says in both slots that this session has begun, and where it is going to write.
+    /// Records in both slots that this session has begun, and which extents it is going to write to.
     fn begin(&self, fence: &Fence, active: ActivePlace) -> Result<()> {
         let mut pair = self.superblocks.lock();
         let pair = &mut *pair;
@@ -221,8 +222,8 @@ impl Log {
         if is(Bug::TakeoverOneSlot) {
             return self.put_superblock(fence, pair, superblock, BEGUN, pair.slot.other());
         }
-        // Twice: one that comes late from an earlier session must not hide what place this one is going to write to. With a look in
-        // between: two superblocks that come late would take the place of both of a later session.
+        // Both slots: a late write of an earlier session must not hide which extents this one is going to write to. With a check in
+        // between: two late superblocks of this session would replace both of a later one.
         self.look_at(fence, pair)?;
         self.put_superblock(fence, pair, superblock, BEGUN, pair.slot.other())?;
         self.look_at(fence, pair)?;
@@ -230,9 +231,9 @@ impl Log {
         self.look_at(fence, pair)
     }
 
-    /// Puts this session's superblock into both slots; an error unless it is the only one to have done so.
+    /// Puts this session's superblock into both slots. Fails with [`Error::Fenced`] if another session contends.
     fn contend(&self, fence: &Fence, pair: &mut SuperblockPair) -> Result<()> {
-        // What says that the store is closed may not be on the medium: the other one stays until this one is safe.
+        // The superblock that marks the store as closed may not be on the medium: the other slot stays until the new one is synced.
         let in_place = pair.current.clean_end.is_some() && !pair.other_damaged;
         let (first, second) = if in_place { (pair.slot, pair.slot.other()) } else { (pair.slot.other(), pair.slot) };
         let found = *fence.slots.lock();
@@ -245,9 +246,10 @@ impl Log {
         }
         let chance =
             xxhash_rust::xxh3::xxh3_64_with_seed(&self.entropy.to_le_bytes(), pair.current.generation) % (CONTENDERS - 4);
-        // A slot that was lost may have held a higher one; but one that comes late must not count for more than those of a later session.
+        // A lost slot may have held a higher generation; but a late write of this superblock must not outrank those of a later session.
         let step = 1 + chance;
-        // Not this session's yet: what the one before it has written until now counts. Should it come late, the other slot has a higher one.
+        // Keeps the earlier session's fields, since everything that it has written until now counts. If this write comes late, the other
+        // slot has a higher generation.
         let superblock = Superblock { clean_end: None, torn_end: false, ..pair.current };
         self.put_superblock(fence, pair, superblock, step, first)?;
         if is(Bug::TakeoverOneSlot) {
@@ -262,8 +264,8 @@ impl Log {
         if read_slot(&*self.storage, first)? == *own.of(first) { Ok(()) } else { Err(Error::Fenced) }
     }
 
-    /// The log once more, now that the one before can acknowledge nothing any more. An error if it has gone on: the index knows nothing of
-    /// that.
+    /// Reads the log again, now that the earlier session can acknowledge nothing any more. Fails with [`Error::Fenced`] if the log has
+    /// grown: the index does not have those records.
     fn what_changed(&self, fence: &Fence, pair: &SuperblockPair) -> Result<Standing> {
         if fence.standing.is_clean || is(Bug::TakeoverUnlooked) {
             return Ok(fence.standing.clone());
@@ -271,13 +273,13 @@ impl Log {
         self.storage.refresh()?;
         match (fence.follow)(&*self.storage, pair) {
             Ok(standing) if standing.is_as_before(&fence.standing) => Ok(standing),
-            // Others write while this reads: what looks like damage need not be any, and whoever opens the store finds out.
+            // Others may write during this read, so apparent damage need not be real; the next opening of the store finds out.
             Ok(_) | Err(Error::Corrupt { .. }) => Err(Error::Fenced),
             Err(error) => Err(error),
         }
     }
 
-    /// Says in the log what earlier sessions may still write to, for those that come: only so can they know.
+    /// Records in the log which runs earlier sessions may still write to: later sessions learn it only from there.
     pub(super) fn claim_again(&self, tail: &mut Tail) -> Result<()> {
         if !self.is_fenced() {
             return Ok(());
@@ -291,7 +293,7 @@ impl Log {
         Ok(())
     }
 
-    /// Says in the log that this session is going to write to a run, before it does.
+    /// Records in the log that this session is going to write to a run, before it does.
     pub(super) fn claim(&self, tail: &mut Tail, run: Next) -> Result<()> {
         if !self.is_fenced() {
             return Ok(());
@@ -301,14 +303,15 @@ impl Log {
         self.look()
     }
 
-    /// Damage that a reader has met, when somebody else writes to the file: it may have read what was written over.
+    /// Turns [`Error::Corrupt`] into [`Error::Fenced`] if another session has taken the store over: the reader may have met overwritten
+    /// bytes. Returns any other error unchanged.
     #[cold]
     pub(crate) fn or_fenced(&self, error: Error) -> Error {
         let Some(fence) = self.fence().filter(|_| matches!(error, Error::Corrupt { .. })) else { return error };
         let Some(pair) = self.superblocks.try_lock().map(|pair| *pair) else { return error };
         let is_begun = pair.current.generation != fence.found;
         let is_own = self.see(fence, pair.current.generation).is_ok_and(|seen| seen != Seen::Fenced);
-        // A session that has not begun to write tells others nothing: they use what they have compacted without a new superblock.
+        // Others do not know of a session that has not begun to write: they reuse compacted segments without a new superblock.
         let is_as_before = || {
             self.storage.refresh().is_ok()
                 && (fence.follow)(&*self.storage, &pair).is_ok_and(|standing| standing.is_as_before(&fence.standing))
@@ -317,14 +320,14 @@ impl Log {
     }
 }
 
-/// A slot as it stands in the file now.
+/// Reads a slot from the file, past any cache.
 pub(crate) fn read_slot(storage: &dyn Storage, slot: SuperblockSlot) -> Result<[u8; SECTOR]> {
     let mut bytes = [0; SECTOR];
     storage.read_now(slot.offset(), &mut bytes)?;
     Ok(bytes)
 }
 
-/// Both of them.
+/// Reads both slots from the file, past any cache.
 pub(crate) fn read_slots(storage: &dyn Storage) -> Result<Slots> {
     Ok(Slots([read_slot(storage, SuperblockSlot::A)?, read_slot(storage, SuperblockSlot::B)?]))
 }

@@ -1,4 +1,4 @@
-//! The append-only log: one file of superblocks and segments, appended to at one end and read anywhere.
+//! The append-only log: one file of superblocks and segments, appended to at the tail and read at any offset.
 
 mod append;
 mod cut;
@@ -56,20 +56,20 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use once_cell::race::OnceBox;
 
-/// A live segment of the log: a run of neighbouring extents, the log positions of its bytes following each other.
+/// A live segment of the log: a run of adjacent extents with consecutive log positions.
 ///
-/// A log position ("lsn") counts bytes in log order. It only ever grows, while an offset in the file comes back when an extent is used
-/// again.
+/// A log position ("lsn") counts bytes in log order. It only ever grows, while an offset in the file comes back when an extent is
+/// reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// Log position of its first byte.
     pub(crate) base: u64,
     pub(crate) extent: u32,
     pub(crate) extents: u32,
-    /// Offset in the file behind its last frame; for the active segment the tail knows better.
+    /// File offset of the end of its last frame. Out of date for the active segment: see `Active::position`.
     pub(crate) end: u64,
     pub(crate) salt: u64,
-    /// Its trailer names the segment behind it.
+    /// Its trailer names the next segment.
     pub(crate) linked: bool,
 }
 
@@ -79,7 +79,7 @@ impl Segment {
         geometry.start(self.extent) + SEGMENT_HEADER_LEN as u64
     }
 
-    /// Offset behind the place of its last frame: there stands the trailer.
+    /// File offset at which frames must end: the trailer begins there.
     pub(crate) const fn limit(&self, geometry: Geometry) -> u64 {
         self.behind(geometry) - TRAILER_LEN
     }
@@ -89,12 +89,12 @@ impl Segment {
         geometry.start(self.extent.saturating_add(self.extents))
     }
 
-    /// Its bytes, header and trailer included.
+    /// Its length in bytes, header and trailer included.
     pub(crate) const fn len(&self, geometry: Geometry) -> u64 {
         geometry.len_of(self.extent, self.extents)
     }
 
-    /// Log position behind it: where the next segment may begin.
+    /// Log position of its end: where the next segment may begin.
     pub(crate) const fn next_base(&self, geometry: Geometry) -> u64 {
         self.base + self.len(geometry)
     }
@@ -111,9 +111,9 @@ pub(crate) struct SnapshotSegment {
     pub(crate) extent: u32,
     pub(crate) extents: u32,
     pub(crate) salt: u64,
-    /// Offset in the file behind its last part.
+    /// File offset of the end of its last part.
     pub(crate) end: u64,
-    /// This session has set its space aside.
+    /// This session has reserved its space.
     pub(crate) own: bool,
 }
 
@@ -123,71 +123,72 @@ impl SnapshotSegment {
         geometry.start(self.extent.saturating_add(self.extents))
     }
 
-    /// Bytes of the file that it takes.
+    /// Its length in bytes.
     pub(crate) const fn len(&self, geometry: Geometry) -> u64 {
         geometry.len_of(self.extent, self.extents)
     }
 
-    /// Itself without the extents behind its last part.
+    /// The same segment without the extents after its last part.
     pub(crate) const fn used(self, geometry: Geometry) -> Self {
         Self { extents: geometry.extent_of(self.end - 1) + 1 - self.extent, ..self }
     }
 }
 
-/// What the next segment header says of the one before it.
+/// What the next segment header records about its predecessor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Previous {
     pub(crate) base: u64,
-    /// Where its last frame ends.
+    /// File offset of the end of its last frame.
     pub(crate) end: u64,
     pub(crate) salt: u64,
-    /// Where the frame goes that names the next segment; `None` when that is not known to be unwritten, or there is no such segment.
+    /// File offset of its trailer, the frame that names the next segment; `None` when that is not known to be unwritten, or when there is
+    /// no previous segment.
     pub(crate) trailer: Option<u64>,
 }
 
-/// The end of the log and everything that changes with it; one writer at a time.
+/// The end of the log and everything that changes with it; guarded by one lock.
 #[derive(Debug)]
 struct Tail {
-    /// Live segments by base; the last one is active when `active` says so.
+    /// Live segments by base; the last one is active if `active` is set.
     pub(crate) segments: Map<u64, Segment>,
     /// The segment that takes appends.
     pub(crate) active: Option<Active>,
     /// The log position at which the next segment begins.
     pub(crate) next_base: u64,
-    /// The number that the next segment header gets, of the log or of a snapshot.
+    /// Number of the next segment header, of the log or of a snapshot.
     pub(crate) next_header: u64,
-    /// The number that the next event gets.
+    /// Number of the next event.
     pub(crate) next_event: u64,
-    /// Segments from this base on were begun by this session, on space that it set aside. What it found may have holes, or lie in
-    /// part behind the end of the file, where closing cut it.
+    /// Segments from this base on were begun by this session, in space that it reserved. Earlier ones may have holes, or lie in
+    /// part past the end of the file, where closing cut it.
     pub(crate) first_own_base: u64,
     /// The segments of the snapshot that the newest checkpoint names.
     pub(crate) snapshot: Vec<SnapshotSegment>,
-    /// What the next segment header says about its predecessor.
+    /// What the next segment header records about its predecessor.
     pub(crate) previous: Previous,
     pub(crate) space: Space,
-    /// A sync reached this log position and no mark says so yet.
+    /// The log is synced up to this position, and no sync mark records it yet.
     pub(crate) mark_due: Option<u64>,
-    /// The file says that a writer is at work. Until then nothing may be appended.
+    /// The superblock records that this session writes. Until then nothing may be appended.
     pub(crate) announced: bool,
-    /// Segments of what an earlier session has left, each with its end, that nothing proves to be synced as a whole.
+    /// Segments of earlier sessions, each up to its end, that are not proven to be wholly synced.
     pub(crate) unproven: Vec<Segment>,
-    /// Headers of which a crash has left one copy.
+    /// Segment headers of which a crash has left only one copy.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
-    /// Segments whose trailer a crash took, each with the segment that it named.
+    /// Segments whose trailer was lost in a crash, each with the segment that it named.
     pub(crate) lost_trailers: Vec<(Segment, Segment)>,
-    /// Places of headers that name the last segment as the one before theirs, and that recovery gave up.
+    /// Extents of headers that name the last segment as their predecessor, and that recovery gave up.
     pub(crate) given_up: Vec<u32>,
-    /// Segments in which nothing counts, kept for what is stranded in them, that no checkpoint lists.
+    /// Segments without records that count, kept for their stranded records, that no checkpoint lists.
     pub(crate) unlisted: Vec<Segment>,
     /// Retired segments whose retirement is not durable yet.
     pub(crate) retired: Vec<retire::Retired>,
-    /// Reused between appends, so that an append allocates nothing.
+    /// Gathered frames. Reused between appends, so that an append allocates nothing.
     pub(crate) scratch: Vec<u8>,
 }
 
 impl Tail {
-    /// What a superblock says of the segment that takes appends.
+    /// The active segment as a superblock records it.
     fn active_place(&self) -> ActivePlace {
         let Some(Active { segment: Segment { base, salt, extent, extents, .. }, .. }) = self.active else {
             return ActivePlace::default();
@@ -201,9 +202,9 @@ impl Tail {
 struct Active {
     pub(crate) segment: Segment,
     pub(crate) position: u64,
-    /// Where its trailer stands.
+    /// File offset of its trailer.
     pub(crate) limit: u64,
-    /// The space behind `position` has never been written: it reads as zeros.
+    /// The space from `position` on has never been written: it reads as zeros.
     pub(crate) fresh: bool,
 }
 
@@ -212,7 +213,7 @@ impl Active {
         Self { segment, position, limit: segment.limit(geometry), fresh }
     }
 
-    /// Bytes that are left for frames.
+    /// Bytes left for frames.
     #[inline]
     pub(crate) const fn room(&self) -> u64 {
         self.limit - self.position
@@ -226,37 +227,37 @@ pub(crate) struct Log {
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
     pub(crate) verify_on_read: bool,
-    /// The storage remembers which records have been checked.
+    /// The storage remembers which records have been verified.
     remembers_checks: bool,
-    /// Somebody else may write to the file, too.
+    /// Set when another session may write to the file, too.
     pub(crate) fence: Option<Fence>,
     /// Randomness of this session, mixed into the salts.
     pub(crate) entropy: u64,
     /// Salt and live bytes of every extent, readable without a lock.
     pub(crate) segment_stats: SegmentStats,
     tail: Mutex<Tail>,
-    /// Held while one is written and synced: nothing that a writer does waits for it.
+    /// Held while a superblock is written and synced; ordinary appends do not wait for it.
     superblocks: Mutex<SuperblockPair>,
     /// The newest generation of the superblocks.
     generation: AtomicU64,
-    /// Generation of the one that announced the session.
+    /// Generation of the superblock that announced this session.
     session: AtomicU64,
     /// Number of the newest segment header.
     headers: AtomicU64,
     pub(crate) sync_state: sync::SyncState,
     stranded: stranded::StrandedState,
-    /// What an earlier session has left is known to be on the medium.
+    /// Everything that an earlier session has left is known to be on the medium.
     settled: AtomicBool,
     /// Log position behind the last append.
     appended: AtomicU64,
     /// Log position of the newest checkpoint.
     checkpoint: AtomicU64,
     closed: AtomicBool,
-    /// The host was told up to this log position what a sync will be for.
+    /// Log position up to which `will_sync` has been called.
     told_behind: AtomicU64,
-    /// The last free segment was taken: whoever can should compact.
+    /// The last free segment was taken: compaction is due.
     pub(crate) space_low: AtomicBool,
-    /// The host had no space for the file when it was last asked for some.
+    /// The last reservation of space failed.
     pub(crate) medium_full: AtomicBool,
     /// The first failed write or sync; set once.
     latch: OnceBox<Arc<Error>>,
@@ -326,7 +327,7 @@ impl Log {
         }
     }
 
-    /// The newest header that counts has this number.
+    /// Recovery found a header with this number.
     fn found_headers(&self, newest: u64) {
         self.headers.fetch_max(newest, Ordering::Relaxed);
     }
@@ -336,8 +337,8 @@ impl Log {
         self.headers.load(Ordering::Relaxed)
     }
 
-    /// Closes the store to later writes: after a failed write or sync nobody knows what the file holds behind the last sync. "No space left"
-    /// cannot say any more that nothing was written.
+    /// Closes the store to later writes: after a failed write or sync it is unknown what the file holds after the last sync.
+    /// [`Error::NoSpace`] is replaced, since it promises that nothing was written.
     pub(crate) fn poison(&self, error: Error) -> Error {
         let error = error.half_way();
         let _ = self.latch.set(Box::new(Arc::new(error.clone())));
@@ -349,12 +350,12 @@ impl Log {
         self.latch.get().is_some()
     }
 
-    /// The store is closed: whoever still holds a handle cannot write any more.
+    /// Closes the store: writes through handles that still exist fail with [`Error::Closed`].
     pub(crate) fn close_to_writes(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// The next header has its number from `tail`.
+    /// Counts a header that has been given the next number.
     fn took_header(&self, tail: &mut Tail) {
         self.headers.fetch_max(tail.next_header, Ordering::Relaxed);
         tail.next_header += 1;
@@ -374,7 +375,7 @@ impl Log {
         self.end().saturating_sub(self.checkpoint.load(Ordering::Acquire))
     }
 
-    /// Log position behind the last frame: a mark may stand behind the last append.
+    /// Log position of the end of the last frame: a sync mark may follow the last append.
     pub(crate) fn position(&self) -> u64 {
         let tail = self.tail.lock();
         let position = |active: Active| active.segment.lsn(self.geometry, active.position);
@@ -387,7 +388,7 @@ impl Log {
     }
 }
 
-/// The error of a write behind the one that has closed the store to writes.
+/// The error of writes after the one that closed the store.
 fn poisoned(first: &Arc<Error>) -> Error {
     if matches!(**first, Error::Fenced) { Error::Fenced } else { Error::Poisoned(first.clone()) }
 }
@@ -400,9 +401,9 @@ pub(crate) struct LogOptions {
     pub(crate) entropy: u64,
 }
 
-/// A salt that no other session, segment or store is likely to have. The generation of the superblock is in it, which grows and
-/// is durable before a session writes its first segment, and the number of the header, which no other header of the session has: even
-/// without entropy no salt comes twice in one file.
+/// A salt that no other session, segment or store is likely to have. It hashes the generation of the superblock, which grows and
+/// is durable before a session writes its first segment, and the number of the header, which is unique in the session: even
+/// without entropy no two segments of a file have the same inputs.
 pub(crate) fn salt(store_id: [u8; 16], generation: u64, header: u64, entropy: u64) -> u64 {
     let (low, high) = (u128::from_le_bytes(store_id) as u64, (u128::from_le_bytes(store_id) >> 64) as u64);
     let mut bytes = [0; 40];

@@ -1,4 +1,4 @@
-//! Securing space: an append takes the segments that it will need before it writes a byte, so running out of space changes nothing.
+//! Securing space: an append takes the segments that it needs before it writes a byte, so a full medium changes nothing.
 
 use super::append::{MARK_LEN, RETIRE_ROOM};
 use super::space::{Purpose, Run};
@@ -11,7 +11,7 @@ use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 impl Log {
-    /// Takes the segments that the frames will need beyond the active one, the last `kept` bytes of which they leave alone.
+    /// Takes the segments that the frames need beyond the active one, of which the last `kept` bytes stay free.
     pub(super) fn plan(&self, tail: &mut Tail, frames: &[FrameSpec<'_>], purpose: Purpose, kept: u64) -> Result<Vec<Run>> {
         if tail.next_base.max(tail.next_header) > LOG_POSITION_MAX - LOG_POSITION_SPARE {
             return Err(Error::LogExhausted);
@@ -46,7 +46,7 @@ impl Log {
         Ok(runs)
     }
 
-    /// Takes a run of free extents of at least so many bytes, growing the file where needed.
+    /// Takes a run of free extents of at least `bytes` bytes, growing the file where needed.
     pub(super) fn take(&self, tail: &mut Tail, bytes: u64, purpose: Purpose) -> Result<Run> {
         let run = match self.take_front(tail, bytes)? {
             Some(run) => run,
@@ -73,7 +73,8 @@ impl Log {
         Ok(run)
     }
 
-    /// Grows the file until so many bytes are free at its end, and takes them. What stood free there already may have lost its blocks.
+    /// Grows the file until `bytes` bytes are free at its end, and takes them. Extents that were free there before may have lost their
+    /// blocks, so they are reserved again.
     fn take_at_end(&self, tail: &mut Tail, bytes: u64) -> Result<Run> {
         while tail.space.free_bytes_at_end() < bytes {
             self.grow(tail)?;
@@ -81,8 +82,8 @@ impl Log {
         self.take_front(tail, bytes)?.ok_or(Error::NoSpace)
     }
 
-    /// Takes the first run of free extents of at least so many bytes that the host has space for: short extents stand in front, and what is
-    /// written there leaves the end of the file to be cut.
+    /// Takes the first run of free extents of at least `bytes` bytes that the host has space for: the short extents are at the front of the
+    /// file, and writing there leaves the end of the file free to be cut.
     fn take_front(&self, tail: &mut Tail, bytes: u64) -> Result<Option<Run>> {
         let Some(run) = tail.space.take(bytes) else { return Ok(None) };
         if run.backed {
@@ -98,8 +99,8 @@ impl Log {
         }
     }
 
-    /// One free segment is for removals and compaction, without which a full store could never get out of being full: new data has
-    /// to leave it alone, and, once it is in use, stays out of it.
+    /// Backs a reserve of one free segment for removals and compaction, without which a full store could never free space. New data never
+    /// uses it; fails with [`Error::NoSpace`] if there is none.
     pub(super) fn keep_reserve(&self, tail: &mut Tail) -> Result<()> {
         while !tail.space.has_reserve() {
             self.back_one_more(tail)?;
@@ -107,12 +108,12 @@ impl Log {
         Ok(())
     }
 
-    /// Makes sure that records of `bytes` bytes in all can be appended without running out of space. Where the medium has no more,
-    /// `longest`, the length of the longest of them, tells how much of the free extents they may leave empty.
+    /// Makes sure that records of `bytes` bytes in all can be appended without running out of space. On a full medium,
+    /// `longest`, the length of the longest of them, bounds how much of each free extent they may leave empty.
     pub(crate) fn secure(&self, bytes: u64, longest: &dyn Fn() -> Result<u64>) -> Result<()> {
         let mut tail = self.tail.lock();
         self.announce(&mut tail)?;
-        // What a whole segment held fits into a free one, whatever the records before it leave empty elsewhere.
+        // The content of a whole segment fits into a free one, however much the records before it leave empty elsewhere.
         while self.room(&tail) < bytes || !tail.space.has_reserve() {
             match self.back_one_more(&mut tail) {
                 Err(Error::NoSpace) => return self.secure_the_last(&mut tail, bytes, longest),
@@ -122,9 +123,9 @@ impl Log {
         Ok(())
     }
 
-    /// The same where the last free segment is in use: a copy that stops half way has freed nothing, and has filled what was left.
+    /// As [`Self::secure`] where the last free segment is in use: a compaction that stops half way would free nothing and use up the rest.
     fn secure_the_last(&self, tail: &mut Tail, bytes: u64, longest: &dyn Fn() -> Result<u64>) -> Result<()> {
-        // The slack that is asked for beside the records is what they leave to the frames that retire, but for a mark in front of them.
+        // `bytes` includes the slack that the records leave to the frames that retire segments, but not the sync mark before them.
         if tail.active.is_some_and(|active| active.room() >= bytes + MARK_LEN as u64) {
             return Ok(());
         }
@@ -132,31 +133,31 @@ impl Log {
         if self.room_up_to(tail, longest()?) >= bytes { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Bytes of records of `longest` bytes at most for which there is certainly room: of each segment they leave less than that.
+    /// Bytes of records, each of at most `longest` bytes, for which there is certainly room: less than `longest` of each segment stays empty.
     fn room_up_to(&self, tail: &Tail, longest: u64) -> u64 {
         let unused = longest + RETIRE_ROOM;
         let active = tail.active.map_or(0, |active| active.room());
         active.saturating_sub(unused) + tail.space.backed_beyond(SEGMENT_HEADER_LEN as u64 + TRAILER_LEN + unused)
     }
 
-    /// The extents any of which is a reserve by itself.
+    /// The extents each of which is long enough to be the reserve.
     pub(crate) fn reserve_extents(&self) -> core::ops::RangeFrom<u32> {
         let total = self.tail.lock().space.total;
         if total > self.geometry.shorter() { self.geometry.shorter().. } else { total.saturating_sub(1).. }
     }
 
-    /// Bytes that are left for frames in the active segment.
+    /// Bytes left for frames in the active segment.
     pub(crate) fn room_of_active(&self) -> u64 {
         self.tail.lock().active.map_or(0, |active| active.room())
     }
 
-    /// Bytes of records for which there may be room, and never more.
+    /// Upper bound of the bytes of records for which there is room.
     pub(crate) fn room_at_most(&self) -> u64 {
         let tail = self.tail.lock();
         tail.active.map_or(0, |active| active.room()) + tail.space.free_bytes()
     }
 
-    /// True when records of `bytes` bytes in all can be appended to what is there.
+    /// True when records of `bytes` bytes in all can be appended without more space from the host.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.room(&self.tail.lock()) >= bytes
     }
@@ -164,11 +165,11 @@ impl Log {
     /// Bytes of records for which there is certainly room.
     fn room(&self, tail: &Tail) -> u64 {
         let room = tail.active.map_or(0, |active| active.room());
-        // Records do not fill segments to the last byte: half of each is counted on.
+        // Records do not fill segments to the last byte: count on half of each.
         room + tail.space.backed_bytes() / 2
     }
 
-    /// Grows the file until so many extents as its longest are free; false when there is no space for them.
+    /// Backs or grows until as many bytes are free as `extents` of the file's longest extents have; false when there is no space for them.
     pub(crate) fn secure_free(&self, extents: u32) -> Result<bool> {
         let mut tail = self.tail.lock();
         self.announce(&mut tail)?;
@@ -183,7 +184,7 @@ impl Log {
         Ok(true)
     }
 
-    /// One more free extent that can be written without running out of space.
+    /// Backs one more free extent, or grows the file by one. Fails with [`Error::NoSpace`] on a full medium.
     fn back_one_more(&self, tail: &mut Tail) -> Result<()> {
         while let Some(extent) = tail.space.first_unbacked() {
             let start = self.geometry.start(extent);
@@ -192,7 +193,7 @@ impl Log {
                     tail.space.set_backed(extent);
                     return Ok(());
                 }
-                // Another one may have kept its blocks.
+                // Another extent may have kept its blocks.
                 Err(Error::NoSpace) if tail.space.has_holes(extent) => {}
                 Err(error) => return Err(error),
             }
@@ -200,8 +201,8 @@ impl Log {
         self.grow(tail)
     }
 
-    /// Backs the free extents at the front of the file, up to so many bytes: what is written next goes there, for it goes to the first place
-    /// that is backed. A host without space for that only leaves the file longer.
+    /// Backs the free extents at the front of the file, up to `bytes` bytes: the next segment goes to the first run that is
+    /// backed. If the host has no space for that, the file only stays longer.
     pub(crate) fn back_front(&self, bytes: u64) {
         let mut tail = self.tail.lock();
         let mut left = bytes;
@@ -220,7 +221,7 @@ impl Log {
         }
     }
 
-    /// Backs what can be backed of the extents that are shorter than a whole one: they are no reserve, but copies go there, too.
+    /// Backs the extents shorter than the full size where the host has space: they cannot be the reserve, but compaction can copy to them.
     fn back_short_ones(&self, tail: &mut Tail) -> Result<()> {
         for extent in tail.space.unbacked_short_ones() {
             let start = self.geometry.start(extent);
@@ -236,30 +237,31 @@ impl Log {
     fn grow(&self, tail: &mut Tail) -> Result<()> {
         let start = self.geometry.start(tail.space.total);
         // A crash may have left the file cut in the middle of this extent, with leftovers in the part that exists.
-        // Where nothing is set aside, the file may end in front of this extent for long: whatever has to be there must be written.
+        // Without reservations the file may end before this extent for a long time, so bytes that must be there have to be written.
         let fresh = !self.is_fenced() && self.storage.len()? <= start;
         self.reserve(start, start + self.geometry.size_of(tail.space.total))?;
         tail.space.grown(fresh);
         Ok(())
     }
 
-    /// Gives back what was taken for something that did not fit after all: others may need it.
+    /// Cuts the file back to `total` extents after taking space for something that did not fit after all.
     fn undo_growth(&self, tail: &mut Tail, total: u32) {
         tail.space.shrink(tail.space.total.saturating_sub(total));
         let end = self.geometry.start(tail.space.total);
         if !self.is_fenced() && self.storage.len().is_ok_and(|len| len > end) {
-            // If the host refuses that, too, the file is longer than it need be.
+            // If this fails, too, the file is only longer than necessary.
             let _ = self.storage.set_len(end);
         }
     }
 
-    /// Makes sure that `from..to` of the file can be written. No space is no reason to close the store: nothing was written.
+    /// Makes sure that `from..to` of the file can be written. [`Error::NoSpace`] does not close the store, since nothing was written; any
+    /// other failure does.
     pub(super) fn reserve(&self, from: u64, to: u64) -> Result<()> {
         if to > FILE_LEN_MAX {
             return Err(Error::NoSpace);
         }
         if self.is_fenced() {
-            // What is set aside is written, and somebody else may have written there meanwhile.
+            // Reserving may write, and another session may have written there meanwhile.
             return Ok(());
         }
         let reserved = self.storage.reserve(from, to - from).map_err(|error| match error.kind {
