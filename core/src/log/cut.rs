@@ -5,48 +5,48 @@ use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use alloc::vec::Vec;
 
-/// Bytes that an entry of the list of segments takes in all but extraordinary stores.
+/// Length in bytes of an entry of the segment list in all but extraordinary stores.
 pub(crate) const LIST_ENTRY_LEN: u64 = 32;
 
-/// Bytes that the list of so many segments takes at most, when one more is opened for it.
+/// Upper bound in bytes of the list of `segments` segments, including one more that is opened for the list itself.
 pub(crate) const fn list_len(segments: usize) -> u64 {
     64 + (segments as u64 + 1) * LIST_ENTRY_LEN_MAX
 }
 
-/// The place in the log where a list of segments cuts it in two.
+/// The position of a segment list, which divides the log into the part that it lists and the part after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) segment: Segment,
-    /// Where the list stands.
+    /// File offset of the list.
     pub(crate) offset: u64,
-    /// Offset behind it.
+    /// File offset of its end.
     pub(crate) end: u64,
-    /// The extent behind the last one that it names.
+    /// The extent after the last one that it names.
     pub(crate) listed: u32,
-    /// The segments that it names, the last one up to the end of the list.
+    /// The segments that it names; the last one ends with the list.
     pub(crate) segments: Vec<Segment>,
 }
 
 impl Log {
-    /// Appends the list of live segments. The caller holds all writers back.
+    /// Appends the list of live segments. The caller blocks all writers.
     pub(crate) fn cut(&self, next_namespace: u32) -> Result<Cut> {
         self.append_list(&mut self.tail.lock(), next_namespace)
     }
 
-    /// The extent behind the last one that the newest checkpoint's list names.
+    /// The extent after the last one that the newest checkpoint's list names.
     pub(crate) fn listed(&self) -> u32 {
         self.tail.lock().space.listed
     }
 
     fn append_list(&self, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
-        // The list names the segment that it stands in, and its own place: it may not open a segment while it is appended.
+        // The list names its own segment and offset, so appending it must not open a new segment.
         let room = self.make_room(tail, |tail| list_len(tail.segments.len()))?;
         let mut segments: Vec<_> = tail.segments.values().copied().collect();
         if let Some(last) = segments.last_mut() {
             last.end = room.position;
         }
         let listed = segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
-        // Whatever the book-keeping says, a reader refuses more than there is room for.
+        // Clamp the counts: a reader refuses figures larger than the segment.
         let figures = segments.iter().map(|segment| {
             let live = self.segment_stats.live(segment.extent).min(segment.len(self.geometry));
             let tombstones = self.segment_stats.tombstones(segment.extent).min(segment.len(self.geometry) - live);

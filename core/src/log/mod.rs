@@ -84,7 +84,7 @@ impl Segment {
         self.behind(geometry) - TRAILER_LEN
     }
 
-    /// Offset behind its last extent.
+    /// File offset of the end of its last extent.
     pub(crate) const fn behind(&self, geometry: Geometry) -> u64 {
         geometry.start(self.extent.saturating_add(self.extents))
     }
@@ -118,7 +118,7 @@ pub(crate) struct SnapshotSegment {
 }
 
 impl SnapshotSegment {
-    /// Offset behind its last extent.
+    /// File offset of the end of its last extent.
     pub(crate) const fn behind(&self, geometry: Geometry) -> u64 {
         geometry.start(self.extent.saturating_add(self.extents))
     }
@@ -248,7 +248,7 @@ pub(crate) struct Log {
     stranded: stranded::StrandedState,
     /// Everything that an earlier session has left is known to be on the medium.
     settled: AtomicBool,
-    /// Log position behind the last append.
+    /// Log position of the end of the last append.
     appended: AtomicU64,
     /// Log position of the newest checkpoint.
     checkpoint: AtomicU64,
@@ -382,7 +382,7 @@ impl Log {
         tail.active.map_or(0, position).max(self.end())
     }
 
-    /// Log position behind the last append.
+    /// Log position of the end of the last append.
     pub(crate) fn end(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }

@@ -19,7 +19,7 @@ impl Log {
                 run => run?,
             };
             let generation = self.superblocks.lock().current.generation;
-            // Whatever becomes of this attempt, the next one gets another number, and so another salt.
+            // Even if this attempt fails, the next one gets another number, and so another salt.
             let number = tail.next_header;
             self.took_header(&mut tail);
             let drawn = if is(Bug::SaltOfAttemptAgain) { u64::from(run.extent) } else { number };
@@ -54,9 +54,9 @@ impl Log {
         }
     }
 
-    /// The commit point of a checkpoint: a superblock that points at the list and at the snapshot, which stands in `used`. It is written to both
-    /// slots, one after the other, so that a damaged one never leads back to a state whose space has been used again. What of `before`, the
-    /// segments of the snapshot before, and of `taken` nothing of the snapshot stands in becomes free.
+    /// The commit point of a checkpoint: a superblock that points at the segment list and at the snapshot, which is in `used`. It is written to
+    /// both slots, one after the other, so that damage to one never leads back to a state whose space has been reused. Extents of
+    /// `before`, the segments of the previous snapshot, and of `taken` that the snapshot does not use become free.
     pub(crate) fn publish_checkpoint(
         &self,
         cut: &Cut,
@@ -74,7 +74,7 @@ impl Log {
         let mut tail = self.tail.lock();
         tail.space.listed = cut.listed;
         tail.snapshot = used.into();
-        // Places that nothing of the snapshot stands in any more, or not yet.
+        // Extents that the new snapshot does not use.
         for segment in before.iter().chain(taken) {
             let used = used.iter().find(|other| other.salt == segment.salt).map_or(0, |other| other.extents);
             let (first, count) = (segment.extent + used, segment.extents - used);

@@ -11,7 +11,7 @@ use core::ops::Deref;
 /// Bytes read in one go where nothing can be mapped: enough for header, key and value of a small record.
 const FIRST_READ: usize = 256;
 
-/// Bytes of a record that are asked for ahead: all of a small one.
+/// Bytes of a record to prefetch: all of a small one.
 const PREFETCH: usize = 200;
 
 /// The bytes of a record: the host's own memory, or a copy.
@@ -21,7 +21,7 @@ enum Bytes<'a> {
     Copied(Vec<u8>),
 }
 
-/// One record as it stands in the log. Its checksum has not been looked at yet: [`Frame::check`] does.
+/// One record as stored in the log. Its checksum is not verified until [`Frame::check`].
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     bytes: Bytes<'a>,
@@ -46,12 +46,12 @@ impl<'a> Frame<'a> {
         self.header.value(self.bytes()).unwrap_or_default()
     }
 
-    /// What the record carries beside key and value.
+    /// The record's metadata.
     pub(crate) fn meta(&self) -> Meta<'_> {
         self.header.meta(self.bytes())
     }
 
-    /// Refuses a record whose value means something else than its bytes, which this build cannot tell.
+    /// Fails if the record's value has an encoding that this build does not know.
     #[inline]
     pub(crate) fn is_readable(&self) -> Result<()> {
         match self.header.unsupported() {
@@ -60,7 +60,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The value alone: a slice of the host's memory, or the copy cut down to it.
+    /// The value alone: a slice of the host's memory, or the copy reduced to it.
     pub(crate) fn into_value(self) -> ValueBytes<'a> {
         let header = self.header;
         match self.bytes {
@@ -73,7 +73,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Holds the record against its checksum.
+    /// Verifies the record's checksum.
     pub(crate) fn check(&self) -> Result<()> {
         check(&self.header, self.bytes(), self.salt, self.offset).map_err(|error| Error::corrupt(self.offset, error.what()))
     }
@@ -107,25 +107,25 @@ impl Deref for ValueBytes<'_> {
 }
 
 impl Log {
-    /// The record at `offset`, whole.
+    /// Reads the whole record at `offset`.
     ///
     /// The caller holds a pin, or a lock that keeps the segment from being reused.
     pub(crate) fn frame(&self, offset: u64) -> Result<Frame<'_>> {
         self.frame_if(offset, |_, _| true)?.ok_or_else(|| Error::corrupt(offset, "a record that cannot be read"))
     }
 
-    /// Tells the host that the records at `offsets` are about to be read.
+    /// Announces reads of the records at `offsets` to the host.
     pub(crate) fn will_read(&self, offsets: &[u64]) {
         self.storage.will_read(offsets, PREFETCH);
     }
 
-    /// Asks the processor for the first bytes at `offset`, where a record may stand. The caller holds a pin or a lock.
+    /// Prefetches the first bytes at `offset`, where a record may begin, into the processor's cache. The caller holds a pin or a lock.
     pub(crate) fn prefetch(&self, offset: u64) {
         if !IS_OF_USE {
             return;
         }
-        // SAFETY: the caller keeps the segment from being reused, and a published record is never written again. What stands behind a short one
-        // may be: nobody looks at that, here and below.
+        // SAFETY: the caller keeps the segment from being reused, and a published record is never written again. Bytes after a short record
+        // may be written, but nobody reads them, here and below.
         if let Some(bytes) = unsafe { self.storage.view(offset, PREFETCH) } {
             prefetch(bytes);
         }
@@ -136,8 +136,8 @@ impl Log {
         Window::new(&*self.storage, offset).header(offset)
     }
 
-    /// The record at `offset` if `wanted(namespace, key)` says so, else `None`. A record that is not
-    /// wanted is checked before it is passed over: its key may be what is damaged.
+    /// The record at `offset` if `wanted(namespace, key)` is true, else `None`. An unwanted record is verified
+    /// before it is skipped: its key may be damaged.
     #[inline]
     pub(crate) fn frame_if(&self, offset: u64, wanted: impl Fn(u32, &[u8]) -> bool) -> Result<Option<Frame<'_>>> {
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
@@ -156,7 +156,7 @@ impl Log {
         Ok(None)
     }
 
-    /// Holds a record against its checksum, unless the storage remembers that its bytes have been.
+    /// Verifies a record's checksum, unless the storage remembers that its bytes have been verified.
     #[inline]
     pub(crate) fn check(&self, frame: &Frame<'_>) -> Result<()> {
         if !self.remembers_checks || matches!(frame.bytes, Bytes::Copied(_)) {
@@ -169,16 +169,16 @@ impl Log {
         Ok(())
     }
 
-    /// The value of the record at `offset`, if it is mapped, has this key and checks: what nearly every read comes to. `None` says
-    /// nothing, [`Self::frame_if`] will tell. The caller holds a pin or a lock.
+    /// Fast path of nearly every read: the value of the record at `offset`, if it is mapped, has this key and a valid checksum. `None`
+    /// is no result; call [`Self::frame_if`] then. The caller holds a pin or a lock.
     ///
-    /// A call of its own, whose answer comes in registers: what looks a key up is inlined into other crates.
+    /// Not inlined, and returns in registers: the lookup that calls it is inlined into other crates.
     #[inline(never)]
     pub(crate) fn lookup(&self, offset: u64, namespace: u32, key: &[u8], verify: bool) -> Option<&[u8]> {
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
         let front = unsafe { self.storage.view(offset, PREFETCH) }?;
         prefetch(front);
-        // Each way has a copy of its own: in the first one, half of the questions have their answer in the shape of the header.
+        // Both arms are compiled separately: in the first one, the shape of the header decides half of the branches.
         match Header::decode_small(front) {
             Some(header) => self.lookup_at(&header, front, offset, namespace, key, verify),
             None => self.lookup_at(&Header::decode(front).ok()?, front, offset, namespace, key, verify),
@@ -213,7 +213,7 @@ impl Log {
         self.segment_stats.salt(self.geometry.extent_of(offset))
     }
 
-    /// The record that begins with the mapped bytes `front`, if all of it is mapped in one piece.
+    /// The record that begins with the mapped bytes `front`; `None` unless all of it is mapped in one piece.
     #[inline]
     fn frame_mapped<'a>(&'a self, offset: u64, front: &'a [u8]) -> Result<Option<Frame<'a>>> {
         prefetch(front);
@@ -229,7 +229,7 @@ impl Log {
         Ok(Some(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt: self.salt_at(offset) }))
     }
 
-    /// A record near the end of the file, or one that is not mapped, or not in one piece.
+    /// Slow path: a record near the end of the file, or one that is not mapped in one piece.
     #[cold]
     fn frame_at_the_end(&self, offset: u64) -> Result<Frame<'_>> {
         let room = usize::try_from(self.storage.len()?.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -242,12 +242,12 @@ impl Log {
         self.frame_copied(offset, room)
     }
 
-    /// Nearly every record comes with the first read, which needs no memory but that of the record itself.
+    /// Reads a record into memory. The first read gets nearly every record whole and allocates only the record itself.
     fn frame_copied(&self, offset: u64, room: usize) -> Result<Frame<'_>> {
         let mut front = [0; FIRST_READ];
         let front = front.get_mut(..room.min(FIRST_READ)).unwrap_or_default();
         match self.storage.read_at(offset, front) {
-            // The file was cut behind the record since: the next look at its length says so. Where nothing is left, none is needed.
+            // The file was cut after the record meanwhile: retry with the new length. With `room` 0 there is nothing left to retry.
             Err(error) if error.kind == StorageErrorKind::OutOfRange && room > 0 => {
                 let is_cut = self.storage.len()? < offset + front.len() as u64;
                 return if is_cut { self.frame_at_the_end(offset) } else { Err(error.into()) };

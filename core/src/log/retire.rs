@@ -1,4 +1,4 @@
-//! Giving segments back: a retired one is free once its retirement is durable and nobody reads it any more.
+//! Retiring segments: a retired one becomes free once its retirement is durable and no reader is left.
 
 use super::append::Placed;
 use super::space::Purpose;
@@ -9,20 +9,20 @@ use crate::pins::{Pins, Ticket};
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
-/// A segment on its way to the free ones.
+/// A retired segment that is not free yet.
 #[derive(Debug)]
 pub(crate) struct Retired {
     extent: u32,
     extents: u32,
     backed: bool,
-    /// Log position behind the frame that retires it.
+    /// Log position of the end of the frame that retires it.
     durable_at: u64,
-    /// When the last reader that could know it has gone.
+    /// Has passed when no reader is left that could refer to it.
     unread_at: Ticket,
 }
 
 impl Log {
-    /// Retires a segment whose live records all stand further along the log, synced. Nothing may point into it any more.
+    /// Retires a segment whose live records have all been copied to later in the log and synced. Nothing may refer to it any more.
     pub(crate) fn retire(&self, pins: &Pins, segment: Segment) -> Result<()> {
         let mut tail = self.tail.lock();
         let base = segment.base.to_le_bytes();
@@ -40,7 +40,7 @@ impl Log {
         Ok(())
     }
 
-    /// Moves what can be moved from the retired segments to the free ones; says how many bytes.
+    /// Frees the retired segments that are durable and unread; returns how many bytes.
     pub(crate) fn reclaim(&self, pins: &Pins) -> u64 {
         if self.tail.lock().retired.is_empty() {
             return 0;
@@ -64,15 +64,15 @@ impl Log {
         freed
     }
 
-    /// Sets aside what an earlier session has used: it may have holes, or lie in part behind the end of the file, where closing cut it.
-    /// False when there is no space for that now.
+    /// Reserves space that an earlier session used: it may have holes, or lie in part past the end of the file, where closing cut it.
+    /// False when that fails.
     pub(super) fn set_found_aside(&self, extent: u32, extents: u32) -> bool {
         let start = self.geometry.start(extent);
         let end = start + self.geometry.len_of(extent, extents);
         is(Bug::FoundSpaceTrusted) || self.reserve(start, end).is_ok()
     }
 
-    /// A place whose retirement stands in the log, but may not be synced yet: a recovery found it.
+    /// Adds an extent whose retirement recovery found in the log, where it may not be synced yet.
     pub(super) fn retire_again(&self, tail: &mut Tail, pins: &Pins, extent: u32, durable_at: u64) {
         tail.retired.push(Retired { extent, extents: 1, backed: false, durable_at, unread_at: pins.ticket() });
     }

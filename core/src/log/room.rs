@@ -133,7 +133,8 @@ impl Log {
         if self.room_up_to(tail, longest()?) >= bytes { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Bytes of records, each of at most `longest` bytes, for which there is certainly room: less than `longest` of each segment stays empty.
+    /// Bytes of records, each of at most `longest` bytes, for which there is certainly room: they leave less than `longest` of each
+    /// segment empty.
     fn room_up_to(&self, tail: &Tail, longest: u64) -> u64 {
         let unused = longest + RETIRE_ROOM;
         let active = tail.active.map_or(0, |active| active.room());

@@ -1,5 +1,5 @@
-//! The header of a segment: which place in the log it has, and the salt that its frames are bound to. It stands there twice, in sectors of
-//! their own, so that one damaged sector does not take the salt of a whole segment with it. At the segment's end stands the trailer: the
+//! The header of a segment: its position in the log, and the salt that its frames are bound to. It is stored twice, in separate
+//! sectors, so that one damaged sector does not lose the salt of a whole segment. The segment ends with the trailer: the
 //! frame that names the next segment.
 
 use super::{Geometry, Segment, Window};
@@ -9,18 +9,18 @@ use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX};
 use crate::storage::{Storage, StorageError};
 
 const MAGIC: [u8; 4] = *b"PSEG";
-/// Bytes of one copy.
+/// Length of one copy of the header in bytes.
 const COPY_LEN: usize = 192;
-/// Where the second copy begins: in a sector of its own.
+/// Offset of the second copy: in a separate sector.
 const SECOND_COPY: usize = 512;
-/// Bytes in front of the first frame: two copies of the header, and zeros between them.
+/// Bytes before the first frame: two copies of the header, and zeros between them.
 pub(crate) const SEGMENT_HEADER_LEN: usize = SECOND_COPY + COPY_LEN;
-/// Bytes at the end of a segment that are kept free for the frame that names the next one.
+/// Length of the trailer in bytes: kept free at the end of a segment for the frame that names the next one.
 pub(crate) const TRAILER_LEN: u64 = NEXT_LEN as u64;
 
 /// Bit of the header's flags: the space had never been written.
 const FLAG_FRESH: u8 = 1;
-/// And: the trailer of the segment before names this one.
+/// Bit of the header's flags: the trailer of the previous segment names this one.
 const FLAG_LINKED: u8 = 2;
 
 /// What a segment holds.
@@ -39,30 +39,30 @@ pub(crate) enum SegmentKind {
 pub(crate) struct SegmentHeader {
     pub(crate) salt: u64,
     pub(crate) kind: SegmentKind,
-    /// Log position of its first byte; of a snapshot: that which the next log segment was going to have.
+    /// Log position of its first byte; in a snapshot segment: the base planned for the next log segment.
     pub(crate) base: u64,
     pub(crate) extents: u32,
     /// Bytes of frames at its front that belong to a commit that began in an earlier segment.
     pub(crate) carried_over: u32,
-    /// Base of the segment before this one in the log; 0 for the first.
+    /// Base of the previous segment in the log; 0 for the first.
     pub(crate) previous_base: u64,
     /// Salt of that segment.
     pub(crate) previous_salt: u64,
-    /// Offset in the file at which that segment's frames end: what lies behind it was torn off by a crash.
+    /// File offset at which the previous segment's frames end: bytes after it were torn off by a crash.
     pub(crate) previous_end: u64,
     /// The log was synced up to this log position when the segment was begun.
     pub(crate) synced: u64,
     /// Generation of the superblock that announced the session.
     pub(crate) session: u64,
-    /// Counts all headers that were ever written to the file: of two at one place the higher one is the younger.
+    /// Counts all headers ever written to the file: of two at one offset the higher number is the younger.
     pub(crate) number: u64,
-    /// The space had never been written: what stands behind the last frame is zero as long as the segment is active.
+    /// The space had never been written: bytes after the last frame are zero as long as the segment is active.
     pub(crate) fresh: bool,
-    /// The trailer of the segment before names this one.
+    /// The trailer of the previous segment names this one.
     pub(crate) linked: bool,
 }
 
-/// What stands at a place where a segment may begin.
+/// Both copies at an offset where a segment may begin; `None` for one without a valid checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copies {
     pub(crate) first: Option<SegmentHeader>,
@@ -70,7 +70,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// The header: of two that differ, as a crash between two lives of the place leaves them, the younger.
+    /// The header. If the copies differ, because a crash interrupted the reuse of the extent, the younger one.
     pub(crate) fn header(&self) -> Option<SegmentHeader> {
         match (self.first, self.second) {
             (Some(first), Some(second)) if second.number > first.number => Some(second),
@@ -78,7 +78,7 @@ impl Copies {
         }
     }
 
-    /// Both copies check and say the same.
+    /// Both copies are valid and equal.
     pub(crate) fn is_whole(&self) -> bool {
         self.first.is_some() && self.first == self.second
     }
@@ -97,7 +97,7 @@ impl SegmentHeader {
                 SegmentKind::Events => 3,
             };
             let flags = if self.fresh { FLAG_FRESH } else { 0 } | if self.linked { FLAG_LINKED } else { 0 };
-            // The salt first: whatever part of a header reaches the medium ends the one that stood there before.
+            // The salt first: whatever part of a header reaches the medium invalidates the old one.
             let fields = [
                 self.salt,
                 self.base,
@@ -128,7 +128,7 @@ impl SegmentHeader {
         if u32::from_le_bytes(*crc) == crc32c(body) ^ binding { Self::decode_body(bytes) } else { None }
     }
 
-    /// Both copies, without a look at their checksums, which nobody can tell who does not know the id of the store.
+    /// Both copies, without verifying their checksums, which depend on the unknown id of the store.
     #[cfg(feature = "salvage")]
     pub(crate) fn decode_unbound(bytes: &[u8; SEGMENT_HEADER_LEN]) -> [Option<Self>; 2] {
         [0, SECOND_COPY].map(|at| Self::decode_body(bytes.get(at..)?))
@@ -176,10 +176,10 @@ impl SegmentHeader {
         Copies { first: copy(0), second: copy(SECOND_COPY) }
     }
 
-    /// Both copies as they stand at `offset`.
+    /// Reads both copies at `offset`.
     pub(crate) fn read_both(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Copies, StorageError> {
         let mut bytes = [0; SEGMENT_HEADER_LEN];
-        // A file that a crash has cut inside of a header has no frame behind it.
+        // A file that ends inside a header, after a crash, has no frame after it.
         if offset + SEGMENT_HEADER_LEN as u64 > storage.len()? {
             return Ok(Copies::default());
         }
@@ -192,17 +192,17 @@ impl SegmentHeader {
         Ok(Self::read_both(storage, store_id, offset)?.header())
     }
 
-    /// The segment whose header this is, if it stands at `extent`; its end is that of its room.
+    /// The segment with this header at `extent`; its `end` is the limit of its frames.
     pub(crate) fn segment(&self, geometry: Geometry, extent: u32) -> Segment {
         let segment = Segment { base: self.base, extent, extents: self.extents, end: 0, salt: self.salt, linked: false };
         Segment { end: segment.limit(geometry), ..segment }
     }
 }
 
-/// Bytes of one copy, and where the second one begins, for those who check both.
+/// Offset and length of each copy inside the header, for checks of both.
 pub(crate) const HEADER_COPIES: [(u64, u64); 2] = [(0, COPY_LEN as u64), (SECOND_COPY as u64, COPY_LEN as u64)];
 
-/// The frame in the trailer of `segment`; `None` where none is that checks.
+/// The frame in the trailer of `segment`; `None` without a valid one.
 pub(crate) fn read_next(storage: &dyn Storage, geometry: Geometry, segment: &Segment) -> Result<Option<Next>> {
     let at = segment.limit(geometry);
     if at + TRAILER_LEN > storage.len()? {
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// A power cut between two lives of a place left one copy of each, and the older one was believed.
+    /// A power cut during the reuse of an extent left one copy of each header, and the older one was believed.
     #[test]
     fn of_two_copies_that_differ_the_younger_counts() {
         let old = header().encode([1; 16], 16_384);

@@ -10,39 +10,39 @@ use alloc::vec::Vec;
 /// Version of the list's shape: the first byte of its value.
 const VERSION: u64 = 1;
 
-/// What a list says of a segment beside its place.
+/// What a list records about a segment beside its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
-    /// Kept for those who read history; its records do not count.
+    /// Kept only for history; its records do not count.
     pub(crate) history: bool,
     /// Bytes of live records.
     pub(crate) live: u64,
     /// Bytes of tombstones.
     pub(crate) tombstones: u64,
-    /// Records in it, dead ones and tombstones included; 0 when nobody has counted.
+    /// Number of records, dead ones and tombstones included; 0 if not counted.
     pub(crate) records: u64,
     /// Earliest and latest expiry of its records, in milliseconds since 1970; 0 without.
     pub(crate) expiries: (u64, u64),
 }
 
-/// What the log knows of its live segments, in log order, and the next numbers that are given out.
+/// The live segments in log order, their figures, and the next unused numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentList {
     pub(crate) segments: Vec<Segment>,
-    /// As many as there are segments, in the same order.
+    /// One for each segment, in the same order.
     pub(crate) figures: Vec<Figures>,
     pub(crate) next_namespace: u32,
     /// Log position from which on history is kept; 0: none is.
     pub(crate) floor: u64,
-    /// Number that the next event gets.
+    /// Number of the next event.
     pub(crate) next_event: u64,
 }
 
 /// Bit of an entry's flags: the segment is history.
 const FLAG_HISTORY: u64 = 1;
-/// And: its trailer names the segment behind it.
+/// Bit of an entry's flags: its trailer names the next segment.
 const FLAG_LINKED: u64 = 2;
-/// Most bytes that an entry takes.
+/// Upper bound of an entry's length in bytes.
 pub(crate) const LIST_ENTRY_LEN_MAX: u64 = 64;
 
 impl SegmentList {
@@ -67,8 +67,8 @@ impl SegmentList {
         out
     }
 
-    /// `None` when the bytes are no list of a file with `extents_in_file` extents: positions that do not rise, places outside of
-    /// the file or taken twice.
+    /// `None` when the bytes are not a valid list for a file with `extents_in_file` extents: positions that do not rise, extents outside
+    /// the file or listed twice.
     pub(crate) fn decode(bytes: &[u8], geometry: Geometry, extents_in_file: u32) -> Option<Self> {
         let mut rest = bytes;
         let mut number = || {

@@ -1,5 +1,5 @@
-//! Appending a commit of one frame: what happens most often, without what it does not need. The checksum is taken before the lock, so
-//! that writers hold each other up for the time of a copy.
+//! Fast path for commits of one frame. The checksum is computed before the lock is taken, so that writers wait for each other only as
+//! long as a copy takes.
 
 use super::append::{DIRECT, Placed, kept_room};
 use super::space::Purpose;
@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 
 /// Unsynced bytes from which on a small frame goes through the map.
 ///
-/// Whoever flushes record by record is better served by writes: a page that was changed through a map makes the sync behind it take
-/// about twice as long. In a burst the map saves a call of the system for each record.
+/// A flush after every record is faster with writes: a page that was changed through a map makes the next sync take
+/// about twice as long. In a burst the map saves one system call per record.
 const BURST: u64 = 16 * 1024;
 
-/// Where a frame can go, and the salt there.
+/// Offset for a frame, and the salt of its segment.
 struct Place {
     offset: u64,
     salt: u64,
@@ -56,7 +56,7 @@ impl Log {
         Ok(Placed { offset, len })
     }
 
-    /// Where the frame of `len` bytes can go in the active segment, if nothing else is due.
+    /// The place for a frame of `len` bytes in the active segment; `None` if it does not fit or something else must be written first.
     #[inline]
     fn ready(&self, tail: &Tail, len: u64, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Option<Place>> {
         self.writable()?;
@@ -69,12 +69,12 @@ impl Log {
         Ok(active.map(|active| Place { offset: active.position, salt: active.segment.salt }))
     }
 
-    /// Writes behind the end of the log, in the active segment. The tail is locked.
+    /// Writes at the end of the log, in the active segment. The tail must be locked.
     fn put_small(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
         if self.end().saturating_sub(self.sync_state.synced()) >= BURST {
             // SAFETY: the active segment was reserved when it was taken, or when this session's first append announced itself, and is
-            // given back only once it has been retired. Nothing behind the end of the log has been published, so nobody looks
-            // there, and the lock of the tail keeps other writers away.
+            // given back only once it has been retired. Nothing after the end of the log has been published, so nobody reads
+            // there, and the lock of the tail excludes other writers.
             if unsafe { self.storage.store(offset, parts) } {
                 return Ok(());
             }

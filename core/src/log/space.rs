@@ -7,22 +7,22 @@ use alloc::vec::Vec;
 /// What an append is for: it decides who may take the last free segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// New data: always leaves one segment for the others.
+    /// New data: never uses the reserve of one free segment.
     Store,
-    /// Removals and compaction: they make space, so they may use the reserve, but for the room that the last kind needs.
+    /// Removals and compaction: they make space, so they may use the reserve, except for the room that `BookKeeping` needs.
     MakeSpace,
-    /// What says that space is free, and where things stand.
+    /// Frames that retire segments or list them: may use all space.
     BookKeeping,
 }
 
-/// A run of neighbouring extents, taken out of the free ones.
+/// A run of adjacent extents, taken from the free ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) extent: u32,
     pub(crate) extents: u32,
     /// Never written: reads as zeros.
     pub(crate) fresh: bool,
-    /// The host has set blocks aside for all of it.
+    /// The host has reserved blocks for all of it.
     pub(crate) backed: bool,
 }
 
@@ -37,11 +37,11 @@ struct Free {
 /// Whether the host keeps blocks for a free extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blocks {
-    /// This session set them aside: writing there cannot run out of space.
+    /// This session reserved them: writing there cannot run out of space.
     Backed,
-    /// An earlier session used the extent. It may have holes, or lie in part behind the end of the file.
+    /// An earlier session used the extent. It may have holes, or lie in part past the end of the file.
     Unknown,
-    /// They went back to the host, or some of them.
+    /// All or some of them were given back to the host.
     GivenBack,
 }
 
@@ -59,15 +59,15 @@ pub(crate) struct Barred {
 pub(crate) struct Space {
     geometry: Geometry,
     free: Map<u32, Free>,
-    /// Bytes of those that are backed.
+    /// Bytes of the backed free extents.
     backed: u64,
-    /// How many of those are of the full size.
+    /// Number of backed free extents of the full size.
     backed_full: u32,
     /// Extents in the file, free or not.
     pub(crate) total: u32,
-    /// The newest checkpoint names places below this one: the file is never cut so far that one of them lies outside.
+    /// The newest checkpoint names only extents below this one: the file always keeps all of them.
     pub(crate) listed: u32,
-    /// Runs that somebody else may still write to: they never become free.
+    /// Runs that another session may still write to: they never become free.
     pub(crate) barred: Vec<Barred>,
 }
 
@@ -89,7 +89,7 @@ impl Space {
         self.backed
     }
 
-    /// The same without so many bytes of each extent.
+    /// As [`Self::backed_bytes`], less `bytes` bytes of each extent.
     pub(crate) fn backed_beyond(&self, bytes: u64) -> u64 {
         let backed = self.free.iter().filter(|(_, free)| free.blocks == Blocks::Backed);
         backed.map(|(index, _)| self.geometry.size_of(index).saturating_sub(bytes)).sum()
@@ -100,8 +100,8 @@ impl Space {
         self.free.iter().map(|(index, _)| self.geometry.size_of(index)).sum()
     }
 
-    /// What is kept back for removals and compaction is there: one extent of the full size, or, as long as the file's extents grow, as
-    /// many bytes as its longest one has.
+    /// True when the reserve for removals and compaction is backed: one extent of the full size, or, while all of the file's extents are
+    /// shorter, as many bytes as its longest one has.
     #[inline]
     pub(crate) fn has_reserve(&self) -> bool {
         if self.total > self.geometry.shorter() { self.backed_full > 0 } else { self.backed >= self.longest() }
@@ -134,7 +134,7 @@ impl Space {
         removed.is_some()
     }
 
-    /// Gives extents back; `backed` says whether their blocks are known to be there.
+    /// Adds extents to the free ones; `backed` if their blocks are known to be reserved.
     pub(crate) fn release(&mut self, extent: u32, extents: u32, backed: bool) {
         let blocks = if backed { Blocks::Backed } else { Blocks::Unknown };
         for index in extent..extent.saturating_add(extents) {
@@ -145,7 +145,7 @@ impl Space {
         self.total = self.total.max(extent.saturating_add(extents));
     }
 
-    /// From now on these extents are never free, wherever they are: somebody else may still write to them.
+    /// Excludes extents from the free ones for good, even past the end of the file: another session may still write to them.
     pub(crate) fn bar(&mut self, run: Barred) {
         let Barred { extent, extents, .. } = run;
         let total = self.total;
@@ -168,7 +168,8 @@ impl Space {
         self.total += 1;
     }
 
-    /// A free extent that is not backed; better one that may have its blocks still, and a longer one.
+    /// A free extent that is not backed: preferably of the full size, then preferably one that may still have its blocks. Shorter ones
+    /// count only while no extent of the file has the full size.
     pub(crate) fn first_unbacked(&self) -> Option<u32> {
         let full = self.geometry.shorter();
         let find = |blocks: Blocks, is_full: bool| {
@@ -180,7 +181,7 @@ impl Space {
         kinds.into_iter().filter(|&(_, is_full)| is_full || short_counts).find_map(|(blocks, is_full)| find(blocks, is_full))
     }
 
-    /// The free extents that are shorter than a whole one and not backed.
+    /// The free extents that are shorter than the full size and not backed.
     pub(crate) fn unbacked_short_ones(&self) -> Vec<u32> {
         let short = self.free.iter().take_while(|&(index, _)| index < self.geometry.shorter());
         short.filter(|(_, free)| free.blocks != Blocks::Backed).map(|(index, _)| index).collect()
@@ -191,7 +192,7 @@ impl Space {
         self.free.iter().map(|(index, free)| (index, free.blocks == Blocks::Backed)).collect()
     }
 
-    /// The host could not back a free extent; true when that was not to be expected.
+    /// Notes that the host could not back a free extent. True if it was of unknown state until now.
     pub(crate) fn has_holes(&mut self, extent: u32) -> bool {
         let free = self.free.get(extent).copied().filter(|free| free.blocks == Blocks::Unknown);
         if let Some(free) = free {
@@ -200,14 +201,14 @@ impl Space {
         free.is_some()
     }
 
-    /// The host has backed a free extent.
+    /// Notes that the host has backed a free extent.
     pub(crate) fn set_backed(&mut self, extent: u32) {
         if let Some(&free) = self.free.get(extent) {
             self.put(extent, Free { blocks: Blocks::Backed, ..free });
         }
     }
 
-    /// Takes the last extent out that the host may have blocks for, but leaves so many bytes of backed ones from the longest on.
+    /// Takes the last free extent that the host may have blocks for, but leaves `kept` bytes of backed ones that count for the reserve.
     pub(crate) fn take_last_backed(&mut self, kept: u64) -> Option<u32> {
         let full = self.geometry.shorter();
         let mut kept = kept;
@@ -227,18 +228,18 @@ impl Space {
         Some(extent)
     }
 
-    /// Puts an extent back that the host has no blocks for any more.
+    /// Adds an extent to the free ones whose blocks the host has got back.
     pub(crate) fn give_back(&mut self, extent: u32) {
         self.put(extent, Free { fresh: false, blocks: Blocks::GivenBack });
     }
 
-    /// The first run of free neighbours of at least so many bytes.
+    /// Takes the first run of adjacent free extents of at least `bytes` bytes.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<Run> {
         let run = self.find(bytes, false)?;
         self.take_run(run)
     }
 
-    /// The first one that is backed.
+    /// As [`Self::take`], of backed extents only.
     pub(crate) fn take_backed(&mut self, bytes: u64) -> Option<Run> {
         let run = self.find(bytes, true)?;
         self.take_run(run)
@@ -268,7 +269,7 @@ impl Space {
             if len(&run) < bytes {
                 continue;
             }
-            // Extents in front that are shorter are not needed.
+            // Drop shorter extents at the front that are not needed.
             while run.extents > 1 && self.geometry.len_of(run.extent + 1, run.extents - 1) >= bytes {
                 run = Run { extent: run.extent + 1, extents: run.extents - 1, ..run };
             }
@@ -279,13 +280,13 @@ impl Space {
         None
     }
 
-    /// Bytes of the free extents that stand at the end of the file.
+    /// Bytes of the free extents at the end of the file.
     pub(crate) fn free_bytes_at_end(&self) -> u64 {
         let free = self.free_at_end();
         self.geometry.len_of(self.total - free, free)
     }
 
-    /// How many free extents stand at the end of the file.
+    /// Number of free extents at the end of the file.
     pub(crate) fn free_at_end(&self) -> u32 {
         let mut end = self.total;
         while end > 0 && self.free.contains(end - 1) {
@@ -294,7 +295,7 @@ impl Space {
         self.total - end
     }
 
-    /// True when free neighbours of so many bytes stand in front of the extent `limit`.
+    /// True when a run of adjacent free extents of `bytes` bytes exists before the extent `limit`.
     pub(crate) fn has_run_below(&self, bytes: u64, limit: u32) -> bool {
         let (mut run, mut next) = (0, 0);
         for index in self.free.iter().map(|(index, _)| index).take_while(|&index| index < limit) {
@@ -307,7 +308,7 @@ impl Space {
         false
     }
 
-    /// How many free extents could be cut off the end.
+    /// Number of free extents that could be cut off the end.
     pub(crate) fn surplus(&self) -> u32 {
         self.free_at_end().min(self.total.saturating_sub(self.listed))
     }

@@ -1,4 +1,4 @@
-//! The two ends of a session: the log goes on where recovery found its end, and says at a close where it ends.
+//! Start and end of a session: opening continues the log where recovery found its end, closing records where it ends.
 
 use super::{Active, ActivePlace, Log, Previous, Segment, SegmentHeader, SnapshotSegment, Superblock, Tail};
 use crate::error::Result;
@@ -14,12 +14,12 @@ pub(crate) struct LogEnd {
     pub(crate) live: Vec<Segment>,
     /// Segments that are kept for the records in them that were given up.
     pub(crate) kept: Vec<Segment>,
-    /// Listed segments whose retirement stands in the log.
+    /// Listed segments that a frame in the log retires.
     pub(crate) retired: Vec<Segment>,
-    /// Extents whose headers name the last segment as the one before theirs, and that were given up.
+    /// Extents whose headers name the last segment as their predecessor, and that were given up.
     pub(crate) given_up: Vec<u32>,
     pub(crate) snapshot: Vec<SnapshotSegment>,
-    /// The extent behind the last one that the newest list names.
+    /// The extent after the last one that the newest list names.
     pub(crate) listed: u32,
     pub(crate) next_base: u64,
     pub(crate) next_header: u64,
@@ -29,20 +29,20 @@ pub(crate) struct LogEnd {
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
     pub(crate) lost_trailers: Vec<(Segment, Segment)>,
     pub(crate) unproven: Vec<Segment>,
-    /// Log position behind the last commit.
+    /// Log position of the end of the last commit.
     pub(crate) end: u64,
     /// Log position up to which all is known to be synced.
     pub(crate) synced: u64,
     /// Log position of the newest checkpoint.
     pub(crate) checkpoint: Option<u64>,
-    /// What stands in front of the end may be in the system's memory only.
+    /// Some of the log may be in the system's memory only, not on the medium.
     pub(crate) is_unsettled: bool,
     /// The last segment takes appends again.
     pub(crate) goes_on: bool,
 }
 
 impl Log {
-    /// Puts the tail of the log where recovery found its end.
+    /// Sets the tail to the end that recovery found.
     pub(crate) fn start_at(&self, found: LogEnd, pins: &Pins) -> Result<()> {
         let mut tail = self.tail.lock();
         let tail: &mut Tail = &mut tail;
@@ -80,7 +80,7 @@ impl Log {
         let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
         let snapshot = tail.snapshot.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
         let mut used = Set::collect(found.live.iter().flat_map(places).chain(snapshot).map(u64::from));
-        // What a recovery has given up stays, with nothing in it that counts, for the sake of the records in it.
+        // Segments that recovery has given up are kept for the records in them, none of which counts.
         for segment in found.kept.iter().filter(|_| !self.read_only) {
             if !places(segment).any(|extent| used.contains(extent.into())) {
                 used = Set::collect(used.iter().chain(places(segment).map(u64::from)));
@@ -89,15 +89,14 @@ impl Log {
                 self.segment_stats.enter(segment.extent, segment.extents, segment.salt);
             }
         }
-        // Where the tail has used the place again already, it stays.
+        // Except extents that the log has reused already.
         let retired = found.retired.iter().flat_map(places).filter(|&extent| !used.contains(extent.into()));
         let retired: Vec<u32> = retired.collect();
         for &extent in &retired {
             self.retire_again(tail, pins, extent, found.end);
         }
         let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
-        // An extent that the end of the file cuts counts only if something lies in it: otherwise growing will make it whole.
-        let whole = self.geometry.whole_extents_in(self.storage.len()?);
+        // A last extent that the end of the file cuts counts only if something lies in it; otherwise growing makes it whole.
         tail.space.listed = found.listed;
         tail.space.total = used.last().map_or(whole, |last| whole.max(last as u32 + 1));
         for extent in (0..tail.space.total).filter(|&extent| !used.contains(extent.into())) {
@@ -106,7 +105,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the superblock again that could not be read. What it said is not known, so the log does not count as closed.
+    /// Replaces the superblock that could not be read. Its content is unknown, so the log does not count as closed.
     pub(crate) fn replace_lost_superblock(&self) -> Result<()> {
         self.flip(&|superblock| Superblock {
             synced: superblock.synced.max(superblock.clean_end.unwrap_or(0)),
@@ -116,8 +115,8 @@ impl Log {
         })
     }
 
-    /// Syncs everything, says in the superblock where the log ends, and gives back what the file does not need. The caller holds all writers
-    /// back: nobody may append after that.
+    /// Syncs everything, records the end of the log in the superblock, and gives unneeded space back. The caller blocks all
+    /// writers; appends after it fail.
     pub(crate) fn finish(&self, pins: &Pins) -> Result<()> {
         self.settle(&mut self.tail.lock())?;
         self.sync_the_end()?;
@@ -126,9 +125,9 @@ impl Log {
         let active = self.tail.lock().active_place();
         let torn_end = active == ActivePlace::default();
         self.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, active, ..superblock })?;
-        // While the writers are held back: one that waits must not write behind the end that was just named.
+        // While the writers are blocked: one that waits must not write after the end that was just recorded.
         self.close_to_writes();
-        // The file is whole without this; giving space back is a courtesy to the host.
+        // The file is complete without this, so a failure does not matter.
         let _ = self.trim();
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! Records behind the place where the log ends: what stands behind a frame that does not check may be the rest of a write that a power cut has
-//! torn, or what a damaged bit has cut off. Nothing tells the two apart when no sync is proven, so they are counted, said, and kept.
+//! Stranded records: valid records after the end of the log. After a frame with a wrong checksum they may be the rest of a write that a
+//! power cut has torn, or records that a damaged bit has cut off. Without proof of a sync the two cannot be told apart, so the records
+//! are counted, reported and kept.
 
 use super::zeros::first_used;
 use super::{Geometry, Log, Segment, Step, Walk};
@@ -11,13 +12,13 @@ use crate::storage::Storage;
 use crate::sync::Mutex;
 use alloc::vec::Vec;
 
-/// Records that check behind the end of the log.
+/// Count of valid records after the end of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stranded {
     pub(crate) records: u64,
-    /// Their bytes.
+    /// Their length in bytes.
     pub(crate) bytes: u64,
-    /// Where the first of them stands.
+    /// File offset of the first one.
     pub(crate) at: Option<u64>,
 }
 
@@ -29,31 +30,31 @@ impl Stranded {
     }
 }
 
-/// Which segments keep what stands behind their ends.
+/// Which segments are kept for the records after their ends.
 #[derive(Debug, Default)]
 pub(crate) struct StrandedState(Mutex<Known>);
 
-/// What stands behind the end of a segment.
+/// What follows the end of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
-    /// No record that is worth keeping.
+    /// No record worth keeping.
     Nothing,
-    /// Records, which nobody has held against the index.
+    /// Records that have not been compared with the index.
     Records,
-    /// Records that the log knows nothing of.
+    /// Records that the log does not have.
     Unknown,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By base: of segments that were looked at.
+    /// Results for the segments searched so far, by base.
     holds: Map<u64, Holds>,
-    /// The user has given all of it up.
+    /// The user has given up all stranded records.
     given_up: bool,
 }
 
 impl Log {
-    /// Whether records that check stand behind the end of `segment`, and nobody has given them up: it stays as it is then.
+    /// Whether valid records follow the end of `segment` and have not been given up: then the segment must stay as it is.
     pub(crate) fn holds_stranded(&self, segment: &Segment) -> Result<Holds> {
         if segment.end >= segment.limit(self.geometry) {
             return Ok(Holds::Nothing);
@@ -73,19 +74,19 @@ impl Log {
         Ok(holds)
     }
 
-    /// Remembers what stands behind the end of `segment`.
+    /// Remembers what follows the end of `segment`.
     pub(crate) fn found_stranded(&self, segment: &Segment, holds: Holds) {
         self.stranded.0.lock().holds.insert(segment.base, holds);
     }
 
-    /// The offsets of the records behind the end of `segment`.
+    /// File offsets of the records after the end of `segment`.
     pub(crate) fn stranded_offsets(&self, segment: &Segment) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         find(&*self.storage, segment.salt, segment.end, segment.limit(self.geometry), &mut offsets)?;
         Ok(offsets)
     }
 
-    /// From now on nothing is kept for the sake of what stands behind the end of the log.
+    /// Gives up all stranded records: from now on no segment is kept for them.
     pub(crate) fn give_up_stranded(&self) {
         self.stranded.0.lock().given_up = true;
     }
@@ -95,8 +96,8 @@ impl Log {
         self.tail.lock().unlisted.clone()
     }
 
-    /// Frees segments that no checkpoint lists, and that were kept for nothing but what is stranded in them: nothing leads to them, so no word
-    /// in the log is needed.
+    /// Frees segments that no checkpoint lists and that were kept only for their stranded records, unless `is_kept`. Nothing refers to
+    /// them, so no frame in the log is needed.
     pub(crate) fn free_unlisted(&self, is_kept: &dyn Fn(&Segment) -> bool) {
         let freed: Vec<Segment> = self.unlisted().into_iter().filter(|segment| !is_kept(segment)).collect();
         let mut tail = self.tail.lock();
@@ -112,20 +113,20 @@ impl Log {
     }
 }
 
-/// Those behind the end of a segment.
+/// The stranded records of one segment.
 pub(crate) fn in_segment(storage: &dyn Storage, geometry: Geometry, segment: &Segment) -> Result<Stranded> {
     find(storage, segment.salt, segment.end, segment.limit(geometry), &mut Vec::new())
 }
 
-/// Bytes that are searched at a time.
+/// Bytes to search at a time.
 const PIECE: u64 = 256 * 1024;
-/// What looks like a frame of up to so many bytes is checked wherever it stands; of longer ones, so many times the bytes of the stretch are
-/// checked in all: a bound for hostile files.
+/// Candidates for a frame of up to `SHORT` bytes are always verified. Of longer ones at most `LONG_FACTOR` times the bytes of the searched
+/// range are verified in all: a bound for hostile files.
 const SHORT: usize = 512;
 pub(super) const LONG_FACTOR: u64 = 8;
 
-/// The records of whole commits in `from..to`, which is a part of a segment with this salt, and their offsets. Those of a commit that was never
-/// finished are none.
+/// Counts the records of complete commits in `from..to`, a part of a segment with this salt, and adds their offsets. Records of an
+/// incomplete commit do not count.
 fn find(storage: &dyn Storage, salt: u64, from: u64, to: u64, offsets: &mut Vec<u64>) -> Result<Stranded> {
     let to = if is(Bug::StrandedDropped) { 0 } else { to.min(storage.len()?) };
     let mut found = Stranded::default();
@@ -154,7 +155,7 @@ fn find(storage: &dyn Storage, salt: u64, from: u64, to: u64, offsets: &mut Vec<
     Ok(found)
 }
 
-/// Where the next frame begins that checks, from `from` on.
+/// File offset of the next valid frame from `from` on.
 pub(super) fn next_frame(storage: &dyn Storage, salt: u64, from: u64, to: u64, budget: &mut u64) -> Result<Option<u64>> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut piece = from;
@@ -163,7 +164,7 @@ pub(super) fn next_frame(storage: &dyn Storage, salt: u64, from: u64, to: u64, b
         bytes.resize(len, 0);
         storage.read_at(piece, &mut bytes)?;
         let mut index = 0;
-        // The head, which is never 0, stands behind the checksum.
+        // The checksum is followed by the head, which is never 0.
         while let Some(zeros) = first_used(bytes.get(index + 4..).unwrap_or_default()) {
             index += zeros;
             if index >= PIECE as usize {

@@ -1,7 +1,7 @@
-//! The two superblocks: what the file is, where the newest checkpoint stands, and whether the last writer closed it.
+//! The two superblocks: the identity of the file, the place of the newest checkpoint, and whether the last session closed the store.
 //!
-//! A new superblock always goes to the other slot; the one with the higher generation that checks is the current one. Everything
-//! that counts lies in the first sector of its slot.
+//! Of the superblocks with a valid checksum, the one with the higher generation is the current one. All fields
+//! lie in the first sector of the slot.
 
 use super::Geometry;
 use crate::error::{Error, Result};
@@ -15,10 +15,10 @@ pub(crate) const FORMAT_VERSION: u32 = 1;
 /// Features that a reader must know to read the file at all. None exist yet.
 const FEATURES_KNOWN: u64 = 0;
 pub(super) const SECTOR: usize = 512;
-/// Distance between the slots.
+/// Distance between the slots in bytes.
 pub(crate) const SLOT_LEN: u64 = 4096;
 
-/// Which of the two places.
+/// Which of the two slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SuperblockSlot {
     A,
@@ -57,7 +57,7 @@ impl Slots {
     }
 }
 
-/// Where replay begins, and the index as it was there.
+/// Where replay begins, and the index snapshot of that position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CheckpointPlace {
     /// Base of the segment that holds the checkpoint frame.
@@ -70,14 +70,14 @@ pub(crate) struct CheckpointPlace {
     pub(crate) directory: Option<DirectoryPlace>,
 }
 
-/// Where the directory of the index snapshot stands.
+/// Place of the directory of the index snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirectoryPlace {
     /// Offset of its chunk in the file.
     pub(crate) offset: u64,
-    /// Bytes of the chunk.
+    /// Length of the chunk in bytes.
     pub(crate) len: u64,
-    /// Salt of the segment that it stands in.
+    /// Salt of the segment that holds it.
     pub(crate) salt: u64,
 }
 
@@ -90,12 +90,12 @@ pub(crate) struct ActivePlace {
     pub(crate) extents: u32,
 }
 
-/// One superblock.
+/// The root of the file, as stored in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
-    /// The format that a writer must know; a reader must know that of `FORMAT_VERSION`.
+    /// The format version that a writer must know; a reader must know `FORMAT_VERSION`.
     pub(crate) write_version: u32,
-    /// Features that a reader may know: kept as they are.
+    /// Features that a reader need not know; preserved as they are.
     pub(crate) optional_features: u64,
     pub(crate) store_id: [u8; 16],
     /// Grows with every superblock written.
@@ -110,7 +110,7 @@ pub(crate) struct Superblock {
     pub(crate) clean_end: Option<u64>,
     /// The log was synced up to here when this was written.
     pub(crate) synced: u64,
-    /// Behind the end of a closed log stand the leftovers of a crash: it goes on in a fresh segment.
+    /// The end of the closed log is followed by the leftovers of a crash: appends continue in a fresh segment.
     pub(crate) torn_end: bool,
     /// Log position from which on history is kept; 0: none is.
     pub(crate) floor: u64,
@@ -123,11 +123,11 @@ pub(crate) struct Superblock {
     pub(crate) key_page: u64,
     /// Log position from which on everything is sealed under the current key; 0 when nothing is.
     pub(crate) sealed_from: u64,
-    /// Of the hashes of keys.
+    /// Seed of the key hashes.
     pub(crate) seed: [u8; 16],
 }
 
-/// Where the fields stand.
+/// Offsets of the fields.
 mod at {
     pub(super) const VERSIONS: usize = 8;
     pub(super) const FEATURES: usize = 16;
@@ -172,7 +172,7 @@ impl Superblock {
         Geometry::new(self.segment_size, self.first_extent)
     }
 
-    /// The first one of a store.
+    /// The first superblock of a new store.
     pub(crate) fn first(segment_size: u32, store_id: [u8; 16], seed: [u8; 16]) -> Self {
         Self {
             write_version: FORMAT_VERSION,
@@ -196,7 +196,7 @@ impl Superblock {
         }
     }
 
-    /// Of a store of which nothing is known but the full size of its extents.
+    /// A superblock for a store of which only the full size of its extents is known.
     #[cfg(feature = "salvage")]
     pub(crate) fn unknown(segment_size: u32) -> Self {
         Self { generation: 0, ..Self::first(segment_size, [0; 16], [0; 16]) }
@@ -239,7 +239,7 @@ impl Superblock {
         out
     }
 
-    /// The generation of the superblock in these bytes of `slot`; `None` where none is that checks.
+    /// The generation of the superblock in these bytes of `slot`; `None` without a valid one.
     pub(super) fn generation_of(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Option<u64> {
         if let Decoded::Good(found) = Self::decode(bytes, slot) { Some(found.generation) } else { None }
     }
@@ -303,7 +303,7 @@ impl Superblock {
         Decoded::Good(superblock)
     }
 
-    /// Writes it to `slot`; it counts once it is synced.
+    /// Writes it to `slot`; durable only after a sync.
     pub(crate) fn write(&self, storage: &dyn Storage, slot: SuperblockSlot) -> Result<()> {
         Ok(storage.write_at(slot.offset(), &[&self.encode(slot)])?)
     }
@@ -312,11 +312,11 @@ impl Superblock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "two are made at each open, and live for a moment")]
 enum Decoded {
-    /// Zeros.
+    /// All zeros.
     Blank,
-    /// No magic: nothing of ours.
+    /// No magic: not a superblock.
     Foreign,
-    /// The magic, and a checksum or field that does not fit.
+    /// The magic, but a wrong checksum or an invalid field.
     Damaged,
     Newer(u32),
     Good(Superblock),
@@ -327,15 +327,15 @@ enum Decoded {
 pub(crate) struct SuperblockPair {
     pub(crate) current: Superblock,
     pub(crate) slot: SuperblockSlot,
-    /// The other slot could not be read. Its generation may have been higher, so the state of the log is taken for unclean.
+    /// The other slot is damaged. Its generation may have been higher, so the log is treated as unclean.
     pub(crate) other_damaged: bool,
 }
 
-/// What stands at the front of a file.
+/// What the front of a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "one is made at each open, and lives for a moment")]
 pub(crate) enum Front {
-    /// Nothing, or a creation that was cut short before anything could be stored.
+    /// Nothing, or a creation that was interrupted before anything could be stored.
     Blank,
     Store(SuperblockPair),
 }
@@ -382,8 +382,8 @@ pub(crate) fn read_superblocks(storage: &dyn Storage) -> Result<Front> {
     }
 }
 
-/// A new file gets its first superblock before anything else and is synced, so a crash in between leaves nothing but (part of)
-/// that superblock, and zeros.
+/// True for a creation that a crash interrupted. A new file gets its first superblock before anything else and is synced, so such a crash
+/// leaves nothing but (part of) that superblock, and zeros.
 fn is_cut_short(storage: &dyn Storage, len: u64, a: Decoded) -> Result<bool> {
     if len < SECTOR as u64 {
         return Ok(len == 0);
@@ -391,7 +391,7 @@ fn is_cut_short(storage: &dyn Storage, len: u64, a: Decoded) -> Result<bool> {
     let mut front = alloc::vec![0; len as usize];
     storage.read_at(0, &mut front)?;
     let (first, rest) = front.split_at(front.len().min(SECTOR));
-    // A creation only ever leaves the first generations behind: anything more was a store once.
+    // An interrupted creation leaves only the first generations: a higher one was a store.
     let generation = first.get(at::GENERATION..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes));
     if generation > 2 {
         return Ok(false);
@@ -402,7 +402,7 @@ fn is_cut_short(storage: &dyn Storage, len: u64, a: Decoded) -> Result<bool> {
     Ok(ours && rest.iter().all(|&byte| byte == 0))
 }
 
-/// False where a number stands that no store reaches: sums of those that this lets through do not overflow.
+/// False if a number is larger than any store reaches. Sums of numbers that pass this check do not overflow.
 fn is_within_limits(fields: &Fields<'_>) -> bool {
     let checkpoint = |index: usize| fields.word(at::CHECKPOINT + 8 * index);
     let clean_end = Some(fields.word(at::CLEAN_END)).filter(|&end| end != u64::MAX);

@@ -6,15 +6,15 @@ use crate::planted::{Bug, is};
 use crate::storage::Durability;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 
-/// How far the log is synced, and who is at it.
+/// How far the log is synced, and whether a sync is running.
 #[derive(Debug, Default)]
 pub(crate) struct SyncState {
     turn: Mutex<Turn>,
-    /// A sync has ended.
+    /// Notified when a sync has ended.
     ended: Condvar,
-    /// Everything in front of this log position is synced.
+    /// Everything before this log position is synced.
     synced: AtomicU64,
-    /// No mark says so yet, and none is due.
+    /// No sync mark records `synced` yet, and none is due.
     unproven: AtomicBool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct SyncState {
 struct Turn {
     /// A sync is running.
     running: bool,
-    /// What the last sync achieved.
+    /// Durability that the last sync achieved.
     achieved: Durability,
 }
 
@@ -36,8 +36,8 @@ impl SyncState {
     }
 }
 
-/// The sync that is running. Whatever becomes of it, those who wait for it are woken, all at once: who is covered goes on while one of
-/// the others runs the next.
+/// The running sync. Dropping it, even after a failure, wakes all waiters at once: covered waiters return; one of the rest starts the
+/// next sync.
 struct Running<'a>(&'a SyncState);
 
 impl Drop for Running<'_> {
@@ -48,29 +48,30 @@ impl Drop for Running<'_> {
 }
 
 impl Log {
-    /// Syncs unless everything in front of `lsn` already is. Says what was achieved.
+    /// Syncs unless everything before `lsn` is synced already. Returns the durability achieved.
     pub(crate) fn sync_to(&self, lsn: u64) -> Result<Durability> {
         let covered = |turn: &Turn| {
-            // Somebody's sync, begun after our bytes were written, has covered them while we waited.
+            // Another caller's sync, begun after our bytes were written, has covered them while we waited.
             let covered = self.sync_state.synced() >= lsn && turn.achieved != Durability::None;
             (covered || is(Bug::FlushSkipsSync)).then_some(turn.achieved)
         };
         self.sync_unless(&covered, true)
     }
 
-    /// Syncs whatever has been written so far, log or not.
+    /// Syncs everything that has been written so far, log or not.
     pub(crate) fn sync_now(&self) -> Result<Durability> {
         self.sync_unless(&|_| None, true)
     }
 
-    /// Syncs everything in front of the position that a closed store's superblock will name: nothing is written behind it.
+    /// Syncs everything before the end that a closed store's superblock will name. Appends no sync mark, so the end does not move.
     pub(super) fn sync_the_end(&self) -> Result<Durability> {
         self.sync_unless(&|_| None, false)
     }
 
-    /// Syncs in turn, unless `covered` says that there is no need to; then a mark may say so.
+    /// Waits for a running sync, then syncs, unless `covered` returns a result that makes that unnecessary. With `mark` the file then records
+    /// how far the log is synced.
     fn sync_unless(&self, covered: &dyn Fn(&Turn) -> Option<Durability>, mark: bool) -> Result<Durability> {
-        // One that shares the file takes nothing over only to sync it.
+        // A session that shares its file does not take the store over just to sync.
         if !self.is_settled() && !self.is_fenced() {
             self.writable()?;
             self.announce(&mut self.tail.lock())?;
@@ -99,7 +100,7 @@ impl Log {
         let running = Running(&self.sync_state);
         let end = self.end();
         let achieved = self.sync_in_turn(end)?;
-        // Whoever holds the tail may wait for the turn.
+        // `prove_synced` locks the tail, whose holder may be waiting for this sync to end.
         drop(running);
         self.look_around(announced)?;
         if mark && (announced || !self.is_fenced()) {
@@ -108,13 +109,13 @@ impl Log {
         Ok(achieved)
     }
 
-    /// What was written counts only if the store was still this session's behind it. In front of a sync that is all that it takes; behind it, whoever
-    /// has lost the store in between is told at once.
+    /// Fails if another session has taken the store over: a write counts only if this session still owned the store after it. The check
+    /// before a sync is enough for that; the check after it reports a loss in between at once.
     fn look_around(&self, announced: bool) -> Result<()> {
         if is(Bug::FlushNotLookedAround) { Ok(()) } else { self.look_if(announced) }
     }
 
-    /// Syncs, when nobody else does, what belongs to no position of the log. The caller may hold the tail.
+    /// Syncs bytes that have no log position (a superblock, zeros), never at the same time as another sync. The caller may hold the tail.
     pub(crate) fn sync_alone(&self) -> Result<()> {
         let mut turn = self.sync_state.turn.lock();
         while turn.running {
@@ -123,7 +124,7 @@ impl Log {
         turn.running = true;
         drop(turn);
         let _running = Running(&self.sync_state);
-        // The sync of somebody else may have taken the one error that the system tells.
+        // Another caller's sync may have consumed the error, which the system reports only once.
         if let Some(first) = self.latch.get() {
             return Err(poisoned(first));
         }
@@ -132,13 +133,14 @@ impl Log {
         Ok(())
     }
 
-    /// The planted bug of that name: as it was, with an error that closed the store only if nobody else had taken it.
+    /// Only for the planted bug of this name: a sync without a turn, as it once was; an error closes the store only if no other sync has
+    /// consumed it.
     pub(crate) fn sync_beside(&self) -> Result<Durability> {
         self.storage.sync().map_err(|error| self.poison(error.into()))
     }
 
-    /// Sees to it that the file says how far the log is synced, whether or not anything follows, so that the end of the process takes nothing with
-    /// it: in a mark, or in the superblock where there is no room for one.
+    /// Records in the file how far the log is synced, in a sync mark, or in the superblock if there is no room for a mark. Done even if no
+    /// append follows, so that the end of the process does not lose it.
     fn prove_synced(&self, end: u64) {
         if !self.sync_state.unproven.swap(false, Ordering::AcqRel) || is(Bug::FlushNotMarked) {
             return;
@@ -146,7 +148,7 @@ impl Log {
         let mut tail = self.tail.lock();
         let due = tail.mark_due.unwrap_or(0).max(end);
         tail.mark_due = Some(due);
-        // A write that fails closes the store to later ones. What was flushed is safe all the same.
+        // A failed write closes the store to later ones. What was flushed is safe all the same.
         let _ = match self.mark_now(&mut tail) {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -165,7 +167,7 @@ impl Log {
         let achieved = match self.storage.sync() {
             Ok(durability) => durability,
             Err(error) if is(Bug::SyncErrorForgotten) => return Err(error.into()),
-            // What the failed sync should have saved may be gone from the cache and not be on the medium: it is never retried.
+            // Bytes of a failed sync may be neither in the cache nor on the medium, so it is never retried.
             Err(error) => return Err(self.poison(Error::from(error))),
         };
         self.sync_state.turn.lock().achieved = achieved;

@@ -1,18 +1,18 @@
-//! Writing behind: a segment that has been filled is on its way to the medium before somebody waits for it in a sync.
+//! Write-behind: starts the transfer of filled segments to the medium before a sync has to wait for it.
 //!
-//! Nothing is written that would not be anyway, for a checkpoint syncs the whole log every few segments. Only the transfer goes on
-//! beside the writers: a sync behind a long load has one segment left to wait for. PostgreSQL (`checkpoint_flush_after`) and
-//! RocksDB (`bytes_per_sync`) do likewise.
+//! Nothing is written more often, since a checkpoint syncs the whole log every few segments anyway. The transfer only runs
+//! in parallel with the writers: after a long load, a sync has one segment left to wait for. PostgreSQL (`checkpoint_flush_after`)
+//! and RocksDB (`bytes_per_sync`) do likewise.
 
 use super::{Log, Segment};
 use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 impl Log {
-    /// Tells the host of the segments that have been filled since the last call and that no sync has covered.
+    /// Calls `will_sync` for the segments that have been filled since the last call and that no sync has covered.
     pub(crate) fn write_behind(&self) {
         if cfg!(not(feature = "std")) {
-            // Hosts without threads have no transfer that goes on beside them.
+            // Hosts without threads cannot transfer in parallel.
             return;
         }
         let end = |segment: &Segment| segment.next_base(self.geometry);
@@ -23,7 +23,7 @@ impl Log {
             let filled = tail.segments.values().rev().filter(|segment| Some(segment.base) != active);
             filled.take_while(|segment| end(segment) > told).copied().collect()
         };
-        // The oldest first: whoever syncs meanwhile waits for them in this order.
+        // The oldest first: a concurrent sync waits for them in this order.
         for segment in filled.iter().rev() {
             let start = self.geometry.start(segment.extent);
             self.storage.will_sync(start, segment.len(self.geometry));
