@@ -1,18 +1,18 @@
-//! Where extents lie in the file, and which of them a stretch of it touches.
+//! Offsets and lengths of the extents, and which of them a range of the file touches.
 
 use crate::limits::{DATA_START, EXTENT_FIRST_MAX, SEGMENT_SIZE_MIN};
 
-/// The sizes of extents: each is twice as long as the one before, until they have the full size. A store of one record is small, and a
+/// The sizes of extents: each is twice as long as the one before, until they have the full size. So a store of one record is small, and a
 /// large one has few extents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Of the full size.
+    /// Logarithm of the full size.
     shift: u32,
-    /// Of the size of the first extent.
+    /// Logarithm of the size of the first extent.
     first_shift: u32,
-    /// How many extents are shorter than the full size.
+    /// Number of extents shorter than the full size.
     shorter: u32,
-    /// Offset of the first extent that is not.
+    /// File offset of the first extent of the full size.
     full_from: u64,
 }
 
@@ -36,17 +36,17 @@ impl Geometry {
         }
     }
 
-    /// Bytes of all extents but the first few.
+    /// The full size of an extent in bytes: all but the first few have it.
     pub(crate) const fn segment_size(self) -> u64 {
         1 << self.shift
     }
 
-    /// How many extents are shorter than that.
+    /// Number of extents shorter than the full size.
     pub(crate) const fn shorter(self) -> u32 {
         self.shorter
     }
 
-    /// Bytes of the extent `index`.
+    /// Length in bytes of the extent `index`.
     pub(crate) const fn size_of(self, index: u32) -> u64 {
         if index < self.shorter { 1 << (self.first_shift + index) } else { 1 << self.shift }
     }
@@ -61,7 +61,7 @@ impl Geometry {
         }
     }
 
-    /// Bytes of `extents` neighbours from `index` on.
+    /// Length in bytes of `extents` adjacent extents from `index` on.
     pub(crate) const fn len_of(self, index: u32, extents: u32) -> u64 {
         self.start(index.saturating_add(extents)) - self.start(index)
     }

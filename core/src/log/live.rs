@@ -1,10 +1,10 @@
-//! What others ask of the log: its live segments, the space around them, and the newest superblock.
+//! Queries of the log: its live segments, the space around them, and the newest superblock.
 
 use super::{Active, CheckpointPlace, Log, Segment, Superblock, SuperblockPair, Tail};
 use crate::sorted::Map;
 use alloc::vec::Vec;
 
-/// Figures of the file, all of one moment.
+/// Figures of the file, all taken at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     /// Live segments.
@@ -17,7 +17,7 @@ pub(crate) struct Usage {
     pub(crate) last_extent: u32,
     /// Bytes of records, up to the last one of each segment.
     pub(crate) written: u64,
-    /// Bytes that the segments keep from others: of all but the active one, the rest after the last record, too.
+    /// Bytes that the segments occupy: records, and, except in the active segment, the unused rest after the last record.
     pub(crate) kept: u64,
     /// Bytes of live records.
     pub(crate) live: u64,
@@ -58,28 +58,28 @@ impl Log {
         (tail.live().collect(), tail.active.map(|active| active.segment.base))
     }
 
-    /// How many segments live.
+    /// Number of live segments.
     pub(crate) fn segment_count(&self) -> usize {
         self.tail.lock().segments.len()
     }
 
-    /// The oldest live segment but for those that `is_passed` names.
+    /// The oldest live segment for which `is_passed` is false.
     pub(crate) fn oldest(&self, is_passed: &dyn Fn(&Segment) -> bool) -> Option<Segment> {
         self.tail.lock().segments.values().find(|segment| !is_passed(segment)).copied()
     }
 
-    /// The end of the segment that takes appends, with the headers of others of which a crash has left one copy.
+    /// Calls `look` with the active segment, up to its end, and the headers of which a crash has left only one copy.
     pub(crate) fn with_active<T>(&self, look: impl FnOnce(Option<Segment>, &[(u64, super::SegmentHeader)]) -> T) -> T {
         let tail = self.tail.lock();
         look(tail.active.map(|active| Segment { end: active.position, ..active.segment }), &tail.torn_headers)
     }
 
-    /// True when an extent is kept back for removals and compaction.
+    /// True when the reserve for removals and compaction is there.
     pub(crate) fn has_reserve(&self) -> bool {
         self.tail.lock().space.has_reserve()
     }
 
-    /// True when the session has written something.
+    /// True when the session has begun to write.
     pub(crate) fn is_announced(&self) -> bool {
         self.tail.lock().announced
     }
@@ -107,7 +107,7 @@ impl Log {
         }
     }
 
-    /// The file from front to back: who has each extent. A segment stands for all of its extents.
+    /// The use of each extent, from the front of the file to its end. A segment is listed once, at its first extent.
     pub(crate) fn layout(&self) -> Vec<(u32, Occupant)> {
         let tail = self.tail.lock();
         let by_extent = Map::collect(tail.live().map(|segment| (segment.extent.into(), segment)));
@@ -130,7 +130,7 @@ impl Log {
         self.superblocks.lock().current
     }
 
-    /// Both superblocks as `look` finds them in the file: none is written meanwhile.
+    /// Calls `look` with the superblocks locked: none is written meanwhile.
     pub(crate) fn with_superblocks<T>(&self, look: impl FnOnce(&SuperblockPair) -> T) -> T {
         look(&self.superblocks.lock())
     }
@@ -140,7 +140,7 @@ impl Log {
         self.superblock().checkpoint
     }
 
-    /// An event with this number was appended: the next one gets a higher one.
+    /// Makes the next event number higher than this one.
     #[cfg(feature = "salvage")]
     pub(crate) fn saw_event(&self, number: u64) {
         let mut tail = self.tail.lock();

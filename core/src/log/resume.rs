@@ -1,5 +1,5 @@
-//! Going on in the segment that a crash has torn, where the medium has no room for a fresh one: otherwise each crash would take a segment
-//! away from a full store, and after a few of them nothing could be removed any more.
+//! Appending to the segment that a crash has torn, where the medium has no room for a fresh one: otherwise each crash would use up a
+//! segment of a full store, and after a few crashes nothing could be removed any more.
 
 use super::{Active, Holds, Log, Purpose, SEGMENT_HEADER_LEN, Segment, SegmentHeader, Tail};
 use crate::error::{Error, Result};
@@ -10,14 +10,14 @@ use alloc::vec::Vec;
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 impl Log {
-    /// Right behind an unclean end: where there is no room for a fresh segment and for the reserve, the last segment takes appends
-    /// again, behind its last whole commit.
+    /// Right after an unclean end: if there is no room for a fresh segment and the reserve, the last segment takes appends
+    /// again, after its last complete commit.
     pub(super) fn resume_if_cramped(&self, tail: &mut Tail) -> Result<()> {
         let Some(last) = torn_end(tail).filter(|_| !is(Bug::TornEndKeepsItsSegment)) else { return Ok(()) };
         if self.has_place(tail)? || self.holds_stranded(&last)? != Holds::Nothing {
             return Ok(());
         }
-        // Where something is kept that stands behind the end, or a snapshot has been written since, this takes nothing away.
+        // Leave headers alone whose extents hold a kept segment, or a snapshot written since.
         let is_used = |extent: &u32| {
             let log = tail.segments.values().map(|segment| (segment.extent, segment.extents));
             let snapshot = tail.snapshot.iter().map(|segment| (segment.extent, segment.extents));
@@ -26,7 +26,7 @@ impl Log {
         let given_up = tail.given_up.iter().filter(|extent| !is_used(extent)).map(|&extent| self.geometry.start(extent));
         let mut names_it = Vec::new();
         for start in given_up {
-            // Its blocks may have gone back to the host since.
+            // Its blocks may have been given back to the host since.
             let header = SegmentHeader::read(&*self.storage, self.store_id, start)?;
             if header.is_some_and(|header| header.previous_salt == last.salt) {
                 names_it.push(start);
@@ -35,24 +35,24 @@ impl Log {
         self.resume(tail, &last, &names_it)
     }
 
-    /// Something may be kept that an unclean end has left.
+    /// True if segments may be kept that an unclean end has left.
     pub(crate) fn is_behind_crash(&self) -> bool {
         let tail = self.tail.lock();
         !tail.unlisted.is_empty() || torn_end(&tail).is_some()
     }
 
-    /// The torn segment behind whose end nothing has been written yet, when the log has begun no other one.
+    /// The torn last segment, if nothing has been written after its end and the log has begun no other segment.
     pub(crate) fn torn_end(&self) -> Option<Segment> {
         let tail = self.tail.lock();
         torn_end(&tail).filter(|_| tail.announced && !self.is_fenced())
     }
 
-    /// Once more, when something that was in the way has gone.
+    /// As [`Self::resume_if_cramped`], once an obstacle has been removed.
     pub(crate) fn resume_again(&self) -> Result<()> {
         self.resume_if_cramped(&mut self.tail.lock())
     }
 
-    /// There is room for a fresh segment beside the reserve.
+    /// True if there is room for a fresh segment beside the reserve.
     fn has_place(&self, tail: &mut Tail) -> Result<bool> {
         match self.take(tail, 1, Purpose::Store) {
             Ok(run) => {
@@ -64,17 +64,17 @@ impl Log {
         }
     }
 
-    /// Nothing of what stands behind the end may ever check again: zeros take its place, and that of the headers in `given_up`, which name
-    /// this segment as the one before theirs.
+    /// Overwrites everything after the end with zeros, so that no old frame there can ever be valid again, and also the headers at the
+    /// offsets `given_up`, which name this segment as their predecessor. Then the segment takes appends.
     fn resume(&self, tail: &mut Tail, segment: &Segment, given_up: &[u64]) -> Result<()> {
         let (end, behind) = (segment.end, segment.behind(self.geometry));
         match self.reserve(end, behind) {
-            // The file has lost its end, and the medium has no room for it.
+            // A crash has shortened the file, and the medium has no room for the lost end.
             Err(Error::NoSpace) => return Ok(()),
             result => result?,
         }
-        // The beginning first, and synced: zeros further on might complete a frame whose lost bytes were to be zeros. All of it, even what
-        // reads as zeros: the session before may have failed to sync just that.
+        // The beginning first, and synced: zeros further on might complete a torn frame whose missing bytes were zeros. Overwrite even bytes
+        // that read as zero: the session before may have failed to sync them.
         let head = (FRAME_LEN_MIN as u64).min(behind - end);
         self.write_zeros(end, head)?;
         given_up.iter().try_for_each(|&header| self.write_zeros(header, SEGMENT_HEADER_LEN as u64))?;
@@ -96,7 +96,7 @@ impl Log {
 
 fn torn_end(tail: &Tail) -> Option<Segment> {
     let is_behind_crash = tail.active.is_none() && tail.previous.trailer.is_none();
-    // Where a segment that is kept stands further along the log, what this would write is not found.
+    // With a kept segment later in the log, recovery would not find what is appended here.
     let last = tail.segments.values().next_back().copied().filter(|last| last.base == tail.previous.base);
     last.filter(|_| is_behind_crash)
 }

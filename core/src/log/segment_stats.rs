@@ -1,4 +1,4 @@
-//! What is known of every extent of the file, readable without a lock while the file grows.
+//! Salt, live and dead bytes of every extent of the file, readable without a lock while the file grows.
 
 use crate::sync::{AtomicU64, Ordering};
 use alloc::boxed::Box;
@@ -14,11 +14,11 @@ struct Entry {
     salt: AtomicU64,
     /// Bytes of live records whose segment begins at this extent.
     live: AtomicU64,
-    /// The part of `live` that came or went in shards that the dump of the index had already passed.
+    /// The part of `live` that was added or removed in shards that the running dump of the index had already copied.
     late: AtomicU64,
     /// Bytes of tombstones in the segment that begins at this extent.
     tombstones: AtomicU64,
-    /// The extent at which the segment begins that this extent belongs to.
+    /// First extent of the segment that this extent belongs to.
     head: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ impl SegmentStats {
             .get(index)
     }
 
-    /// Enters a segment: all its extents carry its salt and point at its first one.
+    /// Adds a segment: all its extents get its salt and point at its first one.
     pub(crate) fn enter(&self, extent: u32, extents: u32, salt: u64) {
         for index in extent..extent.saturating_add(extents) {
             if let Some(entry) = self.entry_or_create(index) {
@@ -64,18 +64,18 @@ impl SegmentStats {
         }
     }
 
-    /// The salt of the segment that the extent belongs to; zero where there is none, which no frame fits.
+    /// The salt of the segment that the extent belongs to; zero without one, under which no frame is valid.
     #[inline]
     pub(crate) fn salt(&self, extent: u32) -> u64 {
         self.entry(extent).map_or(0, |entry| entry.salt.load(Ordering::Acquire))
     }
 
-    /// The extent at which the segment of `extent` begins.
+    /// First extent of the segment that `extent` belongs to.
     pub(crate) fn head(&self, extent: u32) -> u32 {
         self.entry(extent).map_or(extent, |entry| entry.head.load(Ordering::Relaxed) as u32)
     }
 
-    /// Live bytes of the segment of `extent` change by `change`, in a shard that a dump has passed or not.
+    /// Adds `change` to the live bytes of the segment of `extent`; `late` if the running dump has already copied the record's shard.
     pub(crate) fn change_live(&self, extent: u32, change: i64, late: bool) {
         if let Some(entry) = self.entry(self.head(extent)) {
             entry.live.fetch_add(change as u64, Ordering::Relaxed);
@@ -85,12 +85,12 @@ impl SegmentStats {
         }
     }
 
-    /// Counts live bytes, together where neighbours go to one segment.
+    /// Counts live bytes; merges consecutive changes to one segment.
     pub(crate) const fn tally(&self) -> Tally<'_> {
         Tally { segment_stats: self, extent: 0, live: 0, late: 0 }
     }
 
-    /// A tombstone of `len` bytes was appended to the segment of `extent`.
+    /// Counts a tombstone of `len` bytes appended to the segment of `extent`.
     pub(crate) fn add_tombstone(&self, extent: u32, len: u64) {
         if let Some(entry) = self.entry(self.head(extent)) {
             entry.tombstones.fetch_add(len, Ordering::Relaxed);
@@ -102,14 +102,14 @@ impl SegmentStats {
         self.entry(extent).map_or(0, |entry| entry.tombstones.load(Ordering::Relaxed))
     }
 
-    /// A dump of the index begins.
+    /// Begins a dump of the index.
     pub(crate) fn clear_late(&self) {
         for entry in self.chunks.iter().filter_map(OnceBox::get).flat_map(|chunk| chunk.iter()) {
             entry.late.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Live bytes of the segment that begins at `extent` as the dump of the index has them. All shards are locked.
+    /// Live bytes of the segment that begins at `extent`, as of the dump of the index. All shards must be locked.
     pub(crate) fn live_at_dump(&self, extent: u32) -> u64 {
         self.entry(extent).map_or(0, |entry| {
             let bytes = entry.live.load(Ordering::Relaxed).wrapping_sub(entry.late.load(Ordering::Relaxed));
@@ -119,12 +119,12 @@ impl SegmentStats {
 
     /// Bytes of live records of the segment that begins at `extent`.
     ///
-    /// A record can be replaced by one thread before another has counted it in, so the sum may dip below zero for a moment.
+    /// One thread can replace a record before another has counted it, so the sum may drop below zero for a moment.
     pub(crate) fn live(&self, extent: u32) -> u64 {
         self.entry(extent).map_or(0, |entry| (entry.live.load(Ordering::Relaxed) as i64).max(0) as u64)
     }
 
-    /// Sets what a snapshot says of the segment that begins at `extent`.
+    /// Sets the figures of the segment that begins at `extent`, from a snapshot.
     pub(crate) fn set(&self, extent: u32, live: u64, tombstones: u64) {
         if let Some(entry) = self.entry_or_create(extent) {
             entry.live.store(live, Ordering::Relaxed);
@@ -133,10 +133,10 @@ impl SegmentStats {
     }
 }
 
-/// Changes of live bytes that have not been counted yet: dropping it counts the last of them. A change of the shared figure
-/// waits for all writes in front of it to reach memory, so that one for each record would cost as much as the rest of publishing it.
+/// Changes of live bytes that have not been counted yet; dropping it counts the rest. An atomic change of the shared counter
+/// waits for all earlier writes to reach memory, so one per record would cost as much as the rest of publishing it.
 ///
-/// Dropped before the shards that the records are in.
+/// Must be dropped before the shards that the records are in are unlocked.
 pub(crate) struct Tally<'a> {
     segment_stats: &'a SegmentStats,
     extent: u32,

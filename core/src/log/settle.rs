@@ -1,8 +1,8 @@
-//! What an unclean end has left is written again before a sync counts as covering it.
+//! After an unclean end, the unproven part of the log is written again before a sync counts as covering it.
 //!
-//! A sync that failed in an earlier session, or never came, leaves bytes that this one reads from the memory of the host and that the
-//! medium may not have: Linux takes the pages of a failed sync for stored, so that no later sync stores them. The same bytes are therefore
-//! written again: everything between the place up to which the log is proven to be synced and its end, and the superblock that counts.
+//! A sync that failed in an earlier session, or never came, leaves bytes that this session reads from the memory of the host and that the
+//! medium may not have: Linux marks the pages of a failed sync as clean, so that no later sync stores them. The same bytes are therefore
+//! written again: everything from the position up to which the log is proven to be synced to its end, and the current superblock.
 
 use super::stranded::{LONG_FACTOR, next_frame};
 use super::{Log, Segment, SegmentHeader, Step, Tail, Walk};
@@ -11,17 +11,17 @@ use crate::planted::{Bug, is};
 use crate::sync::Ordering;
 
 impl Log {
-    /// An earlier session has left something that may not be on the medium.
+    /// False if an earlier session has left bytes that may not be on the medium.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }
 
-    /// Opening has met an unclean end.
+    /// Notes that opening has found an unclean end.
     pub(super) fn set_unsettled(&self) {
         self.settled.store(false, Ordering::Release);
     }
 
-    /// Sees to it that everything that opening has found is on the medium. A failure closes the store to writes.
+    /// Makes sure that everything that opening has found is on the medium. A failure closes the store to writes.
     pub(super) fn settle(&self, tail: &mut Tail) -> Result<()> {
         if self.is_settled() {
             return Ok(());
@@ -31,7 +31,7 @@ impl Log {
                 self.write_again(&segment).map_err(|error| self.poison(self.or_fenced(error)))?;
             }
             let pair = *self.superblocks.lock();
-            // The next one goes to the other slot: until it is safe, this one has to be.
+            // The next superblock goes to the other slot: until that one is synced, this one must be on the medium.
             if !pair.other_damaged && pair.current.clean_end.is_none() && !self.is_fenced() {
                 pair.current.write(&*self.storage, pair.slot).map_err(|error| self.poison(error))?;
             }
@@ -44,7 +44,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes what is not proven of a segment again, and looks at it once more: from now on the host keeps it until it is stored.
+    /// Writes the unproven part of a segment again, and then verifies it: from the write on, the host keeps the bytes until a sync stores them.
     fn write_again(&self, segment: &Segment) -> Result<()> {
         let start = self.geometry.start(segment.extent);
         let from = start.saturating_add(self.sync_state.synced().saturating_sub(segment.base));
@@ -67,7 +67,7 @@ impl Log {
             match walk.step()? {
                 Step::Frame { .. } => {}
                 Step::End => return Ok(()),
-                // What was proven to be there, and has been damaged since, costs itself.
+                // Damage in the proven part loses only the damaged records, not the store.
                 Step::Bad { offset, .. } => match next_frame(storage, salt, offset + 1, segment.end, &mut budget)? {
                     Some(next) if next <= from => walk = Walk::new(storage, salt, next, segment.end),
                     _ if from >= segment.end => return Ok(()),

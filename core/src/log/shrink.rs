@@ -1,31 +1,31 @@
-//! Giving free space back to the host: extents at the end of the file are cut off, the blocks of the others go back alone.
+//! Giving free space back to the host: extents at the end of the file are cut off, the blocks of other free extents are discarded.
 
 use super::Log;
 use crate::error::Result;
 
-/// The file is cut by no more than this at a time: writers wait for each cut.
+/// Limit in bytes of one cut of the file: writers wait for each cut.
 const CUT_MAX: u64 = 16 * 1024 * 1024;
 
-/// Blocks of file systems are this long, or divide it.
+/// The block lengths of file systems divide this, in bytes.
 const BLOCK: u64 = 4096;
 
-/// An unused end of a segment is worth a call of the host from this length on.
+/// Shortest unused end of a segment, in bytes, that is worth a `discard` call.
 const REST_LEAST: u64 = 64 * 1024;
 
 impl Log {
-    /// Gives the blocks of free extents back to the host, of all but `kept` bytes that are backed. The caller sees to it that nobody
-    /// else is at it.
+    /// Gives the blocks of free extents back to the host, except `kept` bytes of backed ones. The caller ensures that only one thread runs
+    /// this at a time.
     ///
-    /// One extent at a time: a file system keeps writers of the file waiting meanwhile, and one that tells the device at once took
+    /// One extent at a time: a file system blocks writers of the file meanwhile, and one that discards on the device at once took
     /// 6 ms for 4 MiB. In pieces of 256 KiB it took three times as long in all.
     fn give_back(&self, kept: u64) {
         if self.is_fenced() {
             return;
         }
         loop {
-            // Out of the free ones while its blocks go, so that no lock is held that a writer needs.
+            // Not among the free ones while its blocks are discarded, so that no lock is held that a writer needs.
             let Some(extent) = self.tail.lock().space.take_last_backed(kept) else { return };
-            // A hint to the host; what it answers changes nothing.
+            // A hint to the host: its result changes nothing.
             let _ = self.storage.discard(self.geometry.start(extent), self.geometry.size_of(extent));
             self.tail.lock().space.give_back(extent);
         }
@@ -33,7 +33,7 @@ impl Log {
 
     /// Gives free segments back to the host, all but one that is kept for removals.
     ///
-    /// Not where others may write to the file: no call cuts it only if nobody has made it longer.
+    /// Does nothing where other sessions may write to the file: no call can cut it on condition that nobody has made it longer.
     pub(crate) fn shrink(&self) -> Result<()> {
         if self.is_fenced() {
             return Ok(());
@@ -43,7 +43,7 @@ impl Log {
             let mut tail = self.tail.lock();
             let at_end = tail.space.surplus();
             let reserve = tail.space.longest();
-            // What stays free elsewhere may be the reserve.
+            // Free space elsewhere in the file can be the reserve.
             let total = tail.space.total;
             let behind = |count: u32| self.geometry.len_of(total - count, count);
             let elsewhere = tail.space.free_bytes().saturating_sub(behind(at_end));
@@ -60,7 +60,7 @@ impl Log {
         Ok(())
     }
 
-    /// True when the snapshot stands at the end of the file and there is room for it further down.
+    /// True when the snapshot is at the end of the file and there is room for it further forward.
     pub(crate) fn snapshot_could_move_down(&self) -> bool {
         if self.is_fenced() {
             return false;
@@ -71,8 +71,8 @@ impl Log {
         is_last && tail.space.has_run_below(last.len(self.geometry), last.extent)
     }
 
-    /// Cuts the file behind the last byte that counts, and gives back the blocks of free segments in front of it, and those behind the ends of
-    /// the log and of the snapshot: the store is being closed. The next session reserves what it needs again.
+    /// On closing: cuts the file after the last byte that counts, and gives back the blocks of free segments before it and those after the
+    /// ends of the log and of the snapshot. The next session reserves what it needs again.
     pub(super) fn trim(&self) -> Result<()> {
         if self.is_fenced() {
             return Ok(());
@@ -85,14 +85,14 @@ impl Log {
         self.give_back(0);
         let tail = self.tail.lock();
         let end = self.geometry.start(tail.space.total);
-        // Space was set aside for more than stands in them.
+        // More space was reserved than is used.
         let snapshot = tail.snapshot.iter().map(|segment| (segment.end, segment.behind(self.geometry)));
         let active = tail.active.iter().map(|active| (active.position, active.segment.behind(self.geometry)));
         for (position, behind) in snapshot.chain(active) {
             let from = position.next_multiple_of(BLOCK);
-            // What ends the file is cut below.
+            // The end of the file is cut below.
             if behind < end && behind >= from + REST_LEAST {
-                // A hint to the host; what it answers changes nothing.
+                // A hint to the host: its result changes nothing.
                 let _ = self.storage.discard(from, behind - from);
             }
         }
@@ -100,7 +100,7 @@ impl Log {
         let last = self.geometry.size_of(tail.space.total.saturating_sub(1));
         let in_last = |&offset: &u64| offset <= end && end - offset < last;
         let len = match tail.active {
-            // The list of segments names all of its extents: some of the last one stays, even if the log ends in front of it.
+            // The segment list names all of its extents: at least a byte of the last one stays, even if the log ends before it.
             Some(active) if active.segment.behind(self.geometry) == end => {
                 active.position.max(self.geometry.start(tail.space.total.saturating_sub(1)) + 1)
             }

@@ -68,8 +68,8 @@ impl Log {
         self.sync_unless(&|_| None, false)
     }
 
-    /// Waits for a running sync, then syncs, unless `covered` returns a result that makes that unnecessary. With `mark` the file then records
-    /// how far the log is synced.
+    /// Waits for a running sync, then syncs, unless `covered` returns a result that makes that unnecessary. With `mark` the file then
+    /// records how far the log is synced.
     fn sync_unless(&self, covered: &dyn Fn(&Turn) -> Option<Durability>, mark: bool) -> Result<Durability> {
         // A session that shares its file does not take the store over just to sync.
         if !self.is_settled() && !self.is_fenced() {

@@ -1,24 +1,24 @@
-//! Walking the frames of one segment, each held against its checksum.
+//! Walking the frames of one segment and verifying the checksum of each.
 
 use super::Window;
 use crate::error::Result;
 use crate::frame::{Checksum, DecodeError, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, check, check_sum};
 use crate::storage::Storage;
 
-/// Frames up to this size are checked in one piece; longer ones piece by piece, so that a large value needs no large buffer.
+/// Frames up to this length, in bytes, are verified in one piece; longer ones piece by piece, so that a large value needs no large buffer.
 const PIECE: usize = 256 * 1024;
 
-/// Bytes that are asked for at a time where they can be had without a copy: hundreds of small frames for one question.
+/// Bytes to request at a time where no copy is needed: hundreds of small frames per call.
 const AHEAD: u64 = 64 * 1024;
 
-/// What a step met.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A frame that checks.
+    /// A valid frame.
     Frame { offset: u64, header: Header },
-    /// The end of the stretch, exactly.
+    /// Exactly the end of the range.
     End,
-    /// Bytes that are no frame; the walk cannot go on.
+    /// Bytes that are not a valid frame; the walk cannot continue.
     Bad { offset: u64, error: DecodeError },
 }
 
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         if len <= PIECE {
             return Ok(check(header, self.window.bytes(offset, len)?, self.salt, offset));
         }
-        // The rest of the frame is read while its front is at hand in a copy: the front holds every header and key.
+        // Copy the front, which holds header and key, since reading the rest of the frame moves the window.
         let front = self.window.bytes(offset, PIECE)?.to_vec();
         let mut failed = None;
         let mut rest = |mut checksum: Checksum| {

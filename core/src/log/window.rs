@@ -1,4 +1,4 @@
-//! Reading a stretch of the file front to back, without a copy where the host can.
+//! Reading a range of the file front to back, without a copy where the host can.
 
 use crate::error::{Error, Result};
 use crate::frame::{HEADER_LEN_MAX, Header};
@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 /// Bytes read ahead where nothing can be mapped.
 const READ_AHEAD: u64 = 64 * 1024;
 
-/// A view of the file is used up to its last bytes: with fewer than this left the next one is asked for.
+/// With fewer bytes than this left in a view, the next one is requested.
 const AT_HAND: usize = 4 * 1024;
 
-/// Bytes that the host is asked for ahead of a view that moves forward: enough for its medium to be busy, few enough to be still in
-/// memory when they are looked at.
+/// Bytes announced by `will_read` ahead of the view: enough to keep the medium busy, few enough to be still in memory when they are
+/// read.
 const HINT: u64 = 1024 * 1024;
 
 /// A view of the file that moves forward.
@@ -24,20 +24,20 @@ pub(crate) struct Window<'a> {
     limit: u64,
     /// What was viewed last without a copy, and where it begins.
     viewed: (u64, &'a [u8]),
-    /// The host was told up to here what will be read.
+    /// File offset up to which `will_read` has been called.
     hinted: u64,
 }
 
 impl<'a> Window<'a> {
-    /// A window over the bytes in front of `limit`.
+    /// A window over the bytes before `limit`.
     ///
-    /// The caller guarantees that nobody writes to the bytes it asks for: they are frames that have been published, of segments
+    /// The caller guarantees that nobody writes to the bytes it requests: they are published frames, in segments
     /// that are pinned or cannot be retired meanwhile.
     pub(crate) fn new(storage: &'a dyn Storage, limit: u64) -> Self {
         Self { storage, buffer: Vec::new(), start: 0, limit, viewed: (0, &[]), hinted: 0 }
     }
 
-    /// Tells the host what comes next, a piece ahead of the view.
+    /// Announces the next reads to the host, a piece ahead of the view.
     fn hint(&mut self, offset: u64) {
         if offset.saturating_add(HINT) <= self.hinted || self.hinted >= self.limit {
             return;
@@ -50,7 +50,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// What was viewed last, from `offset` on.
+    /// The part of the last view from `offset` on; `None` if that is too short.
     fn viewed(&self, offset: u64) -> Option<&'a [u8]> {
         self.viewed.1.get(usize::try_from(offset.checked_sub(self.viewed.0)?).ok()?..)
     }

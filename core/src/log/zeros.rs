@@ -1,13 +1,13 @@
-//! Passing over bytes that were never written, a chunk at a time: most of what recovery looks at behind the end of a log is that.
+//! Skipping zeros, a chunk at a time: most of what recovery reads after the end of a log was never written.
 
-/// Zeros that are passed over at once.
+/// Bytes compared at once.
 const CHUNK: usize = 64;
 
 fn is_zero(chunk: &&[u8]) -> bool {
     chunk.iter().fold(0, |all, byte| all | byte) == 0
 }
 
-/// The place of the first byte that is not zero.
+/// Index of the first byte that is not zero.
 pub(super) fn first_used(bytes: &[u8]) -> Option<usize> {
     let zeros: usize = bytes.chunks(CHUNK).take_while(is_zero).map(<[u8]>::len).sum();
     Some(zeros + bytes.get(zeros..)?.iter().position(|&byte| byte != 0)?)

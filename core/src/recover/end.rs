@@ -1,4 +1,4 @@
-//! Where the log ends, and whether that is all right: a torn tail and damage are told apart here, and what stands behind the end is looked at.
+//! The end of the log: tells a torn tail from damage, and examines what follows the end.
 
 use super::chain::Chain;
 use super::evidence::Evidence;
@@ -13,7 +13,7 @@ use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
 impl Follower<'_> {
-    /// A frame does not check: is that the torn tail of a crash, or has something been damaged that was safe?
+    /// Judges a frame that is not valid: the torn tail of a crash (`Ok`), or damage to bytes that had been synced ([`Error::Corrupt`]).
     pub(super) fn judge(&mut self, segment: &Segment, offset: u64, error: DecodeError) -> Result<()> {
         let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
         let lsn = segment.lsn(self.geometry, offset);
@@ -27,7 +27,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// No segment of the log is to be found. Was there never one, or is the first one lost?
+    /// Judges a file without any segment of the log: an empty log, or [`Error::Corrupt`] if the first one is lost.
     pub(super) fn judge_nothing(&mut self) -> Result<()> {
         let before_all = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
         let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
@@ -38,8 +38,8 @@ impl Follower<'_> {
         self.find_stranded(&[], 0, 0)
     }
 
-    /// Looks at what stands behind the end: records of whole commits that check are counted and kept, the rest is counted in bytes. `walked`
-    /// are the segments that the walk has seen, `torn` so many bytes behind the end in them.
+    /// Examines what follows the end: valid records of complete commits are counted and kept, the rest is counted in bytes. `walked`
+    /// are the segments that the walk has seen, `torn` is the number of bytes after the end in them.
     fn find_stranded(&mut self, walked: &[Segment], end: u64, mut torn: u64) -> Result<()> {
         if let Some(segment) = self.stopped {
             self.chain.stranded.add(stranded_in(self.storage, self.geometry, &segment)?);
@@ -57,7 +57,7 @@ impl Follower<'_> {
         sort_by_key(&mut others, |segment| segment.base);
         let mut before = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
         for segment in others {
-            // One that stands inside of a record of the one before is a part of a value.
+            // A header inside of a record of the previous segment is part of a value.
             let is_inside =
                 !are_apart(&before, &segment) && is_inside_a_record(self.storage, self.geometry, &before, segment.extent)?;
             if is_inside || segment.base < before.next_base(self.geometry) {
@@ -67,7 +67,7 @@ impl Follower<'_> {
             if segment.base > end {
                 torn += Evidence::used_bytes(self.storage, start, segment.end.min(len))?;
             }
-            // As far as the file goes: a forged header names any number of extents.
+            // Up to the end of the file: a forged header can name any number of extents.
             let there = self.geometry.extent_of(len.saturating_sub(1)).saturating_sub(segment.extent).saturating_add(1);
             let extents = segment.extents.min(there);
             let kept = Segment { end: segment.first_frame(self.geometry), extents, ..segment };
@@ -90,7 +90,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// The log ends here. What an unfinished commit left behind is dropped with the rest of the tail.
+    /// Ends the log at `commit_end`. The frames of an unfinished commit after it are dropped.
     pub(super) fn finish(&mut self, commit_end: CommitEnd) -> Result<()> {
         let walked = self.chain.tail.clone();
         let given_up = self.chain.tail.split_off(commit_end.segments.min(self.chain.tail.len()));
@@ -108,7 +108,7 @@ impl Follower<'_> {
             return Ok(());
         }
         self.chain.clean = false;
-        // A segment in the middle may have lost its header: what comes behind it would prove that.
+        // A segment in the middle may have lost its header: what follows it would prove that.
         let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
         self.chain.proven = self.chain.proven.max(evidence.behind(&last, limit)?);
         if self.chain.end < self.chain.proven && !is(Bug::SyncMarkNever) && !is(Bug::BatchEndIgnored) {
@@ -125,7 +125,7 @@ impl Follower<'_> {
         self.find_torn_headers()
     }
 
-    /// A trailer that was proven to be synced has been damaged; the others a crash may have taken.
+    /// Drops lost trailers that were proven to be synced, since those are damaged; a crash may have lost the others.
     fn judge_lost_trailers(&mut self) {
         let Chain { lost_trailers, tail, proven, .. } = &mut self.chain;
         lost_trailers.retain(|(segment, next)| {

@@ -1,7 +1,7 @@
-//! Looking behind a frame that does not check: does anything there prove that the frame had been safe?
+//! Evidence after a frame that is not valid: does a later sync mark or header prove that the frame had been synced?
 //!
-//! Sync marks are short and of fixed shape, so they are found without knowing where frames begin, and each is bound to its place
-//! and to the salt of its segment: no value that a user stored passes for one.
+//! Sync marks are short and of fixed shape, so they are found without knowing where frames begin. Each is bound to its offset
+//! and to the salt of its segment, so that no value stored by a user is mistaken for one.
 
 use crate::error::Result;
 use crate::frame::{Header, Kind, MARK_VALUE_LEN, Mark, check};
@@ -9,7 +9,7 @@ use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window
 use crate::sorted::Map;
 use crate::storage::Storage;
 
-/// Head, key length and value length of a mark, as they stand behind its checksum.
+/// Head, key length and value length of a mark, in the order in which they follow its checksum.
 const MARK_SHAPE: [u8; 3] = [3, 0, MARK_VALUE_LEN as u8];
 const PIECE: u64 = 64 * 1024;
 
@@ -21,8 +21,8 @@ pub(super) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// The highest log position that anything behind `offset` of `segment` says was synced: marks in the rest of the segment, and
-    /// headers and marks of all segments further along the log, whether or not the way to them is whole.
+    /// The highest log position that anything after `offset` of `segment` records as synced: marks in the rest of the segment, and
+    /// headers and marks of all segments later in the log, whether or not the segments before them are intact.
     pub(super) fn behind(&self, segment: &Segment, offset: u64) -> Result<u64> {
         let mut proven = self.marks(segment.salt, offset, segment.limit(self.geometry))?;
         let behind = |header: &SegmentHeader| header.kind != SegmentKind::Snapshot && header.base > segment.base;
@@ -62,7 +62,7 @@ impl Evidence<'_> {
         Ok(highest)
     }
 
-    /// Bytes from `from` to the last one in front of `to` that is not zero.
+    /// Number of bytes from `from` to the last one before `to` that is not zero.
     pub(super) fn used_bytes(storage: &dyn Storage, from: u64, to: u64) -> Result<u64> {
         let to = to.min(storage.len()?);
         let mut window = Window::new(storage, to);

@@ -12,11 +12,11 @@ use crate::sorted::{Map, Set};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// Where a segment of the tail ends, as far as others say so.
+/// Where a segment of the tail ends, as recorded outside of it.
 enum KnownEnd {
-    /// The header of the next segment, or the superblock of a closed store, names the place.
+    /// The header of the next segment, or the superblock of a closed store, names the offset.
     At(u64),
-    /// Nobody says: the segment was active when the writer went away.
+    /// Not recorded: the segment was active when the session ended.
     Unknown,
 }
 
@@ -28,20 +28,20 @@ pub(super) struct Follower<'a> {
     pub(super) superblock: Superblock,
     pub(super) pair: &'a SuperblockPair,
     pub(super) chain: Chain,
-    /// Records of a commit whose end has not come yet.
+    /// Records of a commit whose last frame has not been read yet.
     pub(super) pending: Vec<Op>,
     /// Bases of retired segments, as they are met.
     pub(super) retired: Vec<u64>,
-    /// Headers that an earlier session has written behind the beginning of the last one: they do not count, but are counted.
+    /// Headers that an earlier session has written after the last session began: not part of the log, but their numbers are used up.
     pub(super) late: Vec<(u32, SegmentHeader)>,
-    /// The walk has met a frame that does not check, in this segment, whose end is here the place of that frame.
+    /// The segment in which the walk met a frame that is not valid; its `end` is the offset of that frame.
     pub(super) stopped: Option<Segment>,
 }
 
-/// Where the log would end if nothing more came.
+/// Where the log would end if nothing followed.
 #[derive(Clone, Copy)]
 pub(super) struct CommitEnd {
-    /// Segments of the tail in front of and including the one that holds it.
+    /// Number of segments of the tail up to and including the one that holds it.
     pub(super) segments: usize,
     pub(super) offset: u64,
 }
@@ -64,9 +64,9 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Follows the log behind the checkpoint: from the frame that holds the list, or from `behind`, where that does not check.
+    /// Follows the log after the checkpoint: from the frame that holds the list, or from `behind` if that frame is damaged.
     pub(super) fn run(&mut self, listed: SegmentList, behind: Option<u64>) -> Result<()> {
-        // An earlier session that goes on behind the beginning of a later one writes what nobody has counted.
+        // An earlier session that still writes after a later one has begun uses header numbers that are not counted yet.
         let Superblock { headers, session, .. } = self.superblock;
         let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
         let late = self.headers.iter().filter(|(_, header)| came_late(header));
@@ -94,7 +94,7 @@ impl<'a> Follower<'a> {
         }
         self.count_headers();
         self.chain.retired = Set::collect(self.retired.drain(..));
-        // A place is used again only behind the frame that retires what stood there.
+        // An extent is reused only after the frame that retires its old segment.
         let listed = self.chain.listed.segments.iter().filter(|listed| !self.chain.retired.contains(listed.base));
         for (used, segment) in listed.flat_map(|used| self.chain.tail.iter().map(move |segment| (used, segment))) {
             if used.base != segment.base && !are_apart(used, segment) {
@@ -102,14 +102,14 @@ impl<'a> Follower<'a> {
             }
         }
         if self.superblock.clean_end.is_some_and(|end| self.chain.end < end) {
-            // A closed store was synced to its end: what is missing has been damaged.
+            // A closed store was synced to its end, so anything missing is damage.
             let at = self.chain.tail.last().map_or(DATA_START, |segment| segment.end);
             return Err(Error::corrupt(at, "the end of the log is missing"));
         }
         Ok(())
     }
 
-    /// What the next segment may begin with. By now it is known which headers are parts of values.
+    /// Finds the next free base and header number. By now it is known which headers are parts of values.
     fn count_headers(&mut self) {
         let is_part = |extent: u32| {
             let holds = |run: &Segment| extent > run.extent && extent < run.extent.saturating_add(run.extents);
@@ -126,8 +126,8 @@ impl<'a> Follower<'a> {
         self.chain.next_header = written.max(self.superblock.headers) + 1;
     }
 
-    /// The segment that follows `before` in the log, or the first one: of several that say so the youngest, for the others were given up
-    /// by a recovery. One that stands inside of a record of another one is a part of a value.
+    /// The segment that follows `before` in the log, or the first one. Of several with that predecessor the youngest counts, since the
+    /// others were given up by a recovery. A header inside of a record of another segment is part of a value.
     pub(super) fn next_after(&self, before: Option<&Segment>) -> Result<Option<Segment>> {
         let (base, salt, from) = before.map_or((0, 0, 0), |before| (before.base, before.salt, before.next_base(self.geometry)));
         let len = self.storage.len()?;
@@ -158,8 +158,8 @@ impl<'a> Follower<'a> {
         Ok(None)
     }
 
-    /// True when a header that stands inside of `run`, and follows the same segment, is a part of a value. Nobody but a later session takes the
-    /// space of a run that was given up, and the superblock knows all of them.
+    /// True when the header `inner`, which lies inside of `run` and has the same predecessor, is part of a value. Only a later session reuses
+    /// the space of a run that was given up, and the superblock records all sessions.
     fn is_part(&self, run: &Segment, inner: &Segment) -> Result<bool> {
         if is(Bug::HeadersInValuesCount) {
             return Ok(false);
@@ -196,7 +196,7 @@ impl<'a> Follower<'a> {
             };
             if let Some(&SegmentHeader { synced, linked, .. }) = self.header_of(&segment) {
                 self.chain.proven = self.chain.proven.max(synced);
-                // Whoever has written to the segment before names this one there.
+                // A session that continues its own segment names this one in the trailer; without that, another session has taken over.
                 self.chain.successions += u64::from(!linked);
             }
             let mut next = self.next_after(Some(&segment))?;
@@ -210,7 +210,7 @@ impl<'a> Follower<'a> {
             if self.chain.clean && self.superblock.clean_end == Some(segment.lsn(self.geometry, end)) {
                 next = None;
             }
-            // The file may have lost its end in a crash.
+            // A crash may have shortened the file.
             let readable = end.min(segment.end);
             let mut stopped = self.walk_segment(&segment, position, readable, &mut commit_end)?;
             if stopped.is_none() && readable < end {
@@ -244,7 +244,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Collects what the frames in `position..end` do. Says where and why it could not go on.
+    /// Collects the effects of the frames in `position..end`. Returns where and why it stopped early.
     fn walk_segment(
         &mut self,
         segment: &Segment,

@@ -1,4 +1,4 @@
-//! The headers of segments: finding those that count.
+//! Finding the segment headers that count.
 
 use crate::error::Result;
 use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, SegmentList, Step, SuperblockPair, Walk, read_next};
@@ -7,7 +7,7 @@ use crate::sorted::Map;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// Every segment header in the file, by the extent at which it stands, but for those inside of records: these are parts of values.
+/// Every segment header in the file, by its extent, except those inside of records, which are parts of values.
 pub(crate) fn find_headers(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -23,7 +23,7 @@ pub(crate) fn find_headers(
     for segment in listed.segments.iter().filter(|segment| segment.extents > 1) {
         drop_inside(storage, geometry, &mut headers, segment)?;
     }
-    // What stands in free space may be such a value, too, and a header in there would pass for evidence.
+    // Leftovers in free space may be such a value, too, and a header in there would be taken for evidence.
     let runs = headers.iter().filter(|(_, header)| header.extents > 1);
     let runs: Vec<Segment> = runs.map(|(extent, header)| header.segment(geometry, extent)).collect();
     for run in runs {
@@ -34,8 +34,8 @@ pub(crate) fn find_headers(
     Ok(headers)
 }
 
-/// The headers of the tail of a closed store, found by going along it: one look at the end of each segment. `None` when the way does not lead to
-/// the end that the superblock names.
+/// The headers of the tail of a closed store, found by following the trailers: one read at the end of each segment. `None` when that does
+/// not lead to the end that the superblock names.
 pub(super) fn headers_along(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -80,8 +80,8 @@ pub(super) fn headers_along(
     }
 }
 
-/// Forgets the headers that stand inside of a record of `segment`: whatever they say, they are parts of a value. Where the place has been used
-/// again since, no such record checks any more.
+/// Removes the headers that lie inside of a record of `segment`: whatever they contain, they are parts of a value. Where the extent has been
+/// reused since, no such record is valid any more.
 pub(crate) fn drop_inside(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -91,7 +91,7 @@ pub(crate) fn drop_inside(
     let behind = segment.extent.saturating_add(segment.extents);
     let inside = |extent: &u32| *extent > segment.extent && *extent < behind;
     let mut left: Vec<u32> = headers.iter().map(|(extent, _)| extent).filter(inside).collect();
-    // From the front on: the last one is the next that the walk comes to.
+    // In file order from the end of the vector: its last entry is the next one that the walk reaches.
     left.reverse();
     let mut walk = Walk::new(storage, segment.salt, segment.first_frame(geometry), segment.limit(geometry).min(storage.len()?));
     while !left.is_empty()
@@ -107,7 +107,8 @@ pub(crate) fn drop_inside(
     Ok(())
 }
 
-/// The same for a segment of the tail. All of it is its own, whole or torn: no segment behind the checkpoint has been retired.
+/// Removes all headers inside of a segment of the tail. No segment after the checkpoint has been reused, so all of its space, whole or
+/// torn, belongs to it.
 pub(super) fn drop_within(headers: &mut Map<u32, SegmentHeader>, segment: &Segment) {
     let behind = segment.extent.saturating_add(segment.extents);
     headers.retain(|extent| extent <= segment.extent || extent >= behind || is(Bug::HeadersInValuesCount));
@@ -115,12 +116,12 @@ pub(super) fn drop_within(headers: &mut Map<u32, SegmentHeader>, segment: &Segme
 
 /// True when the two have no extent in common.
 pub(super) fn are_apart(one: &Segment, other: &Segment) -> bool {
-    // A forged header names any number of extents.
+    // A forged header can name any number of extents.
     let behind = |segment: &Segment| segment.extent.saturating_add(segment.extents);
     behind(one) <= other.extent || behind(other) <= one.extent
 }
 
-/// True when a record of `segment` that checks lies across the start of `extent`.
+/// True when a valid record of `segment` spans the start of `extent`.
 pub(super) fn is_inside_a_record(storage: &dyn Storage, geometry: Geometry, segment: &Segment, extent: u32) -> Result<bool> {
     let place = geometry.start(extent);
     let mut walk = Walk::new(storage, segment.salt, segment.first_frame(geometry), segment.limit(geometry).min(storage.len()?));

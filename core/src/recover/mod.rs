@@ -1,7 +1,7 @@
-//! From a file to a store: find the end of the log, tell a torn tail from damage, rebuild the index.
+//! Recovery: find the end of the log, tell a torn tail from damage, rebuild the index.
 //!
-//! The decisions are the table in `core/FORMAT.md`; [`follow`] and [`end`] take them. Recovery writes nothing: what it found out is said in the
-//! header of the next segment, by the first append.
+//! The decisions are the table in `core/FORMAT.md`; [`follow`] and [`end`] make them. Recovery writes nothing: the first append records its
+//! result in the header of the next segment.
 
 mod chain;
 mod end;
@@ -22,7 +22,7 @@ pub(crate) use list::read_segment_list;
 pub(crate) use replay::rebuild;
 pub(crate) use standing::standing;
 
-/// What opening found, for those who want to know.
+/// What opening found in the file: how the last session ended, what was recovered, and what is damaged.
 ///
 /// ```
 /// use pipkin::{Db, storage::MemoryStorage};
@@ -41,22 +41,22 @@ pub(crate) use standing::standing;
 pub struct OpenReport {
     /// The file was new.
     pub created: bool,
-    /// The last writer had closed the store.
+    /// The last session that wrote had closed the store.
     pub clean: bool,
-    /// Bytes behind the last whole commit that a crash left unfinished, in all segments, and that do not count. In a segment that had been used
-    /// before, older leftovers count too.
+    /// Bytes after the last complete commit, in all segments, that a crash left unfinished; they are dropped. In a segment that had been
+    /// used before, older leftovers are included.
     pub torn_bytes: u64,
-    /// Where in the file they begin.
+    /// File offset at which these bytes begin.
     pub torn_at: Option<u64>,
-    /// Records of whole commits that check among these bytes, behind a place that does not. A power cut leaves such records when it tears what was
-    /// not flushed; a damaged bit leaves them, too. They do not count, and their segments are kept for [`salvage`](crate::salvage) until
-    /// [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up, but for segments in which nothing stands that the log does not say, too:
-    /// mostly copies that a compaction was making. Those of earlier unclean ends are counted as long as no checkpoint
-    /// has come between: [`Db::verify`](crate::Db::verify) counts all.
+    /// Number of stranded records: valid records of complete commits among these bytes, after a frame that is not valid. A power cut leaves
+    /// them when it tears a write that was not flushed; a damaged bit leaves them, too. They are not in the store. Their segments are kept
+    /// for [`salvage`](crate::salvage) until [`Db::drop_stranded`](crate::Db::drop_stranded) gives them up, except segments whose records
+    /// the log has, too: mostly copies that a compaction was making. Records of earlier unclean ends are included only as long as no
+    /// checkpoint has been written since: [`Db::verify`](crate::Db::verify) counts all.
     pub stranded_records: u64,
-    /// Their bytes.
+    /// Length of the stranded records in bytes.
     pub stranded_bytes: u64,
-    /// Where in the file the first of them begins.
+    /// File offset of the first stranded record.
     pub stranded_at: Option<u64>,
     /// What became of the index snapshot.
     pub snapshot: SnapshotState,
@@ -64,13 +64,13 @@ pub struct OpenReport {
     pub replayed_records: u64,
     /// Bytes of log read to replay them.
     pub replayed_bytes: u64,
-    /// Where the log is damaged, if the index had to be rebuilt from it and does not know whose record that was: keys that nothing behind
-    /// this place shows answer [`Error::Corrupt`](crate::Error::Corrupt), and compaction leaves what stands in front of it alone.
+    /// File offset of damage in the log, if the index had to be rebuilt from the log and the damaged record's key is unknown: reads of keys
+    /// without a record after this offset fail with [`Error::Corrupt`](crate::Error::Corrupt), and compaction skips the log before it.
     pub unsure_at: Option<u64>,
-    /// The list of segments at the newest checkpoint could not be read, and everything else could: it was made again from the headers of the
-    /// segments and the index snapshot, and nothing is lost. The next write makes a new one due.
+    /// The segment list of the newest checkpoint was damaged, and nothing else was: it was rebuilt from the headers of the
+    /// segments and the index snapshot, and nothing is lost. The next write makes a new checkpoint due.
     pub damaged_list: bool,
-    /// One of the two superblocks could not be read; the other one served.
+    /// One of the two superblocks was damaged; the other one was used.
     pub damaged_superblock: bool,
 }
 
@@ -78,12 +78,12 @@ pub struct OpenReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SnapshotState {
-    /// There was none.
+    /// There was no snapshot.
     #[default]
     None,
-    /// It was loaded.
+    /// The snapshot was loaded.
     Loaded,
-    /// It was damaged: the index was rebuilt from the log, and nothing is lost.
+    /// The snapshot was damaged: the index was rebuilt from the log, and nothing is lost.
     Damaged,
 }
 

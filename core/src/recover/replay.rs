@@ -1,5 +1,5 @@
-//! Building the index: from the snapshot, or from the segments in front of the checkpoint, and then from the tail. With a snapshot
-//! nothing is built yet: each shard is parked, and built by the first who needs it.
+//! Building the index: from the snapshot, or from the segments before the checkpoint, and then from the tail. With a snapshot
+//! nothing is built yet: each shard is parked, and built when it is first needed.
 
 use super::chain::Chain;
 use super::{OpenReport, SnapshotState};
@@ -19,7 +19,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Fills the index of `engine` with what the log says; returns the namespaces.
+/// Fills the index of `engine` from the log; returns the namespaces.
 pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -> Result<Names> {
     let mut replay = Replay { engine, names: Names::default(), records: 0, damage: None, settled: Hashes::default() };
     replay.names.next = replay.names.next.max(chain.listed.next_namespace);
@@ -59,7 +59,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     if parked {
         replay.remember_origin(chain);
     } else if report.unsure_at.is_none() {
-        // Otherwise the name of what seems dead may be what is damaged.
+        // Otherwise the damaged record may be the name of a namespace that seems deleted.
         let living = Set::collect(replay.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from));
         let dead = |number: u32| !living.contains(number.into());
         for shard in 0..SHARDS {
@@ -83,14 +83,14 @@ struct Replay<'a> {
     engine: &'a Engine,
     names: Names,
     records: u64,
-    /// The newest record that does not check, and its segment.
+    /// The newest damage, and its segment.
     damage: Option<(Damage, Segment)>,
-    /// Hashes of the keys that were removed behind it.
+    /// Hashes of the keys that were removed after it.
     settled: Hashes,
 }
 
 impl Replay<'_> {
-    /// Notes what the index does not know, if it was built across damage.
+    /// Notes which keys are in doubt, if the index was built across damage. Returns the file offset of the damage.
     fn doubt(&mut self, live: &[Segment]) -> Result<Option<u64>> {
         let Some((damage, segment)) = self.damage.take() else { return Ok(None) };
         self.engine.is_damage(damage.offset)?;
@@ -102,7 +102,7 @@ impl Replay<'_> {
         Ok(Some(damage.offset))
     }
 
-    /// Parks the shards of the snapshot, if there is one that checks.
+    /// Parks the shards of the snapshot, if there is a valid one.
     fn park_snapshot(&mut self, chain: &Chain) -> Result<SnapshotState> {
         let Engine { log, index, .. } = self.engine;
         let mut directory = self.engine.checkpoints.lock();
@@ -112,7 +112,7 @@ impl Replay<'_> {
         let (next_namespace, names) = match snapshot::load(&*log.storage, &mut directory) {
             Ok(loaded) => loaded,
             Err(Error::Corrupt { .. }) => {
-                // Its segments stay taken until the next one is safe.
+                // Its segments stay occupied until the next snapshot is durable.
                 directory.forget_parts();
                 return Ok(SnapshotState::Damaged);
             }
@@ -124,7 +124,7 @@ impl Replay<'_> {
             };
             find(&chain.listed.segments).or_else(|| find(&chain.tail)).map_or(u64::MAX, |segment| segment.len(log.geometry))
         };
-        // Compaction would ask for as much room.
+        // Compaction would reserve as much space as these figures claim.
         let fits = |part: &SegmentUse| part.live.checked_add(part.tombstones).is_some_and(|bytes| bytes <= len_of(part.base));
         if !directory.uses.iter().all(fits) {
             directory.forget_parts();
@@ -145,15 +145,15 @@ impl Replay<'_> {
             if let Some(extent) = extent_in(&chain.listed.segments, part.base) {
                 log.segment_stats.set(extent, part.live, part.tombstones);
             } else if let Some(extent) = extent_in(&chain.tail, part.base) {
-                // Begun while the snapshot was written. What it knows of there is replaced by itself when it is replayed, and not counted again;
-                // tombstones are.
+                // Begun while the snapshot was written. Replaying a live record that the snapshot has replaces it by itself and does not count it
+                // again; replaying a tombstone does.
                 log.segment_stats.set(extent, part.live, 0);
             }
         }
         Ok(SnapshotState::Loaded)
     }
 
-    /// Notes what building a parked shard needs to know of the moment of opening.
+    /// Keeps the state at opening that building a parked shard needs.
     fn remember_origin(&self, chain: &Chain) {
         let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
         let retired = retired.flat_map(|segment| segment.extent..segment.extent + segment.extents);
@@ -166,7 +166,7 @@ impl Replay<'_> {
         let _ = self.engine.origin.set(Box::new(origin));
     }
 
-    /// Applies every record of a segment that lies in front of the checkpoint: all its commits are whole.
+    /// Applies every record of a segment before the checkpoint: all its commits are complete.
     fn segment(&mut self, segment: &Segment) -> Result<()> {
         let log = &self.engine.log;
         let (salt, from, to) = (segment.salt, segment.first_frame(log.geometry), segment.end);
@@ -200,7 +200,7 @@ impl Replay<'_> {
         self.engine.apply(&mut shard, key, header, offset)
     }
 
-    /// Applies the namespace record at `offset`, which has been checked.
+    /// Applies the namespace record at `offset`, which has been verified.
     fn name_at(&mut self, offset: u64, window: &mut Window<'_>) -> Result<()> {
         let header = window.header(offset)?;
         let bytes = window.bytes(offset, header.frame_len())?;

@@ -1,4 +1,4 @@
-//! How the log stands, for a session that shares its file with others.
+//! State of the log, for a session that shares its file with others.
 
 use super::chain::Chain;
 use crate::error::Result;
@@ -9,25 +9,25 @@ use crate::sorted::sort_by_key;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// So many of the runs that a tail names count, the last ones: a session names few between two checkpoints.
+/// Limit of claimed runs that count, the last ones of the tail: a session claims few between two checkpoints.
 const CLAIMS_MAX: usize = 256;
-/// And only those that begin this close behind the end of the file, or behind another one ...
+/// Only runs count that begin at most this many extents after the end of the file, or after another run ...
 const CLAIMS_BEYOND: u32 = 4;
 /// ... and are no longer than the longest record with the shortest extents.
 const EXTENTS_MAX: u32 = 1 << 19;
 
-/// How the log stands behind a superblock.
+/// The state of the log after a superblock.
 pub(crate) fn standing(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Standing> {
     Chain::follow(storage, pair)?.standing(storage, &pair.current)
 }
 
 impl Chain {
-    /// How the log stands, for a session that shares its file with others.
+    /// The state of the log that this chain shows, for a session that shares its file with others.
     pub(crate) fn standing(&self, storage: &dyn Storage, superblock: &Superblock) -> Result<Standing> {
         let geometry = superblock.geometry();
         let live = self.live_segments();
         let mut named: Vec<Next> = Vec::new();
-        // Each session names them again, with a higher number: the last word on a run counts, with what has come since.
+        // Each session claims them again, with a higher number: the last claim of a run counts, plus the successions since.
         for &(claim, successions) in self.claims.iter().rev().take(CLAIMS_MAX) {
             if named.iter().all(|later| (later.extent, later.extents) != (claim.extent, claim.extents)) {
                 let sessions = if claim.base < LOG_POSITION_FIRST { self.successions - successions } else { 0 };
@@ -35,7 +35,7 @@ impl Chain {
             }
         }
         for (index, segment) in live.iter().enumerate().filter(|(_, segment)| !segment.linked) {
-            // A trailer may name a segment that never came, or came too late.
+            // A trailer may name a segment that was never written, or written too late.
             let next = read_next(storage, geometry, segment)?;
             named.extend(next.filter(|next| live.get(index + 1).is_none_or(|real| real.salt != next.salt)));
         }
@@ -46,11 +46,11 @@ impl Chain {
         named.retain(|next| next.base >= LOG_POSITION_FIRST || next.base < REMEMBERED);
         let is_free = |next: &Next| live.iter().all(|segment| segment.extent != next.extent || segment.base != next.base);
         named.retain(is_free);
-        // Whoever has published a snapshot has written and synced the last segment of it, and comes back there only with another claim.
+        // A session that has published a snapshot has written and synced its last segment, and writes there again only after another claim.
         let published = superblock.checkpoint.and_then(|place| place.directory).map(|directory| directory.salt);
         named.retain(|next| next.base < LOG_POSITION_FIRST || Some(next.salt) != published);
         sort_by_key(&mut named, |next| next.extent.into());
-        // Nobody takes more at once than the longest record needs, nor leaves much of the file out.
+        // No session takes more at once than the longest record needs, or skips much of the file.
         let longest = VALUE_LEN_MAX as u64 + 2 * u64::from(SEGMENT_SIZE_MAX);
         let mut behind = geometry.extents_in(storage.len()?);
         let mut claims = Vec::new();
@@ -58,7 +58,7 @@ impl Chain {
             let len = geometry.len_of(extent, extents.min(EXTENTS_MAX));
             if extent <= behind + CLAIMS_BEYOND && len <= longest && extents <= EXTENTS_MAX {
                 behind = behind.max(extent + extents);
-                // No segment has a base so low: it is a number of sessions.
+                // No segment has so low a base: here it is a number of sessions.
                 let is_old = base < LOG_POSITION_FIRST;
                 let run = Barred { extent, extents, sessions: if is_old { base } else { 0 } };
                 claims.push((run, if is_old { 0 } else { base.saturating_add(len).min(LOG_POSITION_MAX) }));

@@ -1,4 +1,4 @@
-//! Where recovery begins: from the superblocks to the log behind the newest checkpoint, by its list of segments, or without.
+//! Start of recovery: from the superblocks to the log after the newest checkpoint, with its segment list or without.
 
 use super::chain::Chain;
 use super::follow::Follower;
@@ -14,7 +14,7 @@ impl Chain {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] when something in front of a sync mark does not check.
+    /// [`Error::Corrupt`] when something before a sync mark is damaged.
     pub(crate) fn follow(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
         let superblock = pair.current;
         let geometry = superblock.geometry();

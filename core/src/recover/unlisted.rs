@@ -1,6 +1,6 @@
-//! A checkpoint whose list of segments does not check. Where nothing else is wrong, the list is made again: which segments count, the directory
-//! of the index snapshot says, or a chain of headers back to the first one of all; where they stand and end, their headers say. Every frame in
-//! front of the checkpoint is checked. What leaves a doubt leaves the store refused.
+//! A checkpoint whose segment list is damaged. If nothing else is wrong, the list is rebuilt: the directory of the index snapshot, or a
+//! chain of headers back to the very first one, shows which segments count; their headers show where they are and end. Every frame
+//! before the checkpoint is verified. If any doubt remains, opening the store fails.
 
 use super::chain::Chain;
 use super::follow::Follower;
@@ -16,14 +16,14 @@ use crate::sorted::{Map, Set, sort_by_key};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// The log of a store whose list does not check; `None` where that, or nothing, proves it to be whole.
+/// The log of a store whose list is damaged; `None` if the list could not be proven by other means.
 ///
 /// # Errors
 ///
 /// [`Error::Corrupt`] where something else is damaged.
 pub(super) fn without_list(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Option<Chain>> {
     let superblock = pair.current;
-    // Numbers of events stand in the list alone, and so does what is kept as history.
+    // Only the list has the number of the next event, and which segments are kept as history.
     let is_plain = superblock.floor == 0 && superblock.optional_features == 0;
     let (Some(place), true) = (superblock.checkpoint, is_plain && !pair.other_damaged) else { return Ok(None) };
     let headers = find_headers(storage, superblock.geometry(), superblock.store_id, &SegmentList::default())?;
@@ -46,8 +46,8 @@ pub(super) fn without_list(storage: &dyn Storage, pair: &SuperblockPair) -> Resu
     Ok(Some(chain))
 }
 
-/// The segment that holds the checkpoint, and where its frames go on behind the list: only the list is damaged if its header is good, and a whole
-/// frame begins where that says, or nothing does.
+/// The segment that holds the checkpoint, and the offset at which its frames continue after the list. Only the list is damaged if its
+/// header is intact, and at the end that it gives a valid frame begins, or nothing does.
 fn last_listed(
     storage: &dyn Storage,
     pair: &SuperblockPair,
@@ -66,7 +66,7 @@ fn last_listed(
     }
     let list = Window::new(storage, to).header(place.offset)?;
     let behind = place.offset + list.frame_len() as u64;
-    // The superblock was written once the list was synced.
+    // The superblock was written after the list was synced.
     if list.kind != Kind::Checkpoint || behind > to || segment.lsn(geometry, behind) > pair.current.synced {
         return Ok(None);
     }
@@ -87,18 +87,18 @@ struct Unlisted<'a> {
     has_directory: bool,
 }
 
-/// A segment in front of the checkpoint.
+/// A segment before the checkpoint.
 #[derive(Clone, Copy)]
 struct Candidate {
     segment: Segment,
     header: SegmentHeader,
-    /// What the directory knows of it.
+    /// Its figures in the directory.
     used: SegmentUse,
     is_retired: bool,
 }
 
 impl Unlisted<'_> {
-    /// The list as it must have been; `None` where that is not certain.
+    /// The list as it must have been; `None` if that is not certain.
     fn list(&self, headers: &Map<u32, SegmentHeader>, chain: &Chain, last: Segment) -> Result<Option<SegmentList>> {
         let Some(candidates) = self.candidates(headers, chain, last) else { return Ok(None) };
         let geometry = self.pair.current.geometry();
@@ -143,7 +143,7 @@ impl Unlisted<'_> {
             Candidate { segment, header, used, is_retired: chain.retired.contains(header.base) }
         };
         if !self.has_directory {
-            // Nothing has ever been retired if all headers that there are stand in a row, from the first one on.
+            // If all headers form one chain from the very first segment on, nothing has ever been retired.
             let none = |base: u64| SegmentUse { base, live: 0, tombstones: 0 };
             let all: Vec<Candidate> = found.iter().map(|found| candidate(found, none(found.1.base))).collect();
             let is_first = all.first().is_some_and(|first| first.header.previous_base == 0);
@@ -164,7 +164,7 @@ impl Unlisted<'_> {
             let same = found.get(first..)?.iter().take_while(|(_, header)| header.base == used.base);
             match (same.clone().count(), same.clone().next()) {
                 (1, Some(found)) => candidates.push(candidate(found, used)),
-                // Its place has been used again.
+                // Its extents have been reused.
                 _ if is_retired => {}
                 _ => return None,
             }
@@ -177,7 +177,8 @@ impl Unlisted<'_> {
         (candidates.iter().all(fits) && candidates.last().is_some_and(holds_it)).then_some(candidates)
     }
 
-    /// The extents of no segment that the directory knows and that has not been retired since: a place that is in use again has a new base.
+    /// Extents of segments in the directory that were retired after it: their headers are gone or, where the extent is reused, have another
+    /// base.
     fn stale_extents(&self, chain: &Chain) -> Result<Vec<u32>> {
         let known = Set::collect(self.directory.uses.iter().map(|used| used.base).filter(|&base| !chain.retired.contains(base)));
         let there = chain.listed.segments.iter().chain(&chain.tail).filter(|segment| known.contains(segment.base));
@@ -186,8 +187,9 @@ impl Unlisted<'_> {
         Ok(all.filter(|&extent| !there.contains(extent.into())).collect())
     }
 
-    /// The segment up to the end that `next` names. Where the one behind it is gone, it ends in front of its trailer, if it is full and something
-    /// in it counts: of one that a recovery has given up, nothing does, and where it has cut one, only the one behind that says.
+    /// The segment up to the end that `next` names. Where the next segment is gone, it ends before its trailer, provided that it is full and
+    /// something in it counts: in a segment that a recovery has given up nothing counts, and where a recovery has cut one, only the next
+    /// segment tells.
     fn with_end(&self, candidate: &Candidate, next: Option<&Candidate>, last: Segment) -> Result<Option<Segment>> {
         let geometry = self.pair.current.geometry();
         let segment = candidate.segment;
@@ -217,7 +219,7 @@ impl Unlisted<'_> {
         let goes_on = next.filter(|next| known.is_some() && next.header.linked);
         let trailer = if goes_on.is_some() { read_next(self.storage, geometry, &segment)? } else { None };
         let linked = goes_on.is_some_and(|next| trailer.is_some_and(|trailer| trailer.salt == next.segment.salt));
-        // No commit stands on both sides of a checkpoint.
+        // No commit spans a checkpoint.
         let must_be_whole = known.is_none() || next.is_none();
         Ok((is_whole || !must_be_whole).then_some(Segment { end, linked, ..segment }))
     }
