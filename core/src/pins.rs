@@ -1,24 +1,24 @@
-//! Pins hold back the reuse of what readers may still see: retired segments and replaced index tables.
+//! Pins prevent the reuse of what readers may still see: retired segments and replaced index tables.
 //!
-//! A reader announces itself in a counter, one of two by the phase it saw; whoever wants to reuse something waits until both
-//! counters of every stripe have been seen at zero after the thing became unreachable. Readers never wait. The scheme is that of
-//! sleepable read-copy-update (Paul McKenney, 2006), with the wait turned into a question.
+//! A reader announces itself in a counter, one of two by the phase that it saw. Something that has become unreachable may be reused
+//! once both counters of every stripe have been seen at zero since. Readers never wait. The scheme is that of
+//! sleepable read-copy-update (Paul McKenney, 2006), with polling instead of the wait.
 //!
-//! Nearly every thread has a stripe of its own, so announcing is a plain store. Where the system can put a barrier into all threads at
-//! once (`membarrier` of Linux), the one who asks does that, and readers need none: their loads of one lookup overlap with those of
-//! the next. Elsewhere each reader has a full barrier of its own.
+//! Nearly every thread has a private stripe, so announcing is a plain store. Where the system can put a barrier into all threads at
+//! once (`membarrier` of Linux), the polling thread does so, and readers need none: the loads of one lookup overlap with those of
+//! the next. Elsewhere each reader executes a full barrier.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, compiler_fence, fence};
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 
-/// Threads with a stripe of their own; all others share one more.
+/// Number of threads with a private stripe; all others share one more.
 #[cfg(feature = "std")]
 const OWNED: usize = 128;
 #[cfg(not(feature = "std"))]
 const OWNED: usize = 0;
 
-/// Two cache lines, so that neighbouring stripes never fetch each other's.
+/// Two cache lines long, so that adjacent stripes are never prefetched into each other's processor (false sharing).
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Stripe {
@@ -30,17 +30,17 @@ struct Stripe {
 pub(crate) struct Pins {
     phase: AtomicUsize,
     stripes: Arc<[Stripe]>,
-    /// One at a time turns the phase.
+    /// Lock of the threads that advance the phase.
     turn: Mutex<()>,
-    /// Readers leave the barrier to the one who asks.
+    /// Readers need no barrier: `advance` puts one into all threads.
     asymmetric: bool,
 }
 
-/// A moment: it has passed once no reader from before it is left.
+/// A moment in time: has passed once no reader from before it is left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(usize);
 
-/// A reader. While it lives, nothing that it can reach is reused.
+/// An announced reader. While it lives, nothing that it can reach is reused.
 #[derive(Debug)]
 pub(crate) struct Pin<'a> {
     counter: Option<&'a AtomicUsize>,
@@ -51,7 +51,7 @@ pub(crate) struct Pin<'a> {
 }
 
 impl Pin<'_> {
-    /// A pin that holds nothing back: a planted bug.
+    /// A pin without effect: a planted bug.
     pub(crate) const fn none() -> Self {
         Self { counter: None, owned: false, _not_send: PhantomData }
     }
@@ -88,7 +88,7 @@ impl Pins {
             Some(counter) => drop(counter.fetch_add(1, Ordering::Relaxed)),
             None => {}
         }
-        // Pairs with the barrier in `advance`: either the one who waits sees this reader, or this reader sees all that was made
+        // Pairs with the barrier in `advance`: either `advance` sees this reader, or this reader sees everything that was made
         // unreachable before.
         if self.asymmetric {
             compiler_fence(Ordering::SeqCst);
@@ -104,7 +104,7 @@ impl Pins {
         Ticket(self.phase.load(Ordering::Relaxed))
     }
 
-    /// Turns the phase if all readers of the phase before have gone. Two turns pass a ticket.
+    /// Advances the phase, up to two times, each if no reader of the phase before is left. A ticket has passed after two advances.
     pub(crate) fn advance(&self) {
         let _turn = self.turn.lock();
         for _ in 0..2 {
@@ -117,13 +117,13 @@ impl Pins {
             if !self.stripes.iter().all(gone) {
                 return;
             }
-            // Whoever sees the new phase may free what this turn has found unseen: that comes behind the looks at the counters.
+            // A thread that sees the new phase may free what no reader uses: `Release` orders that after the reads of the counters.
             self.phase.store(phase.wrapping_add(1), Ordering::Release);
         }
         self.barrier();
     }
 
-    /// A full barrier here, and in every reader that has none of its own. False when that could not be had.
+    /// A full barrier here, and in every reader that executes none itself. False if the system call failed.
     fn barrier(&self) -> bool {
         fence(Ordering::SeqCst);
         !self.asymmetric || barrier::in_all_threads()
@@ -137,7 +137,7 @@ impl Pins {
     }
 }
 
-/// The barrier that one thread puts into all threads of the process.
+/// A barrier that one thread puts into all threads of the process.
 #[cfg(all(target_os = "linux", feature = "native", not(miri)))]
 mod barrier {
     use rustix::thread::{MembarrierCommand, membarrier};
@@ -172,7 +172,7 @@ mod thread {
     pub(super) const fn register(_: &alloc::sync::Arc<[super::Stripe]>) {}
 }
 
-/// The numbers of the threads.
+/// Numbers of the threads: each is the index of the thread's stripe.
 #[cfg(all(feature = "std", not(shuttle)))]
 mod thread {
     use super::{OWNED, Ordering, Stripe};
@@ -180,11 +180,11 @@ mod thread {
     use alloc::sync::{Arc, Weak};
     use alloc::vec::Vec;
 
-    /// Who has which number.
+    /// The assigned numbers, and the stripes of all stores.
     struct Numbers {
-        /// Those of threads that have ended.
+        /// Numbers of threads that have ended.
         free: Vec<usize>,
-        /// The next new one.
+        /// The next unused number.
         next: usize,
         /// The stripes of all stores.
         stores: Vec<Weak<[Stripe]>>,
@@ -192,7 +192,7 @@ mod thread {
 
     static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { free: Vec::new(), next: 0, stores: Vec::new() });
 
-    /// A number that no other living thread has, as long as there are any.
+    /// A number that no other living thread has; `OWNED` when all are in use.
     struct Number(usize);
 
     impl Number {
@@ -208,8 +208,8 @@ mod thread {
     }
 
     impl Drop for Number {
-        /// Gives the number back. Not while a pin of this thread lives, as one can in another of its variables that is dropped later: it
-        /// writes to its stripe as if that were still its own.
+        /// Gives the number back, unless a pin of this thread still lives, as it can in a thread-local variable that is dropped later: such a
+        /// pin writes to the stripe as if it were still private.
         fn drop(&mut self) {
             let mut numbers = NUMBERS.lock();
             let is_idle = |stripe: &Stripe| stripe.active.iter().all(|count| count.load(Ordering::Relaxed) == 0);
@@ -220,7 +220,7 @@ mod thread {
         }
     }
 
-    /// Has the stripes of a store looked at before the number of a thread is given to another one.
+    /// Registers the stripes of a store, so that they are checked before the number of a thread is reused.
     pub(super) fn register(stripes: &Arc<[Stripe]>) {
         let mut numbers = NUMBERS.lock();
         numbers.stores.retain(|store| store.strong_count() > 0);
@@ -231,7 +231,7 @@ mod thread {
         static MINE: Number = Number::take();
     }
 
-    /// The stripe that is this thread's alone, if there are enough.
+    /// Index of this thread's private stripe; `None` if all are in use.
     #[inline]
     pub(super) fn own_stripe() -> Option<usize> {
         MINE.try_with(|mine| mine.0).ok().filter(|&number| number < OWNED)
@@ -271,7 +271,7 @@ mod tests {
         assert!(pins.passed(&ticket));
     }
 
-    /// As a pin in a variable of the thread that is dropped behind the thread's number.
+    /// A pin in a thread-local variable that is dropped after the thread's number.
     #[test]
     fn the_number_of_a_thread_that_ended_with_a_pin_is_not_given_out_again() {
         let pins = Pins::default();

@@ -1,13 +1,13 @@
-//! Hints to the processor: the bytes will be read soon. A batch of lookups asks for all of its cache lines before it waits for the first.
+//! Prefetch hints to the processor. A batch of lookups requests all of its cache lines before it waits for the first.
 
-/// Cache lines that a hint asks for at most: what a small record takes.
+/// Limit of cache lines per hint: the length of a small record.
 const LINES_MAX: usize = 4;
 const LINE_LEN: usize = 64;
 
-/// False where nothing comes of it: then what is to be asked for need not be found either.
+/// False where [`prefetch`] does nothing, so that callers need not compute addresses.
 pub(crate) const IS_OF_USE: bool = cfg!(any(target_arch = "x86_64", miri));
 
-/// Asks for the cache lines of the first bytes of `bytes`.
+/// Prefetches the first cache lines of `bytes`.
 #[inline]
 pub(crate) fn prefetch<T>(bytes: &[T]) {
     let len = size_of_val(bytes).min(LINES_MAX * LINE_LEN);
@@ -26,7 +26,7 @@ fn line(at: *const u8) {
     unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast()) }
 }
 
-/// No stable intrinsic elsewhere; the processor finds out by itself, a little later.
+/// Does nothing: no stable intrinsic on this architecture. The processor fetches the bytes when they are read, a little later.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
 const fn line(_at: *const u8) {}

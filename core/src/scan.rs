@@ -1,4 +1,4 @@
-//! Going through a segment that may be damaged: every record that checks, and every stretch that does not.
+//! Scanning a segment that may be damaged: finds every valid record, and every damaged range.
 
 use crate::error::Result;
 use crate::frame::{HEADER_LEN_MAX, Header, check};
@@ -6,21 +6,21 @@ use crate::log::{Step, Walk, Window};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// A stretch of the file that does not check.
+/// A damaged range of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Damage {
-    /// Where in the file, in bytes.
+    /// File offset in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// The key of the damaged record as it stands there, if one can be made out. It may be what is damaged.
+    /// The key of the damaged record as stored there, if it can be read. The key itself may be damaged.
     pub key: Option<Vec<u8>>,
     /// What is damaged.
     pub what: &'static str,
 }
 
-/// What a scan met.
+/// A record or damage that a scan has found.
 #[derive(Debug)]
 pub(crate) enum Found {
     Frame {
@@ -31,20 +31,20 @@ pub(crate) enum Found {
     Damage(Damage),
 }
 
-/// The stretch of a segment to scan.
+/// The range of a segment to scan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     pub(crate) salt: u64,
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Records fill it to the end. Otherwise whatever stands behind the last record is no damage.
+    /// Records fill it to the end. Otherwise bytes after the last record are not damage.
     pub(crate) full: bool,
 }
 
-/// Bytes that may be checked in search of the next record, for each byte of the stretch: a bound for hostile files.
+/// Bytes that may be verified in search of the next record, for each byte of the range: a bound for hostile files.
 const SEARCH_FACTOR: u64 = 256;
 
-/// Visits every record of the stretch and all damage between them.
+/// Visits every valid record of the range and all damage between them.
 pub(crate) fn scan(storage: &dyn Storage, stretch: Stretch, visit: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
     let mut budget = (stretch.to - stretch.from).saturating_mul(SEARCH_FACTOR);
     let mut walk = Walk::new(storage, stretch.salt, stretch.from, stretch.to);
@@ -65,7 +65,7 @@ pub(crate) fn scan(storage: &dyn Storage, stretch: Stretch, visit: &mut dyn FnMu
     }
 }
 
-/// Where the next record behind `offset` begins that checks.
+/// File offset of the next valid record after `offset`.
 fn next_frame(storage: &dyn Storage, stretch: Stretch, offset: u64, budget: &mut u64) -> Result<Option<u64>> {
     let mut window = Window::new(storage, stretch.to);
     for candidate in offset + 1..stretch.to {
@@ -86,7 +86,7 @@ fn next_frame(storage: &dyn Storage, stretch: Stretch, offset: u64, budget: &mut
     Ok(None)
 }
 
-/// The key of whatever looks like a record at `offset`.
+/// The key of what looks like a record at `offset`.
 fn readable_key(storage: &dyn Storage, offset: u64, limit: u64) -> Result<Option<Vec<u8>>> {
     let mut window = Window::new(storage, limit);
     let room = limit - offset;

@@ -1,25 +1,25 @@
-//! Maps and sets whose entries lie in one vector, in the order of their keys.
+//! Maps and sets whose entries lie in one vector, in key order.
 //!
-//! What the engine keeps by extent and by order comes in order most of the time and is read as a whole: a vector does that faster
+//! The engine's tables by extent and by log position are mostly filled in order and read as a whole: a vector does that faster
 //! than a B-tree, and takes a tenth of its code, which visitors of a web page download.
 
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
 
-/// The sort of numbers. What is many is made numbers before it is put in order: a type of its own costs some KB of code.
+/// Sorts numbers. Large lists are converted to numbers before they are sorted, since a sort of another type costs some KB of code.
 #[cfg(feature = "std")]
 #[inline(never)]
 pub(crate) fn sort(numbers: &mut [u64]) {
     numbers.sort_unstable();
 }
 
-/// Puts items in the order of a number of each; those that have the same one stand in any order.
+/// Sorts items by a number of each; items with equal numbers are in no particular order.
 #[cfg(feature = "std")]
 pub(crate) fn sort_by_key<T>(items: &mut [T], key: fn(&T) -> u64) {
     items.sort_by_key(key);
 }
 
-/// The same at a tenth of the code: zeros to the front, ones to the back, by the highest bit in which any two differ.
+/// The same with a tenth of the code: a binary radix sort, zeros to the front, ones to the back, by the highest bit in which any two differ.
 #[cfg(any(test, not(feature = "std")))]
 fn sort_by_bits<T>(items: &mut [T], key: fn(&T) -> u64) {
     let first = items.first().map(key).unwrap_or_default();
@@ -50,7 +50,7 @@ pub(crate) fn sort_by_key<T>(items: &mut [T], key: fn(&T) -> u64) {
 /// A set of hashes of keys.
 pub(crate) type Hashes = hashbrown::HashSet<u64, AreHashes>;
 
-/// For tables whose keys are hashes of keys: they are their own hashes.
+/// Hasher for tables whose keys are hashes already: returns them unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AreHashes(u64);
 
@@ -85,7 +85,7 @@ impl<K, V> Default for Map<K, V> {
 }
 
 impl<K: Copy + Ord, V> Map<K, V> {
-    /// Where the key stands, or where it would.
+    /// Index of the key, or the index at which it belongs.
     fn place(&self, key: K) -> Result<usize, usize> {
         match self.0.last() {
             Some((last, _)) if *last < key => Err(self.0.len()),
@@ -106,7 +106,7 @@ impl<K: Copy + Ord, V> Map<K, V> {
         self.place(key).is_ok()
     }
 
-    /// Replaces the value of a key. A new key moves all that are larger: for many in no order there is [`Map::collect`].
+    /// Replaces the value of a key. A new key moves all larger ones: for many keys in no order use [`Map::collect`].
     pub(crate) fn insert(&mut self, key: K, value: V) {
         match self.place(key) {
             Ok(place) => {
@@ -140,7 +140,7 @@ impl<K: Copy + Ord, V> Map<K, V> {
 }
 
 impl<V: Copy> Map<u64, V> {
-    /// From entries in any order; of several with one key the last one counts.
+    /// A map of entries in any order; of several with the same key the last one counts.
     pub(crate) fn collect(entries: impl Iterator<Item = (u64, V)> + Clone) -> Self {
         let Some((_, any)) = entries.clone().next() else { return Self::default() };
         let keys = Set::collect(entries.clone().map(|(key, _)| key));
@@ -173,7 +173,7 @@ impl Set {
         self.0.last().copied()
     }
 
-    /// From numbers in any order.
+    /// A set of numbers given in any order.
     pub(crate) fn collect(numbers: impl Iterator<Item = u64>) -> Self {
         let mut numbers: Vec<u64> = numbers.collect();
         sort(&mut numbers);

@@ -1,5 +1,5 @@
-//! The one import point for atomics and locks, so that another set can take over: the standard library's, a spinning
-//! one where there is no operating system, a model checker's.
+//! The one import point for atomics and locks, so that the set can be exchanged: the standard library's, spinning
+//! ones where there is no operating system, or a model checker's.
 
 #[cfg(all(not(shuttle), target_has_atomic = "64"))]
 pub(crate) use core::sync::atomic::AtomicU64;
@@ -20,7 +20,7 @@ mod imp {
 
     pub(crate) use host::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-    /// A lock that a panic of its holder does not close: every structure behind one is valid between any two steps.
+    /// A mutex that a panic of its holder does not poison: every structure under one is valid between any two steps.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(host::Mutex<T>);
 
@@ -45,7 +45,7 @@ mod imp {
     pub(crate) struct Condvar(host::Condvar);
 
     impl Condvar {
-        /// Lets go of `guard`, which is of the mutex, until somebody notifies, and takes it again.
+        /// Releases `guard`, which belongs to the mutex, until notified, then locks the mutex again.
         pub(crate) fn wait<'a, T>(&self, _mutex: &'a Mutex<T>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(guard).unwrap_or_else(host::PoisonError::into_inner)
         }
@@ -98,7 +98,7 @@ mod imp {
         }
     }
 
-    /// Notices by looking again and again.
+    /// Waits by polling.
     #[derive(Debug, Default)]
     pub(crate) struct Condvar;
 

@@ -1,7 +1,8 @@
-//! The index: for every live key a slot of eight bytes, a piece of the key's hash and the record's offset in the file.
+//! The index: for every live key a slot of eight bytes, part of the key's hash and the record's offset in the file.
 //!
-//! No keys are kept; a slot that fits is held against the record itself. Look-ups take no lock. Writers of one shard exclude each
-//! other, and append to the log while they hold the shard, so that per key the order of the log is the order of the index.
+//! No keys are kept; a lookup compares the key with the record that a matching slot points at. Lookups take no lock. Writers of one
+//! shard exclude each other, and append to the log while they hold the shard, so that per key the order of the log is the order of the
+//! index.
 
 mod parked;
 mod shard;
@@ -18,7 +19,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use shard::Shard;
 
-/// Shards of the index. A power of two: the shard is the top of the hash.
+/// Number of shards of the index. A power of two: the top bits of the hash choose the shard.
 pub(crate) const SHARDS: usize = 256;
 
 /// The seed of a store's hashes.
@@ -47,12 +48,12 @@ impl KeyHash {
         Slot::new(self.tag(), offset)
     }
 
-    /// All of it.
+    /// All bits of the hash.
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }
 
-    /// True when slots cannot tell the two apart.
+    /// True when both hashes have the same shard and tag, so that slots cannot tell them apart.
     pub(crate) const fn has_slot_of(self, other: Self) -> bool {
         self.shard() == other.shard() && self.tag() == other.tag()
     }
@@ -62,7 +63,7 @@ impl KeyHash {
         self.shard() == shard && self.tag() == slot.tag()
     }
 
-    /// Its lower half, of which the shard and the tag have two bits at most.
+    /// Its lower half, which shares at most two bits with the shard and the tag.
     pub(crate) const fn low(self) -> usize {
         self.0 as u32 as usize
     }
@@ -91,26 +92,26 @@ impl Index {
         &self.shards[index % SHARDS]
     }
 
-    /// Asks `found` about the offset of every record that may belong to `hash`, until it answers.
+    /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result.
     #[inline]
     pub(crate) fn find<T>(&self, pin: &Pin<'_>, hash: KeyHash, found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
         self.shard(hash.shard()).find(pin, hash.tag(), found)
     }
 
-    /// Asks the processor for the place where the search for `hash` begins.
+    /// Prefetches the cache line where the search for `hash` begins.
     #[inline]
     pub(crate) fn prefetch(&self, pin: &Pin<'_>, hash: KeyHash) {
         self.shard(hash.shard()).prefetch(pin, hash.tag());
     }
 
-    /// The offset of the first record that may belong to `hash`: most often the one that does.
+    /// The offset of the first record that may belong to `hash`: usually the one that does.
     #[inline]
     pub(crate) fn first_slot(&self, pin: &Pin<'_>, hash: KeyHash) -> Option<u64> {
         self.shard(hash.shard()).first_slot(pin, hash.tag())
     }
 
-    /// True when nobody has needed the shard of `hash` since the store was opened: it has to be built first. Or when what it says needs a
-    /// closer look, see [`Self::doubt_all`].
+    /// True when the shard of `hash` has not been needed since the store was opened, and must be built first. Also true when its results
+    /// need another check, see [`Self::doubt_all`].
     #[inline]
     pub(crate) fn is_parked(&self, hash: KeyHash) -> bool {
         self.shard(hash.shard()).is_parked()
@@ -122,25 +123,25 @@ impl Index {
         self.lock_shard(hash.shard())
     }
 
-    /// Shard number `index`, for a writer, who builds it if it is parked.
+    /// Shard number `index`, for a writer, who must build it if it is parked.
     pub(crate) fn lock_shard(&self, index: usize) -> ShardGuard<'_> {
         self.shard(index).lock()
     }
 
-    /// The dump of the index is over; `is_written` says whether a snapshot has it. All shards are held for that moment: one after the
+    /// Ends the dump of the index; `is_written` if a snapshot has it. Holds all shards at once for that moment: locked one after the
     /// other, each could wait for a commit.
     pub(crate) fn end_dump(&self, is_written: bool) {
         let held: Vec<_> = self.shards.iter().map(Shard::lock).collect();
         held.into_iter().for_each(|mut shard| shard.end_dump(is_written));
     }
 
-    /// From here on every shard says of itself that it has to be built: whoever asks for a key finds that it is, and looks closer at
-    /// what comes of it. Readers that have no doubts ask nothing more than they did.
+    /// Makes every shard report from now on that it must be built: a reader then takes the slow path, finds the shard built, and checks its
+    /// result for doubt. So the fast path of stores without doubt needs no extra check.
     pub(crate) fn doubt_all(&self) {
         self.shards.iter().for_each(Shard::doubt);
     }
 
-    /// True when shard number `index` is still to be built.
+    /// True when shard number `index` has not been built yet.
     pub(crate) fn is_parked_at(&self, index: usize) -> bool {
         self.shards.get(index).is_some_and(Shard::is_parked)
     }
@@ -161,16 +162,16 @@ impl Index {
         self.shards.iter().map(|shard| shard.len() as u64).sum()
     }
 
-    /// Bytes of memory that the tables take.
+    /// Bytes of memory of the tables.
     pub(crate) fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().bytes()).sum::<u64>() + (SHARDS * size_of::<Shard>()) as u64
     }
 
-    /// Frees replaced tables that no reader can see any more.
+    /// Frees replaced tables that no reader uses any more.
     pub(crate) fn reclaim(&self, pins: &Pins) {
         let mut waiting = self.shards.iter().filter(|shard| shard.has_old()).peekable();
         if waiting.peek().is_some() {
-            // Once serves them all: what is replaced from now on was not asked for.
+            // One advance serves all shards: tables that are replaced from now on can wait for the next call.
             pins.advance();
         }
         waiting.for_each(|shard| shard.lock().free_old(pins));

@@ -1,4 +1,4 @@
-//! One shard: a table for readers, and behind a lock what its writers need.
+//! One shard: a table for readers, and the state of its writers under a lock.
 
 use super::KeyHash;
 use super::parked::Parked;
@@ -21,13 +21,13 @@ const fn lines_after_growth(records: usize) -> usize {
     (records * 12).div_ceil(7 * LINE_SLOTS) + 1
 }
 
-/// A table that is built for good takes 10.7 bytes a key.
+/// A table that is built from a complete list of slots takes 10.7 bytes a key.
 const fn lines_for(records: usize) -> usize {
     (records * 4).div_ceil(3 * LINE_SLOTS) + 1
 }
 
-/// Replaced tables of no more than this wait for a later growth: to free one has every processor that runs a thread of this process
-/// stop for a moment.
+/// Up to this many bytes of replaced tables are kept until a later growth: freeing one interrupts every processor that runs a thread of
+/// this process.
 const OLD_BYTES_KEPT: u64 = 2048;
 
 /// One shard of the index.
@@ -38,7 +38,7 @@ pub(super) struct Shard {
     is_parked: AtomicBool,
     /// Slots that point at a record. Changed under the lock only.
     len: AtomicUsize,
-    /// The same as `!state.old.is_empty()`, for whoever frees them: it must not wait for writers who have nothing for it.
+    /// The same as `!state.old.is_empty()`, so that freeing them need not wait for the writers of shards that have none.
     has_old: AtomicBool,
     state: Mutex<State>,
 }
@@ -47,25 +47,25 @@ pub(super) struct Shard {
 struct State {
     /// Slots that are not empty.
     used: usize,
-    /// Records by namespace. Few namespaces have records in one shard of a small store, so a list does.
+    /// Number of records by namespace. A list is enough: few namespaces have records in one shard of a small store.
     counts: Vec<(u32, u64)>,
-    /// A dump of the index that is under way has passed this shard.
+    /// The running dump of the index has copied this shard already.
     dumped: bool,
-    /// What has changed since a snapshot was told of this shard.
+    /// What has changed since the last dump of this shard.
     changes: Changes,
-    /// What is still to be built.
+    /// What the shard must be built from, if it is parked.
     parked: Option<Parked>,
     /// Tables that readers may still use.
     old: Vec<(Ticket, OldTable)>,
 }
 
-/// What has happened to a shard since the newest snapshot has it.
+/// Changes of a shard since the newest snapshot.
 #[derive(Debug, Default)]
 enum Changes {
-    /// Too much, or no snapshot has it: all of it is written.
+    /// Too many changes, or no snapshot has the shard: the next one writes all of it.
     #[default]
     Unknown,
-    /// Slots were removed or replaced, these ones; what was added shows by its place in the log.
+    /// The slots that were removed or replaced. Added ones are not listed: their offsets are after the last snapshot.
     Known { any: bool, removed: Vec<Slot> },
 }
 
@@ -81,13 +81,13 @@ impl Changes {
         }
     }
 
-    /// A shard of `len` records loses a slot.
+    /// Notes a slot removed from a shard of `len` records.
     #[inline]
     fn remove(&mut self, slot: Slot, len: usize) {
         if let Self::Known { any, removed } = self {
             *any = true;
             removed.push(slot);
-            // From here on all of it takes no more than this.
+            // With more removals, writing the whole shard takes no more bytes.
             if removed.len() > REMOVED_LEAST + len / 4 {
                 *self = Self::Unknown;
             }
@@ -95,7 +95,7 @@ impl Changes {
     }
 }
 
-/// So many removed slots are remembered of any shard.
+/// Number of removed slots that are remembered even of the smallest shard.
 const REMOVED_LEAST: usize = 64;
 
 impl Shard {
@@ -130,18 +130,18 @@ impl Shard {
         self.is_parked.store(true, Ordering::Release);
     }
 
-    /// True when there is no record in it, as far as this thread can know without the lock.
+    /// True when it has no record. Read without the lock, so possibly out of date.
     pub(super) fn is_empty(&self) -> bool {
-        // In this order: whoever builds the shard sets the length first, and then says that it is built.
+        // In this order: building a shard sets its length first, and then `is_parked`.
         !self.is_parked() && self.len() == 0
     }
 
-    /// Records in it, as far as this thread can know without the lock; none while it is parked.
+    /// Number of records; 0 while it is parked. Read without the lock, so possibly out of date.
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// True when replaced tables wait for their readers to go.
+    /// True when replaced tables wait until their readers have finished.
     pub(super) fn has_old(&self) -> bool {
         self.has_old.load(Ordering::Relaxed)
     }
@@ -157,7 +157,7 @@ impl Shard {
     }
 }
 
-/// A table that no reader sees yet, and how many of its slots are used.
+/// A table that no reader sees yet, and its number of used slots.
 struct Filled {
     table: Table,
     used: usize,
@@ -172,7 +172,7 @@ impl Filled {
     }
 }
 
-/// A copy of what a shard holds.
+/// A copy of a shard's content.
 #[derive(Debug, Default)]
 pub(crate) struct ShardImage {
     pub(crate) slots: Vec<Slot>,
@@ -180,7 +180,7 @@ pub(crate) struct ShardImage {
 }
 
 impl ShardImage {
-    /// Puts the slots in order of their tags. Not done while the shard is held: it takes longer than all of the rest.
+    /// Sorts the slots by tag. Not done while the shard is locked: it takes longer than all of the rest.
     pub(crate) fn sort(&mut self) {
         self.slots = Slot::sort(core::mem::take(&mut self.slots));
     }
@@ -191,7 +191,7 @@ impl ShardImage {
 pub(crate) struct ShardChanges {
     pub(crate) added: Vec<Slot>,
     pub(crate) removed: Vec<Slot>,
-    /// As they are now.
+    /// Number of records by namespace, as of now.
     pub(crate) counts: Vec<(u32, u64)>,
 }
 
@@ -208,13 +208,13 @@ impl ShardChanges {
 /// A copy of a shard for a snapshot.
 #[derive(Debug)]
 pub(crate) enum Dump {
-    /// It is as the snapshot before has it.
+    /// The shard has not changed since the previous snapshot.
     Unchanged,
     Changes(ShardChanges),
     Whole(ShardImage),
 }
 
-/// A shard whose other writers wait.
+/// A locked shard: other writers wait.
 pub(crate) struct ShardGuard<'a> {
     cell: &'a TableCell,
     is_parked: &'a AtomicBool,
@@ -229,8 +229,8 @@ impl ShardGuard<'_> {
         unsafe { self.cell.get_locked() }
     }
 
-    /// Asks `found` about the offset of every record that may belong to `hash`, until it answers. For a key that is being written that is
-    /// mostly none, or the first one. A loop that carries no answer around looks for that one.
+    /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result. For a key that is being
+    /// written there is usually no such record, or the first one is right: a simple loop without a result looks for that one.
     pub(crate) fn find<T>(&self, hash: KeyHash, mut found: impl FnMut(u64) -> Result<Option<T>>) -> Result<Option<T>> {
         let Some(table) = self.table() else {
             return Ok(None);
@@ -245,7 +245,7 @@ impl ShardGuard<'_> {
         table.search(hash.tag(), others).transpose()
     }
 
-    /// True when the shard has to be built before it is used.
+    /// True when the shard must be built before it is used.
     pub(crate) fn is_parked(&self) -> bool {
         self.state.parked.is_some()
     }
@@ -256,7 +256,7 @@ impl ShardGuard<'_> {
         self.state.parked.get_or_insert_default()
     }
 
-    /// Builds the shard; if that fails, it is parked as before.
+    /// Builds the shard; after a failure it is parked as before.
     pub(crate) fn unpark(&mut self, pins: &Pins, build: impl FnOnce(&mut Self, &Parked) -> Result<()>) -> Result<()> {
         let Some(parked) = self.state.parked.take() else {
             return Ok(());
@@ -271,7 +271,7 @@ impl ShardGuard<'_> {
         result
     }
 
-    /// A new record.
+    /// Adds a record of a new key.
     pub(crate) fn insert(&mut self, pins: &Pins, hash: KeyHash, namespace: u32, offset: u64) {
         self.insert_slot(pins, Slot::new(hash.tag(), offset));
         self.state.changes.add();
@@ -287,7 +287,7 @@ impl ShardGuard<'_> {
         self.set_len(self.len() + 1);
     }
 
-    /// The record moved from `old` to `new`.
+    /// Changes the offset of a record from `old` to `new`; false if there is no such slot.
     pub(crate) fn replace(&mut self, hash: KeyHash, old: u64, new: u64) -> bool {
         let (old, new) = (Slot::new(hash.tag(), old), Slot::new(hash.tag(), new));
         let is_replaced = self.table().is_some_and(|table| table.replace(old, new));
@@ -297,18 +297,18 @@ impl ShardGuard<'_> {
         is_replaced
     }
 
-    /// A slot is gone that the newest snapshot may have.
+    /// Notes that a slot was removed that the newest snapshot may have.
     pub(crate) fn note_removed(&mut self, slot: Slot) {
         let len = self.len();
         self.state.changes.remove(slot, len);
     }
 
-    /// From here on the shard knows what changes in it: it is as the newest snapshot has it.
+    /// Starts to record changes: the shard is now as in the newest snapshot.
     pub(crate) fn follow_changes(&mut self) {
         self.state.changes = Changes::none();
     }
 
-    /// The record at `offset` is gone.
+    /// Removes the record at `offset`; false if there is no such slot.
     pub(crate) fn remove(&mut self, hash: KeyHash, namespace: u32, offset: u64) -> bool {
         self.remove_slot(Slot::new(hash.tag(), offset), namespace)
     }
@@ -339,7 +339,7 @@ impl ShardGuard<'_> {
         self.table().is_some_and(|table| table.search(slot.tag(), |other| (other == slot).then_some(())).is_some())
     }
 
-    /// The slots with tags in that range, in no order.
+    /// The slots with tags in this range, in no order.
     pub(crate) fn slots_between(&self, tags: Range<u64>) -> Vec<Slot> {
         self.table().map(|table| table.between(tags)).unwrap_or_default()
     }
@@ -368,7 +368,7 @@ impl ShardGuard<'_> {
         self.put(pins, grown);
     }
 
-    /// Puts a table in the place of what was there.
+    /// Replaces the table. The old one is freed once no reader uses it.
     fn put(&mut self, pins: &Pins, Filled { table, used }: Filled) {
         self.state.used = used;
         self.set_len(used);
@@ -386,13 +386,13 @@ impl ShardGuard<'_> {
         self.state.old.iter().map(|(_, table)| table.bytes()).sum()
     }
 
-    /// Frees the replaced tables that no reader can see any more.
+    /// Frees the replaced tables that no reader uses any more.
     pub(crate) fn free_old(&mut self, pins: &Pins) {
         self.state.old.retain(|(ticket, _)| !pins.passed(ticket));
         self.has_old.store(!self.state.old.is_empty(), Ordering::Relaxed);
     }
 
-    /// Forgets every record.
+    /// Removes every record.
     pub(crate) fn clear(&mut self, pins: &Pins) {
         self.load(pins, ShardImage::default());
     }
@@ -418,8 +418,8 @@ impl ShardGuard<'_> {
         self.table().map_or(0, Table::bytes) + self.old_bytes()
     }
 
-    /// A copy for a snapshot: what changes from now on is late for it. With `since`, which tells the offsets of records that came behind
-    /// the snapshot before, only what has changed since, if that is less.
+    /// A copy for a snapshot: later changes are not part of it. With `since`, which is true for offsets of records appended after
+    /// the previous snapshot, only the changes, if they take less than the whole.
     pub(crate) fn dump(&mut self, since: Option<&dyn Fn(u64) -> bool>) -> Dump {
         self.state.dumped = true;
         match (core::mem::replace(&mut self.state.changes, Changes::none()), since) {
@@ -436,7 +436,7 @@ impl ShardGuard<'_> {
         }
     }
 
-    /// The dump is over. Where no snapshot has it, the next one has everything.
+    /// Ends the dump. Unless a snapshot has it, the next one writes the whole shard.
     pub(crate) fn end_dump(&mut self, is_written: bool) {
         self.state.dumped = false;
         if !is_written {
@@ -444,7 +444,7 @@ impl ShardGuard<'_> {
         }
     }
 
-    /// True when a dump that is under way has passed this shard.
+    /// True when the running dump has copied this shard already.
     pub(crate) fn is_dumped(&self) -> bool {
         self.state.dumped
     }
@@ -458,7 +458,7 @@ impl ShardGuard<'_> {
         ShardImage { slots, counts: self.state.counts.clone() }
     }
 
-    /// Takes over a copy; what the shard held before is forgotten.
+    /// Replaces the content of the shard by a copy.
     pub(crate) fn load(&mut self, pins: &Pins, image: ShardImage) {
         self.state.counts = image.counts;
         if self.table().is_some() || !image.slots.is_empty() {

@@ -1,4 +1,4 @@
-//! One slot of the index: 22 bits of hash above 42 bits of offset.
+//! One slot of the index: 64 bits, the upper 22 of hash (the tag), the lower 42 of offset.
 
 use crate::limits::{DATA_START, OFFSET_BITS};
 use crate::sorted::sort;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// Bits of the hash that a slot keeps.
 pub(super) const TAG_BITS: u32 = u64::BITS - OFFSET_BITS;
 
-/// A slot. No record stands in front of [`DATA_START`], so the smallest offsets have other meanings.
+/// A slot. No record is before [`DATA_START`], so the smallest offsets have other meanings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(u64);
 
@@ -16,7 +16,7 @@ impl Slot {
     pub(crate) const TAGS: u64 = 1 << TAG_BITS;
     /// Never used: a search ends here.
     pub(super) const EMPTY: Self = Self(0);
-    /// Used and given up: a search goes on.
+    /// Removed: a search continues past it.
     pub(super) const DEAD: Self = Self(1);
 
     pub(crate) const fn new(tag: u64, offset: u64) -> Self {
@@ -44,7 +44,7 @@ impl Slot {
         self.tag() == hash.slot(0).tag()
     }
 
-    /// Puts slots in order: by tag, and by offset where that is the same.
+    /// Sorts slots by tag, then by offset.
     pub(crate) fn sort(slots: Vec<Self>) -> Vec<Self> {
         let mut bits: Vec<u64> = slots.into_iter().map(Self::bits).collect();
         sort(&mut bits);

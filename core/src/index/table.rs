@@ -39,7 +39,7 @@ impl Table {
         (self.lines.len() * size_of::<Line>()) as u64
     }
 
-    /// Asks `found` about the lines in which `tag` may be, in the order of the search, until it answers. A plain loop: most searches end in
+    /// Calls `found` with the lines in which `tag` may be, in search order, until it returns a result. A plain loop: most searches end in
     /// the first line.
     #[inline]
     fn search_lines<T>(&self, tag: u64, mut found: impl FnMut(&Line) -> Option<T>) -> Option<T> {
@@ -56,8 +56,8 @@ impl Table {
         }
     }
 
-    /// Asks `found` about the slots with `tag`, in the order of the search, until it answers. Whether the search ends with a line is
-    /// looked at behind its slots: most searches have found something by then.
+    /// Calls `found` with the slots with `tag`, in search order, until it returns a result. Checks whether a line ends the search only
+    /// after its slots: most searches have found something by then.
     #[inline]
     pub(super) fn search<T>(&self, tag: u64, mut found: impl FnMut(Slot) -> Option<T>) -> Option<T> {
         let ask = |line: &Line| {
@@ -70,20 +70,20 @@ impl Table {
                     return Some(Some(answer));
                 }
             }
-            // What was pushed past this line found it full, and since then none of its slots has become empty.
+            // A tag that was put past this line found it full, and since then none of its slots has become empty.
             has_empty(line).then_some(None)
         };
         self.search_lines(tag, ask).flatten()
     }
 
-    /// The first slot with `tag` in the order of the search. Who looks many keys up does so in this way: without a guess where in its
-    /// line a slot is, one search does not hold the next one up. A single one that is followed by its record ends sooner with guesses.
+    /// The first slot with `tag` in search order, without branches on its position in the line. For lookups of many keys: without
+    /// mispredicted branches one search does not delay the next. A single lookup that then reads its record is faster with branches.
     #[inline]
     pub(super) fn first(&self, tag: u64) -> Option<Slot> {
         self.search_lines(tag, |line| line.first(tag).map(Some).or_else(|| has_empty(line).then_some(None))).flatten()
     }
 
-    /// Asks the processor for the line in which the search for `tag` begins.
+    /// Prefetches the line in which the search for `tag` begins.
     #[inline]
     pub(super) fn prefetch(&self, tag: u64) {
         if let Some(line) = self.lines.get(self.home(tag)) {
@@ -100,14 +100,14 @@ impl Table {
         self.lines.iter().flat_map(Line::live)
     }
 
-    /// The slots with tags in that range that point at records.
+    /// The slots with tags in this range that point at records.
     pub(super) fn between(&self, tags: Range<u64>) -> Vec<Slot> {
         let mut found = Vec::new();
         let Some(last) = tags.end.checked_sub(1).filter(|last| tags.start <= *last) else { return found };
         let mut lines_left = self.home(last) - self.home(tags.start);
         self.search_lines(tags.start, |line| {
             found.extend(line.live().filter(|slot| tags.contains(&slot.tag())));
-            // From the line of the last tag on it is like every search: what was pushed past a line found it full.
+            // From the line of the last tag on this is like every search: a tag that was put past a line found it full.
             let ends_here = lines_left == 0 && has_empty(line);
             lines_left = lines_left.saturating_sub(1);
             ends_here.then_some(())
@@ -138,17 +138,17 @@ impl Table {
         })
     }
 
-    /// For filling a table that nobody else sees yet.
+    /// A filler for a table that nobody else sees yet.
     pub(super) fn filler(&self) -> Filler<'_> {
         Filler { table: self, used: alloc::vec![0; self.lines.len()] }
     }
 
-    /// Takes `old` out; `Some(true)` when its slot counts as never used again. Only the holder of the shard's lock calls this.
+    /// Removes `old`; `Some(true)` when its slot is empty again, not dead. Only the holder of the shard's lock calls this.
     pub(super) fn remove(&self, old: Slot) -> Option<bool> {
         let removed = self.search_lines(old.tag(), |line| {
             let ends_here = has_empty(line);
             let Some(slot) = line.slot(old) else { return ends_here.then_some(None) };
-            // A line that was full may have pushed others past it: their search must not end at this slot.
+            // Other tags may have been put past a full line: their search must not end at this slot.
             let emptied = if ends_here { Slot::EMPTY } else { Slot::DEAD };
             slot.store(emptied.bits(), Ordering::Release);
             Some(Some(ends_here))
@@ -157,10 +157,11 @@ impl Table {
     }
 }
 
-/// Fills an empty table. It knows how far each line is filled, so no slot is looked at: a slot moves to a larger table two or three times.
+/// Fills an empty table. Counts how far each line is filled, so that it need not read slots: every slot is moved to a larger table two or
+/// three times.
 pub(super) struct Filler<'a> {
     table: &'a Table,
-    /// Slots used of each line.
+    /// Number of used slots of each line.
     used: Vec<u8>,
 }
 
@@ -190,7 +191,7 @@ impl Line {
         self.0.iter().map(|slot| Slot::from_bits(slot.load(Ordering::Acquire))).filter(|slot| slot.is_live())
     }
 
-    /// The first slot with `tag`: all are looked at before any is judged.
+    /// The first slot with `tag`: compares all slots first and branches only once.
     #[inline]
     fn first(&self, tag: u64) -> Option<Slot> {
         let bit = |slot: &AtomicU64| u32::from(Slot::from_bits(slot.load(Ordering::Relaxed)).tag() == tag);
@@ -205,19 +206,19 @@ impl Line {
         None
     }
 
-    /// The place of `wanted`, for the holder of the shard's lock.
+    /// The slot that holds `wanted`, for the holder of the shard's lock.
     fn slot(&self, wanted: Slot) -> Option<&AtomicU64> {
         self.0.iter().find(|slot| slot.load(Ordering::Relaxed) == wanted.bits())
     }
 }
 
-/// Slots are taken from the front of their line, so the last one tells most often.
+/// True if the line has an empty slot. Slots are used from the front of their line, so the last one usually decides.
 #[inline]
 fn has_empty(line: &Line) -> bool {
     line.0.iter().rev().any(|slot| slot.load(Ordering::Relaxed) == Slot::EMPTY.bits())
 }
 
-/// The place from which readers take the table of a shard.
+/// The pointer through which readers reach the table of a shard.
 #[derive(Debug)]
 pub(super) struct TableCell(AtomicPtr<Table>);
 
@@ -239,13 +240,13 @@ impl TableCell {
     ///
     /// # Safety
     ///
-    /// The caller holds the shard's lock for as long as it uses the result: only then nobody swaps the table.
+    /// The caller holds the shard's lock for as long as it uses the result: only the lock prevents a swap of the table.
     pub(super) unsafe fn get_locked(&self) -> Option<&Table> {
         // SAFETY: the pointer is null or a live box; by the caller's promise nobody swaps it out meanwhile.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Puts `new` in place and hands out the table that was there. Readers from before may still use it.
+    /// Publishes `new` and returns the old table, which earlier readers may still use.
     pub(super) fn swap(&self, new: Box<Table>) -> Option<OldTable> {
         let old = self.0.swap(Box::into_raw(new), Ordering::AcqRel);
         (!old.is_null()).then(|| OldTable(old))

@@ -54,9 +54,9 @@ impl Log {
         }
     }
 
-    /// The commit point of a checkpoint: a superblock that points at the segment list and at the snapshot, which is in `used`. It is written
-    /// to both slots, one after the other, so that damage to one never leads back to a state whose space has been reused. Extents of
-    /// `before`, the segments of the previous snapshot, and of `taken` that the snapshot does not use become free.
+    /// The commit point of a checkpoint: a superblock that points at the segment list and at the snapshot, which is in `used`. It is
+    /// written to both slots, one after the other, so that damage to one never leads back to a state whose space has been reused. Extents
+    /// of `before`, the segments of the previous snapshot, and of `taken` that the snapshot does not use become free.
     pub(crate) fn publish_checkpoint(
         &self,
         cut: &Cut,

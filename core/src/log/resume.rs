@@ -73,8 +73,8 @@ impl Log {
             Err(Error::NoSpace) => return Ok(()),
             result => result?,
         }
-        // The beginning first, and synced: zeros further on might complete a torn frame whose missing bytes were zeros. Overwrite even bytes
-        // that read as zero: the session before may have failed to sync them.
+        // The beginning first, and synced: zeros further on might complete a torn frame whose missing bytes were zeros. Overwrite even
+        // bytes that read as zero: the session before may have failed to sync them.
         let head = (FRAME_LEN_MIN as u64).min(behind - end);
         self.write_zeros(end, head)?;
         given_up.iter().try_for_each(|&header| self.write_zeros(header, SEGMENT_HEADER_LEN as u64))?;

@@ -44,7 +44,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the unproven part of a segment again, and then verifies it: from the write on, the host keeps the bytes until a sync stores them.
+    /// Writes the unproven part of a segment again, and then verifies it: from the write on, the host keeps the bytes until a sync stores
+    /// them.
     fn write_again(&self, segment: &Segment) -> Result<()> {
         let start = self.geometry.start(segment.extent);
         let from = start.saturating_add(self.sync_state.synced().saturating_sub(segment.base));

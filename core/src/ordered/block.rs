@@ -1,4 +1,4 @@
-//! Neighbouring keys in order, each with its record's offset: what one leaf of the ordered index holds. The keys of a block never
+//! Adjacent keys in order, each with its record's offset: the content of one leaf of the ordered index. The keys of a block never
 //! change, only offsets do, in place; another set of keys is another block.
 
 use super::key::head_of;
@@ -16,13 +16,13 @@ const BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 struct Entry {
     offset: AtomicU64,
-    /// Where the key stands among the block's bytes.
+    /// Offset of the key in the block's bytes.
     start: u32,
     len: u32,
 }
 
 impl Entry {
-    /// The same key, whose bytes have moved from behind `before` to behind `after` others.
+    /// The same key, after its bytes have moved from offset `before` to offset `after`.
     fn moved(&self, before: usize, after: usize) -> Self {
         let start = self.start - before as u32 + after as u32;
         Self { offset: AtomicU64::new(self.offset.load(Ordering::Relaxed)), start, len: self.len }
@@ -32,7 +32,7 @@ impl Entry {
 /// Keys in order with their offsets.
 #[derive(Debug, Default)]
 pub(super) struct Block {
-    /// The first eight bytes of each key as a number: side by side, for a search looks at all of them at once.
+    /// The first eight bytes of each key as a number: contiguous, since a search compares all of them at once.
     heads: Box<[u64]>,
     entries: Box<[Entry]>,
     keys: Box<[u8]>,
@@ -77,10 +77,10 @@ impl Block {
         self.entries.get(at).map_or(&[], |entry| self.bytes_of(entry))
     }
 
-    /// The place of `key`, or the place where it belongs.
+    /// The index of `key`, or the index at which it belongs.
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         let head = head_of(key);
-        // All heads rather than some of them one after the other: the waits for memory overlap, and there is nothing to guess.
+        // Compare all heads rather than a few in sequence (binary search): the waits for memory overlap, and no branch is mispredicted.
         let below = self.heads.iter().filter(|other| **other < head).count();
         let alike = self.heads.get(below..).unwrap_or_default().iter().take_while(|other| **other == head).count();
         let alike = self.entries.get(below..below + alike).unwrap_or_default();
@@ -90,20 +90,20 @@ impl Block {
         }
     }
 
-    /// Points the key at `at` at another record.
+    /// Changes the offset of the key at index `at`.
     pub(super) fn set(&self, at: usize, offset: u64) {
         if let Some(entry) = self.entries.get(at) {
             entry.offset.store(offset, Ordering::Release);
         }
     }
 
-    /// The keys `from..to` with the offsets that they have now.
+    /// The keys `from..to` with their current offsets.
     pub(super) fn part(&self, from: usize, to: usize) -> impl DoubleEndedIterator<Item = (&[u8], u64)> {
         let entries = self.entries.get(from..to).unwrap_or_default();
         entries.iter().map(|entry| (self.bytes_of(entry), entry.offset.load(Ordering::Acquire)))
     }
 
-    /// This block with one key more, at the place where it belongs.
+    /// This block with one more key, at the index `at` where it belongs.
     pub(super) fn with(&self, at: usize, key: &[u8], offset: u64) -> Self {
         let at = at.min(self.len());
         let (front_heads, back_heads) = self.heads.split_at(at);
@@ -127,7 +127,7 @@ impl Block {
         Self::of(all.map(|(_, entry)| (self.bytes_of(entry), entry.offset.load(Ordering::Relaxed))))
     }
 
-    /// The keys in front of `at`, and the others.
+    /// The keys before `at`, and the others.
     pub(super) fn cut(&self, at: usize) -> (Self, Self) {
         (Self::of(self.part(0, at)), Self::of(self.part(at, self.len())))
     }

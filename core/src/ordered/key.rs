@@ -10,11 +10,11 @@ pub(super) fn head_of(key: &[u8]) -> u64 {
     }
 }
 
-/// A key of its own. The order of the fields is the order of the keys.
+/// An owned key. The order of the fields gives the order of the keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     head: u64,
-    /// Keys of common lengths stand in their nodes, where a search meets them without another step.
+    /// Keys of common lengths are stored in their nodes, so that a search needs no further pointer.
     bytes: SmallVec<[u8; 24]>,
 }
 

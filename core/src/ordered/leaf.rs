@@ -1,5 +1,5 @@
-//! The place of one block: readers take it without a lock, writers one at a time. A block that was replaced is freed when the readers of
-//! its time have gone (epochs, after Keir Fraser; crate `crossbeam-epoch`).
+//! One leaf: holds a block, which readers read without a lock and writers replace one at a time. A replaced block is freed when the
+//! readers that may use it have finished (epochs, after Keir Fraser; crate `crossbeam-epoch`).
 
 use super::block::Block;
 use crate::sync::{Mutex, MutexGuard, Ordering};
@@ -9,13 +9,13 @@ use crossbeam_epoch::{Atomic, Guard, Owned};
 /// A block that is replaced as a whole.
 #[derive(Debug)]
 pub(super) struct Leaf {
-    /// Never null: set by `new` and by `replace` alone.
+    /// Never null: set only by the constructors and by `replace`.
     block: Atomic<Block>,
-    /// Shared with whoever makes the leaf, and holds it before anybody can find it.
+    /// Lock of the writers. Shared with the creator of the leaf, which holds it before the leaf can be found.
     writers: Arc<Mutex<()>>,
 }
 
-/// A leaf whose other writers wait.
+/// A locked leaf: other writers wait.
 pub(super) struct Writer<'a> {
     leaf: &'a Leaf,
     _held: MutexGuard<'a, ()>,
@@ -26,14 +26,14 @@ impl Leaf {
         Self::locked_by(block, Arc::default())
     }
 
-    /// A leaf whose writers wait for whoever holds `writers`.
+    /// A leaf with the given lock, which the creator may hold.
     pub(super) fn locked_by(block: Block, writers: Arc<Mutex<()>>) -> Self {
         Self { block: Atomic::new(block), writers }
     }
 
     pub(super) fn block<'g>(&self, guard: &'g Guard) -> &'g Block {
-        // SAFETY: the pointer is never null and came from a `Box`; whoever replaces the block defers its end until every guard of that
-        // time has gone, so it outlives this one.
+        // SAFETY: the pointer is never null and came from a `Box`; `replace` defers freeing a block until every guard of that
+        // time is dropped, so the block outlives this guard.
         unsafe { self.block.load(Ordering::Acquire, guard).deref() }
     }
 
@@ -47,10 +47,10 @@ impl Writer<'_> {
         self.leaf.block(guard)
     }
 
-    /// Puts another block in place. Readers from before may still use the old one.
+    /// Replaces the block. Earlier readers may still use the old one.
     pub(super) fn replace(&self, block: Block, guard: &Guard) {
         let old = self.leaf.block.swap(Owned::new(block), Ordering::AcqRel, guard);
-        // SAFETY: the swap has made `old` unreachable for whoever takes a guard from now on, and no other writer has seen it leave.
+        // SAFETY: the swap has made `old` unreachable for every guard taken from now on, and no other writer has swapped it out.
         unsafe { guard.defer_destroy(old) };
     }
 }
@@ -58,7 +58,7 @@ impl Writer<'_> {
 impl Drop for Leaf {
     fn drop(&mut self) {
         let block = core::mem::take(&mut self.block);
-        // SAFETY: `&mut self`: no reader and no writer is left, and what stands here was never handed to `defer_destroy`.
+        // SAFETY: `&mut self`: no reader and no writer is left, and the current block was never passed to `defer_destroy`.
         drop(unsafe { block.into_owned() });
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     use alloc::vec::Vec;
     use crossbeam_epoch as epoch;
 
-    /// Also under miri, which the skip list above does not allow.
+    /// Also runs under miri, which the skip list above does not support.
     #[test]
     fn readers_see_whole_blocks_while_writers_replace_them() {
         let keys = [b"a", b"b", b"c", b"d"];

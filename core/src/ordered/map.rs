@@ -1,7 +1,7 @@
-//! The keys of one namespace in order: a lock-free skip list (`crossbeam-skiplist`) of leaves, each a block of neighbouring keys.
+//! The keys of one namespace in order: a lock-free skip list (`crossbeam-skiplist`) of leaves, each a block of adjacent keys.
 //!
-//! A search meets a node for every block instead of one for every key, and a walk finds neighbours side by side. Readers take no lock.
-//! A writer holds the leaf of its key; that cuts a full leaf in two and takes an empty one away.
+//! The list has a node for every block instead of one for every key, and a walk reads adjacent keys from one block. Readers take no
+//! lock. A writer locks the leaf of its key; it splits a full leaf and removes an empty one.
 
 use super::Key;
 use super::block::Block;
@@ -13,16 +13,16 @@ use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_skiplist::SkipList;
 use crossbeam_skiplist::base::Entry;
 
-/// Of a block that is filled at once so much is used: room for some keys more.
+/// Share of a block that is used when it is filled at once: leaves room for more keys.
 const FILL: (usize, usize) = (3, 4);
 
 pub(super) struct Map {
-    /// By a key that is not above the first of the leaf and above the last of the leaf before. The first one's is the empty key, and it
-    /// is always there.
+    /// Leaves by a separator key: at most the first key of the leaf, and above the last key of the previous leaf. The first leaf has the
+    /// empty key, and always exists.
     leaves: SkipList<Key, Leaf>,
-    /// Counts leaves that are about to come or to go.
+    /// Counts additions and removals of leaves that have begun.
     begun: AtomicU64,
-    /// Counts leaves that came or went: whoever finds it unchanged under the lock of a leaf has the right one.
+    /// Counts additions and removals of leaves that are done: a writer that finds it unchanged under the lock of a leaf has the right one.
     done: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Map {
         map
     }
 
-    /// A map of keys that come in order.
+    /// A map of keys that are given in order.
     pub(super) fn of(keys: &[(&[u8], u64)]) -> Self {
         let map = Self::new();
         let guard = epoch::pin();
@@ -65,7 +65,7 @@ impl Map {
         map
     }
 
-    /// A place to switch for a scheduler that tries orders of steps: it knows none of the steps of the skip list.
+    /// A switch point for the model checker's scheduler, which does not see the steps of the skip list.
     fn step(&self) {
         if cfg!(shuttle) {
             self.begun.load(Ordering::Relaxed);
@@ -76,15 +76,15 @@ impl Map {
         self.leaves.insert(from, leaf, guard).release(guard);
     }
 
-    /// Hands the leaf in which `key` belongs to `change`, with its other writers kept out.
+    /// Calls `change` with the leaf in which `key` belongs, locked against other writers.
     fn change<'g>(&'g self, key: &[u8], guard: &'g Guard, change: impl FnOnce(&Writer<'_>, &Entry<'g, 'g, Key, Leaf>)) {
         let key = Key::new(key);
         loop {
             let seen = self.done.load(Ordering::Acquire);
-            // The first leaf is always there.
+            // The first leaf always exists.
             let Some(entry) = self.leaves.upper_bound(Bound::Included(&key), guard) else { return };
             let writer = entry.value().lock();
-            // A leaf comes or goes while the one whose keys it takes or had is held: none did since the search.
+            // A leaf is added or removed only while the leaf whose keys it takes or had is locked: none was since the search.
             if self.done.load(Ordering::Acquire) == seen {
                 return change(&writer, &entry);
             }
@@ -103,12 +103,12 @@ impl Map {
             if !grown.is_over() {
                 return writer.replace(grown, guard);
             }
-            // Keys that rise leave full blocks behind.
+            // With ascending keys, split so that the old block stays full.
             let rises = at + 1 == grown.len() && entry.next().is_none();
             let (left, right) = grown.cut(if rises { at } else { grown.len() / 2 });
             self.begun.fetch_add(1, Ordering::Release);
-            // First the new leaf: keys that stand in both are read there (see `walk`). Its writers wait until they stand there only: who
-            // emptied it before would have it taken away, and the keys would be read here again.
+            // First add the new leaf: keys that are in both are read there (see `walk`). Its writers wait until the keys are only there: if
+            // they emptied it before, it would be removed, and the keys would be read here again.
             let writers = Arc::new(Mutex::new(()));
             let held = writers.lock();
             let from = separator(left.key(left.len() - 1), right.key(0));
@@ -138,7 +138,7 @@ impl Map {
         });
     }
 
-    /// Hands the keys from `from` on to `each`, in order, until it says `false`.
+    /// Calls `each` with the keys from `from` on, in order, until it returns `false`.
     pub(super) fn walk(&self, from: Bound<&[u8]>, mut each: impl FnMut(&[u8], u64) -> bool) {
         let guard = epoch::pin();
         let (Bound::Included(first) | Bound::Excluded(first)) = from else {
@@ -150,8 +150,8 @@ impl Map {
         while let Some(entry) = next {
             let block = entry.value().block(&guard);
             self.step();
-            // The block first, its neighbour afterwards: while a leaf is cut, the neighbour has the newest of what lies behind the cut, and
-            // the block counts up to there. Most walks meet no cut, and need not look.
+            // Read the block first, then its neighbour: during a split, the neighbour has the newest state of the keys after the split, and
+            // the block counts only up to there. Most walks meet no split and skip this.
             let neighbour = if self.begun.load(Ordering::Acquire) == done { None } else { entry.next() };
             let end = neighbour.map_or(block.len(), |next| block.find(next.key().bytes()).unwrap_or_else(|at| at));
             let start = match (block.find(from.0), from.1) {
@@ -161,7 +161,7 @@ impl Map {
             if !block.part(start, end).all(|(key, offset)| each(key, offset)) {
                 return;
             }
-            // A leaf that was cut since has a neighbour that begins with what was handed out already.
+            // If the leaf was split since, its neighbour begins with keys that were passed to `each` already.
             if start < end {
                 from = (block.key(end - 1), true);
             }
@@ -169,7 +169,7 @@ impl Map {
         }
     }
 
-    /// Hands the keys up to `to` on to `each`, the last one first, until it says `false`.
+    /// Calls `each` with the keys up to `to`, the last one first, until it returns `false`.
     pub(super) fn walk_back(&self, to: Bound<&[u8]>, mut each: impl FnMut(&[u8], u64) -> bool) {
         let guard = epoch::pin();
         let mut to = to;
@@ -181,8 +181,8 @@ impl Map {
         while let Some(entry) = next {
             let block = entry.value().block(&guard);
             self.step();
-            // The block first, its neighbour afterwards: when the leaf was cut before the block was read, the neighbour has what lies behind
-            // the cut, and goes first.
+            // Read the block first, then its neighbour: if the leaf was split before the block was read, the neighbour has the keys after
+            // the split, and is walked first.
             let neighbour = entry.next();
             if neighbour.as_ref().is_some_and(|neighbour| is_in_front(neighbour.key().bytes(), to)) {
                 next = neighbour;
@@ -196,7 +196,7 @@ impl Map {
             if !block.part(0, end).rev().all(|(key, offset)| each(key, offset)) {
                 return;
             }
-            // What comes next in front of it has keys below this one's, whatever it has held before it was cut.
+            // The previous leaf has only keys below this separator, even if it held others before a split.
             let entry_key = entry.key();
             next = entry.prev();
             to = Bound::Excluded(entry_key.bytes());
@@ -204,7 +204,7 @@ impl Map {
     }
 }
 
-/// True when keys from `first` on may lie in front of the bound.
+/// True when keys from `first` on may be below the bound.
 fn is_in_front(first: &[u8], to: Bound<&[u8]>) -> bool {
     match to {
         Bound::Included(last) => first <= last,
@@ -253,7 +253,7 @@ mod tests {
         let rounds = if cfg!(miri) { 400 } else { 20_000 };
         for round in 0..rounds {
             let key = key(round * 7919 % 1_000);
-            // More and more removals: leaves are cut, then become empty and go.
+            // More and more removals: leaves are split, then become empty and are removed.
             if round * 7 % rounds < round / 2 {
                 model.remove(&key);
                 map.remove(&key);
@@ -299,13 +299,13 @@ mod tests {
         assert_eq!((long.leaves.len(), listed(&long, Bound::Unbounded).len()), (20, 20));
     }
 
-    /// What was put before a walk begins and stays, every walk sees once and in order, whatever other threads do to its neighbours.
+    /// Every walk sees keys that exist throughout it exactly once and in order, whatever other threads do to adjacent keys.
     #[test]
     fn walks_miss_nothing_while_leaves_are_cut_and_taken_away() {
         use std::sync::atomic::{AtomicBool, Ordering};
         let map = Map::new();
         let (keys, rounds) = if cfg!(miri) { (300_u64, 2) } else { (3_000, 200) };
-        // In the first half: the leaves of the other one become empty again and again.
+        // Only in the first half: the leaves of the second half become empty again and again.
         let stay = || (0..keys / 2).step_by(10);
         for number in stay() {
             map.put(&number.to_be_bytes(), number);

@@ -1,8 +1,8 @@
-//! The ordered index: keys in order, each with its record's offset, beside the hash index. Opt-in, for it keeps every key in memory.
+//! The ordered index: keys in order, each with its record's offset, beside the hash index. Opt-in, because it keeps every key in memory.
 //!
 //! A map for each namespace. Writers change an entry while they hold the key's shard of the hash index, so per key both change in the
-//! order of the log. Readers hold the list of maps until they have found theirs, and no lock behind that; an offset that they have read
-//! stays good for as long as their pin, which they took before.
+//! order of the log. Readers lock the list of maps until they have found theirs, and hold no lock after that; an offset that they have
+//! read stays valid as long as their pin, which they took before.
 
 mod block;
 mod key;
@@ -21,12 +21,12 @@ use map::Map;
 /// The ordered index of a store.
 #[derive(Default)]
 pub(crate) struct Ordered {
-    /// By the numbers of the namespaces.
+    /// Maps by namespace number.
     maps: RwLock<BTreeMap<u32, Arc<Map>>>,
 }
 
 impl Ordered {
-    /// From the keys of all namespaces in any order, each with the offset of its record.
+    /// An index of keys of all namespaces, given in any order, each with the offset of its record.
     pub(crate) fn of(mut keys: Vec<(u32, Key, u64)>) -> Self {
         keys.sort_unstable();
         let of_namespace = keys.chunk_by(|(one, ..), (other, ..)| one == other).filter_map(|keys| {
@@ -40,21 +40,21 @@ impl Ordered {
         self.maps.read().get(&namespace).cloned()
     }
 
-    /// The record of `key` stands at `offset` from now on. The caller holds the key's shard.
+    /// Sets the offset of the record of `key`. The caller holds the key's shard.
     pub(crate) fn put(&self, namespace: u32, key: &[u8], offset: u64) {
         let map = self.map(namespace);
         map.unwrap_or_else(|| self.maps.write().entry(namespace).or_insert_with(|| Arc::new(Map::new())).clone())
             .put(key, offset);
     }
 
-    /// `key` has no record any more. The caller holds the key's shard.
+    /// Removes `key`. The caller holds the key's shard.
     pub(crate) fn remove(&self, namespace: u32, key: &[u8]) {
         if let Some(map) = self.map(namespace) {
             map.remove(key);
         }
     }
 
-    /// The namespace is gone with all its records.
+    /// Removes the namespace with all its keys.
     pub(crate) fn drop_namespace(&self, namespace: u32) {
         self.maps.write().remove(&namespace);
     }
@@ -65,14 +65,14 @@ impl Ordered {
         self.map(namespace).is_some()
     }
 
-    /// Hands the offsets of the records from `from` on to `each`, in the order of the keys, until it says `false`.
+    /// Calls `each` with key and offset of the records from `from` on, in key order, until it returns `false`.
     pub(crate) fn walk(&self, namespace: u32, from: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) {
         if let Some(map) = self.map(namespace) {
             map.walk(from, each);
         }
     }
 
-    /// Hands the offsets of the records up to `to` on to `each`, the last key first, until it says `false`.
+    /// Calls `each` with key and offset of the records up to `to`, the last key first, until it returns `false`.
     pub(crate) fn walk_back(&self, namespace: u32, to: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) {
         if let Some(map) = self.map(namespace) {
             map.walk_back(to, each);

@@ -24,8 +24,8 @@ fn firsts(map: &Map) -> [Vec<u8>; 2] {
     [rising, falling]
 }
 
-/// While a leaf was cut in two, others emptied the new half, and took it away: the old leaf still had its keys then, and whoever began a
-/// walk behind that, removed as they were, got them.
+/// Regression: during a split of a leaf, other threads emptied the new half and removed it, while the old leaf still had the keys. A walk
+/// that began after that returned keys that had been removed.
 #[test]
 fn a_walk_meets_no_key_that_was_removed_before_it_began() {
     let body = || {

@@ -63,7 +63,7 @@ pub(crate) struct Chain {
     pub(super) successions: u64,
     /// The checkpoint's list is damaged; it was rebuilt from the headers and the snapshot.
     pub(crate) damaged_list: bool,
-    /// With a damaged list: extents whose segment in the snapshot no longer exists. Those segments were retired after the snapshot.
+    /// With a damaged list: extents that hold no segment that the snapshot knows. What the snapshot has there was retired after it.
     pub(crate) stale: Vec<u32>,
 }
 

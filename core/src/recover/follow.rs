@@ -158,8 +158,8 @@ impl<'a> Follower<'a> {
         Ok(None)
     }
 
-    /// True when the header `inner`, which lies inside of `run` and has the same predecessor, is part of a value. Only a later session reuses
-    /// the space of a run that was given up, and the superblock records all sessions.
+    /// True when the header `inner`, which lies inside of `run` and has the same predecessor, is part of a value. Only a later session
+    /// reuses the space of a run that was given up, and the superblock records all sessions.
     fn is_part(&self, run: &Segment, inner: &Segment) -> Result<bool> {
         if is(Bug::HeadersInValuesCount) {
             return Ok(false);
@@ -196,7 +196,7 @@ impl<'a> Follower<'a> {
             };
             if let Some(&SegmentHeader { synced, linked, .. }) = self.header_of(&segment) {
                 self.chain.proven = self.chain.proven.max(synced);
-                // A session that continues its own segment names this one in the trailer; without that, another session has taken over.
+                // The session that wrote the previous segment would have named this one in its trailer; without that, another session continued.
                 self.chain.successions += u64::from(!linked);
             }
             let mut next = self.next_after(Some(&segment))?;

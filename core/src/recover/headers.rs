@@ -80,8 +80,8 @@ pub(super) fn headers_along(
     }
 }
 
-/// Removes the headers that lie inside of a record of `segment`: whatever they contain, they are parts of a value. Where the extent has been
-/// reused since, no such record is valid any more.
+/// Removes the headers that lie inside of a record of `segment`: whatever they contain, they are parts of a value. Where the extent has
+/// been reused since, no such record is valid any more.
 pub(crate) fn drop_inside(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -107,7 +107,7 @@ pub(crate) fn drop_inside(
     Ok(())
 }
 
-/// Removes all headers inside of a segment of the tail. No segment after the checkpoint has been reused, so all of its space, whole or
+/// Removes all headers inside of a segment of the tail. No segment after the checkpoint has been retired, so all of its space, whole or
 /// torn, belongs to it.
 pub(super) fn drop_within(headers: &mut Map<u32, SegmentHeader>, segment: &Segment) {
     let behind = segment.extent.saturating_add(segment.extents);

@@ -145,8 +145,8 @@ impl Replay<'_> {
             if let Some(extent) = extent_in(&chain.listed.segments, part.base) {
                 log.segment_stats.set(extent, part.live, part.tombstones);
             } else if let Some(extent) = extent_in(&chain.tail, part.base) {
-                // Begun while the snapshot was written. Replaying a live record that the snapshot has replaces it by itself and does not count it
-                // again; replaying a tombstone does.
+                // Begun while the snapshot was written. Replaying a live record that the snapshot has replaces it by itself and does not
+                // count it again; replaying a tombstone does.
                 log.segment_stats.set(extent, part.live, 0);
             }
         }

@@ -177,7 +177,7 @@ impl Unlisted<'_> {
         (candidates.iter().all(fits) && candidates.last().is_some_and(holds_it)).then_some(candidates)
     }
 
-    /// Extents of segments in the directory that were retired after it: their headers are gone or, where the extent is reused, have another
+    /// Extents that hold no segment which the directory knows and which has not been retired since; a reused extent has a segment with a new
     /// base.
     fn stale_extents(&self, chain: &Chain) -> Result<Vec<u32>> {
         let known = Set::collect(self.directory.uses.iter().map(|used| used.base).filter(|&base| !chain.retired.contains(base)));
@@ -187,9 +187,9 @@ impl Unlisted<'_> {
         Ok(all.filter(|&extent| !there.contains(extent.into())).collect())
     }
 
-    /// The segment up to the end that `next` names. Where the next segment is gone, it ends before its trailer, provided that it is full and
-    /// something in it counts: in a segment that a recovery has given up nothing counts, and where a recovery has cut one, only the next
-    /// segment tells.
+    /// The segment up to the end that `next` names. Where the next segment is gone, it ends before its trailer, provided that it is full
+    /// and something in it counts: in a segment that a recovery has given up nothing counts, and where a recovery has cut one, only the
+    /// next segment tells.
     fn with_end(&self, candidate: &Candidate, next: Option<&Candidate>, last: Segment) -> Result<Option<Segment>> {
         let geometry = self.pair.current.geometry();
         let segment = candidate.segment;
