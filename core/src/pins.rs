@@ -18,7 +18,7 @@ const OWNED: usize = 128;
 #[cfg(not(feature = "std"))]
 const OWNED: usize = 0;
 
-/// Two cache lines long, so that adjacent stripes are never prefetched into each other's processor (false sharing).
+/// Aligned to two cache lines, so that fetching one stripe never fetches its neighbour (false sharing).
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Stripe {
@@ -208,8 +208,8 @@ mod thread {
     }
 
     impl Drop for Number {
-        /// Gives the number back, unless a pin of this thread still lives, as it can in a thread-local variable that is dropped later: such a
-        /// pin writes to the stripe as if it were still private.
+        /// Gives the number back, unless a pin of this thread still lives, as it can in a thread-local variable that is dropped later: such
+        /// a pin writes to the stripe as if it were still private.
         fn drop(&mut self) {
             let mut numbers = NUMBERS.lock();
             let is_idle = |stripe: &Stripe| stripe.active.iter().all(|count| count.load(Ordering::Relaxed) == 0);

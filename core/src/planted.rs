@@ -1,14 +1,14 @@
-//! Bugs that can be switched on at run time, so that the test suites can prove that they would see them.
+//! Bugs that can be switched on at run time, so that the test suites can prove that they would detect them.
 //!
-//! Without the feature `planted-bugs` every question is answered `false` at compile time.
+//! Without the feature `planted-bugs` every check is `false` at compile time.
 
-/// A bug. Each stands at the one place where the right code would otherwise run.
+/// A planted bug. Each is checked where the right code would otherwise run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[non_exhaustive]
 #[cfg_attr(not(feature = "planted-bugs"), expect(unreachable_pub, reason = "public with the feature only"))]
 pub enum Bug {
-    /// `flush` reports what the last sync achieved without asking for another.
+    /// `flush` reports what the last sync achieved without running another.
     FlushSkipsSync,
     /// A flush counts as done before its sync has returned.
     AckBeforeSync,
@@ -16,23 +16,23 @@ pub enum Bug {
     SyncErrorForgotten,
     /// A failed append does not close the store to later writes.
     WriteErrorForgotten,
-    /// Recovery replays segments in the order of their place in the file, not of the log.
+    /// Recovery replays segments in file order, not in log order.
     ReplayByPlace,
     /// Compaction drops every tombstone, though an older segment may hold the key.
     TombstoneDroppedEarly,
-    /// A segment gets the salt that its place always had.
+    /// A segment gets the salt that its extent always had.
     SaltNotRenewed,
     /// The checksum of a frame leaves out its key.
     ChecksumSkipsKey,
-    /// Replay takes frames without holding the checksum against them.
+    /// Replay does not verify the checksums of frames.
     ReplayUnchecked,
-    /// Reads do not hold the checksum against the bytes.
+    /// Reads do not verify checksums.
     ReadUnchecked,
     /// Recovery applies the records of a commit whose end is missing.
     BatchEndIgnored,
-    /// Each record of a transaction is a commit of its own.
+    /// Each record of a transaction is a separate commit.
     TransactionSplit,
-    /// After an unclean end the log goes on in the torn segment.
+    /// After an unclean end the log continues in the torn segment.
     TornTailKept,
     /// A retired segment is free before its retirement is durable.
     ReuseBeforeRetire,
@@ -42,70 +42,70 @@ pub enum Bug {
     SuperblockInPlace,
     /// A sync mark claims the end of the log instead of what was synced.
     SyncMarkTooHigh,
-    /// Recovery takes all damage for a torn tail.
+    /// Recovery treats all damage as a torn tail.
     SyncMarkNever,
-    /// Readers do not hold back the reuse of segments.
+    /// Readers do not prevent the reuse of segments.
     ReaderNotPinned,
-    /// Compaction signs damaged bytes anew.
+    /// Compaction copies damaged bytes under a new, valid checksum.
     CompactUnchecked,
     /// Compaction publishes its copy even if the key was written since.
     CompactOvertakes,
     /// The index changes although the append failed.
     IndexBeforeAppend,
-    /// Replay starts behind records that the snapshot does not hold.
+    /// Replay starts after records that the snapshot does not hold.
     SnapshotCutTooLate,
-    /// The snapshot's checksums are not held against its bytes.
+    /// The snapshot's checksums are not verified.
     SnapshotUnchecked,
-    /// Space that an earlier session left counts as set aside, though closing may have cut it off.
+    /// Space that an earlier session left counts as reserved, though closing may have cut it off.
     FoundSpaceTrusted,
-    /// What an unclean end has left is not written again before a sync counts as covering it.
+    /// The unproven end of the log after an unclean end is not written again before a sync counts as covering it.
     TailNotWrittenAgain,
-    /// Nothing in the file says what a flush has synced, until something follows.
+    /// The file does not record what a flush has synced until an append follows.
     FlushNotMarked,
-    /// On a full medium, too, each unclean end takes a segment.
+    /// Even on a full medium, each unclean end uses up a segment.
     TornEndKeepsItsSegment,
-    /// What sessions that ended without a close have left undone, no later one does in its first write.
+    /// The first write of a session does not do the work that sessions without a close have left undone.
     DebtOfDeadSessions,
-    /// Steps of a compaction go after what the steps before them have left, too.
+    /// Later steps of a compaction also compact what its earlier steps have written.
     CompactionWithoutEnd,
-    /// A write that finds no room on a full medium makes none out of what was removed.
+    /// A write that finds no room on a full medium does not free the space of removed records.
     RemovalsMakeNoRoom,
-    /// Whoever waits for a sync that is running counts as covered by it, though it began before.
+    /// A caller that waits for a running sync counts as covered by it, though the sync began before.
     SharedSyncCountsForAll,
-    /// Records that check behind the end of the log are neither said nor kept.
+    /// Stranded records are neither reported nor kept.
     StrandedDropped,
-    /// A log whose first segment has lost its header is an empty one.
+    /// A log whose first segment has lost its header counts as empty.
     LostBeginningForgotten,
-    /// A checkpoint syncs beside whoever has the turn.
+    /// A checkpoint syncs at the same time as another sync.
     CheckpointSyncsBeside,
-    /// A checkpoint that is tried again draws the salt of the attempt before.
+    /// A repeated attempt at a checkpoint uses the salt of the attempt before.
     SaltOfAttemptAgain,
-    /// A session that takes a store over goes on in the segment of the one before it.
+    /// A session that takes a store over appends to the segment of the earlier session.
     TakeoverInPlace,
-    /// It puts its superblock into one of the two slots only.
+    /// A session that takes a store over puts its superblock into only one of the two slots.
     TakeoverOneSlot,
-    /// It does not look again at what the one before it had written.
+    /// A session that takes a store over does not read again what the earlier session had written.
     TakeoverUnlooked,
-    /// A session does not look around its flush for somebody who has taken the store over.
+    /// A session does not check before and after its flush whether another one has taken the store over.
     FlushNotLookedAround,
-    /// Nor in front of a new segment.
+    /// A session does not check before a new segment whether another one has taken the store over.
     SegmentNotLookedFor,
-    /// An index that was rebuilt across damage answers as if nothing had been there.
+    /// An index that was rebuilt across damage returns results as if there had been none.
     RebuiltUnmarked,
     /// Compaction forgets that damage keeps a segment, and picks it again.
     DamagePickedAgain,
-    /// A damaged record answers as if it had never been there.
+    /// A damaged record reads as a missing key.
     DamageIsMissing,
-    /// A damaged record keeps its key from being written or removed.
+    /// A damaged record prevents its key from being written or removed.
     DamageKeepsKey,
-    /// Salvage brings back what was removed, and does not say so.
+    /// Salvage brings back removed records without reporting it.
     #[cfg_attr(not(feature = "salvage"), allow(dead_code, reason = "only salvage asks"))]
     SalvageRevives,
     /// Segment headers inside of records count.
     HeadersInValuesCount,
-    /// Verifying does not hold the snapshot against the log.
+    /// Verifying does not check the snapshot against the log.
     VerifyTrustsSnapshot,
-    /// Verifying does not hold the headers of segments against the list.
+    /// Verifying does not check the headers of segments against the list.
     VerifyTrustsHeaders,
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn sort_by_key<T>(items: &mut [T], key: fn(&T) -> u64) {
     items.sort_by_key(key);
 }
 
-/// The same with a tenth of the code: a binary radix sort, zeros to the front, ones to the back, by the highest bit in which any two differ.
+/// The same with a tenth of the code: a binary radix sort, zeros to the front, ones to the back, by the highest bit in which any two
+/// differ.
 #[cfg(any(test, not(feature = "std")))]
 fn sort_by_bits<T>(items: &mut [T], key: fn(&T) -> u64) {
     let first = items.first().map(key).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! CRC-32C (Castagnoli), by the CPU's instruction where there is one, and its binding to a place in a file.
+//! CRC-32C (Castagnoli), by the CPU's instruction where there is one, and its binding to an offset in a file.
 
-/// A checksum in the making.
+/// A checksum that bytes are appended to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checksum(u32);
 
@@ -24,8 +24,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     imp::append(0, bytes)
 }
 
-/// A mask for the checksum of whatever stands at `offset` of a segment with `salt`: the same bytes at another place, or from
-/// an earlier life of the segment, do not pass.
+/// A mask for checksums at `offset` of a segment with `salt`: the same bytes at another offset, or from
+/// an earlier use of the extent, fail the check.
 pub(crate) const fn bind(salt: u64, offset: u64) -> u32 {
     // The finaliser of MurmurHash3 (Austin Appleby, public domain): each input bit reaches each output bit.
     let mut x = salt ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -50,10 +50,10 @@ mod imp {
     /// The polynomial of Castagnoli, its bits reversed.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-    /// Entry `n` of table `t`: the checksum of the byte `n` with `t` bytes of zero behind it.
+    /// Entry `n` of table `t`: the checksum of the byte `n` followed by `t` zero bytes.
     ///
-    /// Made when it is first needed: as a constant it would be a tenth of a module that visitors of a page download. Whoever
-    /// makes it writes the same numbers, so it does not matter how many do.
+    /// Computed when first needed: as a constant it would be a tenth of a module that visitors of a page download. Every thread that
+    /// computes it writes the same numbers, so it does not matter how many do.
     static TABLES: [[AtomicU32; 256]; 16] = [const { [const { AtomicU32::new(0) }; 256] }; 16];
     static MADE: AtomicBool = AtomicBool::new(false);
 
@@ -82,13 +82,13 @@ mod imp {
         table.get(usize::from(word as u8)).map_or(0, |entry| entry.load(Ordering::Relaxed))
     }
 
-    /// What a word adds that has the bytes of four tables behind it, the last of them first.
+    /// The contribution of a word, by four tables, the last of them for its first byte.
     #[inline(always)]
     fn word([last, third, second, first]: [&[AtomicU32; 256]; 4], word: u32) -> u32 {
         look_up(first, word) ^ look_up(second, word >> 8) ^ look_up(third, word >> 16) ^ look_up(last, word >> 24)
     }
 
-    /// Sixteen bytes at a time, and then four: sums of what each byte adds do not wait for each other.
+    /// Sixteen bytes at a time, and then four: the contributions of the bytes are independent of each other.
     pub(super) fn append(crc: u32, bytes: &[u8]) -> u32 {
         if !MADE.load(Ordering::Acquire) {
             make();

@@ -2,12 +2,12 @@
 
 use super::FRAME_LEN_MIN;
 
-/// Bytes of a mark's value.
+/// Length in bytes of a sync mark's value.
 pub(crate) const MARK_VALUE_LEN: usize = 16;
-/// Bytes of a next frame.
+/// Length in bytes of a `Next` frame.
 pub(crate) const NEXT_LEN: usize = FRAME_LEN_MIN + 24;
 
-/// How far the log is synced, and when.
+/// Value of a sync mark: how far the log is synced, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The log is synced up to this position.
@@ -27,7 +27,7 @@ impl Mark {
     }
 }
 
-/// Where the segment behind this one begins.
+/// Value of a `Next` frame: where the next segment begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) extent: u32,

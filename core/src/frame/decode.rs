@@ -1,4 +1,4 @@
-//! From bytes to a frame. Every byte is hostile: nothing is indexed unchecked, and every length is held against its limit.
+//! Decoding frames. Every byte may be hostile: nothing is indexed unchecked, and every length is checked against its limit.
 
 use super::encode::bind_number;
 use super::meta::{self, FLAG_NAMESPACE};
@@ -15,12 +15,12 @@ pub(crate) enum DecodeError {
     Truncated,
     /// No frame of any version looks like this.
     Invalid(&'static str),
-    /// The checksum does not fit the bytes, the segment or the place.
+    /// The checksum does not match the bytes, the segment or the offset.
     Checksum,
 }
 
 impl DecodeError {
-    /// What a person should read.
+    /// A message for people.
     pub(crate) const fn what(self) -> &'static str {
         match self {
             Self::Truncated => "a record that ends too early",
@@ -30,7 +30,7 @@ impl DecodeError {
     }
 }
 
-/// What stands in front of a key and a value.
+/// The header of a frame: everything before key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
@@ -40,10 +40,10 @@ pub(crate) struct Header {
     pub(crate) copied: bool,
     /// The flags, without that of the namespace.
     pub(crate) flags: u8,
-    /// Bytes of the optional fields, which end the header.
+    /// Length in bytes of the optional fields, which end the header.
     pub(super) fields_len: u8,
     pub(crate) namespace: u32,
-    /// The lengths are narrow: a header is copied for every record that a walk meets.
+    /// Narrow integers, like the other lengths: a walk copies a header for every record.
     header_len: u8,
     key_len: u32,
     value_len: u32,
@@ -54,13 +54,13 @@ const _: () =
 const _: () = assert!(size_of::<Header>() <= 20);
 
 impl Header {
-    /// Reads a header from the front of `bytes`, which may end anywhere behind it.
+    /// Reads a header from the front of `bytes`, which may end anywhere after it.
     #[inline]
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Self::decode_small(bytes).map_or_else(|| Self::decode_any(bytes), Ok)
     }
 
-    /// What nearly every record has: no flags, a short key, a value that is not long. `None` says nothing.
+    /// Fast path for the header of nearly every record: no flags, a short key, a value that is not long. `None` for all others, valid or not.
     #[inline]
     pub(crate) fn decode_small(bytes: &[u8]) -> Option<Self> {
         let &[.., head, key_len, low, high] = bytes.first_chunk::<{ FRAME_LEN_MIN + 1 }>()?;
@@ -141,19 +141,19 @@ impl Header {
         Ok(Self { kind, continues, copied, flags, fields_len, namespace, header_len, key_len, value_len })
     }
 
-    /// What the record carries beside key and value; `frame` begins with the bytes of the header.
+    /// The record's metadata; `frame` begins with the bytes of the header.
     pub(crate) fn meta<'a>(&self, frame: &'a [u8]) -> Meta<'a> {
         let fields = frame.get(self.header_len() - usize::from(self.fields_len)..self.header_len()).unwrap_or_default();
         Meta { copied: self.copied, ..Meta::new(self.namespace, self.flags, fields) }
     }
 
-    /// Why this build cannot hand out the value; `None` when it can.
+    /// Why this build cannot return the value; `None` when it can.
     #[inline]
     pub(crate) const fn unsupported(&self) -> Option<&'static str> {
         if self.flags == 0 { None } else { meta::unsupported(self.flags) }
     }
 
-    /// Bytes in front of the key.
+    /// Bytes before the key.
     pub(crate) const fn header_len(&self) -> usize {
         self.header_len as usize
     }
@@ -182,12 +182,12 @@ impl Header {
     }
 }
 
-/// The number that stands at the front of an event's value. No more than may be given out, whatever the file says.
+/// The number at the front of an event's value, limited to the largest number that may be assigned.
 pub(crate) fn event_number(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes).min(LOG_POSITION_MAX))
 }
 
-/// Holds the checksum of a whole frame against its bytes, its segment and its place.
+/// Verifies the checksum of a whole frame against its bytes, its segment and its offset.
 #[inline(always)]
 pub(crate) fn check(header: &Header, frame: &[u8], salt: u64, offset: u64) -> Result<(), DecodeError> {
     let stored = frame.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
@@ -220,7 +220,7 @@ fn sum_by_parts(header: &Header, frame: &[u8]) -> u32 {
 }
 
 /// As [`check`], for a frame whose bytes come in pieces: `front` has its header, its key and the first bytes of its value, and `sum` is
-/// that of everything behind `front`, appended to `of_front`.
+/// the checksum of everything after `front`, appended to `of_front`.
 pub(crate) fn check_sum(
     header: &Header,
     front: &[u8],

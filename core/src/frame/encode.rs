@@ -1,4 +1,4 @@
-//! From a record to the bytes of its frame.
+//! Encoding frames.
 
 use super::{
     CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEADER_LEN_MAX, Kind, Meta,
@@ -7,10 +7,10 @@ use super::{
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
-/// A small frame is put together before it is written; most records fit.
+/// Longest frame in bytes that is assembled in one piece before it is written; most records fit.
 pub(crate) const ONE_PIECE_MAX: usize = 256;
 
-/// A frame to be written.
+/// A frame to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameSpec<'a> {
     pub(crate) kind: Kind,
@@ -56,7 +56,7 @@ impl<'a> FrameSpec<'a> {
         header
     }
 
-    /// The header with a checksum that does not know its place yet: the costly part, for which no lock is needed.
+    /// The header with a checksum that is not bound to an offset yet: the costly part, for which no lock is needed.
     pub(crate) fn unbound_header(&self) -> HeaderBytes {
         let mut out = self.any_header();
         let mut checksum = Checksum::new();
@@ -77,7 +77,7 @@ impl<'a> FrameSpec<'a> {
         out
     }
 
-    /// Of an event: its number, which the checksum is bound to instead of covering its bytes. It is given under the tail's lock, where
+    /// The number of an event. The checksum is bound to it instead of covering its bytes, because it is assigned under the tail's lock, where
     /// nothing long should be hashed.
     fn event_number(&self) -> Option<u64> {
         match self.kind {
@@ -91,12 +91,12 @@ impl<'a> FrameSpec<'a> {
         self.kind.code() | copied | if self.continues { HEAD_CONTINUES } else { 0 }
     }
 
-    /// The same for the whole of a small frame, which is put together in `room`; `None` for others. The checksum
+    /// As [`Self::unbound_header`], but assembles a whole small frame in `room`; `None` for others. The checksum
     /// of one piece takes half the instructions of that of three.
     #[inline]
     pub(crate) fn encode_unbound<'b>(&self, room: &'b mut [u8; ONE_PIECE_MAX]) -> Option<&'b mut [u8]> {
         let header = self.small_header().filter(|_| !is(Bug::ChecksumSkipsKey))?;
-        // The key goes over the last byte of a header that has no use for it.
+        // If the header is one byte shorter, the key overwrites its unused last byte.
         *room.first_chunk_mut()? = header.bytes;
         let frame = room.get_mut(..header.len() + self.key.len() + self.value.len())?;
         let (key, value) = frame.get_mut(header.len()..)?.split_at_mut_checked(self.key.len())?;
@@ -120,7 +120,7 @@ impl<'a> FrameSpec<'a> {
         Some(SmallHeader { bytes: [0, 0, 0, 0, head, key as u8, low, (value >> 7) as u8], is_long })
     }
 
-    /// That of any record.
+    /// The header of any record, without its checksum.
     pub(super) fn any_header(&self) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
         let flags = self.meta.flags;
@@ -139,7 +139,7 @@ impl<'a> FrameSpec<'a> {
         out
     }
 
-    /// Appends the whole frame, which will stand at `offset` of a segment with `salt`, to `out`.
+    /// Appends the whole frame, for `offset` of a segment with `salt`, to `out`.
     #[inline]
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>, salt: u64, offset: u64) {
         let start = out.len();
@@ -206,7 +206,7 @@ impl HeaderBytes {
     }
 }
 
-/// What the number of an event adds to its checksum.
+/// A mask that binds a checksum to the number of an event.
 pub(super) const fn bind_number(number: Option<u64>) -> u32 {
     match number {
         Some(number) => bind(number, 1),
@@ -214,7 +214,7 @@ pub(super) const fn bind_number(number: Option<u64>) -> u32 {
     }
 }
 
-/// Binds the checksum at the front of a frame to the place at which that will stand.
+/// Binds the checksum at the front of a frame to the salt and offset where the frame will be written.
 pub(crate) fn bind_front(frame: &mut [u8], salt: u64, offset: u64) {
     if let Some(place) = frame.first_chunk_mut::<CRC_LEN>() {
         *place = (u32::from_le_bytes(*place) ^ bind(salt, offset)).to_le_bytes();
@@ -224,7 +224,7 @@ pub(crate) fn bind_front(frame: &mut [u8], salt: u64, offset: u64) {
 /// Lengths `(key, value)` of a pad frame that fills exactly `room` bytes; both parts are zeros. `None` when the room is too
 /// small for a frame.
 ///
-/// Where the length of the value needs one byte more just at this size, a key of one byte takes up the slack.
+/// At sizes where the length of the value just needs one more byte, a key of one byte fills the gap.
 pub(crate) fn pad_spec(room: usize) -> Option<(usize, usize)> {
     let fixed = CRC_LEN + 2;
     for key in 0..=1 {

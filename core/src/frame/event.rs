@@ -1,22 +1,22 @@
-//! The value of an event: what a stream's codec will read and write. The engine of this version carries events and hands none out.
+//! The value of an event: what a stream's codec will read and write. The engine of this version keeps events but returns none.
 
 use super::varint;
 use alloc::vec::Vec;
 
-/// An event as its frame's value has it; the frame's key is the name of the stream.
+/// An event as stored in its frame's value; the frame's key is the name of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its place in the order of all events. The frame's checksum is bound to it, and does not cover its bytes.
+    /// Its position in the order of all events. The frame's checksum is bound to it, and does not cover its bytes.
     pub number: u64,
-    /// Its place in its stream.
+    /// Its position in its stream.
     pub version: u64,
     /// Milliseconds since 1970.
     pub time: u64,
-    /// The caller's id: the same one twice is the same event.
+    /// The caller's id: two events with the same id are the same event.
     pub id: [u8; 16],
     /// What kind of event it is.
     pub kind: Vec<u8>,
-    /// What it can be found by.
+    /// Tags by which it can be found.
     pub tags: Vec<Tag>,
     /// The caller's bytes.
     pub payload: Vec<u8>,
@@ -27,14 +27,14 @@ pub struct Event {
 pub struct Tag {
     /// Its bytes.
     pub key: Vec<u8>,
-    /// The number of the event before with this tag; 0: none.
+    /// The number of the previous event with this tag; 0: none.
     pub before: u64,
-    /// Bytes of log between the two when this was written; 0: not known.
+    /// Bytes of log between the two events when this one was written; 0: not known.
     pub distance: u64,
 }
 
 impl Event {
-    /// The frame's value.
+    /// Encodes it as a frame's value.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&self.number.to_le_bytes());
@@ -52,7 +52,7 @@ impl Event {
         out
     }
 
-    /// The event that a frame's value is; `None` when it is none.
+    /// Decodes a frame's value; `None` when it is not a valid event.
     pub fn decode(value: &[u8]) -> Option<Self> {
         let mut rest = value;
         let number = u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);

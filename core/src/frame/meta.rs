@@ -1,15 +1,15 @@
-//! What a record may carry beside its key and value. It travels as one value through append, compaction, salvage and replay, so that no
+//! Metadata of a record beside its key and value. Append, compaction, salvage and replay pass it on as one value, so that no
 //! path can drop a part of it.
 
 use super::varint;
 
 /// A namespace number follows the lengths (varint). Absent: namespace 0.
 pub(super) const FLAG_NAMESPACE: u8 = 0x01;
-/// The record ends to exist at a moment: 6 bytes, milliseconds since 1970.
+/// The record expires: 6 bytes, milliseconds since 1970.
 const FLAG_EXPIRY: u8 = 0x02;
 /// The value is compressed: codec (1), number of the dictionary and plain length (varints).
 const FLAG_CODEC: u8 = 0x04;
-/// A copy: bytes of log between it and the record's first version (varint).
+/// The record is a copy: bytes of log between it and the record's first version (varint).
 const FLAG_ORIGIN: u8 = 0x08;
 /// Of a tombstone: the key expired.
 const FLAG_EXPIRED: u8 = 0x10;
@@ -18,12 +18,12 @@ const FLAG_MORE: u8 = 0x80;
 /// Never set in this version.
 const FLAGS_UNUSED: u8 = 0x60;
 
-/// Longest fields of the second byte of flags.
+/// Limit in bytes of the fields of the second byte of flags.
 const MORE_LEN_MAX: usize = 16;
-/// Longest optional fields: expiry, codec, origin, and those of the second byte of flags.
+/// Limit in bytes of the optional fields: expiry, codec, origin, and those of the second byte of flags.
 pub(super) const FIELDS_LEN_MAX: usize = 6 + (1 + 5 + 5) + 9 + (2 + MORE_LEN_MAX);
 
-/// What a record carries beside its key and value: all of it, also what this build has no use for.
+/// All metadata of a record beside its key and value, including what this build does not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta<'a> {
     pub(crate) namespace: u32,
@@ -31,36 +31,36 @@ pub(crate) struct Meta<'a> {
     pub(crate) copied: bool,
     /// The byte of flags, that of the namespace included.
     pub(super) flags: u8,
-    /// The optional fields as they stand in the frame.
+    /// The optional fields as stored in the frame.
     pub(super) fields: &'a [u8],
 }
 
 impl<'a> Meta<'a> {
-    /// That of a record without optional fields.
+    /// Metadata of a record without optional fields.
     pub(crate) const fn plain(namespace: u32) -> Self {
         Self::new(namespace, 0, &[])
     }
 
-    /// That of a record with these flags, that of the namespace left aside, and their fields.
+    /// Metadata of a record with these flags, without the flag of the namespace, and their fields.
     #[inline]
     pub(super) const fn new(namespace: u32, flags: u8, fields: &'a [u8]) -> Self {
         let flags = flags | if namespace == 0 { 0 } else { FLAG_NAMESPACE };
         Self { namespace, copied: false, flags, fields }
     }
 
-    /// That of compaction's copy of a record.
+    /// Metadata of compaction's copy of the record.
     pub(crate) const fn copied(self) -> Self {
         Self { copied: true, ..self }
     }
 
-    /// The same under another number.
+    /// The same metadata with another namespace number.
     #[cfg(feature = "salvage")]
     pub(crate) const fn with_namespace(self, namespace: u32) -> Self {
         Self { copied: self.copied, ..Self::new(namespace, self.flags & !FLAG_NAMESPACE, self.fields) }
     }
 }
 
-/// Why this build cannot hand out the value of a record with these flags; `None` when it can.
+/// Why this build cannot return the value of a record with these flags; `None` when it can.
 pub(crate) const fn unsupported(flags: u8) -> Option<&'static str> {
     if flags & FLAG_EXPIRY != 0 {
         Some("a time to live")
@@ -73,7 +73,7 @@ pub(crate) const fn unsupported(flags: u8) -> Option<&'static str> {
     }
 }
 
-/// The length of the optional fields in front of `bytes`, as the flags say; `None` where the bytes end. The error says what is wrong.
+/// Length of the optional fields at the front of `bytes`, according to the flags; `None` where the bytes end. The error tells what is wrong.
 pub(super) fn fields_len(flags: u8, bytes: &[u8]) -> Result<Option<usize>, &'static str> {
     if flags & FLAGS_UNUSED != 0 {
         return Err("a record with unknown flags");
@@ -141,7 +141,7 @@ pub(super) const fn fit(flags: u8, kind: super::Kind) -> bool {
     }
 }
 
-/// Optional fields put together: how codecs of capabilities, and tests, make them.
+/// Builder of optional fields, for codecs of capabilities and for tests.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Optional {
@@ -149,7 +149,7 @@ pub struct Optional {
     pub expiry: Option<u64>,
     /// Codec, number of the dictionary, plain length.
     pub codec: Option<(u8, u32, u32)>,
-    /// Bytes of log behind the record's first version.
+    /// Bytes of log after the record's first version.
     pub origin: Option<u64>,
     /// Of a tombstone: the key expired.
     pub expired: bool,

@@ -1,4 +1,4 @@
-//! Frames: how one record stands in the log. Pure functions over bytes; nothing here does I/O.
+//! Frames: the encoding of one record in the log. Pure functions over bytes; nothing here does I/O.
 //!
 //! ```text
 //! +---------+------+-------+-----------+-----------+-----------+--------+-----+-------+
@@ -7,7 +7,7 @@
 //! +---------+------+-------+-----------+-----------+-----------+--------+-----+-------+
 //! ```
 //!
-//! The checksum covers everything behind it and is bound to the salt of the segment and to the offset in the file, so that a
+//! The checksum covers everything after it and is bound to the salt of the segment and to the offset in the file, so that a
 //! stale, moved or spliced frame fails its check. `core/FORMAT.md` is the specification.
 
 mod checksum;
@@ -35,25 +35,25 @@ pub use meta::Optional;
 pub use reencode::{build, reencode, reencode_event};
 pub(crate) use varint::{decode_u64, encode_u64};
 
-/// Bytes of checksum in front of every frame.
+/// Length in bytes of the checksum at the front of every frame.
 pub(crate) const CRC_LEN: usize = 4;
-/// The shortest frame: checksum, head, two empty lengths.
+/// Length in bytes of the shortest frame: checksum, head, two lengths of zero.
 pub(crate) const FRAME_LEN_MIN: usize = CRC_LEN + 3;
-/// The longest possible header: checksum, head, flags, two lengths, namespace, optional fields.
+/// Length in bytes of the longest possible header: checksum, head, flags, two lengths, namespace, optional fields.
 pub(crate) const HEADER_LEN_MAX: usize = CRC_LEN + 1 + 1 + 5 + 5 + 5 + meta::FIELDS_LEN_MAX;
-/// Bytes in front of an event's value that are given to it last: its number.
+/// Length in bytes of the number at the front of an event's value, which is assigned last.
 pub(crate) const EVENT_NUMBER_LEN: usize = 8;
 
 /// The namespace of namespace definitions: its keys are names, its values numbers of namespaces and their options.
 pub(crate) const NAMESPACE_OF_NAMES: u32 = u32::MAX;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// A key and its value.
     Put = 1,
-    /// A key that is gone.
+    /// The removal of a key.
     Tombstone = 2,
     /// How far the log was known to be synced when this was written, and the time.
     Mark = 3,
@@ -67,11 +67,11 @@ pub(crate) enum Kind {
     Event = 7,
     /// The log position from which on history is kept.
     Floor = 8,
-    /// What stays of an event that retention has removed.
+    /// The remainder of an event that retention has removed.
     Stub = 9,
     /// A segment that was written beside the tail is part of the log from here on.
     Adopt = 10,
-    /// Where the next segment begins; stands in the trailer of a segment only.
+    /// Where the next segment begins: the trailer of a segment, and, on shared files, a claim of a run.
     Next = 11,
 }
 
@@ -98,12 +98,12 @@ impl Kind {
         Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
     }
 
-    /// Frames of the store's own book-keeping: they belong to no commit and end none.
+    /// True for frames of the store's own book-keeping: they belong to no commit and end none.
     pub(crate) const fn is_control(self) -> bool {
         !matches!(self, Self::Put | Self::Tombstone | Self::Event | Self::Stub)
     }
 
-    /// Records that no index of this build points at: compaction carries them, whatever they say.
+    /// True for records that no index of this build points at: compaction copies them, whatever their content.
     pub(crate) const fn is_carried(self) -> bool {
         matches!(self, Self::Event | Self::Stub)
     }
@@ -113,7 +113,7 @@ impl Kind {
 const HEAD_KIND: u8 = 0b0000_1111;
 /// Compaction has written this copy, and nobody held a position between it and the record's first version.
 const HEAD_COPIED: u8 = 0b0001_0000;
-/// The commit goes on in the next frame.
+/// The commit continues in the next frame.
 const HEAD_CONTINUES: u8 = 0b0010_0000;
 /// A byte of flags follows the head.
 const HEAD_EXTENDED: u8 = 0b0100_0000;

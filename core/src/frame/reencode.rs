@@ -1,17 +1,17 @@
-//! The codec as a test outside of the crate can reach it.
+//! The codec, for tests outside of the crate.
 
 use super::event::Event;
 use super::meta::Optional;
 use super::{DecodeError, FrameSpec, Header, Kind, Meta, check};
 use alloc::vec::Vec;
 
-/// Decodes the frame at the front of `bytes`, which stands at `offset` of a segment with `salt`, and encodes what it says.
+/// Decodes the frame at the front of `bytes`, for `offset` of a segment with `salt`, and encodes it again.
 ///
 /// A record has one encoding, so this gives the bytes of the frame, whatever follows it.
 ///
 /// # Errors
 ///
-/// What a person would be told about the bytes.
+/// A message that tells what is wrong with the bytes.
 pub fn reencode(bytes: &[u8], salt: u64, offset: u64) -> Result<Vec<u8>, &'static str> {
     decode_and_encode(bytes, salt, offset).map_err(|error| error.what())
 }
@@ -27,7 +27,7 @@ fn decode_and_encode(bytes: &[u8], salt: u64, offset: u64) -> Result<Vec<u8>, De
     Ok(out)
 }
 
-/// A frame of any kind and with any optional fields, unbound: the caller gives it the checksum of its place. For stores that tests make of
+/// A frame of any kind and with any optional fields, unbound: the caller binds its checksum to salt and offset. For tests of stores with
 /// capabilities that are not built yet.
 pub fn build(code: u8, namespace: u32, optional: &Optional, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let (flags, fields) = optional.encode();

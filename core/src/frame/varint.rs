@@ -1,6 +1,6 @@
-//! LEB128 for unsigned numbers of 32 bits and of 63, in the shortest form only, so that every number has one encoding.
+//! LEB128 for unsigned numbers of 32 bits and of 63, in the shortest form only, so that every number has exactly one encoding.
 
-/// Bytes that `value` takes.
+/// Encoded length of `value` in bytes.
 pub(super) const fn len(value: u32) -> usize {
     match value {
         0..=0x7f => 1,
@@ -11,7 +11,7 @@ pub(super) const fn len(value: u32) -> usize {
     }
 }
 
-/// Appends `value` to `out` by way of `push`.
+/// Encodes `value`, passing each byte to `push`.
 pub(super) fn encode(mut value: u32, mut push: impl FnMut(u8)) {
     while value >= 0x80 {
         push((value as u8 & 0x7f) | 0x80);
@@ -20,7 +20,7 @@ pub(super) fn encode(mut value: u32, mut push: impl FnMut(u8)) {
     push(value as u8);
 }
 
-/// A number and how many bytes it took; `None` where the bytes end or are not the shortest form.
+/// A number and its encoded length in bytes; `None` where the bytes end or are not the shortest form.
 pub(super) fn decode(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut value = 0u32;
     for (i, &byte) in bytes.iter().take(5).enumerate() {

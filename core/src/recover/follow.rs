@@ -196,7 +196,7 @@ impl<'a> Follower<'a> {
             };
             if let Some(&SegmentHeader { synced, linked, .. }) = self.header_of(&segment) {
                 self.chain.proven = self.chain.proven.max(synced);
-                // The session that wrote the previous segment would have named this one in its trailer; without that, another session continued.
+                // The session that wrote the previous segment names the next one in its trailer; otherwise another session continued.
                 self.chain.successions += u64::from(!linked);
             }
             let mut next = self.next_after(Some(&segment))?;

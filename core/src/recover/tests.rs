@@ -36,7 +36,7 @@ fn closed() -> Vec<u8> {
     storage.to_vec()
 }
 
-/// Where a key and its value stand next to each other.
+/// Offset of a key that is directly followed by its value.
 fn find(bytes: &[u8], what: &[u8]) -> usize {
     bytes.windows(what.len()).position(|window| window == what).unwrap()
 }
@@ -113,7 +113,7 @@ fn r7_a_damaged_snapshot_costs_nothing() {
     assert_eq!(open(&bytes).unwrap().0.open_report().snapshot, SnapshotState::Loaded);
     let place = |at: usize| u64::from_le_bytes(bytes[4096 + at..4096 + at + 8].try_into().unwrap()) as usize;
     let snapshot = place(96);
-    // In the directory, and in the part in front of it.
+    // In the directory, and in the part before it.
     for at in [snapshot + 20, snapshot - 4] {
         let mut damaged = bytes.clone();
         damaged[at] ^= 4;
@@ -125,7 +125,7 @@ fn r7_a_damaged_snapshot_costs_nothing() {
     }
 }
 
-/// Five segments, of which compaction has retired one in the middle and its copies have gone behind the list; `with_snapshot` or without.
+/// Five segments, of which compaction has retired one in the middle; its copies follow the list. `with_snapshot` or without.
 fn with_gap(with_snapshot: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
     let (db, storage) = open(&[]).unwrap();
     for key in 0..60_u8 {
@@ -133,7 +133,7 @@ fn with_gap(with_snapshot: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
     }
     let users = db.namespace("users").unwrap();
     users.insert("u", "1").unwrap();
-    // The third segment, whatever stands in it, and the first records: these stay, under new values.
+    // The third segment, whatever it holds, and the first records: these keys stay, with new values.
     for key in 30..46_u8 {
         db.insert([key], [key; 201]).unwrap();
     }
@@ -151,7 +151,7 @@ fn with_gap(with_snapshot: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
     (bytes, keys)
 }
 
-/// The list of segments stands once. One bit of it cost a store in which nothing else was wrong.
+/// The segment list is stored only once. One damaged bit of it made a store unreadable in which nothing else was wrong.
 #[cfg_attr(miri, ignore = "as above")]
 #[test]
 fn r6_a_damaged_list_is_made_again_where_nothing_else_is_wrong() {
@@ -174,7 +174,7 @@ fn r6_a_damaged_list_is_made_again_where_nothing_else_is_wrong() {
                 }
                 assert_eq!(db.get([1]).unwrap().unwrap(), [1; 200]);
                 assert!(!db.verify().unwrap().is_ok());
-                // Nothing is written before anybody writes, and then a new list.
+                // Nothing is written until a caller writes, and then a new list.
                 assert!(storage.to_vec() == damaged);
                 db.insert("new", "y").unwrap();
                 db.close().unwrap();
@@ -188,7 +188,8 @@ fn r6_a_damaged_list_is_made_again_where_nothing_else_is_wrong() {
     assert!(opened >= len - 5, "{opened} of {len}");
 }
 
-/// Behind the list, compaction had retired segments, and the log went on in their places: what the snapshot says of them does not count any more.
+/// After the list, compaction had retired segments, and the log had reused their extents: what the snapshot has there does not count any
+/// more.
 #[cfg_attr(miri, ignore = "as above")]
 #[test]
 fn r6_what_was_retired_behind_a_damaged_list_stays_retired() {
@@ -221,8 +222,8 @@ fn r6_what_was_retired_behind_a_damaged_list_stays_retired() {
     assert_eq!(keys(&open(&storage.to_vec()).unwrap().0), before);
 }
 
-/// A dead record had rotted in front of the checkpoint, in the segment that took appends when the process was killed. The store opened, and every
-/// write to it was refused: what an unclean end leaves is written again, and that looked at the whole segment.
+/// A dead record had rotted before the checkpoint, in the segment that took appends when the process was killed. The store opened, and
+/// every write to it was refused: what an unclean end leaves is written again, and that verified the whole segment.
 #[test]
 fn damage_in_front_of_the_checkpoint_does_not_refuse_the_first_write_behind_an_unclean_end() {
     let (db, storage) = open(&[]).unwrap();
@@ -240,7 +241,7 @@ fn damage_in_front_of_the_checkpoint_does_not_refuse_the_first_write_behind_an_u
     assert_eq!(db.len().unwrap(), 3);
 }
 
-/// A damaged list, and one thing more that the list would have told.
+/// A damaged list, and one more fault that the list would have revealed.
 #[cfg_attr(miri, ignore = "as above")]
 #[test]
 fn r6_a_damaged_list_is_an_error_where_anything_else_is_wrong() {
@@ -250,7 +251,7 @@ fn r6_a_damaged_list_is_an_error_where_anything_else_is_wrong() {
         let newest = if word(&bytes, 48) > word(&bytes, 4096 + 48) { 0 } else { 4096 };
         let list = word(&bytes, newest + 88) as usize;
         if !with_snapshot {
-            // As a checkpoint leaves it that has had no room for one.
+            // As left by a checkpoint that had no room for a snapshot.
             for slot in [0, 4096] {
                 bytes[slot + 96..slot + 120].fill(0);
                 let crc = crate::frame::crc32c(&bytes[slot..slot + 508]) ^ crate::frame::bind(0, slot as u64);
@@ -387,7 +388,7 @@ fn r17_a_header_torn_by_a_crash_serves_and_is_made_whole() {
         other.to_vec()[FIRST - 128..FIRST].to_vec()
     });
     db.flush().unwrap();
-    // Synced, it is no crash that took it.
+    // It was synced, so no crash can have lost it.
     let mut bytes = storage.to_vec();
     drop(db);
     bytes[FIRST - 64..FIRST].fill(0);
@@ -461,8 +462,8 @@ fn history_is_read_around_and_never_written_over() {
     assert!(storage.to_vec() == bytes);
 }
 
-/// A value larger than a segment may carry a segment header that checks: its key is the id of the store, which every backup shows. Stores
-/// were lost after a clean close, a torn tail passed for damage, and records in the value were replayed.
+/// A value larger than a segment may contain a valid segment header: its checksum is keyed by the id of the store, which every backup
+/// shows. Stores were lost after a clean close, a torn tail was taken for damage, and records in the value were replayed.
 #[cfg_attr(miri, ignore = "as above")]
 #[test]
 fn headers_inside_of_values_do_not_count() {
@@ -475,7 +476,7 @@ fn headers_inside_of_values_do_not_count() {
         db.insert("large", value).unwrap();
         (db, storage)
     };
-    // Where it will stand, and what the headers in front of it will say: the entropy is the same each time.
+    // Its future offset, and the content of the headers before it: the entropy is the same each time.
     let (_db, storage) = large(&[1; 15_000]);
     let bytes = storage.to_vec();
     let id: [u8; 16] = bytes[32..48].try_into().unwrap();
@@ -493,7 +494,7 @@ fn headers_inside_of_values_do_not_count() {
             base: (1 << 62) - 4096,
             extents: 1,
             carried_over: 0,
-            // Half of them follow this run, half of them what is in front of it.
+            // Half of them name this run as their predecessor, half of them the segment before it.
             previous_base: if inside % 2 == 0 { run.base } else { run.previous_base },
             previous_salt: if inside % 2 == 0 { run.salt } else { run.previous_salt },
             previous_end: if inside % 2 == 0 { segment.end } else { run.previous_end },
@@ -561,8 +562,8 @@ fn sign_superblocks(bytes: &mut [u8]) {
     }
 }
 
-/// The hashes of keys had followed from the id of the store, which every header and every backup shows: a thousand keys of one slot were found in a
-/// moment.
+/// The hashes of keys used to be seeded by the id of the store, which every header and every backup shows: a thousand keys of one slot were
+/// found in a moment.
 #[test]
 fn where_keys_stand_does_not_follow_from_the_id_of_the_store() {
     use crate::index::{KeyHash, seed_of};
@@ -594,7 +595,7 @@ fn where_keys_stand_does_not_follow_from_the_id_of_the_store() {
     let (id, seed) = (sixteen(&bytes, 32), sixteen(&bytes, 208));
     assert_eq!(order(&bytes), by(seed));
     assert_ne!(order(&bytes), by(id), "as it was derived before");
-    // The same id and another seed: the same store, and every key stands elsewhere.
+    // The same id and another seed: the same store, and every key has another slot.
     let mut other = bytes.clone();
     for slot in [0, 4096] {
         other[slot + 208..slot + 224].copy_from_slice(&[0x5e; 16]);
@@ -605,8 +606,8 @@ fn where_keys_stand_does_not_follow_from_the_id_of_the_store() {
     assert_eq!(sixteen(&other, 32), id);
 }
 
-/// The snapshot has the names of the namespaces in a part of its own. When that part had another number for a name than the log, with a right checksum,
-/// compaction dropped all records of the namespace.
+/// The snapshot has the names of the namespaces in a separate part. When that part had another number for a name than the log, with a valid
+/// checksum, compaction dropped all records of the namespace.
 #[cfg_attr(miri, ignore = "as above")]
 #[test]
 fn compaction_drops_nothing_on_the_word_of_names_that_are_not_those_of_the_log() {
@@ -631,7 +632,7 @@ fn compaction_drops_nothing_on_the_word_of_names_that_are_not_those_of_the_log()
         .unwrap() as usize;
     let salt = word(&bytes, start);
     let name = start + bytes[start..].windows(5).position(|window| window == b"users").unwrap();
-    // The chunk's front of 8, the next number, the default namespace, and lengths and number in front of the name.
+    // The chunk's header of 8, the next number, the default namespace, and lengths and number before the name.
     let chunk = name - 7 - 7 - 4 - 8;
     let len = u32::from_le_bytes(bytes[chunk..chunk + 4].try_into().unwrap()) as usize;
     for lie in ["another number", "another name"] {
@@ -648,7 +649,7 @@ fn compaction_drops_nothing_on_the_word_of_names_that_are_not_those_of_the_log()
         assert!(matches!(db.compact(), Err(Error::Corrupt { .. })), "{lie}");
         while let Ok(Some(_)) = db.compact_step() {}
         db.flush().unwrap();
-        // The log alone has it all.
+        // The log alone has everything.
         let mut mended = storage.to_vec();
         drop(db);
         for slot in [0, 4096] {
@@ -661,7 +662,7 @@ fn compaction_drops_nothing_on_the_word_of_names_that_are_not_those_of_the_log()
     }
 }
 
-/// A header that checks may stand in free space, for a value may have carried it there; it names any number of extents, at any place. Two of them
+/// Free space may contain a valid header that a value has carried there; it can name any number of extents, anywhere. Two of them
 /// ended the process that opened the file.
 #[cfg_attr(miri, ignore = "as above")]
 #[test]
@@ -719,7 +720,7 @@ fn forged_headers_in_free_space_end_no_open_and_hide_nothing_that_was_flushed() 
                         let mut forged = bytes.clone();
                         let encoded = header.encode(pair.current.store_id, start);
                         forged[start as usize..start as usize + encoded.len()].copy_from_slice(&encoded);
-                        // A record behind it, as if somebody had written it.
+                        // A record after it, as if it had been written by the store.
                         let meta = crate::frame::Meta::plain(0);
                         let spec = crate::frame::FrameSpec {
                             kind: crate::frame::Kind::Put,

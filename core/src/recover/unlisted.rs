@@ -177,8 +177,8 @@ impl Unlisted<'_> {
         (candidates.iter().all(fits) && candidates.last().is_some_and(holds_it)).then_some(candidates)
     }
 
-    /// Extents that hold no segment which the directory knows and which has not been retired since; a reused extent has a segment with a new
-    /// base.
+    /// Extents that hold no segment which the directory knows and which has not been retired since; a reused extent has a segment with
+    /// a new base.
     fn stale_extents(&self, chain: &Chain) -> Result<Vec<u32>> {
         let known = Set::collect(self.directory.uses.iter().map(|used| used.base).filter(|&base| !chain.retired.contains(base)));
         let there = chain.listed.segments.iter().chain(&chain.tail).filter(|segment| known.contains(segment.base));

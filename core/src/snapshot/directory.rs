@@ -1,4 +1,4 @@
-//! The directory: which segments hold the snapshot, and where in them each of its parts stands. Every byte that is read may be hostile.
+//! The directory: which segments hold the snapshot, and the place of each part in them. Every byte that is read may be hostile.
 
 use super::parts::{Reader, SegmentUse, put, put_long};
 use crate::index::SHARDS;
@@ -10,26 +10,27 @@ use alloc::vec::Vec;
 /// Version of the directory's shape: the first byte of its value.
 const VERSION: u64 = 1;
 
-/// Where a part of the snapshot stands.
+/// Place of a part of the snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartPlace {
     /// Offset of its chunk in the file.
     pub(crate) offset: u64,
-    /// Salt of the segment that it stands in.
+    /// Salt of the segment that holds it.
     pub(crate) salt: u64,
 }
 
 /// A snapshot: its segments and its parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directory {
-    /// Those that hold a part, in the order in which they were written. The last one holds the directory.
+    /// The segments that hold a part, in the order in which they were written. The last one holds the directory.
     pub(crate) segments: Vec<SnapshotSegment>,
     pub(crate) names: Option<PartPlace>,
-    /// A hash of the names, to see whether they have changed. Not in the file.
+    /// A hash of the names, to detect changes. Not stored in the file.
     pub(crate) names_hash: u64,
-    /// The parts of each shard that holds anything, with its number: all of it first, then changes, in the order in which they were made.
+    /// The parts of each shard that is not empty, with the shard's number: first the whole shard, then the changes, in the order in which they
+    /// were made.
     pub(crate) shards: Vec<(usize, Vec<PartPlace>)>,
-    /// What was known of the segments of the log.
+    /// Figures of the segments of the log.
     pub(crate) uses: Vec<SegmentUse>,
 }
 
@@ -45,22 +46,22 @@ impl Directory {
         self.names.into_iter().chain(self.shards.iter().flat_map(|(_, parts)| parts.iter().copied()))
     }
 
-    /// Keeps nothing but the places that it takes.
+    /// Drops everything but the list of segments.
     pub(crate) fn forget_parts(&mut self) {
         *self = Self { segments: core::mem::take(&mut self.segments), ..Self::default() };
     }
 
-    /// Bytes of the file that it takes.
+    /// Bytes of its segments in the file.
     pub(crate) fn len(&self, geometry: Geometry) -> u64 {
         self.segments.iter().map(|segment| segment.len(geometry)).sum()
     }
 
-    /// The number of parts of the shard that has most.
+    /// The largest number of parts of any shard.
     pub(crate) fn parts_max(&self) -> usize {
         self.shards.iter().map(|(_, parts)| parts.len()).max().unwrap_or(0)
     }
 
-    /// Forgets the segments that hold no part any more, but for the last `kept` ones.
+    /// Drops the segments that hold no part any more, except the last `kept` ones.
     pub(super) fn drop_unused(&mut self, kept: usize) {
         let used = Set::collect(self.parts().map(|part| part.salt));
         let first_kept = self.segments.len().saturating_sub(kept);
@@ -102,8 +103,8 @@ impl Directory {
         put_long(out, 0);
     }
 
-    /// `None` when the bytes are no directory that stands at the offset `own` of a file of `file_len` bytes: places outside of the file or
-    /// taken twice, parts outside of their segments, numbers that do not rise.
+    /// `None` when the bytes are not a valid directory at the offset `own` of a file of `file_len` bytes: extents outside of the file or
+    /// used twice, parts outside of their segments, numbers that do not rise.
     pub(super) fn decode(bytes: &[u8], geometry: Geometry, own: u64, file_len: u64) -> Option<Self> {
         let mut reader = Reader(bytes);
         if reader.long()? != VERSION {
@@ -128,7 +129,7 @@ impl Directory {
             shards.push((shard, parts));
         }
         let uses = decode_uses(&mut reader)?;
-        // A newer build has written parts that this one does not know. They are beside the shards, and the next directory goes without them.
+        // Parts that a newer build has written and this one does not know. They are independent of the shards; the next directory omits them.
         for _ in 0..reader.count()? {
             let _kind = reader.long()?;
             for _ in 0..reader.count()? {
@@ -141,7 +142,7 @@ impl Directory {
     }
 }
 
-/// The segments that hold the parts: each once, apart from each other, and inside of the file.
+/// The segments that hold the parts; `None` unless each is listed once, inside of the file, and none overlap.
 fn decode_segments(reader: &mut Reader<'_>, geometry: Geometry, file_len: u64) -> Option<Vec<SnapshotSegment>> {
     let count = reader.count()?;
     let mut segments: Vec<SnapshotSegment> = Vec::with_capacity(count);
@@ -156,7 +157,7 @@ fn decode_segments(reader: &mut Reader<'_>, geometry: Geometry, file_len: u64) -
             return None;
         }
         let end = start.checked_add(len)?;
-        // Of the last one, extents behind the directory may be somebody else's.
+        // Extents of the last segment after the directory may have been freed and reused.
         let is_used = segments.len() + 1 == count || end > geometry.start(last);
         if len < SEGMENT_HEADER_LEN as u64 || end > file_len || end > geometry.start(last + 1) || !is_used {
             return None;
@@ -168,7 +169,7 @@ fn decode_segments(reader: &mut Reader<'_>, geometry: Geometry, file_len: u64) -
     (Set::collect(taken.into_iter()).len() == all).then_some(segments)
 }
 
-/// The place of a part, in one of these segments.
+/// The place of a part; `None` outside of these segments.
 fn decode_place(reader: &mut Reader<'_>, geometry: Geometry, segments: &[SnapshotSegment]) -> Option<PartPlace> {
     let segment = segments.get(usize::try_from(reader.long()?).ok()?)?;
     let start = geometry.start(segment.extent);
@@ -241,7 +242,7 @@ mod tests {
             bytes.extend_from_slice(others);
             Directory::decode(&bytes, geometry, own, len).map(|back| back.shards)
         };
-        // Two of unknown kinds: one with a place and three bytes of its own, one with neither.
+        // Two of unknown kinds: one with a place and three more bytes, one with neither.
         let others = [2, 40, 1, 0, 0x88, 0x06, 3, 1, 2, 3, 41, 0, 0];
         assert_eq!(with_others(&others), Some(directory.shards.clone()));
         for cut in 0..others.len() {

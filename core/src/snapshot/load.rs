@@ -1,5 +1,5 @@
-//! Loading a snapshot: all of it is checked at once, and each shard is put together when it is needed. Anything that does not fit means
-//! that there is no snapshot.
+//! Loading a snapshot: all of it is verified at once, and each shard is merged when it is needed. If anything is invalid, there is no
+//! snapshot.
 
 use super::directory::{Directory, PartPlace};
 use super::parts::NamedNumber;
@@ -13,11 +13,11 @@ use crate::sorted::sort_by_key;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
-/// Reads the directory at `place`, and holds the headers of the segments that it names against it.
+/// Reads the directory at `place`, and checks it against the headers of the segments that it names.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] when it does not check, or what it names is not there.
+/// [`Error::Corrupt`] when it is not valid, or a segment that it names is missing.
 pub(crate) fn read_directory(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -52,15 +52,15 @@ pub(crate) fn read_directory(
     Ok(directory)
 }
 
-/// Checks every part of a snapshot, and reads the next number and the names.
+/// Verifies every part of a snapshot, and reads the next number and the names.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] with the offset of the part that does not fit.
+/// [`Error::Corrupt`] with the offset of the invalid part.
 pub(crate) fn load(storage: &dyn Storage, directory: &mut Directory) -> Result<(u32, Vec<NamedNumber>)> {
     let mut chunks = Chunks::new(storage, storage.len()?);
     let mut shards: Vec<PartPlace> = directory.shards.iter().flat_map(|(_, parts)| parts.iter().copied()).collect();
-    // In the order of the file, which is read ahead.
+    // In file order, for the host's read-ahead.
     sort_by_key(&mut shards, |part| part.offset);
     for part in shards {
         chunks.read(part, |_| Some(()))?;
@@ -71,11 +71,11 @@ pub(crate) fn load(storage: &dyn Storage, directory: &mut Directory) -> Result<(
     Ok(found)
 }
 
-/// Checks every chunk of a segment, those too that no directory names any more.
+/// Verifies every chunk of a segment, including those that no directory names any more.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] with the offset of the chunk that does not check.
+/// [`Error::Corrupt`] with the offset of the invalid chunk.
 pub(crate) fn check_chunks(storage: &dyn Storage, geometry: Geometry, segment: &SnapshotSegment) -> Result<()> {
     let mut chunks = Chunks::new(storage, segment.end);
     let mut offset = geometry.start(segment.extent) + SEGMENT_HEADER_LEN as u64;
@@ -86,21 +86,21 @@ pub(crate) fn check_chunks(storage: &dyn Storage, geometry: Geometry, segment: &
     Ok(())
 }
 
-/// Reads the next number and the names, whatever has become of the rest.
+/// Reads the next number and the names, even if the rest is damaged.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] when they do not check.
+/// [`Error::Corrupt`] when they are damaged.
 #[cfg(feature = "salvage")]
 pub(crate) fn load_names(storage: &dyn Storage, directory: &Directory) -> Result<(u32, Vec<NamedNumber>)> {
     Chunks::new(storage, storage.len()?).read(directory.names.unwrap_or_default(), parts::decode_names)
 }
 
-/// Reads a shard, whose parts stand at these places.
+/// Reads a shard from the parts at these places.
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] when they have changed since [`load`] has looked at them, or never were parts of one.
+/// [`Error::Corrupt`] when they have changed since [`load`] verified them, or never were parts of one shard.
 pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[PartPlace]) -> Result<ShardImage> {
     let mut chunks = Chunks::new(storage, storage.len()?);
     let parts = places.iter().map(|&place| chunks.read(place, |bytes| parts::decode_shard(bytes, shard)));

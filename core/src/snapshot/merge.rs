@@ -1,19 +1,19 @@
-//! The parts of a shard put together: everything that its first part has, with the changes of those behind it.
+//! Merging the parts of a shard: the first part has the whole shard, the later ones have changes.
 
 use super::parts::ShardPart;
 use crate::index::{ShardImage, Slot};
 use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
-/// A slot that a part behind the first one mentions.
+/// A slot that a part after the first one mentions.
 #[derive(Clone, Copy)]
 struct Mention {
     slot: Slot,
-    /// The mention with the lowest one decides. Even where the part says that it is there.
+    /// The mention with the lowest rank decides. Even if the part adds the slot, odd if it removes it.
     rank: u32,
 }
 
-/// `None` when they do not fit together: the first is not whole, another one is, or the counts by namespace are not those of the slots.
+/// `None` when they do not match: the first is not a whole shard, a later one is, or the counts by namespace do not add up to the slots.
 pub(super) fn merge(parts: Vec<ShardPart>) -> Option<ShardImage> {
     let mut parts = parts.into_iter();
     let Some(ShardPart::Whole(mut image)) = parts.next() else { return None };
@@ -23,7 +23,7 @@ pub(super) fn merge(parts: Vec<ShardPart>) -> Option<ShardImage> {
         image.counts.clone_from(&newest.counts);
     }
     let mut mentions: Vec<Mention> = Vec::new();
-    // The newest part first, and what it added in front of what it removed: a place that was used again may be in both.
+    // The newest part first, and its added slots before its removed ones: a reused offset may be in both.
     for (rank, changes) in (0..).step_by(2).zip(changes.iter().rev()) {
         mentions.extend(changes.added.iter().map(|&slot| Mention { slot, rank }));
         mentions.extend(changes.removed.iter().map(|&slot| Mention { slot, rank: rank + 1 }));
@@ -39,12 +39,12 @@ pub(super) fn merge(parts: Vec<ShardPart>) -> Option<ShardImage> {
         });
         image.slots = with(image.slots, mentions);
     }
-    // Counts of a forged file may add up to more than a number holds.
+    // The sum of the counts of a forged file may overflow.
     let counted = image.counts.iter().try_fold(0_u64, |sum, &(_, count)| sum.checked_add(count));
     (counted == Some(image.slots.len() as u64)).then_some(image)
 }
 
-/// The slots as the mentions leave them. Both are in order.
+/// Applies the mentions to the slots. Both are sorted.
 fn with(slots: Vec<Slot>, mentions: Vec<Mention>) -> Vec<Slot> {
     let mut merged = Vec::with_capacity(slots.len() + mentions.len());
     let mut slots = slots.into_iter().peekable();
@@ -79,7 +79,7 @@ mod tests {
     fn the_newest_part_that_mentions_a_slot_decides() {
         let whole = || ShardPart::Whole(ShardImage { slots: slots(&[1, 2, 3, 4]), counts: alloc::vec![(0, 4)] });
         assert_eq!(merge(alloc::vec![whole()]).unwrap().slots, slots(&[1, 2, 3, 4]));
-        // 2 goes, 5 comes; 5 goes and its place is used again at once; 2 comes back; 9 was never there.
+        // 2 is removed, 5 is added; 5 is removed and its offset reused at once; 2 is added again; 9 never existed.
         let parts = alloc::vec![whole(), changes(&[5], &[2, 9], 4), changes(&[5], &[5, 3], 3), changes(&[2], &[], 4)];
         assert_eq!(merge(parts).unwrap().slots, slots(&[1, 2, 4, 5]));
         assert!(merge(alloc::vec![whole(), changes(&[5], &[], 4)]).is_none(), "counts that do not fit");

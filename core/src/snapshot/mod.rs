@@ -1,4 +1,4 @@
-//! The index snapshot: the index as it was at a checkpoint, in segments of its own, so that opening loads instead of rebuilding. Losing it
+//! The index snapshot: the index as of a checkpoint, in separate segments, so that opening loads it instead of rebuilding it. Losing it
 //! costs time, never data.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //! segment header | changes of a shard | ... | directory
 //! ```
 //!
-//! Each part is a chunk: length, checksum bound to salt and place, bytes. A checkpoint writes the parts that changed, and a directory that
-//! says where all of them stand. Of a shard it writes everything, or what changed since the part before.
+//! Each part is a chunk: length, checksum bound to salt and offset, bytes. A checkpoint writes the parts that changed, and a directory
+//! with the places of all parts. Of a shard it writes everything, or what changed since the previous part.
 
 mod directory;
 mod load;
@@ -22,5 +22,5 @@ pub(crate) use load::{check_chunks, load, load_shard, read_directory};
 pub(crate) use parts::{NamedNumber, SegmentUse};
 pub(crate) use write::{SnapshotWriter, estimate};
 
-/// Length and checksum in front of a chunk.
+/// Bytes of length and checksum before a chunk.
 const CHUNK_HEADER_LEN: usize = 8;

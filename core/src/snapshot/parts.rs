@@ -1,4 +1,4 @@
-//! The parts of a snapshot as bytes, and back. Every byte that is read may be hostile.
+//! Encoding and decoding the parts of a snapshot. Every byte that is read may be hostile.
 
 use crate::frame::{decode_u64, encode_u64};
 use crate::index::{ShardChanges, ShardImage, Slot};
@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Takes bytes from the front.
+/// Reads values from the front of the bytes.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -32,13 +32,13 @@ impl<'a> Reader<'a> {
         Some(number)
     }
 
-    /// Distance of the tag and offset of a slot. Every first look-up waits for a shard's thousands of them: where enough bytes follow, both
-    /// are taken out of one word. `width` is at most 6.
+    /// Tag distance and offset of a slot. The first lookup in each shard waits for thousands of these: where enough bytes follow, both
+    /// are read from one word. `width` is at most 6.
     #[inline]
     fn slot(&mut self, width: usize) -> Option<(u64, u64)> {
         if let Some(front) = self.0.first_chunk::<16>() {
             let low = u64::from(u32::from_le_bytes(*front.first_chunk()?));
-            // The first byte that no other one follows; a tag has three more at most.
+            // The last byte of the varint is the first one without the continuation bit; at most three bytes precede it.
             let bits = (!low & 0x8080_8080).trailing_zeros() + 1;
             if bits <= 32 {
                 let len = (bits / 8) as usize;
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         Some((self.long()?, self.number(width)?))
     }
 
-    /// How many entries follow: none is shorter than a byte.
+    /// Number of entries that follow; `None` if it exceeds the bytes left, since no entry is shorter than a byte.
     pub(super) fn count(&mut self) -> Option<usize> {
         usize::try_from(self.long()?).ok().filter(|&count| count <= self.0.len())
     }
@@ -87,7 +87,7 @@ pub(super) fn encode_names<'a>(out: &mut Vec<u8>, next: u32, names: impl Iterato
     }
 }
 
-/// Tells whether names have changed.
+/// A hash of encoded names, to detect changes.
 pub(super) fn hash_of(names: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(names, 0)
 }
@@ -106,14 +106,14 @@ pub(super) fn decode_names(bytes: &[u8]) -> Option<(u32, Vec<NamedNumber>)> {
         let name = String::from(core::str::from_utf8(reader.take(len)?).ok()?);
         names.push(NamedNumber { name, number, options: reader.take(options_len)?.into() });
     }
-    // Each name once, and each number once: records of a number that two names had would belong to both.
+    // Each name once, and each number once: records of a number with two names would belong to both.
     let mut numbers: Vec<u64> = names.iter().map(|named| named.number.into()).collect();
     sort(&mut numbers);
     let is_set = numbers.is_sorted_by(|one, other| one < other) && names.is_sorted_by(|one, other| one.name < other.name);
     is_set.then_some((next, names))
 }
 
-/// What a part says of a shard.
+/// Content of a part of a shard.
 #[derive(Debug)]
 pub(super) enum ShardPart {
     Whole(ShardImage),
@@ -136,7 +136,7 @@ fn encode_front(out: &mut Vec<u8>, shard: usize, kind: u64, counts: &[(u32, u64)
     put(out, offset_width as u64, 1);
 }
 
-/// Slots in order of their tags: the distance from the tag before, and the offset in as few bytes as the file needs.
+/// Slots in tag order: the distance from the previous tag, and the offset in as few bytes as the length of the file needs.
 fn encode_slots(out: &mut Vec<u8>, slots: &[Slot], offset_width: usize) {
     put_long(out, slots.len() as u64);
     let mut before = 0;
@@ -147,13 +147,13 @@ fn encode_slots(out: &mut Vec<u8>, slots: &[Slot], offset_width: usize) {
     }
 }
 
-/// All of a shard.
+/// A part with a whole shard.
 pub(super) fn encode_shard(out: &mut Vec<u8>, shard: usize, image: &ShardImage, offset_width: usize) {
     encode_front(out, shard, WHOLE, &image.counts, offset_width);
     encode_slots(out, &image.slots, offset_width);
 }
 
-/// What has changed in a shard since the part before.
+/// A part with the changes of a shard since the previous part.
 pub(super) fn encode_changes(out: &mut Vec<u8>, shard: usize, changes: &ShardChanges, offset_width: usize) {
     encode_front(out, shard, CHANGES, &changes.counts, offset_width);
     encode_slots(out, &changes.added, offset_width);
@@ -178,7 +178,7 @@ fn decode_slots(reader: &mut Reader<'_>, width: usize) -> Option<Vec<Slot>> {
     Some(slots)
 }
 
-/// The part of a shard of that number.
+/// Decodes a part of the shard with this number.
 pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
     let mut reader = Reader(bytes);
     if reader.number(1)? as usize != shard {
@@ -202,7 +202,7 @@ pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
     reader.0.is_empty().then_some(part)
 }
 
-/// What is known of one segment: its order, the bytes of its live records and of its tombstones.
+/// Figures of one segment: its base, the bytes of its live records and of its tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentUse {
     pub(crate) base: u64,
@@ -242,7 +242,7 @@ mod tests {
         assert!(decode_shard(&bytes, 9).is_none(), "one slot twice");
     }
 
-    /// The last ones of a part are read byte by byte, all others by words.
+    /// The last slots of a part are read byte by byte, all others by words.
     #[test]
     fn slots_read_the_same_wherever_they_stand() {
         let mut seed = 7_u64;
@@ -271,7 +271,7 @@ mod tests {
             assert_eq!(padded.0.len(), 16);
             assert!(decode_slots(&mut Reader(&by_words[..by_words.len() - 1]), width).is_none());
         }
-        // A distance of 0 in two bytes, in front of enough and of little.
+        // A distance of 0 in two bytes, followed by enough bytes and by too few.
         for behind in [0, 16] {
             let mut bytes = alloc::vec![1, 0x80, 0x00, 0, 0x50];
             bytes.resize(bytes.len() + behind, 0);

@@ -1,4 +1,4 @@
-//! Writing the parts of a snapshot, a shard at a time, while the store goes on.
+//! Writing the parts of a snapshot, a shard at a time, while the store is in use.
 
 use super::directory::{Directory, PartPlace};
 use super::{CHUNK_HEADER_LEN, parts};
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 const GATHER: usize = 256 * 1024;
 
-/// Bytes that a snapshot of `records` records needs at most when all of it is written, with room for records and names that arrive
+/// Upper bound in bytes of a whole snapshot of `records` records, with room for records and names that are added
 /// meanwhile.
 pub(crate) fn estimate(records: u64, names: &Names, segments: usize, file_len: u64) -> u64 {
     let records = records + records / 16 + 256;
@@ -23,21 +23,21 @@ pub(crate) fn estimate(records: u64, names: &Names, segments: usize, file_len: u
     SEGMENT_HEADER_LEN as u64 + names + shards + slots + segments as u64 * 24 + 1024
 }
 
-/// Bytes that hold every offset of the file, and of a file a good deal longer: it grows meanwhile.
+/// Number of bytes of an offset, enough for a much longer file, since it grows meanwhile.
 fn offset_width(file_len: u64) -> usize {
     ((file_len * 2).max(1).ilog2() as usize / 8 + 1).min(6)
 }
 
-/// Parts on their way to the file.
+/// Gathers the parts and writes them to the file.
 pub(crate) struct SnapshotWriter<'a> {
     storage: &'a dyn Storage,
     geometry: Geometry,
-    /// Takes a segment with room for so many bytes behind its header, and writes the header.
+    /// Takes a segment with room for this many bytes after its header, and writes the header.
     take: &'a dyn Fn(u64) -> Result<SnapshotSegment>,
-    /// The segments that were taken; the caller gives them back if the snapshot is not finished.
+    /// The segments taken so far; the caller gives them back if the snapshot is not finished.
     taken: &'a mut Vec<SnapshotSegment>,
     buffer: Vec<u8>,
-    /// Offset in the file of the front of the buffer.
+    /// File offset of the first byte of the buffer.
     position: u64,
     limit: u64,
     salt: u64,
@@ -55,7 +55,7 @@ impl<'a> SnapshotWriter<'a> {
         Ok(Self { storage, geometry, take, taken, buffer: Vec::new(), position: 0, limit: 0, salt: 0, offset_width })
     }
 
-    /// Adds a part, in a new segment where the one before has no room for it. Says where it stands.
+    /// Adds a part, in a new segment if the current one has no room for it. Returns its place.
     fn chunk(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<PartPlace> {
         let from = self.buffer.len();
         self.buffer.extend_from_slice(&[0; CHUNK_HEADER_LEN]);
@@ -72,7 +72,7 @@ impl<'a> SnapshotWriter<'a> {
         Ok(place)
     }
 
-    /// What the buffer holds from `from` on goes to a new segment. Says where in the buffer it stands then.
+    /// Begins a new segment with the bytes of the buffer from `from` on. Returns their new index in the buffer.
     fn begin_segment(&mut self, from: usize) -> Result<usize> {
         let chunk = self.buffer.split_off(from);
         self.write_out()?;
@@ -96,7 +96,7 @@ impl<'a> SnapshotWriter<'a> {
         Ok(())
     }
 
-    /// The names, unless the snapshot before, whose names stand at `known`, has the same.
+    /// Adds the names, unless the previous snapshot has the same at `known`. Returns their place and hash.
     pub(crate) fn names<'n>(
         &mut self,
         next: u32,
@@ -122,20 +122,20 @@ impl<'a> SnapshotWriter<'a> {
         self.chunk(|out| parts::encode_changes(out, shard, changes, width))
     }
 
-    /// The width of offsets up to that one.
+    /// The width for offsets up to `largest`.
     fn width_for(&mut self, largest: Option<u64>) -> Result<usize> {
-        // The file may have outgrown twice its length since the beginning.
+        // The file may have grown to more than twice its length since the snapshot began.
         if largest.is_some_and(|largest| largest >> (8 * self.offset_width) != 0) {
             self.offset_width = offset_width(self.storage.len()?);
         }
         Ok(self.offset_width)
     }
 
-    /// The directory, which becomes that of the file once a superblock names its place.
+    /// Writes the directory. It becomes valid once a superblock names its place.
     pub(crate) fn finish(mut self, mut directory: Directory) -> Result<(Directory, DirectoryPlace)> {
         self.write_out()?;
         directory.segments.extend(self.taken.iter().map(|segment| segment.used(self.geometry)));
-        // Where the directory will end is not known yet.
+        // The end of the directory is not known yet, so keep all extents of the last segment.
         if let (Some(last), Some(taken)) = (directory.segments.last_mut(), self.taken.last()) {
             *last = *taken;
         }
@@ -144,7 +144,7 @@ impl<'a> SnapshotWriter<'a> {
         directory.encode(&mut bytes, self.geometry);
         let room = self.limit - self.position;
         if self.taken.is_empty() || (CHUNK_HEADER_LEN + bytes.len()) as u64 > room {
-            // It names its own segment.
+            // The directory must name its own segment, too.
             let segment = (self.take)((CHUNK_HEADER_LEN + bytes.len() + SEGMENT_ENTRY_LEN_MAX) as u64)?;
             self.taken.push(segment);
             if let Some(last) = directory.segments.last_mut() {
@@ -166,7 +166,7 @@ impl<'a> SnapshotWriter<'a> {
     }
 }
 
-/// Most bytes that a directory has for a segment.
+/// Upper bound in bytes of a directory's entry for a segment.
 const SEGMENT_ENTRY_LEN_MAX: usize = 8 + 3 * 9;
 
 const _: () = assert!(SEGMENT_HEADER_LEN < 4096 - SEGMENT_ENTRY_LEN_MAX, "the smallest segment holds a part");
