@@ -66,7 +66,7 @@ pub enum Bug {
     TornEndKeepsItsSegment,
     /// The first write of a session does not do the work that sessions without a close have left undone.
     DebtOfDeadSessions,
-    /// Later steps of a compaction also compact what its earlier steps have written.
+    /// Later steps of a compaction also compact what its earlier steps have left.
     CompactionWithoutEnd,
     /// A write that finds no room on a full medium does not free the space of removed records.
     RemovalsMakeNoRoom,

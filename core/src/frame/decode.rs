@@ -60,7 +60,8 @@ impl Header {
         Self::decode_small(bytes).map_or_else(|| Self::decode_any(bytes), Ok)
     }
 
-    /// Fast path for the header of nearly every record: no flags, a short key, a value that is not long. `None` for all others, valid or not.
+    /// Fast path for the header of nearly every record: no flags, a short key, a value that is not long. `None` for all others, valid
+    /// or not.
     #[inline]
     pub(crate) fn decode_small(bytes: &[u8]) -> Option<Self> {
         let &[.., head, key_len, low, high] = bytes.first_chunk::<{ FRAME_LEN_MIN + 1 }>()?;

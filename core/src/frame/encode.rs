@@ -77,8 +77,8 @@ impl<'a> FrameSpec<'a> {
         out
     }
 
-    /// The number of an event. The checksum is bound to it instead of covering its bytes, because it is assigned under the tail's lock, where
-    /// nothing long should be hashed.
+    /// The number of an event. The checksum is bound to it instead of covering its bytes, because it is assigned under the tail's lock,
+    /// where nothing long should be hashed.
     fn event_number(&self) -> Option<u64> {
         match self.kind {
             Kind::Event => self.value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)),

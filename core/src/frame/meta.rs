@@ -11,7 +11,7 @@ const FLAG_EXPIRY: u8 = 0x02;
 const FLAG_CODEC: u8 = 0x04;
 /// The record is a copy: bytes of log between it and the record's first version (varint).
 const FLAG_ORIGIN: u8 = 0x08;
-/// Of a tombstone: the key expired.
+/// Only in a tombstone: the key expired.
 const FLAG_EXPIRED: u8 = 0x10;
 /// A second byte of flags, the length of their fields (1), and these.
 const FLAG_MORE: u8 = 0x80;
@@ -73,7 +73,8 @@ pub(crate) const fn unsupported(flags: u8) -> Option<&'static str> {
     }
 }
 
-/// Length of the optional fields at the front of `bytes`, according to the flags; `None` where the bytes end. The error tells what is wrong.
+/// Length of the optional fields at the front of `bytes`, according to the flags; `None` where the bytes end before it is known. The
+/// error tells what is wrong.
 pub(super) fn fields_len(flags: u8, bytes: &[u8]) -> Result<Option<usize>, &'static str> {
     if flags & FLAGS_UNUSED != 0 {
         return Err("a record with unknown flags");
@@ -151,7 +152,7 @@ pub struct Optional {
     pub codec: Option<(u8, u32, u32)>,
     /// Bytes of log after the record's first version.
     pub origin: Option<u64>,
-    /// Of a tombstone: the key expired.
+    /// Only in a tombstone: the key expired.
     pub expired: bool,
     /// A second byte of flags and its fields, at most 16 bytes.
     pub more: Option<(u8, alloc::vec::Vec<u8>)>,

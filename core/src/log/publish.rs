@@ -9,7 +9,8 @@ use crate::frame::Next;
 use crate::planted::{Bug, is};
 
 impl Log {
-    /// Takes a segment for parts of the snapshot, with room for `wanted` bytes if there is space, or else for `needed`, and writes its header.
+    /// Takes a segment for parts of the snapshot, with room for `wanted` bytes if there is space, or else for `needed`, and writes its
+    /// header.
     pub(crate) fn take_snapshot_segment(&self, wanted: u64, needed: u64) -> Result<SnapshotSegment> {
         let (run, segment, header) = {
             let mut tail = self.tail.lock();

@@ -27,8 +27,8 @@ pub(crate) struct Directory {
     pub(crate) names: Option<PartPlace>,
     /// A hash of the names, to detect changes. Not stored in the file.
     pub(crate) names_hash: u64,
-    /// The parts of each shard that is not empty, with the shard's number: first the whole shard, then the changes, in the order in which they
-    /// were made.
+    /// The parts of each shard that is not empty, with the shard's number: first the whole shard, then the changes, in the order in
+    /// which they were made.
     pub(crate) shards: Vec<(usize, Vec<PartPlace>)>,
     /// Figures of the segments of the log.
     pub(crate) uses: Vec<SegmentUse>,
@@ -129,7 +129,8 @@ impl Directory {
             shards.push((shard, parts));
         }
         let uses = decode_uses(&mut reader)?;
-        // Parts that a newer build has written and this one does not know. They are independent of the shards; the next directory omits them.
+        // Parts that a newer build has written and this one does not know. They are independent of the shards; the next directory omits
+        // them.
         for _ in 0..reader.count()? {
             let _kind = reader.long()?;
             for _ in 0..reader.count()? {
