@@ -91,7 +91,7 @@ pub(crate) fn drop_inside(
     let behind = segment.extent.saturating_add(segment.extents);
     let inside = |extent: &u32| *extent > segment.extent && *extent < behind;
     let mut left: Vec<u32> = headers.iter().map(|(extent, _)| extent).filter(inside).collect();
-    // In file order from the end of the vector: its last entry is the next one that the walk reaches.
+    // Reversed, so that `pop_if` takes the extents in the order in which the walk reaches them.
     left.reverse();
     let mut walk = Walk::new(storage, segment.salt, segment.first_frame(geometry), segment.limit(geometry).min(storage.len()?));
     while !left.is_empty()
