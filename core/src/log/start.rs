@@ -89,7 +89,7 @@ impl Log {
                 self.segment_stats.enter(segment.extent, segment.extents, segment.salt);
             }
         }
-        // Except extents that the log has reused already.
+        // Extents that the log has reused already stay in use.
         let retired = found.retired.iter().flat_map(places).filter(|&extent| !used.contains(extent.into()));
         let retired: Vec<u32> = retired.collect();
         for &extent in &retired {
@@ -97,6 +97,7 @@ impl Log {
         }
         let used = Set::collect(used.iter().chain(retired.into_iter().map(u64::from)));
         // A last extent that the end of the file cuts counts only if something lies in it; otherwise growing makes it whole.
+        let whole = self.geometry.whole_extents_in(self.storage.len()?);
         tail.space.listed = found.listed;
         tail.space.total = used.last().map_or(whole, |last| whole.max(last as u32 + 1));
         for extent in (0..tail.space.total).filter(|&extent| !used.contains(extent.into())) {
