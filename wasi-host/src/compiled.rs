@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::component::Component;
 use wasmtime::{Engine, Result};
 
-/// Files that this process has begun to write.
+/// How many files this process has begun to write; makes their temporary names distinct.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
-/// Compiles the component, or finds it compiled in `folder`.
+/// Compiles the component, or loads the compiled code that `folder` keeps for it.
 pub(crate) fn component(engine: &Engine, wasm: &[u8], folder: Option<&Path>) -> Result<Component> {
     let Some(folder) = folder else {
         return Component::new(engine, wasm);
@@ -21,16 +21,17 @@ pub(crate) fn component(engine: &Engine, wasm: &[u8], folder: Option<&Path>) -> 
     engine.precompile_compatibility_hash().hash(&mut hasher);
     let path = folder.join(format!("pipkin-{:016x}.cwasm", hasher.finish()));
     if path.is_file() {
-        // SAFETY: the file was written by this function, or by somebody to whom the folder was entrusted: the builder's documents say
-        // that whoever can write to it can run code here. Wasmtime checks version and settings, so an old file is only refused.
+        // SAFETY: the file was written by this function, or by a user who was given access to the folder: the documentation of the
+        // builder says that anyone who can write to it can run code in this process. Wasmtime checks the version and the settings, so an
+        // outdated file is refused.
         if let Ok(component) = unsafe { Component::deserialize_file(engine, &path) } {
             return Ok(component);
         }
     }
     let component = Component::new(engine, wasm)?;
-    // Without the file the next start takes longer; nothing else is wrong then.
+    // Failing to write the file only makes the next start slower, so errors are ignored.
     if let Ok(bytes) = component.serialize() {
-        // Hosts of one process may come here at the same time, too.
+        // Several hosts of one process may write at the same time, so each takes a number.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("{}-{number}", std::process::id()));
         let written = fs::create_dir_all(folder).and_then(|()| write_synced(&unfinished, &bytes));
@@ -39,7 +40,7 @@ pub(crate) fn component(engine: &Engine, wasm: &[u8], folder: Option<&Path>) -> 
     Ok(component)
 }
 
-/// A name that outlives a power cut, with bytes under it that did not, would be code that nobody has compiled.
+/// Writes the file and syncs it: if a power cut left the name without the bytes, the file would be code that no compiler produced.
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = fs::File::create(path)?;
     file.write_all(bytes)?;
@@ -55,7 +56,7 @@ mod tests {
     #[test]
     fn a_relative_folder_keeps_what_was_compiled() {
         let engine = crate::engine().unwrap();
-        // Tests run in the folder of the crate.
+        // The current directory of tests is that of the crate.
         let folder = tempfile::tempdir_in(".").unwrap();
         let relative = Path::new(".").join(folder.path().file_name().unwrap());
         assert!(relative.is_relative());

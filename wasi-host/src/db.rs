@@ -10,10 +10,10 @@ use std::sync::Arc;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
-/// An open store, and the lock on its file. Dropping it closes the store; [`close`](Self::close) also says what went wrong then.
+/// An open store, and the lock on its file. Dropping it closes the store; [`close`](Self::close) also reports errors.
 ///
-/// When a call ends with [`Error::Trapped`], the instance is gone with what it had not handed over: nothing, unless the store was opened with
-/// [`Durability::Buffered`]. The next call starts another one. The lock stays.
+/// When a call ends with [`Error::Trapped`], the instance is gone, and with it every write that it had not yet handed to the host: none,
+/// unless the store was opened with [`Durability::Buffered`]. The next call starts a new instance. The lock is held throughout.
 pub struct Db(Session);
 
 impl Db {
@@ -21,29 +21,29 @@ impl Db {
         Session::open(machine, name, options).map(Self)
     }
 
-    /// The records of a named namespace, which is created when it is first written to or read; none for the one without a name, which the
+    /// The records of a namespace. A named one is created when it is first written to or read; `None` is the default namespace, which the
     /// methods of this handle work on.
     pub fn records<'a>(&'a mut self, namespace: Option<&'a str>) -> Records<'a> {
         Records::new(&mut self.0, namespace)
     }
 
-    /// Another limit of fuel for the calls of this handle than that of the host, for calls that are known to take more. Without effect when the host
-    /// was built without [`Builder::fuel_limit`](crate::Builder::fuel_limit): then nothing is counted. After a stop the store is opened again
-    /// with the larger one of the two.
+    /// Sets the fuel limit for the calls of this handle, instead of the host's, for calls that are known to take more. Has no effect when
+    /// the host was built without [`Builder::fuel_limit`](crate::Builder::fuel_limit): fuel is not counted then. After an instance was
+    /// stopped, the store is opened again with the larger of the two limits.
     pub fn set_fuel_limit(&mut self, fuel: u64) {
         self.0.set_fuel_limit(fuel);
     }
 
-    /// Stores a value; a value that the key had is gone.
+    /// Stores a value, replacing the one that the key had.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`], as `pipkin:kv/types.error` lists them, and [`Error::Trapped`]. The same goes for all calls.
+    /// [`Error::Store`] with the reasons that `pipkin:kv/types.error` lists, and [`Error::Trapped`]. The same holds for all calls.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.records(None).insert(key, value)
     }
 
-    /// Stores many records as one commit, in one call: the quickest way in.
+    /// Stores many records as one commit, in one call: the fastest way to write.
     pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
         self.records(None).insert_many(records)
     }
@@ -68,43 +68,43 @@ impl Db {
         self.records(None).contains_key(key)
     }
 
-    /// Writes `new` (`None` removes the key) if the value still is `expected`. Says whether it did.
+    /// Writes `new` (`None` removes the key) if the current value is `expected`. Returns whether it did.
     pub fn compare_and_swap(&mut self, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
         self.records(None).compare_and_swap(key, expected, new)
     }
 
-    /// How many records there are.
+    /// The number of records in the default namespace.
     pub fn len(&mut self) -> Result<u64> {
         self.records(None).len()
     }
 
-    /// True when there is no record.
+    /// True when the default namespace has no record.
     pub fn is_empty(&mut self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// All records whose keys begin with `prefix`, in no order.
+    /// All records whose keys begin with `prefix`, in no particular order.
     pub fn scan(&mut self, prefix: &[u8]) -> Result<Scan<'_>> {
         Scan::new(&mut self.0, None, prefix)
     }
 
-    /// Stores and removes records of any namespaces as one commit.
+    /// Stores and removes records of any number of namespaces as one commit.
     pub fn write(&mut self, ops: &[Op], durability: Durability) -> Result<()> {
         self.0.call(|instance, db| instance.provider.pipkin_kv_store().db().call_write(&mut instance.store, db, ops, durability))
     }
 
-    /// Makes everything durable that was written before the call, and says how durable that is.
+    /// Makes everything durable that was written before the call. Returns the durability that was reached.
     pub fn flush(&mut self) -> Result<Durability> {
         self.0
             .call(|instance, db| instance.provider.pipkin_kv_store().db().call_flush(&mut instance.store, db, Durability::Synced))
     }
 
-    /// Names of the named namespaces, in order.
+    /// The names of the named namespaces, in order.
     pub fn namespaces(&mut self) -> Result<Vec<String>> {
         self.0.call(|instance, db| Ok(Ok(instance.provider.pipkin_kv_store().db().call_namespaces(&mut instance.store, db)?)))
     }
 
-    /// Drops a namespace with all its records; false when there is none of that name.
+    /// Drops a namespace with all its records; returns false when there is none of that name.
     pub fn drop_namespace(&mut self, name: &str) -> Result<bool> {
         self.0.call(|instance, db| {
             let dropped = instance.provider.pipkin_kv_store().db().call_drop_namespace(&mut instance.store, db, name)?;
@@ -113,22 +113,22 @@ impl Db {
         })
     }
 
-    /// Figures about the store.
+    /// Figures about the store: records, bytes, segments.
     pub fn stats(&mut self) -> Result<Stats> {
         self.admin(|admin, store, db| admin.call_get_stats(store, db))
     }
 
-    /// Holds every byte of the store against its checksums. Damage is no error: it is in the report.
+    /// Checks every byte of the store against its checksum. Damage is not an error: the report lists it.
     pub fn verify(&mut self) -> Result<Report> {
         self.admin(|admin, store, db| admin.call_verify(store, db))
     }
 
-    /// Compacts the one segment that is worth it most; `None` when none is.
+    /// Compacts the one segment from which most is gained; returns `None` when no segment is worth it.
     pub fn compact_step(&mut self) -> Result<Option<Step>> {
         self.admin(|admin, store, db| admin.call_compact_step(store, db))
     }
 
-    /// Writes the index down, so that opening after a crash has less to replay.
+    /// Writes the index to the file, so that opening after a crash has less to replay.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.admin(|admin, store, db| admin.call_checkpoint(store, db))
     }
@@ -139,7 +139,7 @@ impl Db {
         let is_new = !path.exists();
         let done = self.admin(|admin, store, db| admin.call_backup(store, db, name));
         if is_new && matches!(done, Err(Error::Trapped(_))) {
-            // The component takes away what it has not finished, unless it was stopped.
+            // The component removes an unfinished copy itself, unless it was stopped.
             let _ = std::fs::remove_file(path);
         }
         done
@@ -149,7 +149,7 @@ impl Db {
         self.0.call(|instance, db| call(instance.provider.pipkin_kv_admin(), &mut instance.store, db))
     }
 
-    /// Syncs and closes the store.
+    /// Syncs and closes the store, and reports an error that dropping would ignore.
     pub fn close(self) -> Result<()> {
         self.0.close()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a store in a component.
+//! Errors of calls to a store that runs in a component.
 
 use crate::{Reason, StoreError};
 use std::fmt;
@@ -11,24 +11,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store said no, in the terms of `wit/types.wit`. Unless its reason says otherwise, nothing was changed.
+    /// The store refused the call or failed, with an error of `wit/types.wit`. Unless its reason says otherwise, nothing was changed.
     Store(StoreError),
-    /// The file could not be locked or opened on the host's side; [`pipkin::Error::Locked`] names the process that has it.
+    /// The host could not lock or open the file; [`pipkin::Error::Locked`] names the process that has it open.
     Lock(pipkin::Error),
-    /// The file was moved, removed or replaced by another one while it was open, and the instance that had it was stopped. What was
-    /// acknowledged is in the file that had the name: put it back, and the next call goes on; or open the new one with another handle.
+    /// The file was moved, removed or replaced by another one while it was open, and the instance that had it open was stopped.
+    /// Acknowledged writes are in the original file: put it back under its name, and the next call continues; or open the new file with
+    /// another handle.
     Moved(PathBuf),
-    /// The instance was stopped in the middle of the call: it ran out of its fuel or memory, or met a bug. Whether the write of this call is
-    /// there is not known, everything that was acknowledged before is. The next call starts a new instance and goes on.
+    /// The instance was stopped in the middle of the call: it ran out of fuel or memory, or hit a bug. Whether the write of this call is in
+    /// the store is unknown; every write acknowledged before is. The next call starts a new instance and continues.
     Trapped(wasmtime::Error),
     /// The component could not be loaded, compiled or started.
     Component(wasmtime::Error),
-    /// A builder without something that it needs.
+    /// The builder was not given something that it needs; the text names it.
     Missing(&'static str),
 }
 
 impl Error {
-    /// Why the store said no, if it was the store.
+    /// The reason of an [`Error::Store`]; `None` for other errors.
     pub fn reason(&self) -> Option<&Reason> {
         if let Self::Store(error) = self { Some(&error.reason) } else { None }
     }

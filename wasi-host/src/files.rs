@@ -1,4 +1,4 @@
-//! The functions of `wasi:filesystem` that the component lives on, finished in the thread that calls.
+//! The functions of `wasi:filesystem` that the component uses, run to completion in the calling thread.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     Descriptor, DescriptorFlags, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
 };
 
-/// What `wasi:filesystem` gives back: an error that the guest sees, or a trap.
+/// What a function of `wasi:filesystem` returns: a value, an error that the guest sees, or a trap.
 type Answer<T> = Result<(std::result::Result<T, ErrorCode>,)>;
 type File = Resource<Descriptor>;
 
@@ -28,12 +28,12 @@ macro_rules! functions {
     };
 }
 
-/// Puts the functions that pipkin's component does its I/O with in the place of those that
-/// [`wasmtime_wasi::p2::add_to_linker_sync`] has added before.
+/// Replaces the functions that pipkin's component does its I/O with, as
+/// [`wasmtime_wasi::p2::add_to_linker_sync`] has added them before, by faster ones.
 ///
-/// Wasmtime's enter Tokio in each call, which costs more than the write behind it and panics where a task runs already. These do
-/// what was asked for and return, provided that the WASI context has `allow_blocking_current_thread`; without it they enter Tokio
-/// as well. [`linker`](crate::linker) has them; an embedder with a state of its own adds them:
+/// Wasmtime's own enter Tokio in each call, which costs more than the write itself and panics inside a running Tokio task. These do the
+/// work in the calling thread and return, provided that the WASI context has `allow_blocking_current_thread`; without it they enter
+/// Tokio as well. [`linker`](crate::linker) includes them; an embedder with its own state type adds them:
 ///
 /// ```
 /// # struct State { wasi: wasmtime_wasi::WasiCtx, table: wasmtime::component::ResourceTable }
@@ -50,11 +50,11 @@ macro_rules! functions {
 /// # }
 /// ```
 ///
-/// Afterwards the linker refuses names that it has, which is its default.
+/// Afterwards the linker refuses to define a name twice (no shadowing), which is its default.
 ///
 /// # Errors
 ///
-/// None with the versions of Wasmtime that this crate takes.
+/// None with the versions of Wasmtime that this crate supports.
 pub fn add_files_to_linker<T: WasiView + 'static>(linker: &mut Linker<T>) -> Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance("wasi:filesystem/types@0.2.12")?;
@@ -74,7 +74,7 @@ pub fn add_files_to_linker<T: WasiView + 'static>(linker: &mut Linker<T>) -> Res
     Ok(())
 }
 
-/// Puts functions that refuse to make a file longer than so many bytes in the place of those of [`add_files_to_linker`].
+/// Replaces the writing functions of [`add_files_to_linker`] by ones that refuse (`Quota`) to make a file longer than `most` bytes.
 pub(crate) fn limit_files<T: WasiView + 'static>(linker: &mut Linker<T>, most: u64) -> Result<()> {
     linker.allow_shadowing(true);
     let mut types = linker.instance("wasi:filesystem/types@0.2.12")?;
@@ -97,8 +97,8 @@ pub(crate) fn limit_files<T: WasiView + 'static>(linker: &mut Linker<T>, most: u
     Ok(())
 }
 
-/// Has files that the component makes be this user's alone (Unix: mode 0600), as a store is that the host makes: a copy of a private store is
-/// private. Such a file is empty when its rights are set.
+/// Makes files that the component creates private to this user (Unix: mode 0600), like a store that the host creates: a copy of a private
+/// store is private. The mode is set while the file is still empty.
 pub(crate) fn private_files<T: WasiView + 'static>(linker: &mut Linker<T>) -> Result<()> {
     if !cfg!(unix) {
         return Ok(());
@@ -141,7 +141,7 @@ fn answer<T>(result: impl Future<Output = FsResult<T>>) -> Answer<T> {
     },))
 }
 
-/// What may block in this thread is done when it is looked at for the first time.
+/// Runs a future to its end. One that may block in this thread is ready at its first poll; any other enters Tokio.
 fn finished<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -1,4 +1,4 @@
-//! The component, compiled and ready, and the directory that its instances see.
+//! A [`Host`]: the compiled component, and the directory that its instances see.
 
 use crate::bindings::ProviderBasePre as ProviderPre;
 use crate::files::{limit_files, private_files};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasmtime::Engine;
 
-/// The component and a directory. Cheap to clone; every store that it opens runs in an instance of its own.
+/// The compiled component and a directory of stores. Cheap to clone; each store that it opens runs in a separate instance.
 ///
-/// All calls block: a program of tasks that must not wait for a disk makes them in `spawn_blocking`.
+/// All calls block: async programs should make them in `spawn_blocking`.
 ///
 /// ```no_run
 /// # fn main() -> pipkin_wasi_host::Result<()> {
@@ -27,7 +27,7 @@ use wasmtime::Engine;
 #[derive(Clone)]
 pub struct Host(Arc<Machine>);
 
-/// What a [`Host`] is made of; from [`Host::builder`].
+/// Settings of a [`Host`]; from [`Host::builder`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -47,42 +47,42 @@ impl Builder {
         self
     }
 
-    /// The component itself, for those who have it in their program.
+    /// The bytes of the component, for programs that embed it.
     pub fn component_bytes(mut self, wasm: impl Into<Vec<u8>>) -> Self {
         self.bytes = Some(wasm.into());
         self
     }
 
-    /// The directory with the stores: all of the host's files that the component can reach. Made when the first store is.
+    /// The directory with the stores: the only files of the host that the component can reach. Created with the first store.
     pub fn directory(mut self, path: impl AsRef<Path>) -> Self {
         self.directory = Some(path.as_ref().into());
         self
     }
 
-    /// A folder that keeps the compiled component, made if need be: the next start is quicker. Only whoever may run code in this process
-    /// may be able to write there. Default: none.
+    /// A folder that keeps the compiled component, which makes the next start faster; created if missing. Anyone who can write to this
+    /// folder can run code in this process, so restrict access to it. Default: none.
     pub fn cache(mut self, folder: impl AsRef<Path>) -> Self {
         self.cache = Some(folder.as_ref().into());
         self
     }
 
-    /// The most memory that an instance may have, in bytes. It needs some for each key, see [`Stats::index_bytes`](crate::Stats).
-    /// A call that wants more ends with [`Error::Trapped`]. Default: no limit but the 4 GiB of WebAssembly.
+    /// The most memory that an instance may have, in bytes. It needs memory for each key, see [`Stats::index_bytes`](crate::Stats).
+    /// A call that needs more ends with [`Error::Trapped`]. Default: no limit but the 4 GiB of WebAssembly.
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);
         self
     }
 
-    /// The longest that a file of a store may be, in bytes. What would make it longer is refused with [`Reason::NoSpace`](crate::Reason), and
-    /// nothing is written; reads and removals go on. Default: no limit but the medium.
+    /// The maximum length of a store's file, in bytes. A write that would make it longer is refused with
+    /// [`Reason::NoSpace`](crate::Reason), and nothing is written; reads and removals still work. Default: no limit but the medium.
     pub fn file_limit(mut self, bytes: u64) -> Self {
         self.file_bytes = Some(bytes);
         self
     }
 
-    /// The most work that a single call may do, in Wasmtime's units of fuel, about one for an instruction. A call that wants more ends
-    /// with [`Error::Trapped`]. Opening, compaction and verifying take more with the size of the store. Default: no limit, and calls
-    /// that are quicker for it.
+    /// The most work that a single call may do, in Wasmtime's units of fuel, about one per instruction. A call that needs more ends
+    /// with [`Error::Trapped`]. Opening, compacting and verifying a store take more the larger it is. Default: no limit, which also
+    /// makes calls faster.
     pub fn fuel_limit(mut self, fuel: u64) -> Self {
         self.fuel = Some(fuel);
         self
@@ -122,12 +122,12 @@ impl Builder {
 }
 
 impl Host {
-    /// What a host is made of.
+    /// Starts a builder without a component and a directory; [`Builder::build`] needs both.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Opens a store of the directory, which is created if need be.
+    /// Opens a store of the directory; it is created if there is none.
     ///
     /// # Errors
     ///
@@ -136,18 +136,18 @@ impl Host {
         self.open_with(name, Options::default())
     }
 
-    /// Opens a store of the directory.
+    /// Opens a store of the directory with the given options.
     ///
     /// # Errors
     ///
     /// [`Error::Lock`] when another process, or another handle in this one, has it open; [`Error::Store`] when there is no store of that
-    /// name that this build can open; the file is as it was then. [`Error::Trapped`] when the limits are too narrow for it.
+    /// name that this build can open; the file is unchanged then. [`Error::Trapped`] when the limits are too low for it.
     pub fn open_with(&self, name: &str, options: Options) -> Result<Db> {
         Db::open(self.0.clone(), name, options)
     }
 
-    /// Holds every byte of a store that is not open, and that may not open at all, against its checksums. Damage is no error: it is in
-    /// the report.
+    /// Checks every byte of a store against its checksum. The store must not be open, and may be too damaged to open. Damage is not an
+    /// error: the report lists it.
     ///
     /// # Errors
     ///

@@ -1,13 +1,13 @@
-//! pipkin for programs that embed Wasmtime, in both directions. The stores are files of the one format that the crate `pipkin` reads and
-//! writes, too.
+//! pipkin for programs that embed Wasmtime, in both directions. The stores are files of the same format that the crate `pipkin` reads
+//! and writes.
 //!
-//! - [`keyvalue`] gives the components that you run a store that remembers: it serves the standard `wasi:keyvalue`, and pipkin's own
+//! - [`keyvalue`] gives the components that you run a persistent store: it serves the standard `wasi:keyvalue`, and pipkin's own
 //!   `pipkin:kv`, out of the native engine.
-//! - [`Host`] runs the engine itself as a component, inside a sandbox that sees one directory and has limits of memory and fuel. It needs
-//!   the component: `cargo xtask component` in the repository makes it.
+//! - [`Host`] runs the engine itself as a component, inside a sandbox that sees one directory and has limits on memory and fuel. It needs
+//!   the component: `cargo xtask component` in the repository builds it.
 //!
-//! For anything that touches a file the first is quicker. The second is for those who want a parser of files from strangers to be unable to
-//! do harm, or who want to run the same component everywhere.
+//! For anything that touches a file the first is faster. Choose the second to confine the code that parses files from untrusted sources to
+//! a sandbox, or to run the same component everywhere.
 //!
 //! # Which Wasmtime
 //!
@@ -19,12 +19,12 @@
 //! wasmtime = "48"
 //! ```
 //!
-//! # What is left open
+//! # Stores that nobody closes
 //!
-//! What was acknowledged is in the file, however a program or an instance ends. But a store that nobody has closed opens less quickly: the
-//! end of its log is read again. [`Host`] and [`keyvalue`] close their stores when the last handle is dropped. Inside a component only the
-//! program can: whoever composes one with the component of pipkin should have it drop its buckets, or close its stores, before its instance
-//! ends, and an embedder that runs such programs cannot do it for them.
+//! Acknowledged writes are in the file, however a program or an instance ends. But a store that was not closed opens more slowly: the end
+//! of its log is read again. [`Host`] and [`keyvalue`] close their stores when the last handle is dropped. In a program that is composed with
+//! the component of pipkin, only the program itself can: it should drop its buckets, or close its stores, before its instance ends. An
+//! embedder that runs such a program cannot do it for the program.
 
 #[cfg(not(any(feature = "wasmtime-48", feature = "wasmtime-49", feature = "wasmtime-50")))]
 compile_error!(
@@ -73,7 +73,7 @@ mod sandbox;
 mod scan;
 mod session;
 
-/// The Wasmtime that this crate was built for: a program that uses these has no other by mistake.
+/// The Wasmtime that this crate was built for: a program that uses this re-export cannot pick another version by mistake.
 #[cfg(feature = "wasmtime-50")]
 pub use {wasmtime, wasmtime_wasi};
 

@@ -6,14 +6,14 @@ use pipkin::storage::{NativeOptions, NativeStorage};
 use std::fs::{Metadata, metadata};
 use std::path::Path;
 
-/// A lock of the same kind as that of the native engine, on the file itself, under the number of this process. It goes with the value.
+/// A lock on the file itself, of the same kind that the native engine takes, with the PID of this process. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: NativeStorage,
     identity: Option<Identity>,
 }
 
-/// What tells a file from another one that got its name.
+/// Device and inode of a file (known on Unix only), which tell it from another file of the same name.
 type Identity = (u64, u64);
 
 #[cfg(unix)]
@@ -28,7 +28,7 @@ fn identity(_: &Metadata) -> Option<Identity> {
 }
 
 impl Lock {
-    /// Locks the file, which is made if that is wanted and there is none.
+    /// Locks the file. A missing file is created if `options.create` is set.
     pub(crate) fn take(path: &Path, options: &Options) -> Result<Self> {
         let Options { create, read_only, .. } = *options;
         let native = NativeOptions { read_only, create, mmap: false, write_through: false };
@@ -37,18 +37,18 @@ impl Lock {
         Ok(Self { file, identity })
     }
 
-    /// The component opens files by their names. One that took the name of the locked file meanwhile is not locked, and has none of
-    /// what was acknowledged.
+    /// Fails with [`Error::Moved`] unless the locked file still has its name. The component opens files by name: another file under that
+    /// name would not be locked, and would lack the acknowledged writes.
     pub(crate) fn is_still_named(&self) -> Result<Metadata> {
         let path = self.file.path();
         let found = metadata(path).ok().filter(|file| identity(file) == self.identity);
         found.ok_or_else(|| Error::Moved(path.to_owned()))
     }
 
-    /// Leaves the number of this process in the file, now that the component has recognised it as a store.
+    /// Writes the PID of this process into the file. To be called once the component has recognised it as a store.
     pub(crate) fn sign(&self) -> Result<()> {
         let len = self.is_still_named()?.len();
-        // The component has made the file longer behind the back of this handle, which must know that before it writes.
+        // The component has extended the file without this handle's knowledge; the handle must know the length before it writes.
         let signed = if self.file.is_read_only() { Ok(()) } else { self.file.set_len(len).and_then(|()| self.file.claim()) };
         signed.map_err(|error| Error::Lock(error.into()))
     }

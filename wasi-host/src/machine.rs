@@ -1,4 +1,4 @@
-//! The component, compiled, and what its instances may have.
+//! The compiled component, and the limits of its instances.
 
 use crate::bindings::{ProviderBase as Provider, ProviderBasePre as ProviderPre};
 use crate::sandbox::Sandbox;
@@ -10,7 +10,7 @@ use wasmtime_wasi::FsPerms;
 /// The most that the component may hand over in one call: a value, a page, a long answer of `get_many`.
 const TRANSFER_BYTES_MAX: usize = 2 << 30;
 
-/// What every store of a host runs in.
+/// What all stores of a host share: engine, linked component, directory and limits.
 pub(crate) struct Machine {
     pub(crate) engine: Engine,
     pub(crate) component: ProviderPre<Sandbox>,
@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A new instance, with nothing open in it.
+    /// Creates an instance, with no store open in it.
     pub(crate) fn instantiate(&self, read_only: bool) -> Result<(Store<Sandbox>, Provider)> {
         let permissions = if read_only { FsPerms::ReadOnly } else { FsPerms::ReadWrite };
         let start = || -> wasmtime::Result<_> {
@@ -36,7 +36,7 @@ impl Machine {
     }
 }
 
-/// Gives an instance what it may burn in the next call.
+/// Sets the fuel of an instance for the next call. `None`: fuel is not counted.
 pub(crate) fn refuel(store: &mut Store<Sandbox>, fuel: Option<u64>) -> wasmtime::Result<()> {
     fuel.map_or(Ok(()), |fuel| store.set_fuel(fuel))
 }

@@ -3,7 +3,7 @@
 use crate::Durability;
 use crate::bindings::exports::pipkin::kv::store;
 
-/// How a store is opened; the default creates it if need be, and every write survives the end of the process.
+/// How a store is opened; by default a missing store is created, and every write survives the end of the process.
 ///
 /// ```
 /// use pipkin_wasi_host::{Durability, Options};
@@ -12,15 +12,15 @@ use crate::bindings::exports::pipkin::kv::store;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Make the store if there is none. Default: true.
+    /// Create the store if there is none. Default: true.
     pub create: bool,
     /// Refuse every change, and share the file with other readers. Default: false.
     pub read_only: bool,
     /// What a single write survives when it returns. Default: [`Durability::Written`].
     pub durability: Durability,
-    /// Memory of the instance for blocks of the file that were read. Default: 8 MiB.
+    /// Memory of the instance for cached blocks of the file, in bytes. Default: 8 MiB.
     pub cache_bytes: u32,
-    /// Bytes of a segment of a new store, or 0 for 4 MiB. Default: 0.
+    /// Segment size of a new store in bytes, or 0 for 4 MiB. Default: 0.
     pub segment_bytes: u32,
 }
 

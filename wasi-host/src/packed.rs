@@ -3,12 +3,12 @@
 use crate::bindings::exports::pipkin::kv::types::Packed;
 use pipkin_wasi_shared::Packing;
 
-/// In the words of the interface.
+/// Converts to the type of the interface.
 pub(crate) fn packed(packing: Packing) -> Packed {
     Packed { lengths: packing.lengths, bytes: packing.bytes }
 }
 
-/// The strings of an answer, one after the other. A component that says lengths which do not fit gives short strings.
+/// The strings of an answer, one after the other. If the component returned lengths that do not fit the bytes, strings come out short.
 #[derive(Default)]
 pub(crate) struct Strings {
     bytes: Vec<u8>,

@@ -31,12 +31,12 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Stores a value; a value that the key had is gone.
+    /// Stores a value, replacing the one that the key had.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.call(|guest, store, namespace| guest.call_put(store, namespace, key, value))
     }
 
-    /// Stores many records as one commit, in one call: the quickest way in.
+    /// Stores many records as one commit, in one call: the fastest way to write.
     pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
         let mut packing = Packing::default();
         for (key, value) in records {
@@ -77,22 +77,22 @@ impl<'a> Records<'a> {
         self.call(|guest, store, namespace| guest.call_delete(store, namespace, key))
     }
 
-    /// Writes `new` (`None` removes the key) if the value still is `expected`. Says whether it did.
+    /// Writes `new` (`None` removes the key) if the current value is `expected`. Returns whether it did.
     pub fn compare_and_swap(&mut self, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
         self.call(|guest, store, namespace| guest.call_compare_and_swap(store, namespace, key, expected, new))
     }
 
-    /// Writes `new` (`None` removes the key) if the record still is the one of that version. Says whether it did.
+    /// Writes `new` (`None` removes the key) if the key's record still has the version `expected`. Returns whether it did.
     pub fn compare_version_and_swap(&mut self, key: &[u8], expected: Option<Version>, new: Option<&[u8]>) -> Result<bool> {
         self.call(|guest, store, namespace| guest.call_compare_version_and_swap(store, namespace, key, expected, new))
     }
 
-    /// How many records there are.
+    /// The number of records in the namespace.
     pub fn len(&mut self) -> Result<u64> {
         self.call(|guest, store, namespace| guest.call_len(store, namespace))
     }
 
-    /// True when there is no record.
+    /// True when the namespace has no record.
     pub fn is_empty(&mut self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -102,7 +102,7 @@ impl<'a> Records<'a> {
         self.call(|guest, store, namespace| guest.call_clear(store, namespace))
     }
 
-    /// All records whose keys begin with `prefix`, in no order.
+    /// All records whose keys begin with `prefix`, in no particular order.
     pub fn scan(self, prefix: &[u8]) -> Result<Scan<'a>> {
         Scan::new(self.session, self.name, prefix)
     }

@@ -1,4 +1,4 @@
-//! Going through records, a page of them in each call.
+//! Iterating over records, one page of them per call.
 
 use crate::bindings::exports::pipkin::kv::types::Packed;
 use crate::packed::Strings;
@@ -11,11 +11,11 @@ use wasmtime::component::ResourceAny;
 const PAGE_ENTRIES_MAX: u32 = 1000;
 const PAGE_BYTES_MAX: u32 = 1 << 20;
 
-/// Records, in no order; from [`Db::scan`](crate::Db::scan) and [`Records::scan`](crate::Records::scan).
+/// Iterates over records, in no particular order; from [`Db::scan`](crate::Db::scan) and [`Records::scan`](crate::Records::scan).
 pub struct Scan<'a> {
     session: &'a mut Session,
     scan: ResourceAny,
-    /// The lengths of the strings that are left of the page.
+    /// The lengths of the strings of the page that are still to come.
     lengths: vec::IntoIter<u32>,
     strings: Strings,
     done: bool,
@@ -72,7 +72,7 @@ impl Iterator for Scan<'_> {
 }
 
 impl Drop for Scan<'_> {
-    /// The component can have only so many of them.
+    /// Releases the walk in the component, whose table of handles is limited.
     fn drop(&mut self) {
         if !self.done {
             let scan = self.scan;

@@ -1,4 +1,4 @@
-//! An instance of the component with one store open in it, and the lock on the file: what stays when the instance is stopped.
+//! An instance of the component with one store open in it, and the lock on the file: the part that survives when the instance is stopped.
 
 use crate::bindings::ProviderBase as Provider;
 use crate::lock::Lock;
@@ -18,7 +18,7 @@ pub(crate) struct Session {
     options: Options,
     fuel: Option<u64>,
     instance: Option<Instance>,
-    // Last: the file is free only once the instance has gone.
+    // Declared last, so that the file is unlocked only after the instance has been dropped.
     lock: Lock,
 }
 
@@ -33,13 +33,14 @@ pub(crate) struct Instance {
     asked: u64,
 }
 
-/// A handle in the component, and when it was asked for last.
+/// A handle in the component, and the count of calls when it was last used.
 struct Known {
     handle: ResourceAny,
     asked: u64,
 }
 
-/// An instance can have only so many handles, and whoever names namespaces may do so without end.
+/// The most handles of namespaces that are kept: the table of an instance is limited, the number of names is not. The least recently used
+/// is released.
 const NAMESPACES_MAX: usize = 1000;
 
 /// What the component answers: a failure of the call, or of the store.
@@ -54,7 +55,7 @@ impl Instance {
         Ok(Self { store, provider, db, unnamed: None, namespaces: HashMap::new(), asked: 0 })
     }
 
-    /// The handle of a namespace, asked for once.
+    /// The handle of a namespace, from the component at first use and cached from then on.
     pub(crate) fn namespace(&mut self, name: Option<&str>) -> Answer<ResourceAny> {
         self.asked += 1;
         let asked = self.asked;
@@ -79,7 +80,7 @@ impl Instance {
         Ok(answer)
     }
 
-    /// Gives the handle of a namespace back.
+    /// Releases the handle of a namespace.
     pub(crate) fn forget(&mut self, name: &str) -> wasmtime::Result<()> {
         self.namespaces.remove(name).map_or(Ok(()), |known| known.handle.resource_drop(&mut self.store))
     }
@@ -89,7 +90,7 @@ impl Session {
     pub(crate) fn open(machine: Arc<Machine>, name: &str, options: Options) -> Result<Self> {
         let path = machine.directory.join(inside(name)?);
         if options.create && !options.read_only {
-            // What is wrong with the folder, opening the file will say.
+            // Ignored: if the folder cannot be created, opening the file reports why.
             let _ = std::fs::create_dir_all(&machine.directory);
         }
         let lock = Lock::take(&path, &options)?;
@@ -103,7 +104,7 @@ impl Session {
         let mut instance = match self.instance.take() {
             Some(instance) => instance,
             None => {
-                // Made anew, the file would be an unlocked one with nothing in it.
+                // Checked here, and opened without `create`: a new file in its place would be empty and not locked.
                 self.lock.is_still_named()?;
                 let options = Options { create: false, ..self.options };
                 let instance = Instance::open(&self.machine, &self.name, options, self.fuel.max(self.machine.fuel))?;
@@ -117,34 +118,34 @@ impl Session {
         Ok(answer?)
     }
 
-    /// What writes survive that do not say it themselves.
+    /// The durability of writes that do not name one.
     pub(crate) fn durability(&self) -> Durability {
         self.options.durability
     }
 
-    /// Without effect where nothing is counted.
+    /// Has no effect when fuel is not counted.
     pub(crate) fn set_fuel_limit(&mut self, fuel: u64) {
         if self.fuel.is_some() {
             self.fuel = Some(fuel);
         }
     }
 
-    /// Where the host finds the file that the component calls so.
+    /// The host's path of the file that the component knows as `name`.
     pub(crate) fn path_of(&self, name: &str) -> Result<PathBuf> {
         Ok(self.machine.directory.join(inside(name)?))
     }
 
-    /// Closes the store, and says what went wrong then.
+    /// Closes the store and reports errors.
     pub(crate) fn close(mut self) -> Result<()> {
         let closed = self.call(|instance, db| instance.provider.pipkin_kv_store().db().call_close(&mut instance.store, db));
-        // Nothing is left for dropping to close.
+        // Dropping must not close the store again.
         self.instance = None;
         closed
     }
 }
 
 impl Drop for Session {
-    /// Closes the store, so that it opens fast. Nobody is left to hear of an error.
+    /// Closes the store, so that the next open is fast. An error has no caller to go to and is ignored.
     fn drop(&mut self) {
         let Some(mut instance) = self.instance.take() else { return };
         let closed = refuel(&mut instance.store, self.fuel);
@@ -152,7 +153,7 @@ impl Drop for Session {
     }
 }
 
-/// Holds every byte of a store that is not open against its checksums.
+/// Checks every byte of a store that is not open against its checksum.
 pub(crate) fn verify_closed(machine: &Machine, name: &str) -> Result<Report> {
     let options = Options { read_only: true, create: false, ..Options::default() };
     let _lock = Lock::take(&machine.directory.join(inside(name)?), &options)?;
@@ -160,10 +161,10 @@ pub(crate) fn verify_closed(machine: &Machine, name: &str) -> Result<Report> {
     Ok(provider.pipkin_kv_admin().call_verify_closed(&mut store, name).map_err(Error::Trapped)??)
 }
 
-/// A path inside the directory that the component will take, before the host makes a file of that name to lock it.
+/// Checks that `name` is a path inside the directory that the component accepts, before the host creates a file of that name to lock it.
 fn inside(name: &str) -> Result<&Path> {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
-    // Behind a colon, Windows looks for a stream of the file, or for the file on another drive.
+    // On Windows a colon addresses an alternate stream of the file, or a file on another drive.
     let is_odd = |c: char| c == '\\' || c.is_control() || (cfg!(windows) && c == ':');
     if name.split('/').all(is_plain) && !name.contains(is_odd) {
         return Ok(Path::new(name));

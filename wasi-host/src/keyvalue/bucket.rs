@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use wasmtime::component::ResourceTableError;
 
-/// Why a call of the standard failed, before it is put into the words of one of its drafts.
+/// Why a call of the standard failed; converted to the error type of the draft in use.
 #[derive(Debug)]
 pub(super) enum Refused {
     NoSuchStore,
@@ -57,7 +57,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// What opening needs: it may take long, and is done without the table.
+    /// Looks up what opening needs. Opening itself may take long and runs without access to the resource table.
     pub(super) fn find(ctx: &WasiKeyValueCtx, identifier: &str) -> Result<(Entry, Kept), Refused> {
         let entry = ctx.entry(identifier).map_err(|why| match why {
             Unlisted::Unknown => Refused::NoSuchStore,
@@ -80,7 +80,7 @@ impl Bucket {
         Ok(self.engine.call()?)
     }
 
-    /// Writes, and syncs what was written if that is wanted. `admitted` is for as long as it is being written.
+    /// Writes, and syncs the write if the store's policy demands it. `admitted` is held while the write runs.
     fn write<'a, T>(
         &'a self,
         admit: impl FnOnce(&Call<'a>) -> Result<Admitted<'a>, Failure>,
@@ -99,12 +99,12 @@ impl Bucket {
         Ok(answer)
     }
 
-    /// The same for what can only be one new record.
+    /// [`Self::write`] for a write that adds at most one record.
     fn store<T>(&self, key: &str, write: impl FnMut(&Db) -> pipkin::Result<T>) -> Result<T, Refused> {
         self.write(|db| db.admit(1, || Ok(u64::from(!db.contains_key(key)?))), write)
     }
 
-    /// The same for what makes no new record.
+    /// [`Self::write`] for a write that adds no record.
     fn remove<T>(&self, write: impl FnMut(&Db) -> pipkin::Result<T>) -> Result<T, Refused> {
         self.write(|_| Ok(Admitted::none()), write)
     }
@@ -138,7 +138,7 @@ impl Bucket {
         Ok(keys(&*self.db()?, cursor)?)
     }
 
-    /// What `record` makes of each key and the value that it has.
+    /// Reads many keys; `record` converts each key and its value, if it has one.
     pub(super) fn get_many<R>(
         &self,
         keys: Vec<String>,
@@ -162,7 +162,7 @@ impl Bucket {
         self.remove(|db| keys.iter().fold(db.batch(), pipkin::Batch::remove).commit())
     }
 
-    /// Counts in decimal text, from zero where there is nothing.
+    /// Adds to a counter, which is stored as decimal text; a missing one counts as zero.
     pub(super) fn increment<N: Copy + Default + Display + FromStr>(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Which stores guests may open, by what names, and what their handles may keep.
+//! Which stores guests may open, under which names, and how many handles they may have.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "a failed step is a failed test")]
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// When the sets of a store become durable to a power cut. The end of the process they survive in any case.
+/// When writes to a store become safe from a power cut. They survive the end of the process in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SyncPolicy {
-    /// When the host says so with [`WasiKeyValueCtx::flush`], when a guest of `pipkin:kv` flushes, and when the store is closed.
+    /// When the host calls [`WasiKeyValueCtx::flush`], when a guest of `pipkin:kv` flushes, and when the store is closed.
     #[default]
     Manual,
-    /// Each set and each batch, before it returns: the price is a sync of the device.
+    /// Before each set and each batch returns, at the price of a sync of the device.
     EachSet,
 }
 
@@ -40,7 +40,7 @@ pub struct WasiKeyValueCtxBuilder {
 
 impl fmt::Debug for WasiKeyValueCtxBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Presets may be what nobody should read in a log.
+        // Presets are left out: they may hold secrets, which must not get into a log.
         f.debug_struct("WasiKeyValueCtxBuilder")
             .field("directory", &self.directory)
             .field("stores", &self.stores)
@@ -48,7 +48,7 @@ impl fmt::Debug for WasiKeyValueCtxBuilder {
     }
 }
 
-/// Whom errors are told to.
+/// The callback of [`WasiKeyValueCtxBuilder::on_error`]: name of the store, error.
 type Told = Arc<dyn Fn(&str, &pipkin::Error) + Send + Sync>;
 
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ enum Listed {
     Engine(Db, SyncPolicy),
 }
 
-/// What the handles of one guest may be, and keep.
+/// Limits of the handles of one guest: their number, and the bytes that they keep.
 #[derive(Clone, Copy, Debug)]
 struct Handles {
     count: usize,
@@ -73,43 +73,44 @@ impl Default for Handles {
 }
 
 impl WasiKeyValueCtxBuilder {
-    /// No stores, in the current directory.
+    /// Starts with no stores, and with the current directory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The directory of the stores, made when the first one is. Default: the current one.
+    /// The directory of the stores, created with the first one. Default: the current one.
     pub fn directory(mut self, path: impl AsRef<Path>) -> Self {
         self.directory = path.as_ref().into();
         self
     }
 
-    /// Lists a store under the name by which guests open it. Its file is named after it, `NAME.pipkin`, with `default` for the empty name
-    /// and `%XX` for whatever is no letter, digit, `-`, `_` or inner dot, as the component names it; it is made and opened when the first
-    /// guest asks for it.
+    /// Lists a store under the name by which guests open it. Its file is `NAME.pipkin`, with `default` for the empty name, and `%XX` for
+    /// every byte that is not a letter, digit, `-`, `_` or inner dot; the component uses the same names. The file is created and opened
+    /// when the first guest opens the store.
     pub fn store(self, name: impl Into<String>) -> Self {
         self.store_with(name, SyncPolicy::default())
     }
 
-    /// [`Self::store`], and when its sets become durable.
+    /// [`Self::store`] with a choice of when its writes become safe from a power cut.
     pub fn store_with(mut self, name: impl Into<String>, sync: SyncPolicy) -> Self {
         self.stores.insert(name.into(), Listed::File(sync));
         self
     }
 
-    /// Lists a store that is in memory, and gone with the last clone of the context.
+    /// Lists a store in memory; it is dropped with the last clone of the context.
     pub fn store_in_memory(mut self, name: impl Into<String>) -> Self {
         self.stores.insert(name.into(), Listed::Memory);
         self
     }
 
-    /// Lists a store that the embedder has open, and goes on using.
+    /// Lists a store that the embedder has opened itself and may keep using.
     pub fn engine(mut self, name: impl Into<String>, db: Db, sync: SyncPolicy) -> Self {
         self.stores.insert(name.into(), Listed::Engine(db, sync));
         self
     }
 
-    /// The store without a name, in memory and with these records: what `wasmtime-wasi-keyvalue` calls so. See [`Self::presets`].
+    /// Lists the store with the empty name, in memory, with these records; the counterpart of the method of this name in
+    /// `wasmtime-wasi-keyvalue`. See [`Self::presets`].
     pub fn in_memory_data<I, K, V>(self, data: I) -> Self
     where
         I: IntoIterator<Item = (K, V)>,
@@ -119,7 +120,7 @@ impl WasiKeyValueCtxBuilder {
         self.store_in_memory("").presets("", data)
     }
 
-    /// Records with which a listed store begins: they are written, as one commit, whenever the store is opened and holds no record.
+    /// Initial records of a listed store: they are written, as one commit, whenever the store is opened to write and holds no record.
     pub fn presets<I, K, V>(mut self, name: impl Into<String>, data: I) -> Self
     where
         I: IntoIterator<Item = (K, V)>,
@@ -131,53 +132,53 @@ impl WasiKeyValueCtxBuilder {
         self
     }
 
-    /// Lets guests only read a listed store: writes answer `access-denied`.
+    /// Makes a listed store read-only for guests: writes fail with `access-denied`.
     pub fn read_only(mut self, name: impl Into<String>) -> Self {
         self.read_only.insert(name.into());
         self
     }
 
-    /// Answers `access-denied` to a name, instead of `no-such-store`.
+    /// Makes opening this name fail with `access-denied` instead of `no-such-store`.
     pub fn deny(mut self, name: impl Into<String>) -> Self {
         self.stores.insert(name.into(), Listed::Denied);
         self
     }
 
-    /// The most that a listed store may take. Names of one file share the strictest of theirs. An engine of the embedder has no quota of
-    /// bytes.
+    /// Limits what a listed store may take. Names of the same file share the strictest of their quotas. The byte quota does not apply to an
+    /// engine of the embedder ([`Self::engine`]).
     pub fn quota(mut self, name: impl Into<String>, quota: Quota) -> Self {
         self.quotas.insert(name.into(), quota);
         self
     }
 
-    /// The most that all stores of this context may take together: what one guest may, where each guest has a context of its own. Files
-    /// count from the start, records, memory and namespaces once a store has been opened.
+    /// Limits what all stores of this context may take together; with a context per guest, this is a quota per guest. Files count from the
+    /// start; records, memory and namespaces count once a store has been opened.
     pub fn total_quota(mut self, quota: Quota) -> Self {
         self.total = quota;
         self
     }
 
-    /// The most handles that a guest may have: buckets, stores, namespaces, walks and `cas`. Default: 100,000. A guest is whoever works with
-    /// one clone of the context.
+    /// The most handles that a guest may have: buckets, stores, namespaces, scans and `cas`. Default: 100,000. Everything that works with
+    /// one clone of the context counts as one guest.
     pub fn handles_per_guest(mut self, most: usize) -> Self {
         self.handles.count = most;
         self
     }
 
-    /// The most that the handles of a guest may keep of keys and prefixes, in bytes. Default: 64 MiB.
+    /// The most bytes of keys and prefixes that the handles of a guest may keep. Default: 64 MiB.
     pub fn kept_bytes_per_guest(mut self, most: usize) -> Self {
         self.handles.kept_bytes = most;
         self
     }
 
-    /// Tells the host of each error for which a store could not be opened or written, with the name of the store. What guests are told of
-    /// it names no path, no process and nothing that the system has said.
+    /// Sets a callback for each error of opening or writing a store; it gets the name of the store and the error. The message for guests
+    /// contains no path, no process and no text of the operating system.
     pub fn on_error(mut self, told: impl Fn(&str, &pipkin::Error) + Send + Sync + 'static) -> Self {
         self.told = Some(Arc::new(told));
         self
     }
 
-    /// The context.
+    /// Builds the context. No store is opened yet.
     pub fn build(self) -> WasiKeyValueCtx {
         let Self { directory, stores, quotas, presets, read_only, total, handles, told } = self;
         let ledger = Arc::new(Ledger::new(total));
@@ -197,7 +198,7 @@ impl WasiKeyValueCtxBuilder {
                 Listed::Memory => (SyncPolicy::Manual, new(Place::Memory)),
                 Listed::File(sync) => {
                     let path = directory.join(of_file(&name));
-                    // The names "" and "default" are one file.
+                    // The names "" and "default" are the same file.
                     (sync, files.entry(path.clone()).or_insert_with(|| new(Place::File(path))).clone())
                 }
             };
@@ -209,8 +210,8 @@ impl WasiKeyValueCtxBuilder {
     }
 }
 
-/// The stores that guests may open. Clones share the engines; what is open closes with the last one. Each clone counts the handles of the
-/// guest that works with it for itself.
+/// The stores that guests may open. Clones share the engines, and dropping the last clone closes them. Each clone counts the handles of its
+/// guest separately.
 #[derive(Debug)]
 pub struct WasiKeyValueCtx {
     stores: Arc<BTreeMap<String, Option<Entry>>>,
@@ -223,7 +224,7 @@ impl Clone for WasiKeyValueCtx {
     }
 }
 
-/// The handles of one guest.
+/// Counts the handles of one guest and the bytes that they keep.
 #[derive(Debug)]
 struct Guest {
     most: Handles,
@@ -237,7 +238,7 @@ impl Guest {
     }
 }
 
-/// A handle, and so many bytes that it keeps, until it is dropped.
+/// One counted handle and the bytes that it keeps; dropping it subtracts both.
 #[derive(Debug)]
 pub(super) struct Kept {
     bytes: usize,
@@ -283,7 +284,7 @@ impl Entry {
         self.0.read_only
     }
 
-    /// Tells the host, and not the guest, what there is to say.
+    /// Reports an error to the host's callback. The guest does not see it in this form.
     #[cold]
     pub(super) fn tell(&self, error: &pipkin::Error) {
         if let Some(told) = &self.0.told {
@@ -291,7 +292,7 @@ impl Entry {
         }
     }
 
-    /// What went wrong with a write, once the host has been told.
+    /// Explains why a write failed, after reporting an engine error to the host.
     #[cold]
     pub(super) fn failed(&self, failure: Failure, limits: &Limits) -> Failure {
         let failure = limits.explain(failure);
@@ -301,7 +302,7 @@ impl Entry {
         failure
     }
 
-    /// The engine that `open` gives.
+    /// Opens the store with `open`, and reports an error to the host.
     pub(super) fn opened(&self, open: impl FnOnce(&StoreFile) -> pipkin::Result<Engine>) -> pipkin::Result<Engine> {
         open(self.store()).inspect_err(|error| self.tell(error))
     }
@@ -320,7 +321,7 @@ impl WasiKeyValueCtx {
         WasiKeyValueCtxBuilder::new()
     }
 
-    /// Makes everything durable that guests have written to any of the stores.
+    /// Flushes all stores: everything that guests have written to them is durable when this returns.
     ///
     /// # Errors
     ///
@@ -335,7 +336,8 @@ impl WasiKeyValueCtx {
         self.stores.get(name).ok_or(Unlisted::Unknown)?.as_ref().ok_or(Unlisted::Denied)
     }
 
-    /// A handle of this guest that keeps so many bytes; none when all of its handles are too many, or keep too much.
+    /// Counts a handle of this guest that keeps `bytes` bytes. Fails when its handles are too many or keep too much, with a message for the
+    /// guest.
     pub(super) fn keep(&self, bytes: usize) -> Result<Kept, &'static str> {
         let kept = Kept { bytes, guest: self.guest.clone() };
         let Guest { most, count, kept_bytes } = &*self.guest;
@@ -351,7 +353,7 @@ impl WasiKeyValueCtx {
     }
 }
 
-/// A name as the name of a file, whatever is in it: see `wit/world.wit`.
+/// The file name for any store name; `wit/world.wit` has the rule.
 fn file_name(name: &str) -> String {
     let name = if name.is_empty() { "default" } else { name };
     let mut file = String::new();

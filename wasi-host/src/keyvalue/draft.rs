@@ -1,4 +1,4 @@
-//! `wasi:keyvalue@0.2.0-draft`, which Wasmtime and wasmCloud speak: cursors and counters are unsigned numbers.
+//! `wasi:keyvalue@0.2.0-draft`, which Wasmtime and wasmCloud use: cursors and counters are unsigned numbers.
 
 mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]

@@ -20,8 +20,8 @@ use super::context::Kept;
 use atomics::CasError;
 use pipkin::Version;
 
-/// Which record a key had when the guest looked, in the resource table of the embedder: not its value, for a guest can have very many
-/// of these.
+/// The version of a key's record when the guest read it, in the resource table of the embedder. The value is not kept: a guest can have
+/// very many of these.
 pub struct Cas {
     bucket: Bucket,
     key: String,
@@ -85,7 +85,7 @@ impl atomics::HostCas for WasiKeyValue<'_> {
         Ok(self.look(bucket, key)?)
     }
 
-    /// What was written since the guest looked is read here, too; the swap fails then.
+    /// Reads the current value, also one written since the handle was made; the swap fails then.
     fn current(&mut self, cas: Resource<Cas>) -> Result<Option<Vec<u8>>, Error> {
         let cas = self.table.get(&cas).map_err(Refused::from)?;
         Ok(cas.bucket.get(&cas.key)?)
@@ -139,7 +139,7 @@ mod tests {
         let handles: Vec<_> = (0..1024).map(|_| HostCas::new(&mut view, own(), long.clone()).unwrap()).collect();
         let words = HostCas::new(&mut view, own(), long.clone()).map(drop).unwrap_err();
         assert!(matches!(words, Error::Other(words) if words.contains("bytes of keys")));
-        // It was one number for all guests together: one of them could take every other's.
+        // The limit used to be shared by all guests: one guest could use up the handles of every other.
         let (other, mut table) = (ctx.clone(), ResourceTable::new());
         let mut others = WasiKeyValue::new(&other, &mut table);
         let bucket = store::Host::open(&mut others, String::new()).unwrap();

@@ -3,10 +3,10 @@
 use wasmtime::Result;
 use wasmtime_wasi::runtime::spawn_blocking;
 
-/// What a function of the host is until it has an answer.
+/// The future that a function of the host returns.
 pub(super) type Later<'a, A> = Box<dyn Future<Output = Result<A>> + Send + 'a>;
 
-/// Does `work`; in a thread that may wait if it `waits`, and here if not. A call that is given up does not stop the work.
+/// Runs `work`: in a blocking thread if it `waits`, else in this one. Dropping the future does not stop work that has begun.
 pub(super) async fn off_thread<A: Send + 'static>(waits: bool, work: impl FnOnce() -> A + Send + 'static) -> A {
     if waits { spawn_blocking(work).await } else { work() }
 }

@@ -1,4 +1,4 @@
-//! The same with functions that leave waiting for a device to another thread.
+//! `pipkin:kv/store` with functions that wait for the device in another thread.
 
 use super::wit::pipkin::kv::store::Options;
 use super::wit::pipkin::kv::types::{Durability, Error, Op, Packed, Version};
@@ -32,7 +32,7 @@ macro_rules! methods {
 }
 pub(super) use methods;
 
-/// Puts functions that do not wait in the thread of the caller in the place of those that would.
+/// Replaces the functions that wait for the device by ones that wait in another thread.
 pub(in crate::keyvalue) fn add_async_to_linker<T: Send + 'static>(
     linker: &mut Linker<T>,
     view: fn(&mut T) -> WasiKeyValue<'_>,

@@ -19,7 +19,7 @@ pub(in crate::keyvalue) fn add_admin_to_linker<T: Send + 'static>(
     admin::add_to_linker::<_, View>(linker, view)
 }
 
-/// Puts functions that do not wait in the thread of the caller in the place of those that would.
+/// Replaces the functions that wait for the device by ones that wait in another thread.
 pub(in crate::keyvalue) fn add_async_admin_to_linker<T: Send + 'static>(
     linker: &mut Linker<T>,
     view: fn(&mut T) -> WasiKeyValue<'_>,

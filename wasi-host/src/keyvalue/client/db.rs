@@ -1,4 +1,4 @@
-//! What a guest has of an open store, and what it does with it.
+//! A guest's handle to an open store, and its operations.
 
 use super::wit::pipkin::kv::store::Options;
 use super::wit::pipkin::kv::types::{Durability, Error, Op, Reason};
@@ -54,7 +54,7 @@ impl ClientDb {
         self.waits_for(self.durability)
     }
 
-    /// The native engine hands every write to the system at once: there is only the sync to see to.
+    /// Gives a write the durability that was asked for. The native engine hands every write to the system at once, so only a sync may be left.
     fn settle(&self, db: &Call<'_>, durability: Durability) -> Result<Durability, Error> {
         if !self.waits_for(durability) {
             return Ok(Durability::Written);
@@ -62,7 +62,7 @@ impl ClientDb {
         Ok(db.flush().map_err(|error| self.entry.failed(error.into(), db.limits()))?.into())
     }
 
-    /// Writes, and makes what was written durable. `admitted` is for as long as it is being written.
+    /// Writes, and makes the write durable. `admitted` is held while the write runs.
     pub(super) fn write<'a, T, E: Into<Failure>>(
         &'a self,
         durability: Durability,
@@ -135,7 +135,7 @@ impl WasiKeyValue<'_> {
         })
     }
 
-    /// What opening needs beside its options.
+    /// Looks up what opening needs beside its options.
     pub(super) fn find(&self, name: &str) -> Result<(Entry, Kept), Error> {
         Ok((self.listed(name)?.clone(), self.ctx.keep(0).map_err(over_quota)?))
     }

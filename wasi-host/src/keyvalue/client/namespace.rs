@@ -1,4 +1,4 @@
-//! What a guest has of a namespace, and what it does with it.
+//! A guest's handle to a namespace, and its operations.
 
 use super::wit::pipkin::kv::types::{Durability, Error, Packed, PackedValues, Version};
 use super::{ClientDb, lost};
@@ -29,13 +29,13 @@ impl ClientNamespace {
         Ok(read(&self.records)?)
     }
 
-    /// Writes what can only be one new record.
+    /// Runs a write that adds at most one record.
     fn store<T>(&self, key: &[u8], write: impl Fn(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
         let new = || Ok(u64::from(!self.records.contains_key(key)?));
         self.store.write(self.store.durability, |db| db.admit(1, new), |_| write(&self.records))
     }
 
-    /// Writes what makes no new record.
+    /// Runs a write that adds no record.
     fn remove<T>(&self, write: impl Fn(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
         self.store.write(self.store.durability, |_| Ok(Admitted::none()), |_| write(&self.records))
     }

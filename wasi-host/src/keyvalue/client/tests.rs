@@ -1,4 +1,4 @@
-//! What a guest of `pipkin:kv` is refused, and what it leaves.
+//! What a guest of `pipkin:kv` is refused, and what it leaves behind.
 
 use super::wit;
 use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, Options};

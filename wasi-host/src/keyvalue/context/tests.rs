@@ -1,4 +1,4 @@
-//! Names, presets, stores that are only read, and who hears of errors.
+//! Names, presets, read-only stores, and reporting of errors.
 
 use super::{WasiKeyValueCtx, file_name};
 use crate::keyvalue::bucket::{Bucket, Refused};
