@@ -11,8 +11,8 @@
 //!
 //! # Which Wasmtime
 //!
-//! The types of two versions of Wasmtime do not fit together, so this crate is built for the one that your program uses. By default that is 50;
-//! for another one, name it in `Cargo.toml`:
+//! The types of two versions of Wasmtime do not fit together, so this crate is built for the one that your program uses. By default that is
+//! 50; for another one, name it in `Cargo.toml`:
 //!
 //! ```toml
 //! pipkin-wasi-host = { version = "0.1", default-features = false, features = ["wasmtime-48"] }
@@ -22,9 +22,9 @@
 //! # Stores that nobody closes
 //!
 //! Acknowledged writes are in the file, however a program or an instance ends. But a store that was not closed opens more slowly: the end
-//! of its log is read again. [`Host`] and [`keyvalue`] close their stores when the last handle is dropped. In a program that is composed with
-//! the component of pipkin, only the program itself can: it should drop its buckets, or close its stores, before its instance ends. An
-//! embedder that runs such a program cannot do it for the program.
+//! of its log is read again. [`Host`] and [`keyvalue`] close their stores when the last handle is dropped. A program that is composed with
+//! the component of pipkin must do so itself: it should drop its buckets, or close its stores, before its instance ends. An embedder that
+//! runs such a program cannot do it for the program.
 
 #[cfg(not(any(feature = "wasmtime-48", feature = "wasmtime-49", feature = "wasmtime-50")))]
 compile_error!(

@@ -1,10 +1,10 @@
 //! What JavaScript calls: `npm/src/wasm.ts` is the other end.
 //!
-//! Reads and writes of one key, and packed messages, are calls of numbers. Their bytes come in through the [room], one behind the other, and go out as what stands
-//! at [`answer`]: a number less than 0 says that there is none (-1), or that [`failure`] has an error (-2).
+//! Reads and writes of one key, and packed messages, are calls of numbers. Their bytes come in through the [room], one behind the other,
+//! and go out as what stands at [`answer`]: a number less than 0 says that there is none (-1), or that [`failure`] has an error (-2).
 //!
-//! What that wins over arguments and results of `&[u8]` and `Vec<u8>`, in microseconds a call, by `node web/npm/bench/versions.mjs DIST DIST`
-//! with a build of each:
+//! What that wins over arguments and results of `&[u8]` and `Vec<u8>`, in microseconds a call, by `node web/npm/bench/versions.mjs DIST
+//! DIST` with a build of each:
 //!
 //! | | Chromium 156 | Firefox 153 |
 //! |---|---|---|
@@ -155,7 +155,8 @@ impl Store {
         self.call(&|open, input| Ok(f64::from(u8::from(open.db.contains_key(parts(input, key).0).map_err(failed)?))))
     }
 
-    /// Carries a message out and answers it; see `wire`. One that may come twice has the 16 bytes of a tab behind it, and its `number` there.
+    /// Carries a message out and answers it; see `wire`. One that may come twice has the 16 bytes of a tab behind it, and its `number`
+    /// there.
     pub fn run(&self, request: usize, client: usize, number: f64) -> f64 {
         self.call(&|open, input| {
             let (request, rest) = parts(input, request);

@@ -13,7 +13,8 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn of(db: &Db) -> Self {
         let db = db.clone();
-        // SAFETY: it borrows the store that `db` shares, which does not move while a handle lives. `_db` is such a handle and is dropped later.
+        // SAFETY: it borrows the store that `db` shares, which does not move while a handle lives. `_db` is such a handle and is dropped
+        // later.
         let reader = unsafe { core::mem::transmute::<Keys<'_>, Keys<'static>>(db.keys()) };
         Self { _reader: reader, _db: db }
     }

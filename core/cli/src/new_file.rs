@@ -20,8 +20,8 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Claims `target` for a copy of `source`, whose rights it will have. With `replace` an existing file, or the one that a link leads to, is replaced in the end; else whatever exists is
-    /// refused now.
+    /// Claims `target` for a copy of `source`, whose rights it will have. With `replace` an existing file, or the one that a link leads to,
+    /// is replaced in the end; else whatever exists is refused now.
     pub(crate) fn new(target: &Path, source: &Path, replace: bool) -> Outcome<Self> {
         let target = match fs::symlink_metadata(target) {
             Err(_) => target.to_path_buf(),

@@ -1,7 +1,7 @@
 //! Opening stores: names, files, and the list of those that are open in this instance.
 //!
-//! WASI has no file lock. Other processes and instances are kept away by the host, which says so in `options.exclusive`, or else fenced off by
-//! the engine; what keeps a second engine of this instance away is the list.
+//! WASI has no file lock. Other processes and instances are kept away by the host, which says so in `options.exclusive`, or else fenced off
+//! by the engine; what keeps a second engine of this instance away is the list.
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::storage::{Access, WasiStorage};

@@ -1,8 +1,8 @@
 //! A persistent store behind the imports of a component: the standard `wasi:keyvalue` in both drafts that are in use, and pipkin's own
 //! `pipkin:kv`, served by the native engine.
 //!
-//! Names and shape are those of the crate `wasmtime-wasi-keyvalue`, which forgets everything with the instance; to swap it for this
-//! one, change the import and say where the stores are:
+//! Names and signatures are those of the crate `wasmtime-wasi-keyvalue`, whose data is lost with the instance. To replace it by this
+//! crate, change the import and name the directory of the stores:
 //!
 //! ```
 //! use pipkin_wasi_host::keyvalue::{WasiKeyValue, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
@@ -30,39 +30,43 @@
 //!
 //! - **Stores** by the names that the embedder lists, never by paths. Any other name is `no-such-store`. All handles of all instances and
 //!   Wasmtime stores that share a context, or clones of it, share one engine. Stores can be read-only, in memory, or begin with presets.
-//! - **Durability**: a set survives the end of the process when it returns, or a power cut if the store was listed with
-//!   [`SyncPolicy::EachSet`]. What is open closes with the last clone of the context, whether or not guests have dropped their buckets; a
-//!   process that ends without that loses nothing, and the next open reads the end of the log again.
+//! - **Durability**: once a set has returned, it survives the end of the process, and also a power cut if the store was listed with
+//!   [`SyncPolicy::EachSet`]. Open stores are closed with the last clone of the context, whether or not guests have dropped their buckets;
+//!   a process that ends without that loses nothing, but the next open reads the end of the log again.
 //! - **Long values**: Wasmtime ends a guest that hands over more than 128 MiB in one call, unless the embedder allows it with
 //!   `store.set_hostcall_fuel(`[`hostcall_fuel`]`(value_bytes))`.
-//! - **Failures**: after a write or sync that failed, a store is read-only until a guest opens it again. Handles of before that are closed
-//!   then. A store that the embedder has opened itself, it opens again itself. What a guest is told names no path and no process;
-//!   [`WasiKeyValueCtxBuilder::on_error`] hears the rest.
-//! - **Bounds**: a [`Quota`] for each store and one for all of a context together; handles and what they keep for each clone of the context, which
-//!   is one guest's. How long a call takes has no bound: a `scan.next` whose prefix few keys have, or a `list-keys` of a
-//!   store whose keys are not text, walks all of the store inside one call of the host, which neither fuel nor epochs stop.
-//! - **Batches** are one commit, whole after a crash: more than the standard asks for. Other guests that read beside it read record by record, and
-//!   a `get-many` of theirs may see half of it.
-//! - **Counters** are decimal text. A value that is none, or a sum that leaves the range, is an error, and nothing changes.
-//! - **Compare and swap** (`cas`) goes by the version of the record: a value that was changed and changed back does not pass, and neither does
-//!   one that was removed and set again. A key that was absent, set and removed again does pass: absence has no version. Compaction
-//!   moves records, and gives them other versions, so a swap may fail though nobody wrote: try again with the handle that comes back.
-//! - **`list-keys`** gives pages of up to 1000 keys in an order that never changes, and ends, however much is written meanwhile. Keys that
-//!   are not UTF-8, which `wasi:keyvalue` cannot have written, are left out.
+//! - **Failures**: after a failed write or sync, a store is read-only until a guest opens it again, which closes all older handles to it. A
+//!   store that the embedder has opened must be reopened by the embedder. Messages for guests contain no path and no process;
+//!   [`WasiKeyValueCtxBuilder::on_error`] gets the full error.
+//! - **Bounds**: a [`Quota`] for each store and one for all stores of a context together; limits on handles, and on the bytes that they
+//!   keep, for each clone of the context, which stands for one guest. The time of a call is not bounded: a `scan.next` whose prefix few
+//!   keys have, or a `list-keys` of a store whose keys are not text, walks the whole store inside one host call, which neither fuel nor
+//!   epochs stop.
+//! - **Batches** are one commit, which is whole or absent after a crash: more than the standard requires. Reads of other guests are not
+//!   isolated from it: a `get-many` that runs at the same time may see half of it.
+//! - **Counters** are stored as decimal text. A value that is not a number, or a sum outside of the range, is an error, and nothing
+//!   changes.
+//! - **Compare and swap** (`cas`) compares the version of the record: it fails for a value that was changed and changed back, and for one
+//!   that was removed and set again. It succeeds for a key that was absent, set and removed again: absence has no version. Compaction moves
+//!   records, which gives them new versions, so a swap may fail though nobody wrote: try again with the handle that the error returns.
+//! - **`list-keys`** returns pages of up to 1000 keys in an order that never changes, and ends, however much is written meanwhile. Keys
+//!   that are not UTF-8, which `wasi:keyvalue` cannot write, are left out.
 //!
 //! # Which linker function
 //!
-//! Two texts of `wasi:keyvalue@0.2.0-draft2` are in use under one name: [`add_to_linker`] has the one that was published in 2024,
-//! [`add_spin_to_linker`] the one that Spin has, in which `get-many` answers each key with or without a value. A component that was built against
-//! the other one does not instantiate; [`speaks_spin`] says which one it was. Both functions have `0.2.0-draft` as well.
+//! Two versions of the WIT text of `wasi:keyvalue@0.2.0-draft2` are in use under the same name: [`add_to_linker`] serves the one that was
+//! published in 2024, [`add_spin_to_linker`] the one of Spin, in which `get-many` answers each key with or without a value. A component
+//! that was built against the other text does not instantiate; [`speaks_spin`] tells which one a component needs. Both functions serve
+//! `0.2.0-draft` as well.
 //!
-//! The functions block: the thread of the caller waits while a store is opened, and while a set of a store with [`SyncPolicy::EachSet`] is synced. Those
-//! whose names end in `_async` add functions that leave that to another thread; they need Wasmtime's calls that are `async`, and a Tokio runtime.
-//! Sets that are not synced are written in the thread of the caller in both cases: handing them over would cost more than the write.
+//! The host functions block: the calling thread waits while a store is opened, and while a set of a store with [`SyncPolicy::EachSet`] is
+//! synced. The linker functions whose names end in `_async` add host functions that wait in another thread; they need Wasmtime's `async`
+//! calls and a Tokio runtime. Sets that are not synced are written in the calling thread in both cases: handing them over would cost more
+//! than the write.
 //!
-//! There is none for imports under names of a program's own (`implements` in the component model): Wasmtime 50 has them off and calls its support a work
-//! in progress (`Config::wasm_component_model_implements`), and its own provider of `wasi:keyvalue` does not serve them either. Name several stores
-//! by `open` instead.
+//! No linker function serves imports under names that a program chooses (`implements` in the component model): Wasmtime 50 has them off by
+//! default and calls its support a work in progress (`Config::wasm_component_model_implements`), and its own provider of `wasi:keyvalue`
+//! does not serve them either. Programs can `open` several stores by name instead.
 
 mod bucket;
 mod client;
@@ -87,13 +91,14 @@ use pipkin::limits::KEY_LEN_MAX;
 use wasmtime::Result;
 use wasmtime::component::{Component, Linker, types};
 
-/// What to give `Store::set_hostcall_fuel`, so that a guest may store values of up to so many bytes under keys of any length, in one call each.
+/// The argument of `Store::set_hostcall_fuel` with which a guest may store values of up to `value_bytes` bytes under keys of any length,
+/// one value per call.
 ///
 /// ```
 /// assert!(pipkin_wasi_host::keyvalue::hostcall_fuel(1 << 30) > 1 << 30);
 /// ```
 pub const fn hostcall_fuel(value_bytes: usize) -> usize {
-    /// What the names of a namespace and the like take, and Wasmtime's own accounts.
+    /// Room for names of namespaces and the like, and for Wasmtime's own accounting.
     const REST: usize = 64 * 1024;
     value_bytes.saturating_add(KEY_LEN_MAX + REST)
 }
@@ -110,7 +115,7 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
     draft2::add_batch_to_linker(linker, view)
 }
 
-/// [`add_to_linker`] for components that were built against the text of `0.2.0-draft2` that Spin has.
+/// [`add_to_linker`] for components that were built against Spin's text of `0.2.0-draft2`.
 ///
 /// # Errors
 ///
@@ -122,7 +127,7 @@ pub fn add_spin_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&m
     spin::add_batch_to_linker(linker, view)
 }
 
-/// [`add_to_linker`] with functions that wait for a device in another thread than that of the caller.
+/// [`add_to_linker`] with host functions that wait for the device in another thread than the caller's.
 ///
 /// # Errors
 ///
@@ -132,7 +137,7 @@ pub fn add_to_linker_async<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&
     shadow(linker, view, draft2::add_async_batch_to_linker)
 }
 
-/// [`add_spin_to_linker`] with functions that wait for a device in another thread than that of the caller.
+/// [`add_spin_to_linker`] with host functions that wait for the device in another thread than the caller's.
 ///
 /// # Errors
 ///
@@ -142,7 +147,7 @@ pub fn add_spin_to_linker_async<T: Send + 'static>(linker: &mut Linker<T>, view:
     shadow(linker, view, spin::add_async_batch_to_linker)
 }
 
-/// Adds a part of an interface.
+/// A function that adds a part of an interface to a linker.
 type Add<T> = fn(&mut Linker<T>, fn(&mut T) -> WasiKeyValue<'_>) -> Result<()>;
 
 fn shadow<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> WasiKeyValue<'_>, batch: Add<T>) -> Result<()> {
@@ -156,7 +161,7 @@ fn shadow<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> WasiKey
     Ok(())
 }
 
-/// Whether a component was built against the text of `wasi:keyvalue@0.2.0-draft2` that Spin has, and so needs [`add_spin_to_linker`].
+/// Whether a component was built against Spin's text of `wasi:keyvalue@0.2.0-draft2`, and so needs [`add_spin_to_linker`].
 pub fn speaks_spin(component: &Component) -> bool {
     let engine = component.engine();
     let component = component.component_type();
@@ -169,7 +174,7 @@ pub fn speaks_spin(component: &Component) -> bool {
     matches!(found.ty(), types::Type::Tuple(_))
 }
 
-/// Serves `pipkin:kv/store` for components of the world `client`: bytes as keys, namespaces, commits of many, scans.
+/// Serves `pipkin:kv/store` for components of the world `client`: keys of bytes, namespaces, commits of many records, scans.
 ///
 /// # Errors
 ///
@@ -178,7 +183,7 @@ pub fn add_client_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(
     client::add_to_linker(linker, view)
 }
 
-/// [`add_client_to_linker`] with functions that wait for a device in another thread than that of the caller.
+/// [`add_client_to_linker`] with host functions that wait for the device in another thread than the caller's.
 ///
 /// # Errors
 ///
@@ -191,8 +196,8 @@ pub fn add_client_to_linker_async<T: Send + 'static>(linker: &mut Linker<T>, vie
     Ok(())
 }
 
-/// Serves `pipkin:kv/admin` to components that may also look after the stores: figures, verifying, compaction, backups into other listed
-/// names.
+/// Serves `pipkin:kv/admin` to components that may also administer the stores: figures, verification, compaction, backups into other
+/// listed names.
 ///
 /// # Errors
 ///
@@ -201,7 +206,7 @@ pub fn add_admin_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&
     client::add_admin_to_linker(linker, view)
 }
 
-/// [`add_admin_to_linker`] with functions that wait in another thread than that of the caller.
+/// [`add_admin_to_linker`] with host functions that wait in another thread than the caller's.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! How much guests may store: counted where the files grow, and before records are written.
+//! How much guests may store. Bytes are counted where the files grow, records before they are written.
 
 mod ledger;
 mod limits;
@@ -13,9 +13,9 @@ pub(super) use metered::Metered;
 
 /// The most that a store, or all stores of a context together, may take. Nothing is limited by default.
 ///
-/// What is refused is refused as a whole: `pipkin:kv` answers the reason `quota`, `wasi:keyvalue` an error that says which limit it was, and
-/// nothing has been written. Reads, removals and changes of records that are there go on at the limits of records and memory; at the limit
-/// of bytes removals do, and make room.
+/// A refused call writes nothing: `pipkin:kv` fails with the reason `quota`, `wasi:keyvalue` with an error that names the limit. At the
+/// limits of records and memory, reads, removals and changes of existing records still work; at the limit of bytes, reads and removals do,
+/// and removals make room.
 ///
 /// ```
 /// use pipkin_wasi_host::keyvalue::{Quota, WasiKeyValueCtx};
@@ -32,19 +32,19 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// The longest that the files may be. A new store gets segments that suit it; a store of one record takes 17 KB, and keeps some room
-    /// ready.
+    /// The most bytes that the files may have. A new store gets a segment size that suits the limit. A store of one record takes 17 KB, and
+    /// every store keeps some space in reserve.
     pub fn file_bytes(self, most: u64) -> Self {
         Self { file_bytes: Some(most), ..self }
     }
 
-    /// The most live records, of all namespaces.
+    /// The most live records, in all namespaces together.
     pub fn records(self, most: u64) -> Self {
         Self { records: Some(most), ..self }
     }
 
-    /// The most memory of this process for the indexes of open stores: 11 to 20 bytes a record. It is looked at every 256 new records, and may
-    /// be passed by what these need.
+    /// The most memory of this process for the indexes of open stores: 11 to 20 bytes a record. It is checked every 256 new
+    /// records, and may be exceeded by what these need.
     pub fn index_bytes(self, most: u64) -> Self {
         Self { index_bytes: Some(most), ..self }
     }
@@ -54,7 +54,7 @@ impl Quota {
         Self { namespaces: Some(most), ..self }
     }
 
-    /// The stricter of both in everything.
+    /// The stricter of the two quotas, limit by limit.
     pub(super) fn and(self, other: Self) -> Self {
         let least = |one: Option<u64>, two: Option<u64>| one.into_iter().chain(two).min();
         Self {

@@ -1,4 +1,4 @@
-//! `batch` of `wasi:keyvalue@0.2.0-draft2` with the text that Spin has: `get-many` answers each key, with or without a value. The rest of the
+//! `batch` of `wasi:keyvalue@0.2.0-draft2` in Spin's text: `get-many` answers each key, with or without a value. The rest of the
 //! draft is the same in both texts.
 
 use super::bucket::Bucket;

@@ -9,10 +9,10 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 
-/// Records that a store begins with.
+/// Records that are written into an empty store.
 pub(super) type Presets = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Where the records of a store are.
+/// Where a store keeps its records.
 pub(super) enum Place {
     File(PathBuf),
     /// In memory, for as long as the context.
@@ -21,13 +21,13 @@ pub(super) enum Place {
     Embedder(Db),
 }
 
-/// A file, and the engine of it if somebody has opened it.
+/// The file of a store, and its engine while one is open.
 pub(super) struct StoreFile {
     place: Place,
     quota: Quota,
     ledger: Arc<Ledger>,
     presets: Presets,
-    /// The bytes of the file that are in the ledger.
+    /// How many bytes of the file the ledger counts.
     counted: Arc<Mutex<u64>>,
     opened: Mutex<Opened>,
 }
@@ -41,9 +41,10 @@ impl fmt::Debug for StoreFile {
 #[derive(Default)]
 struct Opened {
     writer: Option<Engine>,
-    /// The locked file of the writer. It stays when an engine that has failed is replaced, for handles to that may live on.
+    /// The writer's file, which holds the lock. It is reused when a failed engine is replaced, because handles to that engine may still
+    /// exist.
     file: Option<Arc<dyn Storage>>,
-    /// An engine that only reads goes with the last handle to it: then the file may be opened for writing.
+    /// A read-only engine is dropped with the last handle to it; then the file may be opened for writing.
     reader: Weak<Shared>,
 }
 
@@ -57,7 +58,7 @@ impl StoreFile {
         Self { place, quota, ledger, presets, counted: Arc::new(Mutex::new(counted)), opened: Mutex::default() }
     }
 
-    /// Where the file is, or will be; none for what is no file of this context.
+    /// The path of the file, which need not exist yet; `None` for a store in memory or of the embedder.
     pub(super) fn path(&self) -> Option<&Path> {
         if let Place::File(path) = &self.place { Some(path) } else { None }
     }
@@ -66,12 +67,12 @@ impl StoreFile {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The engine, if somebody has opened it to write.
+    /// The engine that writes, if one is open.
     pub(super) fn opened(&self) -> Option<Engine> {
         self.lock().writer.clone()
     }
 
-    /// The engine to read and write with, which the first caller opens, and whoever comes after a write or sync has failed.
+    /// The engine to read and write with. The first caller opens it; so does the first one after a failed write or sync.
     pub(super) fn open(&self, create: bool, segment_bytes: u32) -> pipkin::Result<Engine> {
         let mut opened = self.lock();
         let is_ours = !matches!(self.place, Place::Embedder(_));
@@ -121,7 +122,7 @@ impl StoreFile {
         opened.writer.insert(engine).clone()
     }
 
-    /// An engine to read with: the one that writes if there is one, or else one that leaves the file as it is.
+    /// An engine to read with: the writing one if it is open, else a read-only one, which leaves the file unchanged.
     pub(super) fn open_to_read(&self) -> pipkin::Result<Engine> {
         let mut opened = self.lock();
         let Some(path) = self.path().filter(|_| opened.file.is_none()) else {
@@ -137,7 +138,7 @@ impl StoreFile {
         Ok(engine)
     }
 
-    /// Makes the file out of a copy of `source`, which nobody has opened.
+    /// Creates the file as a copy of `source`. Nobody has opened it yet.
     pub(super) fn copy_from(&self, source: &Engine) -> Result<u64, Failure> {
         let Some(path) = self.path() else { return Err(pipkin::Error::Closed.into()) };
         let _opened = self.lock();
@@ -153,7 +154,7 @@ impl StoreFile {
     }
 }
 
-/// An engine in the hands of guests, from whom it can be taken away.
+/// An engine that guests share; it can be closed for all of them at once.
 #[derive(Clone, Debug)]
 pub(super) struct Engine(Arc<Shared>);
 
@@ -161,12 +162,12 @@ pub(super) struct Engine(Arc<Shared>);
 struct Shared {
     db: Db,
     is_gone: RwLock<bool>,
-    /// Held while names of namespaces are looked up or given, so that nobody sees one that a failing commit takes back.
+    /// Held while namespaces are looked up or created, so that nobody sees one that a failing commit drops again.
     names: Mutex<()>,
     limits: Limits,
 }
 
-/// An engine during a call.
+/// An engine during one call; it is not taken away meanwhile.
 pub(super) struct Call<'a> {
     engine: &'a Shared,
     _in: RwLockReadGuard<'a, bool>,
@@ -181,12 +182,12 @@ impl Deref for Call<'_> {
 }
 
 impl<'a> Call<'a> {
-    /// Asks for room for as many records, of which `new` says how many are none yet. What is held lets nobody count meanwhile.
+    /// Admits a write of `records` records, of which `new` returns how many are new. Other threads cannot count while the result is held.
     pub(super) fn admit(&self, records: usize, new: impl FnOnce() -> pipkin::Result<u64>) -> Result<Admitted<'a>, Failure> {
         self.engine.limits.admit(&self.engine.db, records as u64, new)
     }
 
-    /// For looking up and giving names of namespaces.
+    /// The lock to hold while namespaces are looked up or created.
     pub(super) fn names(&self) -> MutexGuard<'a, ()> {
         self.engine.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -215,7 +216,7 @@ impl quota::Open for Shared {
 }
 
 impl Shared {
-    /// For one call, during which nobody takes it away.
+    /// Begins a call; the engine is not taken away before it ends. Fails with `Closed` if it has been.
     fn enter(&self) -> pipkin::Result<Call<'_>> {
         let is_in = self.is_gone.read().unwrap_or_else(PoisonError::into_inner);
         if *is_in { Err(pipkin::Error::Closed) } else { Ok(Call { engine: self, _in: is_in }) }
@@ -227,30 +228,30 @@ impl Engine {
         Self(Arc::new(Shared { db, is_gone: RwLock::new(false), names: Mutex::new(()), limits }))
     }
 
-    /// For one call, during which nobody takes it away.
+    /// Begins a call; the engine is not taken away before it ends. Fails with `Closed` if it has been.
     pub(super) fn call(&self) -> pipkin::Result<Call<'_>> {
         self.0.enter()
     }
 
-    /// Waits for the calls that are under way, and ends it for all handles: what they would read, its successor may write over.
+    /// Waits for running calls, then closes the engine for all handles: its successor may overwrite what they would read.
     fn take_away(&self) {
         *self.0.is_gone.write().unwrap_or_else(PoisonError::into_inner) = true;
-        // It has failed: what closing cannot do, opening again will.
+        // The engine has failed, so closing may fail too; opening the file again recovers it.
         let _ = self.0.db.clone().close();
     }
 }
 
-/// The segments of a new store that may have so many bytes: some are kept free, and compaction needs several to choose from.
+/// The segment size of a new store that may have `bytes` bytes. Some segments are kept free, and compaction needs several to choose from.
 fn segment_for(bytes: u64) -> u32 {
     const SEGMENTS: u64 = 32;
     let segment = (bytes / SEGMENTS).clamp(SEGMENT_SIZE_MIN.into(), SEGMENT_SIZE_DEFAULT.into());
     1 << segment.ilog2()
 }
 
-/// The locked file of a store.
+/// Opens and locks the file of a store; with `create`, also makes its folder.
 fn writable(path: &Path, create: bool) -> pipkin::Result<Arc<dyn Storage>> {
     if create && let Some(folder) = path.parent() {
-        // What is wrong with the folder, opening the file will say.
+        // Ignored: if the folder cannot be created, opening the file reports why.
         let _ = std::fs::create_dir_all(folder);
     }
     Ok(Arc::new(NativeStorage::open(path, NativeOptions { create, ..NativeOptions::default() })?))

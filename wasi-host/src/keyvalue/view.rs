@@ -1,4 +1,4 @@
-//! The view of one call.
+//! The view of one call into the embedder's state.
 
 use super::bucket::{Bucket, Refused};
 use super::context::WasiKeyValueCtx;
@@ -11,7 +11,7 @@ pub struct WasiKeyValue<'a> {
 }
 
 impl<'a> WasiKeyValue<'a> {
-    /// The view of one call.
+    /// Borrows the stores and the table for one call.
     pub fn new(ctx: &'a WasiKeyValueCtx, table: &'a mut ResourceTable) -> Self {
         Self { ctx, table }
     }
@@ -21,7 +21,7 @@ impl<'a> WasiKeyValue<'a> {
     }
 }
 
-/// Says to the linker what [`WasiKeyValue`] is of.
+/// Tells the linker that the state of a call is a [`WasiKeyValue`].
 pub(super) struct View;
 
 impl HasData for View {

@@ -1,6 +1,6 @@
-//! What is the same in all texts of the standard but for the generated types.
+//! The code that all texts of the standard share, except for the generated types.
 
-/// Implements `store` of a draft, and adds it with `atomics`. The module has `wit`, the generated one, `from_cursor` and `to_cursor`.
+/// Implements `store` of a draft, and adds it with `atomics`. The module must have the generated `wit`, `from_cursor` and `to_cursor`.
 macro_rules! serve_store {
     ($version:literal, $cursor:ty, $counter:ty) => {
         use super::bucket::{Bucket, Refused};
@@ -30,7 +30,7 @@ macro_rules! serve_store {
             atomics::add_to_linker::<_, View>(linker, view)
         }
 
-        /// Puts functions that do not wait in the thread of the caller in the place of those that would.
+        /// Replaces the functions that wait for the device by ones that wait in another thread.
         pub(super) fn add_async_to_linker<T: Send + 'static>(
             linker: &mut Linker<T>,
             view: fn(&mut T) -> WasiKeyValue<'_>,
@@ -42,7 +42,7 @@ macro_rules! serve_store {
                 move |mut store: StoreContextMut<'_, T>, (identifier,): (String,)| -> Later<'_, Answer<Resource<Bucket>>> {
                     let found = Bucket::find(view(store.data_mut()).ctx, &identifier);
                     Box::new(async move {
-                        // Whether the store is opened here or has been is not known; waiting for a thread costs little beside it.
+                        // Whether the store is open already is not known; handing the call to a thread costs little beside opening it.
                         let bucket = off_thread(true, move || Bucket::open(found?)).await;
                         Ok((bucket.and_then(|bucket| Ok(view(store.data_mut()).table.push(bucket)?)).map_err(Error::from),))
                     })
@@ -125,7 +125,7 @@ macro_rules! serve_store {
 }
 pub(super) use serve_store;
 
-/// Implements `batch` of a draft, whose `get-many` answers `$found`: `$answer` makes one of a key and its value.
+/// Implements `batch` of a draft, whose `get-many` returns a list of `$found`: `$answer` makes one from a key and its value.
 macro_rules! serve_batch {
     ($version:literal, $found:ty, $answer:expr) => {
         use super::bucket::Record;

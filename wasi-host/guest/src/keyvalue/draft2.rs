@@ -1,5 +1,5 @@
-//! `wasi:keyvalue@0.2.0-draft2`: cursors are strings, counters signed, and there is a swap of a value that nobody has changed. What `get-many`
-//! answers differs between the text that was published and the one that Spin has.
+//! `wasi:keyvalue@0.2.0-draft2`: cursors are strings, counters signed, and there is a swap of a value that nobody has changed. What
+//! `get-many` answers differs between the text that was published and the one that Spin has.
 
 #[cfg(not(feature = "spin"))]
 super::bucket_of_draft!(exports::wasi::keyvalue0_2_0_draft2, String, Option<Record>, |key, value| Some((key, value?)));

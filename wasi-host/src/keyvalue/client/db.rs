@@ -54,7 +54,8 @@ impl ClientDb {
         self.waits_for(self.durability)
     }
 
-    /// Gives a write the durability that was asked for. The native engine hands every write to the system at once, so only a sync may be left.
+    /// Syncs if `durability` or the store's policy demands it. Nothing else is left to do: the native engine hands every write to the
+    /// system at once.
     fn settle(&self, db: &Call<'_>, durability: Durability) -> Result<Durability, Error> {
         if !self.waits_for(durability) {
             return Ok(Durability::Written);

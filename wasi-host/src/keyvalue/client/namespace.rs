@@ -60,7 +60,7 @@ impl ClientNamespace {
         Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 
-    /// A walk over the records, and the engine that it needs.
+    /// A walk over the records, and the engine that it reads from.
     pub(super) fn scan(&self, prefix: Vec<u8>) -> (Walk, Engine) {
         (Walk::new(self.records.clone(), prefix), self.store.engine.clone())
     }

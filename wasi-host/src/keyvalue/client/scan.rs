@@ -8,7 +8,7 @@ use crate::keyvalue::view::WasiKeyValue;
 use pipkin_wasi_shared::Walk;
 use wasmtime::component::Resource;
 
-/// A guest's walk over records, in the resource table of the embedder.
+/// A guest's scan, in the resource table of the embedder.
 pub struct ClientScan {
     walk: Walk,
     engine: Engine,

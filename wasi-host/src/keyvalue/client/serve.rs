@@ -1,4 +1,4 @@
-//! The interface `store`, as Wasmtime calls it: handles from the resource table of the embedder, and what is done with them.
+//! Implements the interface `store` for Wasmtime: looks handles up in the resource table of the embedder and calls their methods.
 
 use super::wit::pipkin::kv::store::{self, Options};
 use super::wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Version, Versioned};

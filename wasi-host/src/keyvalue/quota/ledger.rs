@@ -1,4 +1,4 @@
-//! What all stores of a context take together.
+//! Counts what all stores of a context take together.
 
 use super::Quota;
 use pipkin::Stats;
@@ -6,28 +6,28 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
-/// A store that is open, as far as it is counted.
+/// An open store, as the ledger sees it.
 pub(in crate::keyvalue) trait Open: Send + Sync {
-    /// Whether it was taken away from its guests, and counts no more.
+    /// Whether its engine was taken away from its guests; it no longer counts then.
     fn is_gone(&self) -> bool;
 
-    /// Its figures; none where it is gone.
+    /// Its figures; `None` where it is gone.
     fn stats(&self) -> pipkin::Result<Option<Stats>>;
 
-    /// Its named namespaces.
+    /// The number of its named namespaces; 0 where it is gone.
     fn namespaces(&self) -> u64;
 
-    /// Has it count anew before it writes another new record.
+    /// Makes it count again before it writes another new record.
     fn forget_credit(&self);
 }
 
-/// What all stores of a context have in common.
+/// The quota and the counts that all stores of a context share.
 #[derive(Default)]
 pub(in crate::keyvalue) struct Ledger {
     pub(super) total: Quota,
-    /// Of all files together.
+    /// The bytes of all files together.
     file_bytes: AtomicU64,
-    /// Held to read while records are written that have been counted, to write while they are counted anew.
+    /// Read-locked while admitted records are written, write-locked while records are counted again.
     pub(super) counting: RwLock<()>,
     /// The stores that are open.
     open: Mutex<Vec<Weak<dyn Open>>>,
@@ -38,14 +38,14 @@ impl Ledger {
         Self { total, ..Self::default() }
     }
 
-    /// Takes bytes of files from the total, if it has them.
+    /// Counts `bytes` more bytes of files; returns false, counting nothing, if that would exceed the total quota.
     pub(super) fn take(&self, bytes: u64) -> bool {
         let most = self.total.file_bytes.unwrap_or(u64::MAX);
         let taken = |all: u64| all.checked_add(bytes).filter(|all| *all <= most);
         self.file_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
     }
 
-    /// The same for bytes that are there already.
+    /// Counts bytes of files that exist already, whatever the quota.
     pub(in crate::keyvalue) fn count(&self, bytes: u64) {
         self.file_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -59,7 +59,7 @@ impl Ledger {
         quota.and(self.total).file_bytes
     }
 
-    /// Whether a new file of so many bytes may be made, of a store with that quota.
+    /// Whether a new file of `bytes` bytes may be created for a store with that quota.
     pub(in crate::keyvalue) fn may_copy(&self, quota: Quota, bytes: u64) -> bool {
         let is_within = |most: Option<u64>, bytes: u64| most.is_none_or(|most| bytes <= most);
         let all = self.file_bytes.load(Ordering::Relaxed).saturating_add(bytes);
@@ -70,7 +70,7 @@ impl Ledger {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// From now on the store counts.
+    /// Adds an open store to those that count, and forgets those that are gone.
     pub(in crate::keyvalue) fn enter(&self, store: Weak<dyn Open>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|other| other.upgrade().is_some_and(|other| !other.is_gone()));

@@ -1,11 +1,11 @@
-//! What one store may take: asked before records are written.
+//! The limits of one store, checked before records are written.
 
 use super::{Ledger, Quota};
 use pipkin::Db;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
-/// Records between two looks at the memory of an index.
+/// New records between two checks of the memory of an index.
 const INDEX_LOOK_RECORDS: u64 = 256;
 
 pub(in crate::keyvalue) const FILE_BYTES: &str =
@@ -14,7 +14,7 @@ const RECORDS: &str = "the store's quota of records is used up; remove some, or 
 const INDEX_BYTES: &str = "the store's quota of memory for its index is used up; remove records, or ask the host for more";
 const NAMESPACES: &str = "the store's quota of namespaces is used up; drop some, or ask the host for more";
 
-/// Why a write was not done.
+/// Why a write was refused or failed.
 #[derive(Debug)]
 pub(in crate::keyvalue) enum Failure {
     Engine(pipkin::Error),
@@ -27,29 +27,29 @@ impl From<pipkin::Error> for Failure {
     }
 }
 
-/// What one store may take.
+/// The limits of one store, and how much of them is left.
 #[derive(Debug)]
 pub(in crate::keyvalue) struct Limits {
     pub(super) quota: Quota,
     pub(super) ledger: Arc<Ledger>,
     /// Whether new records are counted at all.
     counts: bool,
-    /// New records that may be written before they are counted anew.
+    /// New records that may be written before records are counted again.
     credit: AtomicU64,
-    /// The file was refused more bytes, and nothing has been free since.
+    /// Set when the quota refuses to let the file grow; cleared when the file grows again.
     pub(super) is_full: Arc<AtomicBool>,
-    /// Dead bytes that the last compaction could not free: it is not worth a try before more has died.
+    /// Dead bytes that the last compaction could not free: there is no point in trying again before more has died.
     left: Mutex<Option<u64>>,
 }
 
-/// Compaction leaves segments alone of which less than that part is dead.
+/// Compaction skips segments of which less than 1/64 is dead.
 const DEAD_PARTS: u64 = 64;
 
-/// Keeps others from counting while what was admitted is written.
+/// Keeps other threads from counting records while the admitted ones are written.
 pub(in crate::keyvalue) struct Admitted<'a>(#[allow(dead_code, reason = "held, not looked at")] Option<RwLockReadGuard<'a, ()>>);
 
 impl Admitted<'_> {
-    /// For what needs no room.
+    /// For writes that are not counted.
     pub(in crate::keyvalue) fn none() -> Self {
         Self(None)
     }
@@ -61,7 +61,7 @@ impl Limits {
         Self { quota, ledger, counts, credit: AtomicU64::new(0), is_full: Arc::default(), left: Mutex::default() }
     }
 
-    /// Asks for room for as many records, of which `new` says how many are none yet.
+    /// Admits a write of `records` records; `new` returns how many of their keys are new, and is called only if the credit is too small.
     #[inline]
     pub(in crate::keyvalue) fn admit(
         &self,
@@ -89,7 +89,7 @@ impl Limits {
         Ok(Admitted(Some(RwLockWriteGuard::downgrade(counting))))
     }
 
-    /// Counts anew before the next new record.
+    /// Makes the next write of a record count again.
     pub(in crate::keyvalue) fn forget_credit(&self) {
         self.credit.store(0, Ordering::Relaxed);
     }
@@ -98,7 +98,7 @@ impl Limits {
         self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |credit| credit.checked_sub(records)).is_ok()
     }
 
-    /// New records for which there is room, and the limit that comes first. Nobody writes meanwhile.
+    /// How many new records may be written, and the limit that is reached first. The caller has write-locked `counting`.
     fn room(&self, db: &Db) -> Result<(u64, &'static str), Failure> {
         let stats = db.stats()?;
         let (mut records, mut index_bytes) = (stats.records, stats.index_bytes);
@@ -110,13 +110,13 @@ impl Limits {
         for store in self.ledger.open() {
             let Some(stats) = store.stats()? else { continue };
             (records, index_bytes) = (records + stats.records, index_bytes + stats.index_bytes);
-            // What the others have left unspent is counted here.
+            // The room is computed from the total, so unspent credit of other stores must not be spent as well.
             store.forget_credit();
         }
         Ok(own.min(left(self.ledger.total, records, index_bytes)))
     }
 
-    /// Asks for one more namespace.
+    /// Checks that one more namespace may be created.
     pub(in crate::keyvalue) fn admit_namespace(&self, db: &Db) -> Result<(), Failure> {
         let reached = |most: Option<u64>, count: &dyn Fn() -> u64| most.is_some_and(|most| count() >= most);
         let own = || db.list_namespaces().len() as u64;
@@ -127,8 +127,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Runs a write. When the quota of bytes has no room for it, compacts single segments until it fits, and at last everything that is
-    /// worth it: what was removed makes room.
+    /// Runs a write. When the byte quota has no room for it, compacts segment by segment until it fits, and finally everything that is
+    /// worth compacting, so that removed records make room.
     #[inline]
     pub(in crate::keyvalue) fn with_room<T>(&self, db: &Db, mut write: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
         match write() {
@@ -139,17 +139,17 @@ impl Limits {
         }
     }
 
-    /// After a write that the quota of bytes has refused.
+    /// Compacts and tries again, after the byte quota has refused a write.
     #[cold]
     fn make_room<T>(&self, db: &Db, write: &mut dyn FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
         let is_refused = |written: &Result<T, Failure>| matches!(written, Err(Failure::Engine(pipkin::Error::NoSpace)));
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = db.stats()?;
-        // A guest may try again at once, and each attempt costs space in the last segment.
+        // A guest may retry in a loop, and each attempt to compact costs space in the last segment.
         if left.is_some_and(|left| stats.dead_bytes < left + stats.segment_size / DEAD_PARTS) {
             return Err(pipkin::Error::NoSpace.into());
         }
-        // No segment is compacted twice.
+        // One step per segment, so that none is compacted twice.
         for _ in 0..stats.segments {
             match db.compact_step() {
                 Ok(Some(_)) => {
@@ -173,7 +173,7 @@ impl Limits {
         written
     }
 
-    /// What the engine calls a full medium may be a full quota.
+    /// Turns the engine's `NoSpace` into a quota failure where the quota is what has run out.
     pub(in crate::keyvalue) fn explain(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Engine(pipkin::Error::NoSpace) if self.is_full.load(Ordering::Relaxed) => Failure::Quota(FILE_BYTES),

@@ -1,22 +1,22 @@
-//! The quota of bytes, kept where the file grows.
+//! Enforces the byte quota where the file grows.
 
 use super::{Ledger, Limits};
 use pipkin::{Durability, Storage, StorageError, StorageErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file that does not grow over its quota: to the engine, a medium that is full.
+/// A file that does not grow beyond its quota; to the engine it looks like a full medium.
 pub(in crate::keyvalue) struct Metered<S> {
     below: S,
     most: u64,
     ledger: Arc<Ledger>,
     is_full: Arc<AtomicBool>,
-    /// How far the file reaches or has space set aside: so much of it is in the ledger.
+    /// The end of the file and of the space reserved for it; the ledger counts this many bytes.
     end: Arc<Mutex<u64>>,
 }
 
 impl<S: Storage> Metered<S> {
-    /// `counted` bytes of it are in the ledger already.
+    /// Wraps `below`. The ledger already counts `counted` bytes of it; this is corrected to the length of the file.
     pub(in crate::keyvalue) fn new(below: S, limits: &Limits, counted: Arc<Mutex<u64>>) -> Result<Self, StorageError> {
         let len = below.len()?;
         limits.ledger.count(len);
@@ -25,7 +25,7 @@ impl<S: Storage> Metered<S> {
         Ok(Self { below, most: limits.quota.file_bytes.unwrap_or(u64::MAX), ledger, is_full, end: counted })
     }
 
-    /// Lets `grow` make the file reach to `end`, if it may.
+    /// Runs `grow`, which extends the file to `end`. Fails with `NoSpace` if the quota does not allow that.
     fn growing<T>(&self, end: u64, grow: impl FnOnce() -> Result<T, StorageError>) -> Result<T, StorageError> {
         let mut counted = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let had = *counted;
@@ -41,7 +41,7 @@ impl<S: Storage> Metered<S> {
         self.is_full.store(false, Ordering::Relaxed);
         let grown = grow();
         if grown.is_err() {
-            // Some of it may be there.
+            // The file may have grown in part: the ledger keeps what is there.
             let len = self.below.len().unwrap_or(end).clamp(had, end);
             self.ledger.give_back(end - len);
             *counted = len;
@@ -78,7 +78,7 @@ impl<S: Storage> Storage for Metered<S> {
     }
 
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        // SAFETY: the caller promises what the method asks for, which is the same below.
+        // SAFETY: the caller keeps the contract of this method, which is that of the method below.
         unsafe { self.below.view(offset, len) }
     }
 
@@ -91,7 +91,7 @@ impl<S: Storage> Storage for Metered<S> {
     }
 
     unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
-        // SAFETY: the caller promises what the method asks for, which is the same below. It lies within what was set aside.
+        // SAFETY: the caller keeps the contract of this method, which is that of the method below. The range lies within reserved space.
         unsafe { self.below.store(offset, parts) }
     }
 

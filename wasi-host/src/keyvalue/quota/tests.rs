@@ -1,4 +1,4 @@
-//! What is refused, and what goes on.
+//! What quotas refuse, and what still works at the limit.
 
 use super::Quota;
 use crate::keyvalue::WasiKeyValueCtx;
@@ -23,7 +23,7 @@ fn whole(path: &Path) -> u64 {
     db.len().unwrap()
 }
 
-/// A guest wrote 9 GB of file and 7 GB of the host's memory: nothing bounded what a store may take.
+/// A guest filled 9 GB of file and 7 GB of the host's memory: nothing limited what a store may take.
 #[test]
 fn a_store_takes_no_more_records_than_its_quota() {
     let folder = tempfile::tempdir().unwrap();
