@@ -1,5 +1,5 @@
-//! A copy of the store as it is at one moment, without writing it: which parts of the store's own file it consists of, and the bytes that
-//! differ from the file.
+//! Describes a copy of the store as it is at one moment, without writing the copy: which parts of the store's file it consists of, and the
+//! bytes that differ from the file.
 //!
 //! ```text
 //! cut    := piece*, length f64                                        bytes between the pieces are zero
@@ -23,7 +23,7 @@ struct Target {
     pieces: OfOneThread<RefCell<Vec<u8>>>,
 }
 
-/// Describes a copy of `db`.
+/// Describes a copy of `db`; the head of this file has the format.
 pub(crate) fn cut(db: &Db) -> Result<Vec<u8>, Error> {
     let target = Target { len: OfOneThread(Cell::new(0)), pieces: OfOneThread(RefCell::default()) };
     db.backup_to_storage(&target)?;
@@ -46,7 +46,7 @@ pub(crate) fn piece(file: &dyn Storage, offset: u64, len: usize, crc: u32) -> Re
         .ok_or_else(|| Failure::new(Code::Failed, "what was to be exported has been written over meanwhile; export again"))
 }
 
-/// As a JavaScript number, which is exact for the length of any file.
+/// Appends a JavaScript number, which represents the length of any file exactly.
 fn put_f64(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&(number as f64).to_le_bytes());
 }

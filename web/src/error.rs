@@ -1,4 +1,4 @@
-//! What the browser throws, in the words of the engine. Browsers agree on the names of errors, not on their classes.
+//! Converts what the browser throws to errors of the engine. Browsers agree on the names of errors, not on their classes.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use wasm_bindgen::{JsCast, JsValue};
 
 #[wasm_bindgen]
 extern "C" {
-    /// Whatever was thrown. Not only an `Error` has these two, but also the `Exception` of Firefox.
+    /// Anything that was thrown. Both an `Error` and the `Exception` of Firefox have a name and a message.
     type Thrown;
     #[wasm_bindgen(method, getter, catch)]
     fn name(this: &Thrown) -> Result<Option<String>, JsValue>;
@@ -17,12 +17,12 @@ extern "C" {
     fn message(this: &Thrown) -> Result<Option<String>, JsValue>;
 }
 
-/// What a call on an open file has thrown.
+/// The error of a call on an open file that has thrown `thrown`.
 pub(crate) fn storage_error(operation: &'static str, thrown: &JsValue) -> StorageError {
     let reason = reason(thrown);
     let name = reason.split(':').next().unwrap_or_default();
     let kind = match name {
-        // Firefox names the second one when a file is to grow beyond the quota.
+        // Firefox throws the second one when a file would grow beyond the quota.
         "QuotaExceededError" | "NS_ERROR_FILE_NO_DEVICE_SPACE" => StorageErrorKind::NoSpace,
         "NotAllowedError" | "SecurityError" => StorageErrorKind::PermissionDenied,
         _ => StorageErrorKind::Other,

@@ -1,10 +1,10 @@
 //! What JavaScript calls: `npm/src/wasm.ts` is the other end.
 //!
-//! Reads and writes of one key, and packed messages, are calls of numbers. Their bytes come in through the [room], one behind the other,
-//! and go out as what stands at [`answer`]: a number less than 0 says that there is none (-1), or that [`failure`] has an error (-2).
+//! Reads and writes of one key, and packed messages, take and return only numbers. Their input bytes are written, concatenated, into the
+//! [room]; output bytes are read at [`answer`]. A result below 0 means that there is no value (-1) or that [`failure`] has an error (-2).
 //!
-//! What that wins over arguments and results of `&[u8]` and `Vec<u8>`, in microseconds a call, by `node web/npm/bench/versions.mjs DIST
-//! DIST` with a build of each:
+//! The gain over arguments and results of `&[u8]` and `Vec<u8>`, in microseconds per call, measured with a build of each by
+//! `node web/npm/bench/versions.mjs DIST DIST`:
 //!
 //! | | Chromium 156 | Firefox 153 |
 //! |---|---|---|
@@ -44,7 +44,7 @@ fn committed(error: Error) -> Failure {
     Failure::of_commit(&error)
 }
 
-/// A key, and what stands behind it.
+/// Splits the input into the key, of `key` bytes, and what follows it.
 fn parts(input: &[u8], key: usize) -> (&[u8], &[u8]) {
     input.split_at_checked(key).unwrap_or_default()
 }
@@ -61,25 +61,25 @@ pub(crate) fn entropy() -> Result<[u8; 32], JsValue> {
     fill_with_random(&mut random).map(|_| random)
 }
 
-/// Makes room for the bytes of the next call of numbers, and says where.
+/// Makes room for `len` input bytes of the next call, and returns its address.
 #[wasm_bindgen]
 pub fn room(len: usize) -> *mut u8 {
     shared::room(len)
 }
 
-/// Where the answer of the last call of numbers stands.
+/// The address of the last call's output bytes; that call returned their number.
 #[wasm_bindgen]
 pub fn answer() -> *const u8 {
     shared::answer()
 }
 
-/// How the last call of numbers failed.
+/// The error of the last call that returned -2, taken out; `undefined` when there is none.
 #[wasm_bindgen]
 pub fn failure() -> JsValue {
     shared::failure().map_or(JsValue::UNDEFINED, JsValue::from)
 }
 
-/// One store.
+/// One store, until it is closed.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Store(RefCell<Option<Open>>);
@@ -93,7 +93,7 @@ impl Store {
         Self::over(Box::new(file.clone()), Some(file), create, segment)
     }
 
-    /// A store that ends with this worker.
+    /// Opens an empty store in memory; it ends with this worker.
     #[wasm_bindgen(js_name = inMemory)]
     pub fn in_memory(segment: u32) -> Result<Store, JsValue> {
         Self::over(Box::new(MemoryStorage::new()), None, true, segment)
@@ -110,7 +110,7 @@ impl Store {
         Ok(Self(RefCell::new(Some(Open::new(db, file)))))
     }
 
-    /// What it is, if it is still open. To be called before anything else of a call.
+    /// The open store; fails if it was closed. Every call must begin with this.
     fn open_one(&self) -> Result<Ref<'_, Open>, Failure> {
         let open = Ref::filter_map(self.0.borrow(), Option::as_ref);
         let open = open.map_err(|_| Failure::new(Code::Closed, "the store has been closed; open it again"))?;
@@ -118,12 +118,12 @@ impl Store {
         Ok(open)
     }
 
-    /// A call of numbers.
+    /// Runs a call that takes its input from the room, see the head of this file.
     fn call(&self, work: &dyn Fn(&Open, &[u8]) -> Said) -> f64 {
         shared::call(&|input| work(&*self.open_one()?, input))
     }
 
-    /// The length of the value of a key, which is the answer; -1 when there is none.
+    /// Reads the value of a key into [`answer`] and returns its length; -1 when there is none.
     pub fn get(&self, key: usize) -> f64 {
         self.call(&|open, input| Ok(open.db.get(parts(input, key).0).map_err(failed)?.map_or(NONE, give)))
     }
@@ -155,8 +155,8 @@ impl Store {
         self.call(&|open, input| Ok(f64::from(u8::from(open.db.contains_key(parts(input, key).0).map_err(failed)?))))
     }
 
-    /// Carries a message out and answers it; see `wire`. One that may come twice has the 16 bytes of a tab behind it, and its `number`
-    /// there.
+    /// Carries out a message and encodes the answers; see `wire`. A message that may be sent twice is followed by the 16 bytes of its tab's
+    /// name, and `number` is its number within that tab.
     pub fn run(&self, request: usize, client: usize, number: f64) -> f64 {
         self.call(&|open, input| {
             let (request, rest) = parts(input, request);
@@ -167,18 +167,18 @@ impl Store {
         })
     }
 
-    /// Has the browser hand everything to the system.
+    /// Makes the browser hand everything that was written to the operating system.
     pub fn flush(&self) -> Result<(), JsValue> {
         Ok(self.open_one()?.db.flush().map(drop).map_err(written)?)
     }
 
-    /// Whether a write or a flush has failed: no more of them are taken until the file is opened again.
+    /// Whether a write or a flush has failed: further ones are refused until the file is opened again.
     #[wasm_bindgen(js_name = isPoisoned)]
     pub fn is_poisoned(&self) -> bool {
         self.open_one().is_ok_and(|open| open.db.is_poisoned())
     }
 
-    /// Copies what lives together, and gives the rest of the file back. Answers in JSON, as the next three do.
+    /// Copies live records together, and returns the space of the rest. Returns a report as JSON, as the next three methods do.
     pub fn compact(&self) -> Result<String, JsValue> {
         Ok(json::compacted(&self.open_one()?.db.compact().map_err(written)?))
     }
@@ -193,7 +193,7 @@ impl Store {
         Ok(json::segments(&self.open_one()?.db.segments().map_err(failed)?))
     }
 
-    /// Holds every byte that counts against its checksum.
+    /// Checks every byte that counts against its checksum, in the file itself.
     pub fn verify(&self) -> Result<String, JsValue> {
         let open = self.open_one()?;
         open.look_at_the_file();
@@ -208,17 +208,17 @@ impl Store {
         Ok(cut::cut(&open.db).map_err(failed)?)
     }
 
-    /// Reads bytes of a cut from the file.
+    /// Reads a piece of a cut from the file; fails if other bytes have been written there since the cut.
     pub fn piece(&self, offset: f64, len: usize, crc: u32) -> Result<Vec<u8>, JsValue> {
         Ok(cut::piece(file_of(&*self.open_one()?)?, offset as u64, len, crc)?)
     }
 
-    /// Keeps every record in its place, or stops doing so.
+    /// Starts or stops keeping every record at its offset, as an export needs.
     pub fn hold(&self, on: bool) -> Result<(), JsValue> {
         let open = self.open_one()?;
         let hold = &mut *open.hold.borrow_mut();
         if on {
-            // The first one also serves whoever comes later; a new one would let go of what the first needs.
+            // Keep an existing hold: a new one would release segments that the first export still needs.
             hold.get_or_insert_with(|| Hold::of(&open.db));
         } else {
             *hold = None;
@@ -227,7 +227,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets the requests of all tabs but the living ones, whose names of 16 bytes stand one behind the other.
+    /// Forgets the requests of all tabs except the living ones. `living` is their concatenated names of 16 bytes.
     #[wasm_bindgen(js_name = forgetRequestsOfAllBut)]
     pub fn forget_requests_of_all_but(&self, living: &[u8]) -> Result<(), JsValue> {
         Ok(requests::forget_all_but(&self.open_one()?.db, living.as_chunks().0).map_err(written)?)
@@ -247,7 +247,7 @@ fn file_of(open: &Open) -> Result<&dyn Storage, Failure> {
     }
 }
 
-/// Verifies the store in a file that is not open. Answers in JSON.
+/// Verifies the store in a file that is not open. Returns a report as JSON.
 #[wasm_bindgen(js_name = verifyFile)]
 pub fn verify_file(file: FileSystemSyncAccessHandle) -> Result<String, JsValue> {
     let file = OpfsStorage::from_handle(file).map_err(|error| failed(error.into()))?;

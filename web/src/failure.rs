@@ -1,4 +1,4 @@
-//! Errors as the page sees them: a code to branch on, and words that say what to do.
+//! Errors as the page sees them: a code to branch on, and a message that says what to do.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -7,7 +7,7 @@ use pipkin::{Error, StorageErrorKind};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// What kind of failure it was. `web/npm/src/errors.ts` has the same numbers.
+/// The kind of a failure. `web/npm/src/errors.ts` has the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     Unavailable = 1,
@@ -22,7 +22,7 @@ pub(crate) enum Code {
     Missing = 10,
 }
 
-/// One failure.
+/// A failure with its code and message.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -34,7 +34,8 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
-    /// The failure of a commit. If space ran out in the middle of it, its end is missing, and the next open discards it.
+    /// The failure of a commit. If space ran out while it was written, the outcome is known: its end is missing, and the next open discards
+    /// it.
     pub(crate) fn of_commit(error: &Error) -> Self {
         match error {
             Error::Storage(storage) if storage.kind == StorageErrorKind::NoSpace => Self::new(
@@ -45,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// The failure of a commit or a flush: when the file system failed, nobody knows what of it the file holds.
+    /// The failure of a commit or a flush. After an error of the file system it is unknown how much of the write is in the file.
     pub(crate) fn of_write(error: &Error) -> Self {
         match error {
             Error::Storage(_) => Self::new(
@@ -69,7 +70,7 @@ extern "C" {
     fn set_code(this: &Thrown, code: u8);
 }
 
-/// An `Error` of the name `PipkinError`, whose `code` is a number: `web/npm/src/errors.ts` makes its own of that.
+/// An `Error` with the name `PipkinError` and a numeric `code`; `web/npm/src/errors.ts` converts it to the package's error class.
 impl From<Failure> for JsValue {
     fn from(failure: Failure) -> Self {
         let thrown = Thrown::new(&failure.message);

@@ -1,4 +1,4 @@
-//! Files of the origin for tests: opened with a future, which a page does itself, or past the storage under test.
+//! Files of the origin, for tests: opened with a future, which a page does itself otherwise, or read without the storage under test.
 
 use js_sys::{Function, Uint8Array, global};
 use wasm_bindgen::{JsCast, JsValue};
@@ -10,16 +10,16 @@ use web_sys::{
 
 use crate::storage::OpfsStorage;
 
-/// Whether a missing file is made.
+/// Whether a missing file is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The file must be there.
     Existing,
-    /// The file is made if there is none.
+    /// The file is created if there is none.
     Create,
 }
 
-/// Opens a file of the origin, or says what the browser has thrown.
+/// Opens a file of the origin. The error is what the browser has thrown.
 pub(crate) async fn open_file(name: &str, access: Access) -> Result<OpfsStorage, JsValue> {
     let options = FileSystemGetFileOptions::new();
     options.set_create(access == Access::Create);
@@ -38,14 +38,14 @@ async fn root() -> FileSystemDirectoryHandle {
     settled(worker.navigator().storage().get_directory()).await
 }
 
-/// The content of a file, read by the browser's other way to it.
+/// The content of a file, read through the browser's asynchronous interface.
 pub(crate) async fn bytes_of(name: &str) -> Vec<u8> {
     let file: FileSystemFileHandle = settled(root().await.get_file_handle(name)).await;
     let file: File = settled(file.get_file()).await;
     Uint8Array::new(&settled::<JsValue>(file.array_buffer()).await).to_vec()
 }
 
-/// A handle on a new file `name`, with one method replaced by JavaScript that may use the `real` handle.
+/// A handle on a new file `name`, with the body of one method replaced by JavaScript, which may use the `real` handle.
 pub(crate) async fn weak_handle(name: &str, method: &str) -> FileSystemSyncAccessHandle {
     let options = FileSystemGetFileOptions::new();
     options.set_create(true);

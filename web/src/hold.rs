@@ -1,9 +1,9 @@
-//! Keeps every record in its place while an export is read from the file.
+//! Keeps every record at its offset while an export is read from the file.
 #![allow(unsafe_code, reason = "an iterator that is kept together with the store it borrows")]
 
 use pipkin::{Db, Keys};
 
-/// While it lives, no place that held a record before is written again.
+/// While this exists, no range of the file that held a record before is overwritten.
 pub(crate) struct Hold {
     /// Never read from: an open iterator keeps segments from being reused. Declared first, so that it is dropped before the store.
     _reader: Keys<'static>,
@@ -13,8 +13,8 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn of(db: &Db) -> Self {
         let db = db.clone();
-        // SAFETY: it borrows the store that `db` shares, which does not move while a handle lives. `_db` is such a handle and is dropped
-        // later.
+        // SAFETY: the iterator borrows the store that `db` shares, which does not move while a handle exists. `_db` is such a handle and
+        // is dropped after the iterator.
         let reader = unsafe { core::mem::transmute::<Keys<'_>, Keys<'static>>(db.keys()) };
         Self { _reader: reader, _db: db }
     }

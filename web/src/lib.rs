@@ -1,7 +1,7 @@
 //! pipkin in a browser: the store in one file of the origin private file system (OPFS), inside a dedicated worker.
 //!
-//! Only dedicated workers have synchronous file handles, so everything here runs in one. Other targets see an empty crate.
-//! `npm/` is what a web page uses; `wasm-pack build` makes a package of this alone.
+//! Only dedicated workers have synchronous file handles, so everything here runs in one. On other targets the crate is empty.
+//! Web pages use `npm/`; `wasm-pack build` makes a package of this crate alone.
 #![cfg_attr(all(target_arch = "wasm32", target_os = "unknown", not(test)), no_std)]
 #![cfg(all(target_arch = "wasm32", target_os = "unknown"))]
 
@@ -34,7 +34,7 @@ mod shared;
 mod storage;
 mod wire;
 
-// For the tests of all modules: without it, a browser passes them over.
+// For the tests of all modules: without this line, a browser skips them.
 #[cfg(test)]
 wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_dedicated_worker);
 

@@ -1,23 +1,23 @@
-//! Which of many writes is the newest of a key.
+//! Finds the newest of many writes of a key.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::wire::Write;
 
-/// A hash table of places in a list of writes. The list grows at its end, and the table catches up when it is asked.
+/// A hash table of positions in a list of writes. The list only grows at its end; `find` adds the new writes to the table.
 #[derive(Debug, Default)]
 pub(crate) struct Newest {
-    /// At most half of it is used.
+    /// Positions in the list by hash, with linear probing; at most half of the slots are used.
     places: Vec<u32>,
-    /// Writes of the list that are in the table, or were and have been overtaken.
+    /// How many writes of the list have been added to the table.
     seen: usize,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Newest {
-    /// The newest write of a key. Every call brings the same list, or a longer one that begins with it.
+    /// The newest write of a key. Every call must pass the same list, or a longer one that begins with it.
     pub(crate) fn find<'w, 'a>(&mut self, writes: &'w [Write<'a>], key: &[u8]) -> Option<&'w Write<'a>> {
         if self.places.len() < 2 * writes.len() {
             self.places = vec![NONE; (4 * writes.len()).next_power_of_two()];
@@ -33,7 +33,7 @@ impl Newest {
         writes.get(place as usize)
     }
 
-    /// The place of a key, or the free one where it belongs.
+    /// The slot of a key, or the free one where it belongs.
     fn place(&mut self, writes: &[Write<'_>], key: &[u8]) -> Option<&mut u32> {
         let mask = self.places.len().wrapping_sub(1);
         let is_its = |place: u32| writes.get(place as usize).is_none_or(|(other, _)| *other == key);

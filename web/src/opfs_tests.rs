@@ -1,4 +1,4 @@
-//! The engine in a dedicated worker over one OPFS access handle: storage contract, file format, and the way between hosts.
+//! The engine in a dedicated worker over one OPFS access handle: storage contract, file format, and exchange of files between hosts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::exports::{Store, answer, entropy, failure, room};
 use crate::files::{Access, bytes_of, open_file, weak_handle};
 use crate::storage::{OpfsStorage, cached};
 
-/// The contract has this many checks and more.
+/// The contract has at least this many checks.
 const CHECKS_MIN: u32 = 1000;
 
 /// Every released version of the format.
@@ -32,7 +32,7 @@ async fn the_storage_keeps_the_contract_when_every_call_is_short() {
     keeps_the_contract(OpfsStorage::from_handle(handle).unwrap());
 }
 
-/// With so little memory that blocks push each other out all the time.
+/// With so little memory that blocks evict each other all the time.
 #[wasm_bindgen_test]
 async fn the_storage_keeps_the_contract_behind_a_cache() {
     keeps_the_contract(cached(create("cached").await, 3 * 4096).unwrap());
@@ -51,7 +51,7 @@ async fn the_tape_leaves_the_same_store_through_a_cache() {
     assert_eq!(Tape::FULL.finish(&open(Access::Existing).await), Ok(Tape::FULL.expected()));
 }
 
-/// Files cannot be opened in the middle of synchronous code, so one file is emptied again and again.
+/// Files cannot be opened within synchronous code, so every check uses the same file, emptied.
 fn keeps_the_contract(storage: impl Storage + 'static) {
     let storage = Arc::new(storage);
     let mut options = conformance::Options::default();
@@ -156,10 +156,10 @@ async fn a_second_opener_is_refused_until_the_first_is_gone() {
     open("held", Access::Existing).await;
 }
 
-/// Chromium throws; Firefox throws another error, or takes a part, or nothing.
+/// At a full quota Chromium throws; Firefox throws another error, or writes a part, or nothing.
 #[wasm_bindgen_test]
 async fn a_full_quota_loses_nothing_that_was_flushed() {
-    // With each whether space is asked for before anything is written: only then the store takes writes as before.
+    // Each with whether the browser refuses before anything is written: only then does the store still accept writes.
     let quotas = [
         (
             "no growth",

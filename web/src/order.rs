@@ -1,7 +1,7 @@
-//! The keys in their order, from the first time that somebody asks for it.
+//! The keys in order, built when a range is first read.
 //!
-//! The engine has an ordered index of its own, made for many threads. One thread does with sorted blocks of keys, at a tenth of the
-//! module's size.
+//! The engine has an ordered index, too, made for many threads. For one thread sorted blocks of keys are enough, and they save a tenth of
+//! the module's size.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,18 +12,18 @@ use pipkin::{Db, Result};
 
 use crate::wire::{Bounds, Damage, Range, Write};
 
-/// A block with more keys becomes two.
+/// A block with more keys is split in two.
 const BLOCK_KEYS_MAX: usize = 512;
 
-/// The keys of a store; nothing until they are needed, and kept up to date from then on.
+/// The keys of a store: `None` until they are needed, and kept up to date from then on.
 #[derive(Debug, Default)]
 pub(crate) struct Order(RefCell<Option<Keys>>);
 
 impl Order {
-    /// Takes over what was written just now.
+    /// Applies writes that have just been committed.
     pub(crate) fn apply<'a>(&self, writes: impl IntoIterator<Item = &'a Write<'a>>) {
         let order = &mut *self.0.borrow_mut();
-        // A write may have replaced a record whose key could not be read: only the store knows.
+        // A write may have replaced a record whose key could not be read; only reading the store again tells.
         drop(order.take_if(|keys| !keys.unread.is_empty()));
         let Some(keys) = order else { return };
         for (key, value) in writes {
@@ -34,8 +34,8 @@ impl Order {
         }
     }
 
-    /// Hands the records of a range to `each`, in its order, until that says `false`. Records whose keys could not be read have no place in
-    /// the order: their damage comes first, for every range.
+    /// Passes the records of a range to `each`, in the order asked for, until that returns `false`. Records whose keys could not be read
+    /// have no position in the order: their damage comes first, in every range.
     pub(crate) fn range(
         &self,
         db: &Db,
@@ -79,7 +79,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The block of a key, and in it the place where it is, or belongs.
+    /// The block of a key, and the index in it at which the key is (`Ok`) or belongs (`Err`).
     fn find(&self, key: &[u8]) -> (usize, core::result::Result<usize, usize>) {
         let behind = self.blocks.partition_point(|block| block.first().is_some_and(|first| **first <= *key));
         let index = behind.saturating_sub(1);
@@ -108,7 +108,7 @@ impl Keys {
         }
     }
 
-    /// The block of the first key behind a place in the order, and where in it that stands: the place is in front of `key`, or behind it.
+    /// Block and index of the first key after a cut in the order. The cut is before `key`, or after it if `behind`.
     fn split(&self, key: &[u8], behind: bool) -> (usize, usize) {
         match self.find(key) {
             (index, Ok(place)) => (index, place + usize::from(behind)),

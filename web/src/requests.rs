@@ -1,5 +1,5 @@
-//! Requests that may come twice. A tab whose leader has died sends its request to the next one, and nobody knows whether the first
-//! had carried it out: so the commit itself says so, in a system namespace, one record for each tab.
+//! Requests that may come twice. A tab whose leader has died sends its request to the next leader, and does not know whether the first
+//! had carried it out. So the commit itself records that, in a system namespace with one record for each tab.
 
 use alloc::vec::Vec;
 
@@ -8,10 +8,10 @@ use pipkin::{Cursor, Db, Error, Namespace, Result};
 use crate::failure::{Code, Failure};
 use crate::wire::Answer;
 
-/// The system namespace; a key is the 16 bytes of a tab's name, a value the number of its last request and the outcomes of that.
+/// The system namespace; a key is the 16 bytes of a tab's name, a value the number of its last request and that request's outcomes.
 const NAME: &str = "web/requests";
 
-/// Outcomes of writes that failed; the others are 0 and 1.
+/// Outcomes of failed writes; those of successful ones are 0 and 1.
 pub(crate) const NO_SPACE: u8 = 0xfe;
 pub(crate) const FAILED: u8 = 0xff;
 
@@ -23,7 +23,7 @@ pub(crate) fn record(number: u64, outcomes: &[u8]) -> Vec<u8> {
     [&number.to_le_bytes(), outcomes].concat()
 }
 
-/// The outcomes of the writes of this request that have been carried out already.
+/// The outcomes of those writes of this request that have been carried out already.
 pub(crate) fn outcomes(db: &Db, (client, number): ([u8; 16], u64)) -> Result<Vec<u8>> {
     let Some(namespace) = db.find_system_namespace(NAME) else { return Ok(Vec::new()) };
     let record = namespace.get(client)?.unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn answer_of(outcome: u8) -> Answer {
     }
 }
 
-/// Forgets the requests of all tabs but these, which still live.
+/// Forgets the requests of all tabs but these, which are still open.
 pub(crate) fn forget_all_but(db: &Db, living: &[[u8; 16]]) -> Result<()> {
     let Some(namespace) = db.find_system_namespace(NAME) else { return Ok(()) };
     let mut gone: Vec<Vec<u8>> = Vec::new();

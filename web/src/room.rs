@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use pipkin::{Db, Error, Result};
 
-/// Compaction leaves segments alone of which less than 1/64 is dead, so it is not tried again before that much more has died.
+/// Compaction skips segments of which less than 1/64 is dead, so it is not tried again before that much more has died.
 const DEAD_PARTS: u64 = 64;
 
 /// Remembers when compaction is not worth a try.
@@ -15,23 +15,24 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Forgets what compaction could not free: something that kept it from doing so has ended.
+    /// Forgets what compaction could not free. To be called when something that kept it from freeing space has ended.
     pub(crate) fn look_again(&self) {
         self.left.set(None);
     }
 
-    /// Runs a write. When there is no space for it, compacts single segments until it fits, and at last everything that is worth it.
+    /// Runs a write. When there is no space for it, compacts segment by segment until it fits, and finally everything that is worth
+    /// compacting. Fails with `NoSpace` if that is not enough.
     pub(crate) fn with(&self, db: &Db, write: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let written = write();
         if !matches!(written, Err(Error::NoSpace)) {
             return written;
         }
         let stats = db.stats()?;
-        // A caller may try again at once, and each attempt costs space in the last segment.
+        // A caller may retry in a loop, and each attempt to compact costs space in the last segment.
         if self.left.get().is_some_and(|left| stats.dead_bytes < left + stats.segment_size / DEAD_PARTS) {
             return written;
         }
-        // No segment is compacted twice.
+        // One step per segment, so that none is compacted twice.
         for _ in 0..stats.segments {
             match db.compact_step() {
                 Ok(Some(_)) => match write() {

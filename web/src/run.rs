@@ -1,4 +1,4 @@
-//! A request as one commit: reads see the writes in front of them, and all writes go to the log together.
+//! Runs a request as one commit: reads see the writes before them, and all writes go to the log together.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use crate::requests;
 use crate::room::Room;
 use crate::wire::{Answer, DAMAGED, Damage, Op, Range, Request, Write, put_bytes, put_damage, put_value};
 
-/// A page of records ends with the record that fills it to this size.
+/// A page ends with the record that brings it to this many bytes.
 const PAGE_BYTES: usize = 256 * 1024;
-/// Once a commit has read so many bytes of values it reads no more: its answers are put together in memory.
+/// A commit whose reads have returned more bytes of values than this reads no more: its answers are collected in memory.
 const READ_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Runs all operations of a request, one behind the other, and answers each.
+/// Runs all operations of a request, one after the other, and answers each.
 pub(crate) fn run(db: &Db, order: &Order, room: &Room, request: &Request<'_>) -> Vec<Answer> {
     let known = match request.origin.map(|origin| requests::outcomes(db, origin)).transpose() {
         Ok(known) => known.unwrap_or_default(),
@@ -26,7 +26,7 @@ pub(crate) fn run(db: &Db, order: &Order, room: &Room, request: &Request<'_>) ->
     };
     let mut outcomes = known.into_iter();
     let mut run = Run { db, order, room, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
-    // What a page shows must have been written: it ends a commit.
+    // A page is read from the store, so writes before it must be committed: it ends a commit.
     for ops in request.ops.chunk_by(|one, next| !is_page(one) && !is_page(next)) {
         run.group(ops, &mut outcomes);
     }
@@ -49,14 +49,14 @@ struct Run<'a> {
     order: &'a Order,
     room: &'a Room,
     origin: Option<([u8; 16], u64)>,
-    /// Of every write of the request so far.
+    /// The outcome of every write of the request so far.
     outcomes: Vec<u8>,
     answers: Vec<Answer>,
 }
 
 impl Run<'_> {
-    /// Runs operations as one commit; where there is no space for it and none can be made, each for itself, so that removals still go
-    /// through.
+    /// Runs operations as one commit. Where there is no space for it and none can be made, runs each separately, so that removals still
+    /// succeed.
     fn group(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) {
         let retry = known.clone();
         let (db, room) = (self.db, self.room);
@@ -112,7 +112,7 @@ impl Run<'_> {
     }
 }
 
-/// Writes that are not in the log yet, and the store behind them.
+/// Writes that are not in the log yet, and the store that they will be written to.
 struct Stage<'a> {
     db: &'a Db,
     order: &'a Order,
@@ -168,7 +168,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What the writes in front say of a key: its new value, its removal, or nothing.
+    /// What the writes before say about a key: its new value, its removal (`Some(None)`), or nothing (`None`).
     fn staged(&mut self, key: &[u8]) -> Option<Option<&'a [u8]>> {
         self.newest.find(&self.writes, key).map(|(_, value)| *value)
     }
@@ -180,7 +180,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A value that goes into an answer among others.
+    /// Reads a value for an answer with several; counts its bytes. The inner error is damage, which does not fail the answer.
     fn read(&mut self, key: &[u8]) -> Result<Result<Option<Vec<u8>>, Damage>, Failure> {
         self.may_read()?;
         let value = match self.staged(key) {
@@ -221,7 +221,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Writes what was gathered, and in the same commit that the request has been carried out.
+    /// Commits the gathered writes, and in the same commit the record that the request has been carried out.
     fn write(&self, origin: Option<([u8; 16], u64)>, outcomes: &[u8]) -> Result<(), Error> {
         if self.writes.is_empty() {
             return Ok(());
@@ -240,7 +240,7 @@ impl<'a> Stage<'a> {
                 requests::namespace(self.db).and_then(|namespace| batch.insert_in(&namespace, &client, &record).commit())
             }
         };
-        // A full medium has room for removals, but not for the word that they were carried out: better twice than never.
+        // A full medium has room for removals, but not for the record that they were carried out: better twice than never.
         if matches!(written, Err(Error::NoSpace)) && origin.is_some() && self.writes.iter().all(|(_, value)| value.is_none()) {
             return self.write(None, outcomes);
         }
@@ -251,7 +251,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Too long a key fails its own operation, not the whole commit.
+/// Checks the lengths here, so that too long a key or value fails its operation, not the whole commit.
 fn check((key, value): &Write<'_>) -> Result<(), Failure> {
     let value = value.unwrap_or_default();
     if key.len() > KEY_LEN_MAX {
@@ -263,7 +263,7 @@ fn check((key, value): &Write<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Records as they are put into an answer.
+/// The records of a page that is being put together.
 struct Records {
     values: bool,
     count: u32,
@@ -276,7 +276,7 @@ impl Records {
         Self { values, count: 0, bytes: Vec::new(), damage: Vec::new() }
     }
 
-    /// False when the page is full.
+    /// Adds a record; returns false when the page is full.
     fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
         put_bytes(&mut self.bytes, key);
         if self.values {

@@ -57,12 +57,12 @@ fn at_a_full_quota_what_stores_fails_and_what_removes_goes_through() {
     let expected = [Err(Code::Quota), Ok(1), Err(Code::Quota), Ok(0)];
     assert_eq!(outcomes(&run(&db, &message)), expected);
     assert_eq!((db.get("old").unwrap(), db.get("small").unwrap()), (None, Some(b"2".to_vec())));
-    // Its answer was lost: it says the same again.
+    // Its answer was lost, so the tab sends the same request again.
     assert_eq!(outcomes(&run(&db, &message)), expected);
     assert!(db.verify().unwrap().is_ok());
 }
 
-/// When space ran out in the middle of a write, a page was told that the outcome is unknown. It is known: the commit lacks its end.
+/// When space ran out in the middle of a write, the page used to get `OutcomeUnknown`. The outcome is known: the commit lacks its end.
 #[wasm_bindgen_test]
 fn a_write_that_runs_out_of_space_half_way_is_refused_for_the_quota_and_a_flush_is_of_unknown_outcome() {
     let storage = MemoryStorage::new();
@@ -93,7 +93,7 @@ fn a_request_that_comes_twice_is_carried_out_once() {
         let answers = run(&db, &request(Some((TAB, 1)), &ops));
         assert_eq!(outcomes(&answers[..2]), [Ok(1), Ok(0)]);
         assert!(matches!(&answers[2], Answer::Value(Some(value)) if value == b"2"));
-        // Another tab has come in between; its requests are its own.
+        // Another tab has written meanwhile; its requests are recorded separately.
         db.insert("count", "2").unwrap();
         assert_eq!(outcomes(&run(&db, &request(Some((OTHER, 1)), &ops[..2]))), [Ok(0), Ok(0)]);
     }
@@ -138,7 +138,7 @@ fn a_page_shows_the_writes_in_front_of_it() {
     assert_eq!(counts.collect::<Vec<_>>(), [(-1.0, 1), (-1.0, 2)]);
 }
 
-/// Together they would not fit into the memory of the module, which ended with that.
+/// Together the values would not fit into the memory of the module, which used to end the module.
 #[wasm_bindgen_test]
 fn who_asks_for_too_much_at_once_is_told_to_ask_for_less() {
     let db = memory();

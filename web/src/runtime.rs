@@ -1,14 +1,14 @@
-//! What the standard library would have brought to the module that pages load: an allocator, and the end of a program that panicked.
-//! Its own ones print words that no browser shows.
+//! What the standard library would have provided to the module that pages load: an allocator and a panic handler. The library's panic
+//! handler prints messages that no browser shows.
 
 use talc::cell::TalcSyncCell;
 use talc::wasm::{WasmBinning, WasmGrowAndExtend};
 
-/// In place of `dlmalloc`, which takes 1.8 KB more of the download. Calls take as long as with that, as far as a noisy machine could tell.
+/// Instead of `dlmalloc`, which adds 1.8 KB more to the download. Calls take equally long with both, as far as a noisy machine could tell.
 #[global_allocator]
 static ALLOCATOR: TalcSyncCell<WasmGrowAndExtend, WasmBinning> = TalcSyncCell::new_wasm(WasmGrowAndExtend::new());
 
-/// A panic ends the worker, which is the same for the file as a closed tab.
+/// A panic ends the worker; to the file this is the same as a closed tab.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()

@@ -1,4 +1,4 @@
-//! What lies between two calls from JavaScript: an open store, and the bytes of calls of numbers on their way in and out.
+//! State that is kept between two calls from JavaScript: an open store, and the input and output bytes of calls.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,15 +14,15 @@ use crate::order::Order;
 use crate::room::Room;
 use crate::storage::OpfsStorage;
 
-/// One open store.
+/// An open store with what the worker keeps beside it.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) db: Db,
     pub(crate) order: Order,
     pub(crate) room: Room,
-    /// While somebody takes a copy.
+    /// Set while an export is read from the file.
     pub(crate) hold: RefCell<Option<Hold>>,
-    /// What the store is in, unless that is memory.
+    /// The file of the store; `None` for a store in memory.
     pub(crate) file: Option<Arc<CachedStorage<OpfsStorage>>>,
 }
 
@@ -31,28 +31,28 @@ impl Open {
         Self { db, order: Order::default(), room: Room::default(), hold: RefCell::default(), file }
     }
 
-    /// To be called before anything else of a call.
+    /// Releases the cached blocks that the last call may have viewed. Every call must begin with this.
     pub(crate) fn begin_call(&self) {
         if let Some(file) = &self.file {
-            // SAFETY: there is one thread, which is here and not in the engine; what earlier calls have answered are copies.
+            // SAFETY: there is one thread, and it is not in the engine now; what earlier calls have returned are copies.
             unsafe { file.end_call() };
         }
     }
 
-    /// The next reads see the file, not what is in memory of it.
+    /// Forgets cached blocks, so that the next reads come from the file.
     pub(crate) fn look_at_the_file(&self) {
         self.file.iter().for_each(|file| file.forget());
     }
 }
 
-/// Larger buffers are given back when they have served.
+/// Buffers with more bytes than this are freed after use.
 const KEPT_MAX: usize = 64 * 1024;
-/// What a call came to: a number, or how long the answer is.
+/// The result of a call: a number, or the length of the answer.
 pub(crate) type Said = Result<f64, Failure>;
 
-/// There is nothing to answer with.
+/// The result of a call that found no value.
 pub(crate) const NONE: f64 = -1.0;
-/// The call has failed, and [`failure`] says how.
+/// The result of a call that has failed; [`failure`] has the error.
 const FAILED: f64 = -2.0;
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ struct Shared {
 static SHARED: OfOneThread<RefCell<Shared>> =
     OfOneThread(RefCell::new(Shared { input: Vec::new(), answer: Vec::new(), failure: None }));
 
-/// Makes room for what JavaScript hands to the next call.
+/// Makes room for `len` bytes that JavaScript passes to the next call, and frees a large answer.
 pub(crate) fn room(len: usize) -> *mut u8 {
     let shared = &mut *SHARED.0.borrow_mut();
     if shared.answer.capacity() > KEPT_MAX {
@@ -77,19 +77,19 @@ pub(crate) fn room(len: usize) -> *mut u8 {
     shared.input.as_mut_ptr()
 }
 
-/// Where the last answer stands.
+/// The address of the last answer.
 pub(crate) fn answer() -> *const u8 {
     SHARED.0.borrow().answer.as_ptr()
 }
 
-/// Keeps an answer until the next call, and says how long it is.
+/// Keeps an answer for JavaScript to read, and returns its length.
 pub(crate) fn give(answer: Vec<u8>) -> f64 {
     let len = answer.len() as f64;
     SHARED.0.borrow_mut().answer = answer;
     len
 }
 
-/// Works on what stands in the room in front of it.
+/// Runs `work` on the input bytes. An error is kept for [`failure`].
 pub(crate) fn call(work: &dyn Fn(&[u8]) -> Said) -> f64 {
     let input = core::mem::take(&mut SHARED.0.borrow_mut().input);
     let result = work(&input);
@@ -101,7 +101,7 @@ pub(crate) fn call(work: &dyn Fn(&[u8]) -> Said) -> f64 {
     })
 }
 
-/// How the last call failed.
+/// Takes the error of the last failed call.
 pub(crate) fn failure() -> Option<Failure> {
     SHARED.0.borrow_mut().failure.take()
 }

@@ -1,8 +1,8 @@
 //! [`Storage`] over one synchronous access handle of the origin private file system.
 //!
 //! A call costs 3 to 26 us in Chromium and 22 to 90 us in Firefox, whatever its size up to 64 KiB: so the parts of a write
-//! travel together, and the length is kept in wasm. The counts that `read` and `write` return are checked: Firefox answers
-//! a full quota with a short count or with zero, not with an error.
+//! are sent in one call, and the length is kept in wasm. The counts that `read` and `write` return are checked: Firefox answers
+//! a write at a full quota with a short count or with zero, not with an error.
 
 use alloc::format;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,25 +15,25 @@ use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
 use crate::error::storage_error;
 use crate::one_thread::OfOneThread;
 
-/// Parts up to this many bytes in all are copied together into one call.
+/// Writes of up to this many bytes have their parts copied together into one call.
 const GATHER_BYTES_MAX: usize = 1024 * 1024;
-/// Records that are read stand near others that will be, and a call costs no more for so many bytes.
+/// Read at least this much: the records nearby are likely to be read next, and a call costs no more for it.
 const READ_BYTES: usize = 16 * 1024;
-/// Up to here every whole number is a number of JavaScript.
+/// The largest integer up to which JavaScript numbers are exact.
 const FILE_LEN_MAX: u64 = (1 << 53) - 1;
 
-/// One file of the origin, held alone until the storage is dropped.
+/// One file of the origin, locked until the storage is dropped.
 #[derive(Debug)]
 pub(crate) struct OpfsStorage {
     handle: OfOneThread<FileSystemSyncAccessHandle>,
-    /// The last argument of every read and write, made once.
+    /// The options argument of every read and write, allocated once.
     options: OfOneThread<FileSystemReadWriteOptions>,
-    /// Kept here, because to ask the browser costs up to 14 us.
+    /// The length of the file. Kept here, because asking the browser costs up to 14 us.
     len: AtomicU64,
 }
 
 impl OpfsStorage {
-    /// Takes over an open file.
+    /// Takes ownership of an open file.
     pub(crate) fn from_handle(handle: FileSystemSyncAccessHandle) -> Result<Self, StorageError> {
         let options = OfOneThread(FileSystemReadWriteOptions::new());
         let storage = Self { handle: OfOneThread(handle), options, len: AtomicU64::new(0) };
@@ -41,7 +41,7 @@ impl OpfsStorage {
         Ok(storage)
     }
 
-    /// The options of a call at `offset`.
+    /// Sets the options for a call at `offset`.
     fn at(&self, offset: u64) -> &FileSystemReadWriteOptions {
         self.options.0.set_at(offset as f64);
         &self.options.0
@@ -75,7 +75,7 @@ impl OpfsStorage {
         Ok(())
     }
 
-    /// The error of a call that may have changed the length on its way.
+    /// The error of a call that may have changed the length before it failed.
     fn failed(&self, operation: &'static str, thrown: &JsValue) -> StorageError {
         let error = storage_error(operation, thrown);
         if let Ok(len) = self.handle.0.get_size() {
@@ -85,7 +85,7 @@ impl OpfsStorage {
     }
 }
 
-/// The file with at most `cache_bytes` of it in memory. What was written has been handed to the browser: a tab may end at any time.
+/// The file with at most `cache_bytes` of it in memory. Writes are handed to the browser at once, because a tab may end at any time.
 pub(crate) fn cached(file: OpfsStorage, cache_bytes: usize) -> Result<CachedStorage<OpfsStorage>, StorageError> {
     CachedStorage::new(file, CacheOptions { cache_bytes, read_bytes: READ_BYTES })
 }
@@ -121,7 +121,7 @@ impl Storage for OpfsStorage {
             let count = self.handle.0.read_with_u8_array_and_options(rest, self.at(at));
             let count = count.map_err(|thrown| storage_error("read", &thrown))?;
             let Some((_, unfilled)) = rest.split_at_mut_checked(count as usize).filter(|(filled, _)| !filled.is_empty()) else {
-                // As a whole number: the code that prints others would be a thirtieth of the module.
+                // As an integer: the code that prints floating-point numbers would be a thirtieth of the module.
                 let count = count as u64;
                 let detail = format!("the browser returned {count} bytes at offset {at} of a file of {len} bytes");
                 return Err(StorageError::new(StorageErrorKind::Other, "read", detail));
@@ -153,7 +153,7 @@ impl Storage for OpfsStorage {
 
     fn sync(&self) -> Result<Durability, StorageError> {
         self.handle.0.flush().map_err(|thrown| storage_error("sync", &thrown))?;
-        // Browsers pass `flush` on to the system, but none promises what the system does with it.
+        // Browsers pass `flush` on to the operating system, but none promises what the system does with it.
         Ok(Durability::Os)
     }
 }

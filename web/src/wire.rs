@@ -1,6 +1,6 @@
-//! Messages as bytes. A request carries any number of operations, an answer one result for each; numbers are little endian.
+//! The encoding of messages. A request carries any number of operations, an answer one result for each; numbers are little-endian.
 //!
-//! `request.ts` and `answer.ts` in `web/npm/src/` are the other end.
+//! The other end is `request.ts` and `answer.ts` in `web/npm/src/`.
 //!
 //! ```text
 //! request  := flags u8, operation*                                   flags: 1 durable, 2 writes (for who passes it on)
@@ -45,7 +45,7 @@ pub(crate) enum Op<'a> {
     Get(&'a [u8]),
     Has(&'a [u8]),
     Write(Write<'a>),
-    /// Removes, and says whether there was something.
+    /// Removes a key; the outcome says whether it had a value.
     Delete(&'a [u8]),
     WriteMany(Vec<Write<'a>>),
     Swap {
@@ -68,22 +68,22 @@ pub(crate) enum Op<'a> {
 /// The bounds of a range of keys.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// What is wanted of the records between two bounds.
+/// A read of the records between two bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range<'a> {
     pub(crate) bounds: Bounds<'a>,
-    /// Their values, too.
+    /// Return the values, too.
     pub(crate) values: bool,
-    /// The last key first.
+    /// Start with the last key.
     pub(crate) reverse: bool,
 }
 
-/// One message to the store.
+/// One decoded message to the store.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    /// What it wrote is to be flushed before it is answered.
+    /// Flush its writes before answering.
     pub(crate) durable: bool,
-    /// Who sent it and its number there, when it may come twice.
+    /// The name of the sending tab and the number of the request in it, if it may come twice.
     pub(crate) origin: Option<([u8; 16], u64)>,
     pub(crate) ops: Vec<Op<'a>>,
 }
@@ -139,7 +139,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `count` of something, each of which takes at least one byte, so that a wrong count asks for no memory.
+    /// Reads a count and that many items. Each takes at least one byte, so memory is not allocated for a count that the message cannot
+    /// hold.
     fn many<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.count()?;
         if count > self.0.len() {
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
             kind::SWAP => Op::Swap { key: self.bytes()?, expected: self.optional()?, new: self.optional()? },
             kind::GET_MANY => Op::GetMany(self.many(Self::bytes)?),
             kind::PAGE => {
-                // A number of JavaScript: a cursor has fewer bits than that keeps exactly.
+                // A cursor is sent as a JavaScript number, which represents all of its bits exactly.
                 let from = Cursor::from_bits(f64::from_le_bytes(self.array()?) as u64);
                 Op::Page { from, values: self.byte()? == 1, prefix: self.bytes()? }
             }
@@ -172,7 +173,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Takes a request of `origin` apart; `None` when it is none.
+/// Decodes a request of `origin`; `None` if it is malformed.
 pub(crate) fn decode(request: &[u8], origin: Option<([u8; 16], u64)>) -> Option<Request<'_>> {
     let mut reader = Reader(request);
     let flags = reader.byte()?;
@@ -183,11 +184,11 @@ pub(crate) fn decode(request: &[u8], origin: Option<([u8; 16], u64)>) -> Option<
     Some(Request { durable: flags & 1 != 0, origin, ops })
 }
 
-/// What became of one operation.
+/// The result of one operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Failed(Failure),
-    /// A write; 1 if it found what it looked for.
+    /// A write. The outcome is 1 if it found what it looked for, else 0.
     Written(u8),
     Value(Option<Vec<u8>>),
     Values {
@@ -195,11 +196,12 @@ pub(crate) enum Answer {
         values: Vec<u8>,
     },
     Page {
-        /// Where to go on: a number that `Op::Page` takes, or any for `Op::Range`. Less than 0 behind the last record.
+        /// Where the next page begins: a number that `Op::Page` takes; any number of at least 0 for `Op::Range`. Below 0 after the last
+        /// record.
         next: f64,
         count: u32,
         records: Vec<u8>,
-        /// What is damaged between them.
+        /// The damaged records among them.
         damage: Vec<Damage>,
     },
     Flushed(u8),
@@ -222,13 +224,13 @@ impl Damage {
         }
     }
 
-    /// The same, in the record of `key`.
+    /// The same damage, with the key of its record.
     pub(crate) fn of_key(self, key: &[u8]) -> Self {
         Self { key: Some(key.to_vec()), ..self }
     }
 }
 
-/// Appends bytes with their length in front.
+/// Appends the length of the bytes, then the bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
@@ -247,7 +249,7 @@ pub(crate) fn put_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
 
 /// Appends where damage is and what it is.
 pub(crate) fn put_damage(out: &mut Vec<u8>, damage: &Damage) {
-    // A number of JavaScript: no file is longer than that keeps exactly.
+    // A JavaScript number represents the offsets of any file exactly.
     out.extend_from_slice(&(damage.offset as f64).to_le_bytes());
     put_bytes(out, damage.what.as_bytes());
 }
@@ -255,7 +257,7 @@ pub(crate) fn put_damage(out: &mut Vec<u8>, damage: &Damage) {
 /// Marks a value that cannot be read; its key and the damage follow.
 pub(crate) const DAMAGED: u8 = 7;
 
-/// Puts the answers of a request together.
+/// Encodes the answers of a request.
 pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
     let mut out = Vec::new();
     for answer in answers {

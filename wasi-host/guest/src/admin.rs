@@ -21,7 +21,7 @@ impl Guest for Component {
 
     fn verify(db: DbBorrow<'_>) -> Result<Report, Error> {
         let open = opened(&db);
-        // What is looked at is the file, not what was gathered on its way there or read from it before.
+        // Hand over gathered writes and forget cached blocks, so that the file itself is verified.
         open.settle(Durability::Written)?;
         open.storage.forget();
         Ok(open.db()?.verify()?.into())
@@ -48,7 +48,7 @@ impl Guest for Component {
     fn backup(db: DbBorrow<'_>, name: String) -> Result<u64, Error> {
         let target = storage(&name, Access::New)?;
         let open = opened(&db);
-        // What is copied is what is checked: both come from the file.
+        // Forget cached blocks, so that the bytes that are copied are the ones whose checksums are checked: those of the file.
         open.storage.forget();
         let done = open.db()?.backup_to_storage(&target);
         if done.is_err() {

@@ -1,4 +1,4 @@
-//! The interfaces of `wit/` as Rust, generated.
+//! The interfaces of `wit/`, generated as Rust.
 #![allow(missing_docs, clippy::undocumented_unsafe_blocks, reason = "generated; the WIT has the documents")]
 
 use crate::Component;
@@ -10,7 +10,7 @@ wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/provider-base" });
 
 export!(Component);
 
-/// The one interface that has two texts under one name. What is generated apart from the rest is joined with it in the component.
+/// The one interface that has two texts under the same name. It is generated separately; linking the component joins it with the rest.
 #[cfg(feature = "spin")]
 pub(crate) mod spin {
     use crate::Component;

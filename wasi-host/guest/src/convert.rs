@@ -1,4 +1,4 @@
-//! Between the words of the engine and those of the interfaces.
+//! Converts between the types of the engine and those of the interfaces.
 
 use crate::bindings::exports::pipkin::kv::types;
 use crate::open::Closed;

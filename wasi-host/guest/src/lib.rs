@@ -1,10 +1,10 @@
-//! pipkin as a WebAssembly component: the engine over `wasi:filesystem`, with no other imports but a clock, from
-//! which that interface has its times, and a source of randomness.
+//! pipkin as a WebAssembly component: the engine over `wasi:filesystem`, with no other imports than a clock, which
+//! that interface needs for its timestamps, and a source of randomness.
 //!
 //! Built for `wasm32-wasip2` without the standard library, which alone would import ten interfaces of `wasi:cli`, and whose
-//! files write through streams that cost ten times as much as a positional write.
+//! file writes go through streams that cost ten times as much as a positional write.
 //!
-//! The interfaces are in `wit/`. The feature `proof` adds those that only tests call.
+//! The interfaces are in `wit/`. The feature `proof` adds the ones that only tests call.
 #![cfg_attr(target_family = "wasm", no_std)]
 #![cfg(all(target_os = "wasi", target_env = "p2"))]
 
@@ -22,5 +22,5 @@ mod runtime;
 mod storage;
 mod store;
 
-/// What the component is: every interface of the world is implemented for it.
+/// The type for which every interface of the world is implemented.
 struct Component;

@@ -18,14 +18,15 @@ use spin::Mutex;
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::Descriptor;
 
-/// More than this is never taken for blocks, whoever asks.
+/// The most memory for cached blocks, whatever the caller asks for.
 const CACHE_BYTES_MAX: u32 = 1 << 30;
-/// A call of the host costs about as much as copying some KiB, and the host copies what is longer in pieces of this size.
+/// Small writes gather up to this many bytes. A host call costs about as much as copying some KiB, and the host copies longer writes in
+/// pieces of this size.
 const GATHER_BYTES: usize = 64 * 1024;
 
 static OPEN: Mutex<Vec<Weak<Open>>> = Mutex::new(Vec::new());
 
-/// A file behind some memory, in which small writes gather.
+/// A file with a block cache, in which small writes gather.
 pub(crate) type Cached = CachedStorage<WasiStorage, GATHER_BYTES>;
 
 /// One open store, shared by all handles to it.
@@ -34,11 +35,12 @@ pub(crate) struct Open {
     db: Db,
     pub(crate) storage: Arc<Cached>,
     read_only: bool,
-    /// The file may have been opened anew: what this engine would read there, the other one may have written over.
+    /// Set by `close`. The file may have been reopened since, and the new engine may overwrite what this one would read.
     is_closed: AtomicBool,
 }
 
-/// The store was closed through another handle. Every verb asks, and an error of the engine would make each of them longer.
+/// The store was closed through another handle. Every verb checks this, and the engine's larger error type would make the code of each
+/// longer.
 pub(crate) struct Closed;
 
 impl From<Closed> for pipkin::Error {
@@ -47,41 +49,41 @@ impl From<Closed> for pipkin::Error {
     }
 }
 
-/// How a store is to be opened.
+/// Options of opening a store.
 #[derive(Clone, Copy)]
 pub(crate) struct How {
     pub(crate) create: bool,
     pub(crate) read_only: bool,
     pub(crate) cache_bytes: u32,
     pub(crate) segment_bytes: u32,
-    /// The host keeps all others away from the file.
+    /// The host keeps all other processes and instances away from the file.
     pub(crate) exclusive: bool,
 }
 
 impl Open {
-    /// The engine, for one call of it.
+    /// The engine, for one call of it. Fails if the store was closed.
     pub(crate) fn db(&self) -> Result<&Db, Closed> {
         self.end_call()?;
         Ok(&self.db)
     }
 
-    /// Between two calls of the engine: views live inside of one, for what a handle keeps borrows nothing, and what the engine
-    /// hands out here is a copy.
+    /// Releases the cached blocks that the last call may have viewed. Called between two calls of the engine: no view outlives a call, for
+    /// handles keep no borrows and everything that the engine returns here is a copy.
     pub(crate) fn end_call(&self) -> Result<(), Closed> {
         if self.is_closed.load(Relaxed) {
             return Err(Closed);
         }
-        // SAFETY: an instance runs one call at a time, and this one has not come to the engine yet.
+        // SAFETY: an instance runs one call at a time, and this one has not called the engine yet.
         unsafe { self.storage.end_call() };
         Ok(())
     }
 
-    /// What changes nothing is refused, too, where nothing may be changed.
+    /// Fails with `ReadOnly` in a read-only store, so that writes that would change nothing are refused, too.
     pub(crate) fn writable(&self) -> Result<()> {
         if self.read_only { Err(pipkin::Error::ReadOnly) } else { Ok(()) }
     }
 
-    /// Closes the store for all handles, and takes it from the list: its file may be opened anew.
+    /// Closes the store for all handles, and removes it from the list, so that its file can be opened again.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         let db = self.db()?.clone();
         self.is_closed.store(true, Relaxed);
@@ -89,7 +91,7 @@ impl Open {
         db.close()
     }
 
-    /// Gives a write that the engine has done the durability that was promised for it.
+    /// Makes a finished write as durable as promised; returns the durability reached.
     pub(crate) fn settle(&self, durability: Durability) -> Result<Durability> {
         match durability {
             Durability::Buffered => Ok(Durability::Buffered),
@@ -102,7 +104,7 @@ impl Open {
     }
 }
 
-/// Opens the store `name`, or finds it open.
+/// Opens the store `name`, or returns it if it is open already.
 pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     let access = match how {
         How { read_only: true, .. } => Access::Read,
@@ -114,13 +116,13 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     let mut list = OPEN.lock();
     list.retain(|open| open.strong_count() > 0);
     let is_it = |open: &Arc<Open>| {
-        // A host that cannot tell leaves the name to say it. One that can knows better: the file may be another one by now.
+        // Names are compared only if the host cannot compare files: the name may belong to another file by now.
         open.storage.below().is_same_file(&storage) || open.name == name && !storage.can_be_told(&directory, name)
     };
     let found = list.iter().filter_map(Weak::upgrade).find(is_it);
     if let Some(found) = found {
         return if found.read_only != how.read_only {
-            // With other rights: that handle has to go first.
+            // Open with other rights: the existing handles must be dropped first.
             Err(pipkin::Error::Locked { path: name.into(), holder: None })
         } else {
             Ok(found)
@@ -139,22 +141,22 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     Ok(open)
 }
 
-/// The file behind as much memory.
+/// Wraps the file in a cache of `cache_bytes` bytes.
 pub(crate) fn cached(file: WasiStorage, cache_bytes: usize) -> Result<Cached, StorageError> {
     Cached::new(file, CacheOptions { cache_bytes, ..CacheOptions::default() })
 }
 
-/// The file of that name alone, not a store yet.
+/// Opens the file `name`, without opening a store in it.
 pub(crate) fn storage(name: &str, access: Access) -> Result<WasiStorage> {
     WasiStorage::open(&directory()?, checked(name)?, access)
 }
 
-/// Takes a file away that could not be finished.
+/// Removes a file that could not be finished; errors are ignored.
 pub(crate) fn discard(name: &str) {
     let _ = directory().map(|directory| directory.unlink_file_at(name));
 }
 
-/// A name goes down from the directory, and never up: the host would refuse it, too, but less clearly.
+/// Refuses names that lead out of the directory. The host would refuse them as well, but with a less helpful error.
 fn checked(name: &str) -> Result<&str> {
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     let is_odd = |c: char| c == '\\' || c.is_control();

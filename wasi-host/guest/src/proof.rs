@@ -1,4 +1,4 @@
-//! The exports of `pipkin:proof/suite`: the storage contract and the file format, proved on this host.
+//! The exports of `pipkin:proof/suite`, which test the storage contract and the file format on this host.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -71,7 +71,7 @@ impl Guest for Proof {
     }
 }
 
-/// Of the store, as the verbs write it: each change is handed over before the next one.
+/// Fills a store as the verbs do: each change is handed over before the next one.
 fn filled(path: &str) -> Result<Result<u32, String>, Error> {
     let how = How { create: true, read_only: false, cache_bytes: 1 << 20, segment_bytes: 0, exclusive: true };
     let store = open::open(path, how)?;

@@ -102,7 +102,7 @@ impl GuestNamespace for Records {
     }
 }
 
-/// A walk, and the store that it goes over.
+/// A walk, and the store that it reads.
 pub(crate) struct Pages {
     open: Arc<Open>,
     walk: RefCell<Walk>,

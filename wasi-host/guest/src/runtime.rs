@@ -1,5 +1,5 @@
-//! What the standard library would have brought: an allocator, the host's door to it, and the end of a program that
-//! panicked.
+//! What the standard library would have provided: an allocator, the function by which the host allocates from it, and a panic
+//! handler.
 
 use alloc::alloc::{Layout, alloc, realloc};
 use dlmalloc::GlobalDlmalloc;
@@ -7,10 +7,10 @@ use dlmalloc::GlobalDlmalloc;
 #[global_allocator]
 static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
-/// Where the host gets memory for lists and strings that it hands to the guest (component model, canonical ABI).
+/// Allocates the memory for lists and strings that the host passes to the guest (component model, canonical ABI).
 ///
-/// The C library of the toolchain has one too, over an allocator of its own; but the guest frees what it was handed, so it
-/// has to come from the guest's allocator.
+/// The C library of the toolchain has such a function too, over its own allocator; but the guest frees what it is passed, so the
+/// memory has to come from the guest's allocator.
 ///
 /// # Safety
 ///
@@ -21,7 +21,7 @@ unsafe extern "C" fn cabi_realloc(old: *mut u8, old_len: usize, align: usize, ne
         return core::ptr::without_provenance_mut(align);
     }
     let memory = match (Layout::from_size_align(old_len, align), Layout::from_size_align(new_len, align)) {
-        // SAFETY: the size is not zero.
+        // SAFETY: the new size is not zero.
         (Ok(_), Ok(new)) if old_len == 0 => unsafe { alloc(new) },
         // SAFETY: `old` was allocated here with the old layout; the new size is not zero and makes a valid layout.
         (Ok(old_layout), Ok(_)) => unsafe { realloc(old, old_layout, new_len) },
@@ -33,8 +33,8 @@ unsafe extern "C" fn cabi_realloc(old: *mut u8, old_len: usize, align: usize, ne
     memory
 }
 
-/// A panic ends the instance: the host gets a trap, drops the instance and opens the store again in a new one, which is
-/// the same as after a killed process.
+/// A panic ends the instance: the host gets a trap, drops the instance and opens the store again in a new one, as
+/// after a killed process.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()

@@ -1,7 +1,7 @@
 //! [`Storage`] over one file of `wasi:filesystem`, by positional calls only.
 //!
-//! A call costs about as much as copying some KiB, so the parts of a write travel together. A read returns at most 64 KiB
-//! whatever was asked for, and a write of more than 128 MiB traps the guest, so long transfers go in pieces. WASI has no
+//! A call costs about as much as copying some KiB, so the parts of a write are sent in one call. A read returns at most
+//! 64 KiB whatever was asked for, and a write of more than 128 MiB traps the guest, so long transfers are split. WASI has no
 //! file lock: unless the caller says that the host keeps all others away, the engine fences.
 
 use alloc::vec;
@@ -10,14 +10,14 @@ use wasip2::filesystem::types::{Descriptor, DescriptorFlags, DescriptorType, Err
 
 /// Parts up to this many bytes in all are copied together into one host call.
 const GATHER_BYTES_MAX: usize = 64 * 1024;
-/// What reserving writes in one host call: as much as one that reads returns.
+/// Bytes that `reserve` writes per host call: as many as one reading call returns.
 const RESERVE_BYTES: usize = 64 * 1024;
 /// The longest single host call that writes.
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
-/// Hosts count bytes of a file in signed numbers.
+/// Hosts use signed 64-bit numbers for file sizes.
 const FILE_LEN_MAX: u64 = i64::MAX as u64;
 
-/// What the opener of a file wants of it.
+/// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// An existing file, unchanged.
@@ -35,14 +35,14 @@ pub(crate) enum Access {
 pub(crate) struct WasiStorage {
     file: Descriptor,
     access: Access,
-    /// Whoever runs this keeps all others away from the file.
+    /// The host keeps all other processes and instances away from the file.
     is_exclusive: bool,
 }
 
 impl WasiStorage {
     /// Opens the file `path` under `directory`.
     ///
-    /// A file that is still empty gets its directory synced, so that the name of a new store is as durable as its bytes.
+    /// If the file is empty, its directory is synced, so that the name of a new store is as durable as its bytes.
     pub(crate) fn open(directory: &Descriptor, path: &str, access: Access) -> Result<Self, Error> {
         let (open, rights) = match access {
             Access::Read => (OpenFlags::empty(), DescriptorFlags::READ),
@@ -59,7 +59,7 @@ impl WasiStorage {
             _ => return Err(Error::NotAStore { detail: "it is neither a file nor a directory" }),
         }
         if access != Access::Read && stat.size == 0 {
-            // Not every host can do that with a folder: the name is as durable then as it makes it.
+            // Not every host can sync a directory; other errors are ignored, and the durability of the name is up to the host.
             if let Err(code @ (ErrorCode::Io | ErrorCode::InsufficientSpace | ErrorCode::Quota)) = directory.sync_data() {
                 return Err(failed(code));
             }
@@ -67,17 +67,17 @@ impl WasiStorage {
         Ok(Self { file, access, is_exclusive: access == Access::New })
     }
 
-    /// The same, where whoever runs this keeps all others away from the file.
+    /// Notes whether the host keeps all others away from the file. A file opened as `New` is exclusive in any case.
     pub(crate) fn exclusive(self, is_exclusive: bool) -> Self {
         Self { is_exclusive: self.is_exclusive || is_exclusive, ..self }
     }
 
-    /// True when both are the same file, by whatever names they were opened.
+    /// True when both are the same file, under whatever names they were opened.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         self.file.is_same_object(&other.file)
     }
 
-    /// True when the host can tell that two descriptors are of one file, this one at `path` under `directory`.
+    /// Whether the host can compare files: true if it recognises this file when `path` under `directory` is opened again.
     pub(crate) fn can_be_told(&self, directory: &Descriptor, path: &str) -> bool {
         let again = directory.open_at(PathFlags::SYMLINK_FOLLOW, path, OpenFlags::empty(), DescriptorFlags::READ);
         again.is_ok_and(|again| again.is_same_object(&self.file))
@@ -109,7 +109,7 @@ impl WasiStorage {
         Ok(())
     }
 
-    /// Writes what a file of `len` bytes has between the offsets, and zeros for what it has not.
+    /// Writes the range again: the bytes that a file of `len` bytes has there, and zeros after its end.
     fn write_over(&self, mut from: u64, to: u64, len: u64) -> Result<(), StorageError> {
         while from < to.min(len) {
             match self.file.read((to.min(len) - from).min(RESERVE_BYTES as u64), from) {
@@ -142,9 +142,9 @@ impl Storage for WasiStorage {
         self.file.set_size(len).map_err(|code| storage_error("set_len", code))
     }
 
-    /// WASI cannot set space aside, and neither a file that was only made longer nor one with holes has it: only what was written
-    /// has. Behind the end that is zeros. Inside of the file, where the engine reserves what an earlier session has left, it is what
-    /// stands there.
+    /// Writes the whole range. WASI cannot reserve space, and a file that was only made longer, or one with holes, has no blocks there:
+    /// only written bytes have. After the end of the file zeros are written. Inside it, where the engine reserves what an earlier session
+    /// has left, the existing bytes are written again.
     fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         self.writable("reserve")?;
         if len == 0 {
@@ -155,7 +155,7 @@ impl Storage for WasiStorage {
         let had = self.len()?;
         let reserved = self.write_over(offset, end, had);
         if reserved.is_err() && end > had {
-            // What came in of it is given back: a full medium needs it for what makes space.
+            // Give back what was reserved in part: on a full medium, removals and compaction need that space.
             let _ = self.file.set_size(had);
         }
         reserved
@@ -163,7 +163,7 @@ impl Storage for WasiStorage {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         let wanted = out.len();
-        // The loop below sees the end of the file, but not for a read of nothing or from where no host can seek to.
+        // The loop below notices the end of the file, except for a read of no bytes or beyond what a host can seek to.
         if out.is_empty() || !fits(offset, wanted) {
             let len = self.len()?;
             return if offset > len { Err(StorageError::out_of_range(offset, wanted, len)) } else { Ok(()) };

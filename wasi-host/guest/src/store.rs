@@ -44,7 +44,7 @@ impl GuestDb for Handle {
 
     fn namespace(&self, name: Option<String>) -> Result<Namespace, Error> {
         let namespace = self.named(name.as_deref())?;
-        // A name that is new was written.
+        // Creating a namespace writes its name.
         self.open.settle(self.durability)?;
         Ok(Namespace::new(Records::new(self.open.clone(), namespace, self.durability)))
     }
@@ -71,7 +71,7 @@ impl GuestDb for Handle {
     }
 
     fn flush(&self, durability: Durability) -> Result<Durability, Error> {
-        // What a close that failed could not hand over is not for the file any more.
+        // Fails if the store was closed: writes that a failed close could not hand over must not reach the file any more.
         self.open.db()?;
         Ok(self.open.settle(durability)?)
     }

@@ -1,18 +1,18 @@
-//! How much one answer may hold.
+//! The limit on the size of one answer.
 
 use pipkin::{Error, Result};
 
-/// Nobody makes the other side gather without bounds.
+/// Bounds the memory that one call can make the other side collect.
 pub(crate) const BYTES_MAX: usize = 128 << 20;
 
-/// The length of an answer that is being put together.
+/// The size so far of an answer that is being put together.
 #[derive(Debug, Default)]
 pub struct Answer {
     bytes: usize,
 }
 
 impl Answer {
-    /// Counts what comes along.
+    /// Counts `bytes` more bytes.
     ///
     /// # Errors
     ///

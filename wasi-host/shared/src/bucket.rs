@@ -1,4 +1,4 @@
-//! What a bucket of `wasi:keyvalue` does with its store in both places.
+//! Operations of buckets of `wasi:keyvalue` that the component and the provider share.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,8 @@ use pipkin::{Cursor, Db, Result};
 const PAGE_KEYS_MAX: usize = 1000;
 const PAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// A page of keys, and where the next one begins. Keys that are not text cannot be said in the standard, and are left out.
+/// A page of keys, and where the next one begins. Keys that are not UTF-8 cannot be expressed in the standard and are
+/// left out.
 ///
 /// # Errors
 ///
@@ -29,11 +30,12 @@ pub fn keys(db: &Db, cursor: Option<u64>) -> Result<(Vec<String>, Option<u64>)> 
     Ok((keys, next.map(Cursor::to_bits)))
 }
 
-/// The number behind that of a counter: decimal text, and zero where there is nothing.
+/// The next number of a counter: applies `add` to the value, which is decimal text; no value counts as zero.
 ///
 /// # Errors
 ///
-/// In words, without the key, which would cost the component 3 kB to print: when the value is no number, or would leave its range.
+/// A message, when the value is not a number or would leave its range. It does not contain the key, which would cost the component 3 kB
+/// of code to print.
 pub fn counted<N>(value: Option<&[u8]>, add: impl Fn(N) -> Option<N>) -> Result<N, String>
 where
     N: Copy + Default + Display + FromStr,

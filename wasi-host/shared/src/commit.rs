@@ -1,4 +1,4 @@
-//! A commit over namespaces that are given by their names.
+//! A commit over namespaces that are given by name.
 
 use alloc::vec::Vec;
 use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
@@ -7,11 +7,11 @@ use pipkin::{Db, Error, Namespace};
 /// One change of a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// The name of the namespace; none for the one without a name.
+    /// The name of the namespace; `None` for the default one.
     pub namespace: Option<&'a str>,
     /// The key.
     pub key: &'a [u8],
-    /// The new value; none removes the key.
+    /// The new value; `None` removes the key.
     pub value: Option<&'a [u8]>,
 }
 
@@ -31,8 +31,9 @@ impl Change<'_> {
     }
 }
 
-/// Writes the changes as one commit. Namespaces that they store into are created; if the commit fails, those are dropped again. `create` is
-/// asked before each. Nobody else may use a namespace that this has created before it returns.
+/// Writes the changes as one commit. Missing namespaces that they store into are created; if the commit fails, those are dropped again.
+/// `create` is called before each is created, and may refuse it. The caller must ensure that nobody else uses a namespace that this has
+/// created before it returns.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub fn commit<E: From<Error>>(db: &Db, changes: &[Change<'_>], create: impl FnMu
     let written = write(db, changes, create, &mut created);
     if written.is_err() {
         for name in created {
-            // What cannot be dropped now is an empty namespace, and no reason to hide the first error.
+            // If dropping fails, an empty namespace is left; the first error is the one to report.
             let _ = db.drop_namespace(name);
         }
     }
@@ -77,7 +78,7 @@ fn write<'a, E: From<Error>>(
         batch = match (place, change.value) {
             (Some(place), Some(value)) => batch.insert_in(place, change.key, value),
             (Some(place), None) => batch.remove_in(place, change.key),
-            // Nothing is in a namespace that is not there.
+            // Removing from a namespace that does not exist changes nothing.
             (None, _) => batch,
         };
     }
@@ -94,8 +95,8 @@ mod tests {
         Change { namespace: Some(namespace), key, value }
     }
 
-    /// A write of two records whose second key was too long left the namespace of the first one behind, and so did one for which the medium
-    /// had no space: a guest could fill a store with names by writes that all failed.
+    /// A write of two records whose second key was too long left the new namespace of the first one in the store, and so did one for which
+    /// the medium had no space: a guest could fill a store with names by writes that all failed.
     #[test]
     fn a_failed_commit_leaves_no_new_namespace() {
         let db = Db::open_in_memory().unwrap();

@@ -1,7 +1,7 @@
-//! Between the words of the engine and those of the interfaces.
+//! Converts between the types of the engine and those of the interfaces.
 
-/// Implements the conversions between the engine's types and the ones that were generated from the interfaces `types` and `admin`: each
-/// side has its own, of the same shape.
+/// Implements the conversions between the engine's types and the ones generated from the interfaces `types` and `admin`. It is a macro
+/// because the component and the provider each have generated types, of the same shape.
 #[macro_export]
 macro_rules! impl_conversions {
     (types: $types:path, admin: $admin:path) => {

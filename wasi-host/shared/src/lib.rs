@@ -1,5 +1,5 @@
 //! What the component and the provider on the host's side have in common: they serve the same interfaces out of the same engine, the one
-//! within the sandbox and the other outside of it, and whoever calls must not be able to tell them apart.
+//! inside the sandbox and the other outside of it, and a caller must not be able to tell them apart.
 #![no_std]
 
 extern crate alloc;

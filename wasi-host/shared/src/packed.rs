@@ -1,4 +1,4 @@
-//! Many byte strings in one piece: their lengths, and their bytes one behind the other.
+//! Many byte strings in one piece: a list of their lengths, and their concatenated bytes.
 
 use crate::answer::Answer;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use pipkin::{Error, Result};
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] when lengths and bytes do not fit together.
+/// [`Error::InvalidArgument`] when the lengths do not add up to the number of bytes.
 pub fn strings<'a>(lengths: &'a [u32], bytes: &'a [u8]) -> Result<impl Iterator<Item = &'a [u8]>> {
     let whole: u64 = lengths.iter().map(|&len| u64::from(len)).sum();
     if whole != bytes.len() as u64 {
@@ -35,7 +35,7 @@ pub fn records<'a>(lengths: &'a [u32], bytes: &'a [u8]) -> Result<impl Iterator<
     Ok(core::iter::from_fn(move || Some((strings.next()?, strings.next()?))))
 }
 
-/// A packed list in the making.
+/// A packed list that is being built.
 #[derive(Debug, Default)]
 pub struct Packing {
     /// The length of each string.
@@ -52,12 +52,12 @@ impl Packing {
     }
 }
 
-/// Packed answers in the making.
+/// Packed answers that are being built.
 #[derive(Debug, Default)]
 pub struct PackingValues {
-    /// The length of each value; none where there is no value.
+    /// The length of each value; `None` for a key without a value.
     pub lengths: Vec<Option<u32>>,
-    /// The bytes of all of them.
+    /// The concatenated bytes of all values.
     pub bytes: Vec<u8>,
     answer: Answer,
 }
@@ -77,7 +77,7 @@ impl PackingValues {
     }
 }
 
-/// What a store holds is shorter than 4 GiB.
+/// The length as `u32`: every string of a store is shorter than 4 GiB.
 fn length(string: &[u8]) -> u32 {
     u32::try_from(string.len()).unwrap_or(u32::MAX)
 }

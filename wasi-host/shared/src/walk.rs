@@ -5,37 +5,37 @@ use alloc::vec::Vec;
 use pipkin::limits::KEY_LEN_MAX;
 use pipkin::{Cursor, Error, Namespace};
 
-/// A walk: between two pages only the place where it goes on.
+/// A walk. Between two pages it holds only the cursor of the next one.
 #[derive(Debug)]
 pub struct Walk {
     records: Namespace,
     prefix: Vec<u8>,
     next: Option<Cursor>,
-    /// What stands behind the last page.
+    /// Damage found after the records of the last page; the next call reports it.
     damage: Option<Error>,
 }
 
 impl Walk {
-    /// A walk over the records whose keys begin with `prefix`.
+    /// Starts a walk over the records whose keys begin with `prefix`.
     #[must_use]
     pub fn new(records: Namespace, prefix: Vec<u8>) -> Self {
-        // No key begins with more than a key can have, and nobody has to keep that.
+        // A prefix longer than any key matches nothing: the walk is at its end, and the prefix need not be kept.
         let next = (prefix.len() <= KEY_LEN_MAX).then(Cursor::default);
         let prefix = if next.is_some() { prefix } else { Vec::new() };
         Self { records, prefix, next, damage: None }
     }
 
-    /// Bytes that this keeps for whoever asked.
+    /// The bytes of the prefix that the walk keeps.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.prefix.len()
     }
 
-    /// Hands the next page to `take`; nothing when there are no more records. `begin` comes before each call of the engine.
+    /// Passes the records of the next page to `take`; none when the walk has ended. `begin` is called before each call of the engine.
     ///
     /// # Errors
     ///
-    /// Those of the engine, and of `begin`. The next page is the same one again; of damage, the one behind it.
+    /// Those of the engine, and of `begin`. The next call then returns the same page again; after damage, it goes on behind the damage.
     pub fn page<E: From<Error>>(
         &mut self,
         max_entries: u32,

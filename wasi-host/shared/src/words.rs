@@ -1,20 +1,20 @@
-//! What a guest is told of an error: what happened and what to do next, in its own terms. Paths, processes and the words of the host's
-//! system stay with the host.
+//! Error messages for guests: what happened and what to do next, in terms of the guest. They contain no path, no process and no text of the
+//! host's operating system.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use pipkin::{Error, StorageError, StorageErrorKind};
 
-/// The call that fails where it is a rule of our own that says no.
+/// The `operation` of errors that a rule of pipkin causes, not the file system.
 const RULE: &str = "rule";
 
-/// A refusal by a rule of our own, in these words: nothing was asked of the file system.
+/// A refusal by a rule of pipkin, with `why` as its message; the file system was not called.
 #[must_use]
 pub fn refused(why: &str) -> Error {
     StorageError::new(StorageErrorKind::PermissionDenied, RULE, why).into()
 }
 
-/// The error in words for a guest.
+/// The message of the error for a guest.
 #[must_use]
 pub fn words(error: &Error) -> String {
     match error {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn nothing_of_the_host_is_in_the_words_for_a_guest() {
-        // Told to a guest before: "/srv/secret/a.pipkin is open in process 4711; close it there, ...".
+        // The message to a guest used to be: "/srv/secret/a.pipkin is open in process 4711; close it there, ...".
         let path = || "/srv/secret/a.pipkin".to_string();
         let failed =
             |kind| StorageError::new(kind, "write", "Input/output error of /srv/secret (process 4711)").with_path(path());

@@ -14,20 +14,20 @@ use pipkin::{Storage, Version};
 use pipkin_wasi_shared::{Answer, counted, keys, words};
 use spin::Mutex;
 
-/// Blocks of the file that a bucket keeps in memory.
+/// Bytes of cached blocks of a bucket's file.
 const CACHE_BYTES: u32 = 8 << 20;
 const NAME_LEN_MAX: usize = 64;
-/// What the empty name means.
+/// The name of the store that the empty name opens.
 const DEFAULT: &str = "default";
-/// Where the host can say which names there are, one a line.
+/// A file in which the host can list the allowed names, one per line. Without it every name is allowed.
 const ALLOWED_FILE: &str = "pipkin-buckets";
-/// What is behind that is not read: none of it is allowed.
+/// Only this much of the file is read; names after it are not allowed.
 const ALLOWED_BYTES_MAX: u64 = 1 << 20;
 
 /// A key and its value.
 pub(crate) type Record = (String, Vec<u8>);
 
-/// The errors of the standard that a bucket gives.
+/// The errors of the standard that a bucket returns.
 pub(crate) enum Refused {
     NoSuchStore,
     Other(String),
@@ -47,14 +47,14 @@ impl From<Closed> for Refused {
     }
 }
 
-/// An open bucket; its copies are the same store.
+/// An open bucket; clones share the store.
 #[derive(Clone)]
 pub(crate) struct Bucket(Arc<Open>);
 
-/// What the file of allowed names says; none where there is no such file.
+/// Outer `None`: not read yet; inner `None`: there is no file of allowed names; else its text.
 static ALLOWED: Mutex<Option<Option<String>>> = Mutex::new(None);
 
-/// Whether the host lets this component open that store. Asked once: what is allowed stays so for as long as the instance.
+/// Whether the host lets this component open that store. The file is read once: later changes of it do not affect this instance.
 fn is_allowed(name: &str) -> Result<bool, pipkin::Error> {
     let mut allowed = ALLOWED.lock();
     let names = match &mut *allowed {
@@ -74,12 +74,12 @@ fn read_allowed() -> Result<Option<String>, pipkin::Error> {
     let len = file.len()?.min(ALLOWED_BYTES_MAX);
     let mut bytes = vec![0; len as usize];
     file.read_at(0, &mut bytes)?;
-    // A name that is no text is none that anybody could ask for.
+    // Lossy is enough: names to open are text, so a line that is not UTF-8 matches none.
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 impl Bucket {
-    /// The store of that name, made if need be.
+    /// Opens the store of that name, and creates it if there is none.
     pub(crate) fn open(identifier: &str) -> Result<Self, Refused> {
         let name = if identifier.is_empty() { DEFAULT } else { identifier };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -93,7 +93,7 @@ impl Bucket {
         Ok(Self(open(&format!("{name}.pipkin"), how)?))
     }
 
-    /// A set survives the end of the instance when it returns.
+    /// Hands the write to the host, so that a set that has returned survives the end of the instance.
     fn settled<T>(&self, answer: pipkin::Result<T>) -> Result<T, Refused> {
         let answer = answer?;
         self.0.settle(Durability::Written)?;
@@ -124,12 +124,12 @@ impl Bucket {
         self.settled(self.0.db()?.compare_version_and_swap(key, seen, Some(value)))
     }
 
-    /// A page of keys, and where the next one begins. Keys that are not text cannot be said here, and are left out.
+    /// A page of keys, and where the next one begins. Keys that are not UTF-8 cannot be expressed here and are left out.
     pub(crate) fn list_keys(&self, cursor: Option<u64>) -> Result<(Vec<String>, Option<u64>), Refused> {
         Ok(keys(self.0.db()?, cursor)?)
     }
 
-    /// What `record` makes of each key and the value that it has.
+    /// Reads many keys; `record` converts each key and its value, if it has one.
     pub(crate) fn get_many<R>(
         &self,
         keys: Vec<String>,
@@ -152,7 +152,7 @@ impl Bucket {
         self.settled(keys.iter().fold(self.0.db()?.batch(), pipkin::Batch::remove).commit())
     }
 
-    /// Counts in decimal text, from zero where there is nothing.
+    /// Adds to a counter, which is stored as decimal text; a missing one counts as zero.
     pub(crate) fn increment<N: Copy + Default + Display + FromStr>(
         &self,
         key: &str,

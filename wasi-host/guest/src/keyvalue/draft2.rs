@@ -18,7 +18,7 @@ fn to_cursor(cursor: u64) -> String {
     cursor.to_string()
 }
 
-/// Which record a key had when the handle was made.
+/// The version of a key's record when the handle was made; `None` if the key had none.
 pub(crate) struct Cas {
     bucket: bucket::Bucket,
     key: String,
@@ -37,7 +37,7 @@ impl GuestCas for Cas {
         Self::look(inner(&bucket).clone(), key)
     }
 
-    /// What was written since then is read here, too; the swap fails then.
+    /// Reads the current value, also one written since the handle was made; the swap fails then.
     fn current(&self) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.bucket.get(&self.key)?)
     }

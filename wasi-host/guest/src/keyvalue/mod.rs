@@ -4,7 +4,7 @@ mod bucket;
 mod draft;
 mod draft2;
 
-/// What is the same in both drafts but for the generated types: errors, buckets, batches.
+/// The code that both drafts share, except for the generated types: errors, buckets, batches.
 macro_rules! bucket_of_draft {
     ($($package:ident)::+, $cursor:ty, $found:ty, $answer:expr) => {
         use $crate::bindings::$($package)::+ as wit;
@@ -23,7 +23,7 @@ macro_rules! bucket_of_draft {
             }
         }
 
-        /// A bucket in the type of this draft.
+        /// A bucket as the resource type of this draft.
         pub(crate) struct Bucket(bucket::Bucket);
 
         fn inner<'a>(bucket: &'a BucketBorrow<'_>) -> &'a bucket::Bucket {
