@@ -26,7 +26,7 @@ pub(crate) fn run(db: &Db, order: &Order, room: &Room, request: &Request<'_>) ->
     };
     let mut outcomes = known.into_iter();
     let mut run = Run { db, order, room, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
-    // A page is read from the store, so writes before it must be committed: it ends a commit.
+    // A page is read from the store, so the writes before it are committed first: a page is a group by itself.
     for ops in request.ops.chunk_by(|one, next| !is_page(one) && !is_page(next)) {
         run.group(ops, &mut outcomes);
     }

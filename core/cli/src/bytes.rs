@@ -12,14 +12,14 @@ use std::fmt::Write;
 /// How bytes are written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As they are; what is not text is escaped (plain output) or put into base64 (JSON and CSV).
+    /// As they are; bytes that are not text are escaped (plain output) or encoded in base64 (JSON and CSV).
     #[default]
     Text,
     Hex,
     Base64,
 }
 
-/// Standard alphabet, padded when written, with or without padding when read.
+/// Standard alphabet; written with padding, read with or without it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -36,7 +36,7 @@ impl Form {
         }
     }
 
-    /// The bytes that `text` stands for, or what is wrong with it.
+    /// Decodes `text`; the error says what is wrong with it.
     pub(crate) fn decode<'a>(self, text: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
         match self {
             Self::Text => Ok(Cow::Borrowed(text)),
@@ -47,7 +47,7 @@ impl Form {
         }
     }
 
-    /// A key from the command line.
+    /// Decodes a key from the command line.
     pub(crate) fn parse_argument(self, argument: &OsStr) -> Outcome<Vec<u8>> {
         let raw = os_bytes(argument)
             .ok_or_else(|| Failure::usage("an argument is not valid Unicode; give its bytes with --hex or --base64"))?;
@@ -57,7 +57,7 @@ impl Form {
         }
     }
 
-    /// One line of plain text without tab or line break, from which the bytes can be told.
+    /// One line of plain text without tab or line break, from which the bytes can be recovered.
     pub(crate) fn plain(self, bytes: &[u8]) -> Cow<'_, str> {
         match self {
             Self::Text => escape(bytes),
@@ -66,7 +66,7 @@ impl Form {
         }
     }
 
-    /// Text for a JSON string or a CSV cell, and the marker that tells how to read it; no marker means UTF-8 text.
+    /// Text for a JSON string or a CSV cell, and the marker that names its encoding; no marker means UTF-8 text.
     pub(crate) fn marked(self, bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
         match self {
             Self::Hex => (Cow::Owned(hex(bytes)), Some("hex")),
@@ -113,7 +113,7 @@ impl<'a> RecordJson<'a> {
     }
 }
 
-/// The bytes of an argument or a file name. Unix has bytes; elsewhere only valid Unicode has a byte form to rely on.
+/// The bytes of an argument or a file name. On Unix any bytes; elsewhere only valid Unicode has a reliable byte form.
 #[cfg(unix)]
 pub(crate) fn os_bytes(text: &OsStr) -> Option<&[u8]> {
     Some(std::os::unix::ffi::OsStrExt::as_bytes(text))

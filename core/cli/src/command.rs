@@ -1,4 +1,4 @@
-//! The command as a whole: its verbs, its help texts, and the way from the command line to the verb that it names.
+//! The command as a whole: its verbs, its help texts, and dispatch from the command line to a verb.
 
 use crate::args::Global;
 use crate::exit::{self, Exit, Failure, Outcome};
@@ -16,7 +16,7 @@ Read, fill, check, repair and copy pipkin stores.
 A store is one file, an append-only log of keys and values. It survives a kill of the process at any moment. \
 Each verb takes the path of the store first.";
 
-// Lists are broken by hand at 78 columns: clap would break them too, but without their indent.
+// Lists are wrapped by hand at 78 columns: clap would wrap them too, but without their indent.
 const AFTER_HELP: &str = "\
 Examples:
   pipkin put app.pipkin greeting hello
@@ -108,7 +108,7 @@ pub(crate) enum Verb {
     Completions(completions::CompletionsArgs),
 }
 
-/// Does what the command line asks for.
+/// Runs the verb of the command line.
 pub(crate) fn run(cli: &Cli) -> Outcome {
     let global = cli.global;
     interrupt::install(global.json)?;
@@ -130,7 +130,7 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
     }
 }
 
-/// Reads the command line. `Err` is the exit code after help, version or a complaint was printed.
+/// Parses the command line. `Err` is the exit code after help, version or a usage error was printed.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
     Cli::try_parse().map_err(|error| {
         let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -140,7 +140,7 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
             return exit::finish(Err(Failure::usage(message)), true);
         }
         match error.print() {
-            // Help goes to stdout; a closed pipe there is nobody's concern.
+            // Help goes to stdout; a closed pipe there is not a failure.
             Err(failed) if asked_for => exit::finish(Err(Failure::stdout(&failed)), false),
             _ if asked_for => Exit::Done.into(),
             _ => Exit::Usage.into(),

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What the exit code says. The table in `command::AFTER_HELP` tells the same to the user.
+/// The exit codes. The table in `command::AFTER_HELP` documents them for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
@@ -29,7 +29,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a verb could not do what it was asked for.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -38,7 +38,8 @@ pub(crate) struct Failure {
     details: Map<String, Value>,
 }
 
-/// What every verb returns. `Ok` with another code than [`Exit::Done`] is an answer, printed already: `verify` found damage.
+/// What every verb returns. `Ok` with a code other than [`Exit::Done`] is a result that was printed already, such as damage that `verify`
+/// found.
 pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 impl Failure {
@@ -60,7 +61,7 @@ impl Failure {
         self
     }
 
-    /// Adds to the message what the failure leaves behind.
+    /// Adds the consequence of the failure to its message.
     pub(crate) fn and(mut self, consequence: impl Display) -> Self {
         self.message = format!("{}; {consequence}", self.message);
         self
@@ -75,19 +76,19 @@ impl Failure {
         Self::new(exit, kind, format!("cannot {doing} {}: {error}", path.display())).with("path", path.display().to_string())
     }
 
-    /// A failed write to stdout. A reader that has seen enough (`pipkin scan ... | head`) is no failure at all.
+    /// A failed write to stdout. A reader that has closed the pipe (`pipkin scan ... | head`) is not a failure: the exit code is 0.
     pub(crate) fn stdout(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, CLOSED_PIPE, "");
         }
-        // No space there is none in the store: the code of that would send whoever reads it to the wrong place.
+        // Not the exit code of `NoSpace`, even if the output's disk is full: that would suggest that the store has no space.
         Self { exit: Exit::Io, kind: "io", ..Self::io("write to", Path::new("standard output"), error) }
     }
 
     /// A failure of the engine on the store at `path`.
     pub(crate) fn store(path: &Path, error: &Error) -> Self {
         let (exit, kind) = classify(error);
-        // Some of the engine's messages name the path themselves.
+        // Some of the engine's messages contain the path already.
         let failure = match error {
             Error::Locked { .. } | Error::NotFound { .. } | Error::IsDirectory { .. } => Self::new(exit, kind, error),
             Error::Storage(failed) if failed.path().is_some() => Self::new(exit, kind, format!("{error:#}")),
@@ -102,7 +103,7 @@ impl Failure {
         }
     }
 
-    /// A failure of a copy from one store into another: a full or read-only medium is that of the target.
+    /// A failure of a copy from one store into another. Errors of a full or read-only medium concern the target, others the source.
     pub(crate) fn copy(source: &Path, target: &Path, error: &Error) -> Self {
         match error {
             Error::NoSpace | Error::StrandedInTheWay { .. } | Error::ReadOnly | Error::Poisoned(_) => Self::store(target, error),
@@ -110,7 +111,7 @@ impl Failure {
         }
     }
 
-    /// One line on stderr.
+    /// Prints the failure as one line on stderr.
     pub(crate) fn print(&self, json: bool) {
         #[derive(Serialize)]
         struct Report<'a> {
@@ -130,7 +131,7 @@ impl Failure {
         } else {
             format!("pipkin: {}", self.message)
         };
-        // Nobody is left to tell when stderr is gone; the exit code still says it.
+        // If stderr is closed, the exit code still reports the failure.
         let _ = writeln!(io::stderr(), "{line}");
     }
 }

@@ -1,8 +1,8 @@
-//! What stands at a path, in words.
+//! Names for the kinds of files, for messages.
 
 use std::fs::FileType;
 
-/// What this is.
+/// The kind with its article: `a directory`.
 pub(crate) fn name(kind: FileType) -> &'static str {
     match kind {
         kind if kind.is_file() => "a file",

@@ -1,4 +1,4 @@
-//! Ctrl-C. A verb that can stop at a good place asks to be told; any other is ended at once, and its unfinished file removed.
+//! Ctrl-C. A verb that can stop at a suitable point polls a flag; any other is ended at once, and its unfinished file removed.
 
 use crate::exit::{Exit, Failure, Outcome};
 use std::io::{self, IsTerminal, Write};
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The verb looks at [`requested`] and stops by itself.
+/// The verb polls [`requested`] and stops by itself.
 static POLITE: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// A file that means nothing until it is finished.
+/// A file to remove if the process is ended before it is finished.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Installs the handler. The engine survives the end of the process at any instruction, so ending at once is always safe.
+/// Installs the handler. The engine survives the end of the process at any instruction, so ending it at once is always safe.
 pub(crate) fn install(json: bool) -> Outcome<()> {
     ctrlc::set_handler(move || {
         if POLITE.load(Ordering::Relaxed) && !REQUESTED.swap(true, Ordering::Relaxed) {
             return;
         }
-        // Held to the end of the process: nothing is made again behind the removal.
+        // Locked until the process ends: no file is created after the removal.
         let unfinished = lock_unfinished();
         if let Some(path) = &*unfinished {
             let _ = std::fs::remove_file(path);
         }
         if io::stderr().is_terminal() {
-            // The bar that may stand there, and the ^C behind it.
+            // Clear the line: it may show a progress bar, and the `^C` after it.
             let _ = write!(io::stderr(), "\r\x1b[2K");
         }
         let what = "interrupted; the store is good, run the command again to finish";
@@ -34,17 +34,18 @@ pub(crate) fn install(json: bool) -> Outcome<()> {
     .map_err(|error| Failure::new(Exit::Io, "io", format!("cannot watch for Ctrl-C: {error}")))
 }
 
-/// From now on the first Ctrl-C only sets the flag; a second one ends the process at once.
+/// Makes the first Ctrl-C only set the flag; a second one ends the process at once.
 pub(crate) fn stop_politely() {
     POLITE.store(true, Ordering::Relaxed);
 }
 
-/// True when the user wants the verb to stop.
+/// True when the user has asked the verb to stop.
 pub(crate) fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
-/// Makes the file at `path`, of which nothing may stay when the process is ended before [`set_finished`]. Ctrl-C waits until it is made.
+/// Creates the file at `path` with `make`. If Ctrl-C ends the process before [`set_finished`], the file is removed; Ctrl-C waits until
+/// `make` has returned.
 pub(crate) fn make_unfinished<T, E>(path: &Path, make: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
     let mut unfinished = lock_unfinished();
     let made = make(path)?;
@@ -52,7 +53,7 @@ pub(crate) fn make_unfinished<T, E>(path: &Path, make: impl FnOnce(&Path) -> Res
     Ok(made)
 }
 
-/// There is no file to remove any more: it has its name, or is gone.
+/// Notes that there is no file to remove any more: it has its final name, or is gone.
 pub(crate) fn set_finished() {
     *lock_unfinished() = None;
 }

@@ -1,4 +1,4 @@
-//! A file that appears under its name only when it is whole, and never replaces another by accident.
+//! A file that gets its name only when it is complete, and never replaces another by accident.
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file_kind;
@@ -9,19 +9,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file in the making. It has a name of its own beside the final one until [`NewFile::finish`]; a drop before that removes it.
+/// A file that is being written. It has a temporary name in the target's folder until [`NewFile::finish`]; dropping it before removes it.
 pub(crate) struct NewFile {
     part: PathBuf,
     target: PathBuf,
     replace: bool,
-    /// The store that it is a copy of.
+    /// The store whose rights (mode) the file will get.
     source: PathBuf,
     finished: bool,
 }
 
 impl NewFile {
-    /// Claims `target` for a copy of `source`, whose rights it will have. With `replace` an existing file, or the one that a link leads to,
-    /// is replaced in the end; else whatever exists is refused now.
+    /// Prepares `target` as a copy of `source`, whose rights it will get. With `replace`, an existing file, or the one that a link leads
+    /// to, is replaced by [`Self::finish`]; without it, an existing `target` is refused now.
     pub(crate) fn new(target: &Path, source: &Path, replace: bool) -> Outcome<Self> {
         let target = match fs::symlink_metadata(target) {
             Err(_) => target.to_path_buf(),
@@ -34,7 +34,7 @@ impl NewFile {
         let mut part_name = name.to_os_string();
         part_name.push(format!(".{}.part", std::process::id()));
         let part = target.with_file_name(part_name);
-        // Claims the name now: a folder that is missing or not ours is told before the work, not after.
+        // Create and remove the file now, so that a missing or read-only folder is reported before the work, not after.
         let claimed = interrupt::make_unfinished(&part, |part| fs::File::create_new(part));
         drop(claimed.map_err(|error| Failure::io("create", &target, &error))?);
         let new_file = Self { part, target, replace, source: source.to_path_buf(), finished: false };
@@ -42,17 +42,17 @@ impl NewFile {
         Ok(new_file)
     }
 
-    /// Lets `make` create the file where it is written meanwhile. Nothing is there yet.
+    /// Lets `make` create the file under its temporary name, which is free.
     pub(crate) fn make<T, E>(&self, make: impl FnOnce(&Path) -> Result<T, E>) -> Result<T, E> {
         interrupt::make_unfinished(&self.part, make)
     }
 
-    /// The name that it will have.
+    /// The final name.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Gives the file its final name. The caller has synced its bytes.
+    /// Gives the file its final name. The caller must have synced its bytes.
     pub(crate) fn finish(mut self) -> Outcome<()> {
         let rights = copy_rights(&self.source, &self.part);
         rights.map_err(|error| Failure::io("set the rights of", &self.target, &error))?;
@@ -61,7 +61,7 @@ impl NewFile {
             sync_folder(&self.target);
         } else {
             publish(&self.part, &self.target).map_err(|error| match error {
-                // The name was taken meanwhile.
+                // Another process has created a file of this name meanwhile.
                 Error::InvalidArgument(_) => already_exists(&self.target),
                 error => Failure::store(&self.target, &error),
             })?;
@@ -72,7 +72,7 @@ impl NewFile {
     }
 }
 
-/// Creates a file that nobody but this user may look into while it is written.
+/// Creates a file that only this user can read while it is written.
 pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -81,11 +81,11 @@ pub(crate) fn create_private(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// What is made of a store is as private as the store.
+/// Gives `target` the rights of the store `source`, so that a copy is as private as the store.
 #[cfg(unix)]
 pub(crate) fn copy_rights(source: &Path, target: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    // Nothing but reading and writing: and the owner of a copy may do both, whatever has been taken from the store.
+    // Only read and write bits. The owner of a copy may do both, even if the store is read-only.
     let mode = fs::metadata(source)?.permissions().mode() & 0o666 | 0o600;
     fs::set_permissions(target, fs::Permissions::from_mode(mode))
 }
@@ -109,8 +109,8 @@ fn already_exists(path: &Path) -> Failure {
         .with("path", path.display().to_string())
 }
 
-/// The file to replace: the one at `target`, or the one that a link there leads to. Whoever made the link wants it to stay. Anything else
-/// is refused, for a rename would put the file in the place of a device or of a pipe.
+/// The file to replace: the one at `target`, or the one that a link there leads to. The link itself is kept. Anything else is refused,
+/// because a rename would replace a device or a pipe by a file.
 fn replaceable(target: &Path, found: &fs::Metadata) -> Outcome<PathBuf> {
     if found.is_file() {
         return Ok(target.to_path_buf());
@@ -129,7 +129,7 @@ fn replaceable(target: &Path, found: &fs::Metadata) -> Outcome<PathBuf> {
     Err(Failure::new(Exit::Usage, "exists", what).with("path", target.display().to_string()))
 }
 
-/// Makes the new name survive a power cut, where the host lets a folder be synced. The file itself is whole in any case.
+/// Makes the new name survive a power cut, where the host can sync folders. Errors are ignored: the file itself is complete in any case.
 fn sync_folder(file: &Path) {
     let folder = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

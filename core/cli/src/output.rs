@@ -4,30 +4,30 @@ use crate::exit::{Failure, Outcome};
 use serde::Serialize;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
-/// A buffered stdout for verbs that write much. Call [`finish`] in the end: a drop would hide a full disk.
+/// A buffered stdout for verbs that write much. Call [`finish`] at the end: dropping it would hide write errors.
 pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 * 1024, io::stdout().lock())
 }
 
-/// Hands what is buffered to the reader.
+/// Flushes the buffer and reports a failure.
 pub(crate) fn finish(mut out: impl Write) -> Outcome<()> {
     out.flush().map_err(|error| Failure::stdout(&error))
 }
 
-/// One JSON object and a line break.
+/// Writes one JSON object and a line break.
 pub(crate) fn json_line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, object)?;
     out.write_all(b"\n")
 }
 
-/// The result of a verb on stdout: `report` as JSON, else the lines of `plain`, which may be none.
+/// Prints the result of a verb on stdout: `report` as JSON, else `plain`, which may be empty.
 pub(crate) fn report(json: bool, report: &impl Serialize, plain: &str) -> Outcome<()> {
     print_to(&mut io::stdout().lock(), json, report, plain).map_err(|error| Failure::stdout(&error))
 }
 
-/// As [`report`], on stderr: for verbs whose data went to stdout.
+/// Like [`report`], on stderr: for verbs whose data went to stdout.
 pub(crate) fn report_beside_data(json: bool, report: &impl Serialize, plain: &str) {
-    // Nobody is left to tell when stderr is gone.
+    // Errors are ignored: a closed stderr does not make the verb fail.
     let _ = print_to(&mut io::stderr().lock(), json, report, plain);
 }
 
@@ -40,12 +40,12 @@ fn print_to(out: &mut dyn Write, json: bool, report: &impl Serialize, plain: &st
     out.flush()
 }
 
-/// A number of bytes for a person: `186.2 MiB`.
+/// Formats a number of bytes for people: `186.2 MiB`.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
-/// A number for a person: `1,000,000`.
+/// Formats a number for people: `1,000,000`.
 pub(crate) fn human_count(count: u64) -> String {
     indicatif::HumanCount(count).to_string()
 }

@@ -27,7 +27,7 @@ pub(crate) enum Unit {
     Segments,
 }
 
-/// A bar that knows its end, or a spinner that counts when `total` is unknown. It is taken off the screen when dropped.
+/// A bar that knows its end, or a spinner that counts when `total` is unknown. Dropping it clears it from the screen.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// A few words behind the bar.
+    /// Shows a short message after the bar.
     pub(crate) fn say(&self, message: impl Into<Cow<'static, str>>) {
         self.0.set_message(message);
     }
@@ -82,7 +82,7 @@ fn template(unit: Unit, known_total: bool) -> String {
     }
 }
 
-/// A whole number a second: fractions of a record only flicker.
+/// Writes a whole number per second: fractions of a record would only flicker.
 fn write_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
     let rate = state.per_sec().clamp(0.0, 1e15).round() as u64;
     let _ = write!(out, "{}/s", HumanCount(rate));
@@ -97,7 +97,7 @@ fn draw_target(when: When) -> ProgressDrawTarget {
     }
 }
 
-/// A log file or a pipe in the place of a terminal: every state of the bar is a line of its own.
+/// For a log file or a pipe instead of a terminal: prints every state of the bar on a separate line.
 #[derive(Debug)]
 struct Lines;
 

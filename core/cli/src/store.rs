@@ -26,15 +26,16 @@ impl Store {
         Self::existing(changing(path).open(), path, namespace)
     }
 
-    /// For removals. A record that is damaged can be removed, too: nothing of it is asked for but its key.
+    /// For removals. Reads do not verify checksums, so that a damaged record can be removed, too: only its key is needed.
     pub(crate) fn remove_from(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
         Self::existing(changing(path).verify_on_read(false).open(), path, namespace)
     }
 
     /// For a backup, of all namespaces. The store must exist.
     pub(crate) fn back_up(path: &Path) -> Outcome<Self> {
-        // Writable, for the cut that the copy ends with is a mark in the log of the source. What nobody can write needs none.
-        // Nor does one that others have open: while they read it nobody writes, and while somebody writes it cannot be read either.
+        // Opened to write, because a backup writes a mark, at which the copy ends, into the log of the source. A store that cannot be
+        // written needs no mark. Neither does one that others have open: while they read it, nobody writes; and while somebody writes,
+        // it cannot be opened to read either.
         let opened = match changing(path).open() {
             Err(Error::ReadOnly) => reading(path).open(),
             Err(locked @ Error::Locked { .. }) => reading(path).open().map_err(|_| locked),
@@ -80,19 +81,19 @@ impl Store {
         &self.records
     }
 
-    /// An engine error on this store.
+    /// The failure for an engine error on this store.
     pub(crate) fn failure(&self, error: &pipkin::Error) -> Failure {
         Failure::store(&self.path, error)
     }
 
-    /// Makes everything durable and closes the store; says how durable it is.
+    /// Makes everything durable and closes the store; returns the durability reached.
     pub(crate) fn flush_and_close(self) -> Outcome<Durability> {
         let durability = self.db.flush().map_err(|error| self.failure(&error))?;
         self.close()?;
         Ok(durability)
     }
 
-    /// Closes the store and reports what a drop would hide.
+    /// Closes the store and reports errors that dropping it would hide.
     pub(crate) fn close(self) -> Outcome<()> {
         drop(self.records);
         self.db.close().map_err(|error| Failure::store(&self.path, &error))
@@ -104,11 +105,11 @@ fn reading(path: &Path) -> Builder {
 }
 
 fn changing(path: &Path) -> Builder {
-    // A few records are written and the process ends: nothing for a background thread to do.
+    // The process ends after a few writes, so a background thread has nothing to do.
     Db::builder().path(path).create(false).background(false)
 }
 
-/// An engine error on opening the store at `path`. What stands there says more than the engine knows.
+/// The failure for an engine error on opening the store at `path`. The kind of file there makes the message more specific.
 fn not_opened(path: &Path, error: &Error) -> Failure {
     match (error, fs::metadata(path)) {
         (Error::InvalidArgument(_), Ok(found)) if !found.is_file() => {
@@ -123,14 +124,14 @@ fn not_opened(path: &Path, error: &Error) -> Failure {
     }
 }
 
-/// The bytes of a store that may be too damaged to open, never written. Not mapped: a medium that fails to deliver a page is
-/// then an error, where a mapped read would end the process.
+/// Opens the file of a store that may be too damaged to open as a store; read-only. Not mapped: a failing medium then causes an error,
+/// where a mapped read would end the process.
 pub(crate) fn open_damaged(path: &Path) -> Outcome<NativeStorage> {
     NativeStorage::open(path, NativeOptions { read_only: true, create: false, mmap: false, ..NativeOptions::default() })
         .map_err(|error| not_opened(path, &error))
 }
 
-/// The answer to a namespace that is not there.
+/// The failure for a namespace that does not exist.
 pub(crate) fn no_namespace(path: &Path, name: &str) -> Failure {
     Failure::new(
         Exit::No,

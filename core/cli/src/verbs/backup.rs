@@ -36,7 +36,7 @@ pub(crate) struct BackupArgs {
 struct Report {
     target: String,
     records: u64,
-    /// Dead ones and tombstones included: a backup copies the log.
+    /// Includes dead records and tombstones: a backup copies the log.
     log_records: u64,
     bytes: u64,
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(global: Global, args: &BackupArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// `Db::backup_to` with a bar: the same copy into a file of our own making.
+/// Like `Db::backup_to`, but into a file that this command creates, so that the copied bytes can be counted for the bar.
 fn copy(store: &Store, target: &NewFile, progress: &Progress) -> Outcome<BackupReport> {
     let to_target = |error: pipkin::Error| Failure::store(target.target(), &error);
     let options = NativeOptions { mmap: false, ..NativeOptions::default() };

@@ -80,7 +80,7 @@ fn about(path: &Path) -> Outcome<Metadata> {
     std::fs::metadata(path).map_err(|error| Failure::io("look at", path, &error))
 }
 
-/// What the file takes, holes left out. Free segments in the middle are holes: the length of the file does not tell.
+/// The space of the file on disk, without holes. Free segments in the middle are holes, so the length of the file is more than this.
 #[cfg(unix)]
 fn disk_bytes(file: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(file).saturating_mul(512)

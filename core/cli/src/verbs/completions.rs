@@ -30,7 +30,7 @@ struct Report<'a> {
 
 /// Prints the script for a shell that completes `command`.
 pub(crate) fn run(global: Global, args: &CompletionsArgs, mut command: Command) -> Outcome {
-    // By way of memory: the generator panics when stdout is closed.
+    // Into memory first: the generator panics when stdout is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "pipkin", &mut script);
     if global.json {

@@ -2,7 +2,7 @@
 
 use pipkin::{Durability, Storage, StorageError};
 
-/// Hands everything on and tells `moved` how many bytes were read or written. It offers no views, so that every byte is counted.
+/// Forwards all calls and tells `moved` how many bytes were read or written. It offers no views, so that every read byte is counted.
 pub(crate) struct Counting<S, F> {
     storage: S,
     moved: F,

@@ -74,7 +74,7 @@ fn list(global: Global, store: &Store) -> Outcome {
     }
     let mut plain = String::new();
     for space in &report.namespaces {
-        // A name may hold anything: shown so that it stays one line.
+        // A name may contain any character: escaped, so that it stays on one line.
         let _ = writeln!(plain, "{}\t{}", space.name.escape_debug(), human_count(space.records));
     }
     output::report(global.json, &report, plain.trim_end_matches('\n'))?;

@@ -54,7 +54,7 @@ struct Report<'a> {
 pub(crate) fn run(global: Global, args: &PutArgs) -> Outcome {
     let form = args.form.form();
     let key = form.parse_argument(&args.key)?;
-    // Read before the store is opened: nobody is locked out, and nothing created, while a slow pipe delivers.
+    // Read before the store is opened: a slow pipe must not keep the store locked, and a failed read must not create one.
     let value = read_value(args)?;
     let store = Store::fill(Db::builder().background(false), &args.store, &args.namespace)?;
     store.records().insert(&key, &value).map_err(|error| store.failure(&error))?;
@@ -77,7 +77,7 @@ fn read_value(args: &PutArgs) -> Outcome<Vec<u8>> {
     }
 }
 
-/// At most one byte more than the engine takes, so that an endless input ends in its error.
+/// Reads at most one byte more than the engine accepts, so that an endless input ends in the engine's error.
 fn read_all(input: impl Read, path: &Path) -> Outcome<Vec<u8>> {
     let mut value = Vec::new();
     let limit = u64::try_from(VALUE_LEN_MAX).unwrap_or(u64::MAX).saturating_add(1);

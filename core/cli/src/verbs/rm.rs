@@ -17,7 +17,7 @@ Examples:
 
 Exits with 1 if one of the keys was not there; the others are removed all the same.";
 
-/// Keys that are removed as one commit, at most.
+/// The most keys that are removed as one commit.
 const COMMIT_KEYS: usize = 4096;
 
 /// Arguments of `rm`.
@@ -50,7 +50,7 @@ pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
     for keys in keys.chunks(COMMIT_KEYS) {
         let mut there = BTreeSet::new();
         for key in keys {
-            // Nobody else can remove it meanwhile: the store is locked.
+            // The answer stays true until the removal: the store is locked.
             let is_there = store.records().contains_key(key).map_err(|error| store.failure(&error))?;
             if is_there && there.insert(key) {
                 report.removed = report.removed.saturating_add(1);
@@ -70,7 +70,7 @@ pub(crate) fn run(global: Global, args: &RmArgs) -> Outcome {
     }
 }
 
-/// Removes keys as one commit; one by one where there is no room for that: each makes some for the next.
+/// Removes keys as one commit; one by one if there is no room for that, as each removal makes room for the next.
 fn remove(store: &Store, keys: &BTreeSet<&Vec<u8>>) -> pipkin::Result<()> {
     match store.records().remove_many(keys) {
         Err(pipkin::Error::NoSpace | pipkin::Error::StrandedInTheWay { .. }) => {

@@ -49,7 +49,7 @@ struct Report<'a> {
     target: String,
     records: u64,
     removed: u64,
-    /// Records of the log that check. All but those in `records` were replaced, removed, or are one of the kinds below.
+    /// Records of the log with a correct checksum. Those not in `records` were replaced, removed, or are of one of the kinds below.
     log_records: u64,
     unfinished: u64,
     superseded: u64,
@@ -90,7 +90,7 @@ pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
     Ok(if report.damage.is_empty() { Exit::Done } else { Exit::Damage })
 }
 
-/// A line for each kind of records that may not be what one expects.
+/// A line for each kind of salvaged or omitted records that may surprise the user.
 fn explain(args: &SalvageArgs, salvaged: &SalvageReport) -> String {
     let mut text = String::new();
     let mut line = |count: u64, what: &str, fate: &str| {

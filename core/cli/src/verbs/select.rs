@@ -6,10 +6,10 @@ use crate::store::Store;
 use clap::Args;
 use std::ffi::OsString;
 
-/// The choice as the user makes it.
+/// The selection, as arguments.
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
-    /// Only keys that begin with these bytes; every key is looked at
+    /// Only keys that begin with these bytes; every key is read
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// Order by key, as unsigned bytes; holds all chosen keys in memory
@@ -20,7 +20,7 @@ pub(crate) struct SelectArgs {
     limit: Option<u64>,
 }
 
-/// The choice in bytes.
+/// The selection, parsed.
 #[derive(Default)]
 pub(crate) struct Selection {
     prefix: Vec<u8>,
@@ -36,12 +36,12 @@ impl SelectArgs {
 }
 
 impl Selection {
-    /// Everything, by key.
+    /// All records, ordered by key.
     pub(crate) fn all_sorted() -> Self {
         Self { sort: true, ..Self::default() }
     }
 
-    /// How many records will come, if that is known beforehand.
+    /// The number of selected records, if it is known beforehand.
     pub(crate) fn total(&self, store: &Store) -> Option<u64> {
         if !self.prefix.is_empty() {
             return None;
@@ -50,7 +50,7 @@ impl Selection {
         Some(len.ok()?.min(self.limit.unwrap_or(u64::MAX)))
     }
 
-    /// Hands every chosen key to `each`.
+    /// Passes every selected key to `each`.
     pub(crate) fn keys(&self, store: &Store, mut each: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
         if self.sort {
             return self.sorted_keys(store)?.iter().try_for_each(|key| each(key));
@@ -62,17 +62,17 @@ impl Selection {
         Ok(())
     }
 
-    /// What happens before the first record comes.
+    /// What to show while the first record is awaited; may be empty.
     pub(crate) fn first_step(&self) -> &'static str {
         if self.sort { "(ordering the keys)" } else { "" }
     }
 
-    /// Hands every chosen record to `each`.
+    /// Passes every selected record to `each`.
     pub(crate) fn records(&self, store: &Store, mut each: impl FnMut(&[u8], &[u8]) -> Outcome<()>) -> Outcome<()> {
         if self.sort {
             for key in self.sorted_keys(store)? {
                 let value = store.records().get_zerocopy(&key);
-                // Nobody else can have removed it: the store is locked.
+                // Always present: the store is locked, so nobody else can have removed it.
                 if let Some(value) = value.map_err(|error| store.failure(&error))? {
                     each(&key, &value)?;
                 }
@@ -100,7 +100,7 @@ impl Selection {
         Ok(keys)
     }
 
-    /// Errors pass, to be reported.
+    /// Errors are selected, too, so that they are reported.
     fn chooses_key(&self, key: &pipkin::Result<Vec<u8>>) -> bool {
         key.as_ref().map_or(true, |key| key.starts_with(&self.prefix))
     }

@@ -14,7 +14,7 @@ Examples:
   pipkin stats app.pipkin
   pipkin stats app.pipkin --json | jq .dead_bytes";
 
-/// Dead bytes from which on it is worth a hint.
+/// From this many dead bytes on, the output suggests to compact.
 const WORTH_COMPACTING: u64 = 1 << 20;
 
 /// Arguments of `stats`.

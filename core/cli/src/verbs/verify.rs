@@ -36,18 +36,18 @@ pub(crate) struct VerifyArgs {
 #[derive(Serialize)]
 struct Report<'a> {
     ok: bool,
-    /// Dead ones and tombstones included.
+    /// Includes dead records and tombstones.
     log_records: u64,
     bytes_checked: u64,
     segments: u64,
     damage: Vec<DamageJson<'a>>,
-    /// Records behind the place where an unclean end has cut the log, their bytes, and where the first of them stands.
+    /// Records after the point at which an unclean end has cut the log, their bytes, and the offset of the first.
     stranded_records: u64,
     stranded_bytes: u64,
     stranded_at: Option<u64>,
 }
 
-/// A damaged place in reports.
+/// A damaged range of the file, in reports.
 #[derive(Serialize)]
 pub(crate) struct DamageJson<'a> {
     offset: u64,
@@ -69,7 +69,7 @@ impl<'a> DamageJson<'a> {
     }
 }
 
-/// One line per damaged place, for a person.
+/// One line per damaged range, as plain text.
 pub(crate) fn describe(damage: &[Damage]) -> String {
     let mut text = String::new();
     for place in damage {

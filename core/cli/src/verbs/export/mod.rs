@@ -142,7 +142,7 @@ fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// With `--force` the export would take the place of what it was made of.
+/// Refuses to export a store over itself, which `--force` would allow otherwise.
 fn refuse_the_store_itself(store: &Path, target: &Path) -> Outcome<()> {
     match (fs::canonicalize(store), fs::canonicalize(target)) {
         (Ok(store), Ok(same)) if store == same => {

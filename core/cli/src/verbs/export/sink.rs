@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A half-finished export.
+/// The target of a running export.
 pub(crate) enum Sink {
     Stdout(Table<BufWriter<io::StdoutLock<'static>>>),
     File { table: Table<BufWriter<File>>, new_file: NewFile },
@@ -19,9 +19,9 @@ pub(crate) enum Sink {
 
 /// Why a record was not exported.
 pub(crate) enum Refused {
-    /// There is no place for this key; the next one may fit.
+    /// This key cannot be a file of the tree; the next one may.
     Key(String),
-    /// Nothing can be written any more.
+    /// Writing has failed; the export cannot continue.
     Failed(Failure),
 }
 
@@ -54,7 +54,7 @@ impl Sink {
         }
     }
 
-    /// Everything is on its way to the disk when this returns, and a file has its name.
+    /// Ends the export: flushes stdout, or syncs the file and gives it its final name.
     pub(crate) fn finish(self) -> Outcome<()> {
         match self {
             Self::Stdout(table) => table.into_inner().and_then(|mut out| out.flush()).map_err(|error| Failure::stdout(&error)),
@@ -69,7 +69,7 @@ impl Sink {
     }
 }
 
-/// Records as lines or rows.
+/// Writes records as lines of NDJSON or rows of CSV.
 pub(crate) struct Table<W: Write> {
     rows: Rows<W>,
     form: Form,
@@ -114,7 +114,7 @@ impl<W: Write> Table<W> {
     }
 }
 
-/// The error of the file below: csv's own conversion hides its kind, and a closed pipe would not be known any more.
+/// The I/O error inside a CSV error. csv's own conversion hides its kind, so that a closed pipe would not be recognised.
 fn io_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -122,7 +122,7 @@ fn io_error(error: csv::Error) -> io::Error {
     }
 }
 
-/// A directory to fill: a new one, or one that holds nothing.
+/// Creates the target directory, or accepts an existing empty one.
 fn create_folder(store: &Path, target: &Path) -> Outcome<Sink> {
     create_folders(store, target).map_err(|error| Failure::io("create", target, &error))?;
     let mut entries = fs::read_dir(target).map_err(|error| Failure::io("list", target, &error))?;
@@ -133,7 +133,7 @@ fn create_folder(store: &Path, target: &Path) -> Outcome<Sink> {
     Ok(Sink::Tree { root: target.to_path_buf(), store: store.to_path_buf() })
 }
 
-/// Folders that let in whom the store lets in.
+/// Creates folders that are accessible to the same users as the store.
 fn create_folders(store: &Path, folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -141,7 +141,7 @@ fn create_folders(store: &Path, folder: &Path) -> io::Result<()> {
     {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
         let mode = fs::metadata(store)?.permissions().mode() & 0o666 | 0o600;
-        // Whoever may read a folder may go through it.
+        // Add search permission (x) wherever there is read permission.
         builder.mode(mode | (mode & 0o444) >> 2);
     }
     #[cfg(not(unix))]
@@ -161,7 +161,7 @@ fn write_file(store: &Path, root: &Path, key: &[u8], value: &[u8]) -> Result<(),
         create_private(&path)
     };
     let mut file = create().map_err(|error| match error.kind() {
-        // `a` and `a/b`, or `A` and `a` where the file system does not tell them apart, or a name longer than it takes.
+        // `a` and `a/b`; or `A` and `a` on a file system that ignores case; or a name that is too long for the file system.
         io::ErrorKind::AlreadyExists
         | io::ErrorKind::NotADirectory
         | io::ErrorKind::IsADirectory

@@ -7,16 +7,16 @@ use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 const RECORDS_MAX: usize = 1000;
 /// ... or this many bytes, whichever comes first.
 const BYTES_MAX: usize = 1024 * 1024;
-/// A buffer that one large value has blown up is given back.
+/// A larger buffer, grown by a large value, is freed instead of reused.
 const KEPT_CAPACITY_MAX: usize = 8 * BYTES_MAX;
 
-/// Keys and values one behind the other.
+/// Concatenated keys and values, and the length of each.
 #[derive(Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     /// Length of key and value of each record.
     records: Vec<(usize, usize)>,
-    /// Lines, rows or files left out since the batch before.
+    /// Lines, rows or files skipped since the previous batch.
     pub(crate) skipped: u64,
     /// How far the source was read at the end of this batch, in bytes.
     pub(crate) position: u64,
@@ -31,7 +31,7 @@ pub(crate) enum Trouble {
 }
 
 impl Batch {
-    /// Adds a record, if it keeps the limits of a store.
+    /// Adds a record; fails if it exceeds the limits of a store.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
         check_len(key.len(), value.len())?;
         self.bytes.extend_from_slice(key);
@@ -40,7 +40,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds a record whose value `read` appends to the buffer. After an error the batch is as before.
+    /// Adds a record whose value `read` appends to the buffer. After an error the batch is unchanged.
     pub(crate) fn push_read<E>(
         &mut self,
         key: &[u8],
@@ -74,7 +74,7 @@ impl Batch {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 
-    /// The records in order.
+    /// Key and value of each record, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest = self.bytes.as_slice();
         self.records.iter().map_while(move |(key_len, value_len)| {
@@ -94,7 +94,7 @@ impl Batch {
     }
 }
 
-/// The limits of the engine, checked early so that the message can name the line or file.
+/// Checks the engine's limits early, so that the message can name the line or file.
 pub(crate) fn check_len(key_len: usize, value_len: usize) -> Result<(), String> {
     if key_len > KEY_LEN_MAX {
         return Err(pipkin::Error::KeyTooLong { len: key_len }.to_string());

@@ -10,7 +10,7 @@ use std::io::Read;
 
 const READ_AHEAD: usize = 256 * 1024;
 
-/// How the user says where key and value are.
+/// The user's choice of columns for key and value.
 pub(crate) struct Columns<'a> {
     pub(crate) key: Option<&'a str>,
     pub(crate) value: Option<&'a str>,
@@ -26,11 +26,11 @@ pub(crate) struct Csv {
     json: Vec<u8>,
 }
 
-/// Where key and value are, by number from 0.
+/// The columns of key and value, numbered from 0.
 enum Fields {
-    /// The columns that `export` writes.
+    /// Files with the columns that `export` writes.
     Own { key: usize, value: usize, key_encoding: Option<usize>, value_encoding: Option<usize> },
-    /// Two columns.
+    /// One column for the key, one for the value.
     Cell { key: usize, value: usize },
     /// One column, and the whole row as JSON. `names` are the names of the columns, as JSON strings.
     Row { key: usize, names: Option<Vec<String>> },

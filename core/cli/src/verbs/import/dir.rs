@@ -16,17 +16,17 @@ pub(crate) struct Tree {
     position: u64,
 }
 
-/// What a walk through the tree has found.
+/// The files that a walk through the tree has found.
 pub(crate) struct Found {
     pub(crate) tree: Tree,
     /// Bytes of all files.
     pub(crate) total: u64,
-    /// Links, pipes and devices.
+    /// Links, pipes and devices, which are not imported.
     pub(crate) left_out: u64,
 }
 
 impl Tree {
-    /// Lists all files below `root` in order of their names. The store itself may lie within: it is not imported into itself.
+    /// Lists all files below `root`, ordered by name. If the store itself is among them, it is left out.
     pub(crate) fn find(root: &Path, store: &Path) -> Outcome<Found> {
         let store = fs::canonicalize(store).ok();
         let mut walk = Walk { files: Vec::new(), total: 0, left_out: 0 };
@@ -51,7 +51,7 @@ impl Walk {
         let path = root.join(folder);
         for entry in fs::read_dir(&path).map_err(|error| Failure::io("list", &path, &error))? {
             let entry = entry.map_err(|error| Failure::io("list", &path, &error))?;
-            // Of the entry itself: a link is not followed, it may lead out of the tree or around in a circle.
+            // The metadata of the entry itself: links are not followed, as they may lead out of the tree or form a cycle.
             let about = entry.metadata().map_err(|error| Failure::io("look at", &entry.path(), &error))?;
             let relative = folder.join(entry.file_name());
             if about.is_dir() {
@@ -67,7 +67,7 @@ impl Walk {
     }
 }
 
-/// Compares names before paths: to resolve a path costs several calls, and nearly all names differ.
+/// Compares names before paths: resolving a path costs several system calls, and nearly all names differ.
 fn is_store(path: &Path, store: Option<&Path>) -> bool {
     store.is_some_and(|store| path.file_name() == store.file_name() && fs::canonicalize(path).ok().as_deref() == Some(store))
 }
@@ -81,7 +81,7 @@ impl RecordSource for Tree {
         let in_path = |what: String| Trouble::Skippable(format!("{}: {what}", path.display()));
         self.position = self.position.saturating_add(len);
         let key = key_of(&relative).ok_or_else(|| in_path("its name is not valid Unicode".to_owned()))?;
-        // Before it is read: a file over the limit need not pass through memory.
+        // Checked before the file is read: a file over the limit need not be loaded.
         check_len(key.len(), usize::try_from(len).unwrap_or(usize::MAX)).map_err(in_path)?;
         let read = batch.push_read(&key, |bytes| File::open(&path)?.read_to_end(bytes).map(drop));
         match read {
@@ -96,13 +96,13 @@ impl RecordSource for Tree {
     }
 }
 
-/// `a/b/c`, whatever the host puts between names.
+/// The key of a path: its names joined by `/`, whatever separator the host uses. `None` if a name has no byte form (not Unix).
 fn key_of(relative: &Path) -> Option<Vec<u8>> {
     let names = relative.iter().map(os_bytes).collect::<Option<Vec<&[u8]>>>()?;
     Some(names.join(&b'/'))
 }
 
-/// The path below an export's root that stands for a key, if there is one: names that are neither empty nor lead elsewhere.
+/// The path of a key below an export's root; `None` if a name in it is empty, would lead out of the root, or cannot name a file.
 pub(crate) fn path_of(key: &[u8]) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for name in key.split(|byte| *byte == b'/') {

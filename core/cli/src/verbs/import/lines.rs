@@ -1,4 +1,4 @@
-//! Lines of a byte stream, through one buffer, with a bound on their length.
+//! Reads a byte stream line by line, through one buffer, with a limit on the length of a line.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -36,7 +36,7 @@ impl Lines {
         Ok(len > 0)
     }
 
-    /// The line without its line break, and the first one without a byte order mark.
+    /// The line without its line break; the first one also without a byte order mark.
     pub(crate) fn line(&self) -> &[u8] {
         let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);

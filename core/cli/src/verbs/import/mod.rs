@@ -1,4 +1,4 @@
-//! `pipkin import`: one thread parses, the other writes whole batches, and a Ctrl-C is heeded between two of them.
+//! `pipkin import`: one thread parses, the other writes whole batches and checks for Ctrl-C between two of them.
 
 mod batch;
 mod csv;
@@ -70,7 +70,7 @@ pub(crate) struct ImportArgs {
     /// The JSON field or CSV column that is the value
     #[arg(long, value_name = "FIELD")]
     value: Option<String>,
-    /// CSV: what stands between two cells
+    /// CSV: the separator between cells
     #[arg(long, value_name = "CHAR")]
     delimiter: Option<char>,
     /// CSV: there is no header row; columns are numbers from 1
@@ -96,7 +96,7 @@ struct Report {
     durability: &'static str,
 }
 
-/// An input that was opened and looks right so far.
+/// An input that was opened, with its format determined.
 struct Input {
     records: Box<dyn RecordSource>,
     total: Option<u64>,
@@ -113,7 +113,7 @@ pub(crate) fn run(global: Global, args: &ImportArgs) -> Outcome {
         let progress = Progress::start(global.progress, Unit::Bytes, "import", input.total);
         pipeline::run(input.records, &store, args.skip_invalid, args.durable, &progress)
     };
-    // Whatever ended it: what was written is made durable, then the end is told.
+    // However the import ended: first make durable what was written, then report the end.
     let durability = store.flush_and_close();
     let report = Report {
         records: imported.records,

@@ -11,9 +11,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 
-/// Where key and value are in a line.
+/// The fields of key and value in a line.
 pub(crate) enum Fields {
-    /// `key` and `value`, each with an encoding beside it if it is not text: what `export` writes.
+    /// `key` and `value`, each with an encoding field if it is not text, as `export` writes them.
     Own,
     /// Fields that the user named; without `value` the whole line is the value.
     Named { key: String, value: Option<String> },
@@ -76,7 +76,7 @@ fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
     }
 }
 
-/// The JSON text of the named fields of the object in `line`; of a field that stands there twice, the last.
+/// The JSON text of the named fields of the object in `line`; of a repeated field, the last.
 fn pick<'a, const N: usize>(line: &'a [u8], names: [&str; N]) -> Result<[Option<&'a str>; N], String> {
     let mut reader = serde_json::Deserializer::from_slice(line);
     let found = Pick { names }.deserialize(&mut reader).map_err(|error| at_column(&error))?;
@@ -84,7 +84,7 @@ fn pick<'a, const N: usize>(line: &'a [u8], names: [&str; N]) -> Result<[Option<
     Ok(found)
 }
 
-/// The parser counts lines of what it is given, and that is always one.
+/// The position of an error: only the column, because the parser gets a single line.
 fn at_column(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
@@ -170,7 +170,7 @@ fn json_bytes(json: &str) -> Result<Cow<'_, [u8]>, String> {
     Ok(Cow::Owned(text.into_bytes()))
 }
 
-/// Undoes the encoding that the field beside names.
+/// Decodes bytes from the encoding that the encoding field names.
 fn decode<'a>(bytes: Cow<'a, [u8]>, encoding: Option<&str>) -> Result<Cow<'a, [u8]>, String> {
     let Some(encoding) = encoding else {
         return Ok(bytes);

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-/// How often the writer looks for Ctrl-C while the source delivers nothing.
+/// The interval at which the writer checks for Ctrl-C while the source delivers nothing.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How far an import came.
@@ -20,12 +20,12 @@ pub(crate) struct Imported {
     pub(crate) payload: u64,
     pub(crate) skipped: u64,
     pub(crate) batches: u64,
-    /// Bytes of the source behind which everything is in the store.
+    /// How many bytes of the source have been imported completely.
     pub(crate) position: u64,
     pub(crate) ended: Ended,
 }
 
-/// Why it stopped there.
+/// Why the import ended.
 pub(crate) enum Ended {
     Done,
     Interrupted,
@@ -38,7 +38,7 @@ enum Message {
     End(Ended),
 }
 
-/// Imports everything that `source` delivers. The store is not flushed in the end.
+/// Imports everything that `source` delivers. Does not flush the store at the end.
 pub(crate) fn run(
     source: Box<dyn RecordSource>,
     store: &Store,
@@ -50,10 +50,10 @@ pub(crate) fn run(
     // One batch waits while one is written and one is filled: memory stays bounded even with values of 1 GiB.
     let (to_writer, from_parser) = mpsc::sync_channel(1);
     let (to_parser, from_writer) = mpsc::channel();
-    // Not joined: after Ctrl-C it may sit in a read of stdin that nobody ends. The process does.
+    // Not joined: after Ctrl-C it may be blocked in a read of stdin, which only the end of the process stops.
     let parser = thread::Builder::new().name("parser".to_owned()).spawn(move || {
         let ended = parse(source, skip_invalid, &to_writer, &from_writer);
-        // No receiver means that the writer has stopped for a reason of its own.
+        // Without a receiver the writer has stopped already, and has its own reason to report.
         let _ = to_writer.send(Message::End(ended));
     });
     if let Err(error) = parser {
@@ -76,7 +76,7 @@ pub(crate) fn run(
         imported.position = batch.position;
         progress.set(imported.position);
         progress.say(records(imported.records));
-        // The parser may have ended already.
+        // Fails if the parser has ended already; the buffer is not needed then.
         let _ = to_parser.send(batch);
     };
     imported
@@ -112,7 +112,7 @@ fn write(store: &Store, batch: &Batch, durable: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// Fills batches until the source ends, fails, or nobody wants them any more.
+/// Fills batches until the source ends or fails, or the writer has stopped.
 fn parse(
     mut source: Box<dyn RecordSource>,
     skip_invalid: bool,
@@ -133,7 +133,7 @@ fn parse(
     }
 }
 
-/// Fills one batch; says so if it is the last.
+/// Fills one batch; returns the reason if it is the last.
 fn fill(source: &mut dyn RecordSource, skip_invalid: bool, batch: &mut Batch) -> Option<Ended> {
     while !batch.is_full() {
         match source.next_into(batch) {

@@ -1,13 +1,13 @@
-//! Whether CSV ends inside of a quoted cell. The parser ends such a cell with the file, which hides that a file was cut short.
+//! Detects CSV that ends inside a quoted cell. The parser accepts the end of the file as the end of the cell, which hides a truncated file.
 
 use std::io::{self, Read};
 
-/// Passes bytes on, and keeps in mind whether a quoted cell is open behind them.
+/// Forwards bytes, and tracks whether a quoted cell is open after them.
 pub(crate) struct Quotes<R> {
     input: R,
     delimiter: u8,
     place: Place,
-    /// Bytes so far of the mark that text in UTF-8 may begin with, which is part of no cell.
+    /// Bytes seen so far of a UTF-8 byte order mark at the start, which belongs to no cell.
     mark: usize,
     has_ended: bool,
 }
@@ -19,7 +19,7 @@ enum Place {
     CellStart,
     Plain,
     Quoted,
-    /// Behind a quote in a quoted cell: the cell's end, or the first half of a quote that belongs to it.
+    /// After a quote in a quoted cell: the end of the cell, or the first of two quotes that stand for one.
     QuoteInQuoted,
 }
 
@@ -28,7 +28,7 @@ impl<R: Read> Quotes<R> {
         Self { input, delimiter, place: Place::CellStart, mark: 0, has_ended: false }
     }
 
-    /// True when the input has ended, and in a quoted cell.
+    /// True when the input has ended inside a quoted cell.
     pub(crate) fn end_inside(&self) -> bool {
         self.has_ended && self.place == Place::Quoted
     }

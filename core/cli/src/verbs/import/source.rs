@@ -1,4 +1,4 @@
-//! What an import reads from: a file or stdin, and the format of it.
+//! Sources of an import: a file or stdin, and its format.
 
 use crate::exit::{Failure, Outcome};
 use crate::verbs::import::batch::{Batch, Trouble};
@@ -19,7 +19,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format that a file name stands for.
+    /// The format that the extension of a file name implies.
     pub(crate) fn from_name(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
@@ -30,7 +30,7 @@ impl Format {
     }
 }
 
-/// The cell separator that a file name stands for.
+/// The cell separator that the extension of a file name implies.
 pub(crate) fn default_delimiter(path: &Path) -> u8 {
     match path.extension() {
         Some(extension) if extension.eq_ignore_ascii_case("tsv") => b'\t',
@@ -40,14 +40,14 @@ pub(crate) fn default_delimiter(path: &Path) -> u8 {
 
 /// A reader of records in some format.
 pub(crate) trait RecordSource: Send {
-    /// Adds the next record to `batch`; false at the end. When the record is in trouble the batch is as before.
+    /// Adds the next record to `batch`; returns false at the end. After an error the batch is unchanged.
     fn next_into(&mut self, batch: &mut Batch) -> Result<bool, Trouble>;
 
     /// How many bytes of the source have been read.
     fn position(&self) -> u64;
 }
 
-/// A file or stdin, and its length if it has one.
+/// Opens a file or stdin; returns its length, too, if it has one.
 pub(crate) fn open(path: &Path) -> Outcome<(Box<dyn Read + Send>, Option<u64>)> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin()), None));
