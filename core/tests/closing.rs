@@ -120,3 +120,40 @@ fn a_closed_store_keeps_no_blocks_behind_the_ends_of_log_and_snapshot() {
     }
     assert!(most < 1 << 20, "{most} bytes");
 }
+
+/// The log continues where closing gave the blocks back, and the process is killed there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_that_is_killed_in_blocks_that_closing_gave_back_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
+    for records in [50_000_u32, 100_000] {
+        let db = Db::open(&path).unwrap();
+        for number in 0..records {
+            db.insert(number.to_le_bytes(), [1; 170]).unwrap();
+        }
+        for number in (0..records).step_by(3) {
+            db.remove(number.to_le_bytes()).unwrap();
+        }
+        db.compact().unwrap();
+        let mut expected = db.len().unwrap();
+        db.close().unwrap();
+        for session in 0..3_u32 {
+            let db = Db::open(&path).unwrap();
+            for number in 0..10 {
+                db.insert([session, number, 7].map(u32::to_le_bytes).concat(), [2; 5000]).unwrap();
+            }
+            expected += 10;
+            db.flush().unwrap();
+            // What a killed process leaves.
+            std::fs::copy(&path, &copy).unwrap();
+            let killed = Db::open(&copy).unwrap();
+            assert_eq!(killed.len().unwrap(), expected);
+            assert!(killed.verify().unwrap().is_ok());
+            killed.close().unwrap();
+            std::fs::remove_file(&copy).unwrap();
+            db.close().unwrap();
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -3,6 +3,7 @@
 use super::checkpoint::Extent;
 use super::choose::{self, PARTS_ASKED};
 use super::copy::Emptying;
+use super::due::unless_full;
 use super::report::{CompactProgress, CompactReport};
 use super::stranded;
 use crate::error::{Error, Result};
@@ -72,7 +73,7 @@ impl Store {
             log.seal_active()?;
         }
         // Without space for a checkpoint, segments before the previous one can still be compacted.
-        self.unless_full(self.write_checkpoint(Extent::Changes))?;
+        unless_full(self.write_checkpoint(Extent::Changes))?;
         let segments = choose::candidates(engine);
         let front = choose::front_of_tombstones(engine, &segments, PARTS_ASKED);
         let front = segments.iter().take(front).map(|segment| segment.base).next_back();
@@ -101,7 +102,7 @@ impl Store {
                     continue;
                 }
                 // Ignore a full medium: this compaction may make room for the next checkpoint.
-                self.unless_full(self.checkpoint_if_due())?;
+                unless_full(self.checkpoint_if_due())?;
                 match self.empty(&mut emptying, &segment, &mut |_| {}) {
                     Ok(one) => {
                         report.add(one);
@@ -154,7 +155,7 @@ impl Store {
         // The previous snapshot had to stay until this one was safe. Its space is free now, so writing another one there may shorten the
         // file.
         if self.engine.log.snapshot_could_move_down() {
-            self.unless_full(self.write_checkpoint(Extent::Whole))?;
+            unless_full(self.write_checkpoint(Extent::Whole))?;
         }
         Ok(())
     }
@@ -188,13 +189,5 @@ impl Store {
         }
         report.bytes_freed += self.free(&mut emptying)?;
         self.write_checkpoint(Extent::Whole)
-    }
-
-    /// Ignores [`Error::NoSpace`]: a full medium does not stop a compaction.
-    fn unless_full(&self, result: Result<()>) -> Result<()> {
-        match result {
-            Err(Error::NoSpace) => Ok(()),
-            result => result,
-        }
     }
 }

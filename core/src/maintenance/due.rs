@@ -76,11 +76,7 @@ impl Store {
         let log = &self.engine.log;
         self.checkpoint_if_due()?;
         if log.end() >= self.compaction_due.load(Ordering::Relaxed) {
-            match self.compact_unasked(|| self.pace()) {
-                // No space: `free_a_segment` below may make some.
-                Ok(()) | Err(Error::NoSpace) => {}
-                Err(error) => return Err(error),
-            }
+            unless_full(self.compact_unasked(|| self.pace()))?;
         }
         if log.space_low.load(Ordering::Relaxed) {
             self.free_a_segment()?;
@@ -122,5 +118,13 @@ impl Store {
     /// Answers [`Error::Nested`] inside a closure whose call holds a shard or the maintenance lock: waiting for that lock could deadlock.
     pub(crate) fn may_wait_for_the_turn(&self) -> Result<()> {
         self.engine.refuse_inside(&[Held::Shard, Held::Turn])
+    }
+}
+
+/// A full medium does not end maintenance: what follows may free space.
+pub(super) fn unless_full(result: Result<()>) -> Result<()> {
+    match result {
+        Err(Error::NoSpace) => Ok(()),
+        result => result,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::choose;
 use super::copy::Emptying;
+use super::due::unless_full;
 use super::report::CompactReport;
 use crate::error::{Error, Result};
 use crate::log::Segment;
@@ -35,10 +36,7 @@ impl Store {
                 choose::worst(&self.engine, self.options.compact_dead_share, until, &|segment| emptying.holds(segment))
         {
             // Compaction may take long: write checkpoints meanwhile, so that replay stays bounded.
-            match self.checkpoint_if_due() {
-                Ok(()) | Err(Error::NoSpace) => {}
-                Err(error) => return Err(error),
-            }
+            unless_full(self.checkpoint_if_due())?;
             result = self.empty(&mut emptying, &victim, &mut pace()).map(drop);
         }
         self.put_compaction_off();
