@@ -152,24 +152,60 @@ impl Error {
     }
 }
 
+/// Messages that contain no values.
+mod messages {
+    pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
+    pub(super) const CONFLICT: &str = "another writer changed what this transaction had read; nothing was written, run it again";
+    pub(super) const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
+         since may be lost. Open the store again; where several share a store, let the host serve it to them";
+    pub(super) const LOG_EXHAUSTED: &str = "the store's log positions or generations are used up; nothing was written. Copy its records into a new store with \
+         `pipkin export` and `pipkin import`";
+    pub(super) const NAMESPACE_DROPPED: &str = "this namespace was dropped; get a new handle with `namespace(name)`";
+    pub(super) const NESTED: &str = "this call was made inside of an `update`, a `transaction` or the progress of a compaction of the same store, and would wait \
+         for that to end; make it before or afterwards";
+    pub(super) const NO_SPACE: &str = "no space left for new data; nothing was written, and what is there is untouched. Free space, or remove records and \
+         compact, then try again";
+    pub(super) const NOT_ORDERED: &str =
+        "ranges and prefixes need the ordered index; open the store with `Db::builder().ordered(true)`";
+    pub(super) const READ_ONLY: &str =
+        "the store cannot be written: it was opened read-only, or its file or medium is write-protected";
+    pub(super) const SYSTEM_NAMESPACE: &str =
+        "names that begin with the byte 0 are kept for pipkin itself; choose one that begins otherwise";
+}
+
+/// The message of [`Error::Locked`].
+fn fmt_locked(f: &mut fmt::Formatter<'_>, path: &str, holder: Option<u32>) -> fmt::Result {
+    match holder {
+        Some(pid) if is_this_process(pid) => write!(
+            f,
+            "{path} is open in process {pid}, which is this one; clone the handle that you have, or drop every handle, namespace and \
+             iterator of it before you open it again"
+        ),
+        Some(pid) => {
+            write!(f, "{path} is open in process {pid}; close it there, or open it read-only after that process has ended")
+        }
+        None => write!(
+            f,
+            "{path} is open elsewhere, in another process or under a handle of this one that still lives; close it there, \
+             drop every handle to it, and try again"
+        ),
+    }
+}
+
+/// The message of [`Error::Corrupt`].
+fn fmt_corrupt(f: &mut fmt::Formatter<'_>, offset: u64, what: &str, key: Option<&[u8]>) -> fmt::Result {
+    write!(f, "damage at byte {offset} of the file: {what}")?;
+    if let Some(key) = key {
+        let (shown, rest) = key.split_at(key.len().min(KEY_SHOWN_MAX));
+        write!(f, ", in the record of the key \"{}{}\"", shown.escape_ascii(), if rest.is_empty() { "" } else { "..." })?;
+    }
+    f.write_str(". Run `pipkin verify` to list all damage and `pipkin salvage` to copy everything else into a new store")
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Locked { path, holder: Some(pid) } if is_this_process(*pid) => write!(
-                f,
-                "{path} is open in process {pid}, which is this one; clone the handle that you have, or drop every handle, namespace and \
-                 iterator of it before you open it again"
-            ),
-            Self::Locked { path, holder: Some(pid) } => {
-                write!(f, "{path} is open in process {pid}; close it there, or open it read-only after that process has ended")
-            }
-            Self::Locked { path, holder: None } => {
-                write!(
-                    f,
-                    "{path} is open elsewhere, in another process or under a handle of this one that still lives; close it there, \
-                     drop every handle to it, and try again"
-                )
-            }
+            Self::Locked { path, holder } => fmt_locked(f, path, *holder),
             Self::NotFound { path } => write!(f, "there is no store at {path}; check the path, or create it by writing to it"),
             Self::IsDirectory { path } => {
                 write!(f, "{path} is a directory; a store is a single file, so name a file inside it")
@@ -181,17 +217,9 @@ impl fmt::Display for Error {
             Self::NewerVersion { found, supported } => {
                 write!(f, "the store has format version {found}, this build reads up to {supported}; open it with a newer pipkin")
             }
-            Self::NotOrdered => {
-                f.write_str("ranges and prefixes need the ordered index; open the store with `Db::builder().ordered(true)`")
-            }
-            Self::ReadOnly => {
-                write!(f, "the store cannot be written: it was opened read-only, or its file or medium is write-protected")
-            }
-            Self::NoSpace => write!(
-                f,
-                "no space left for new data; nothing was written, and what is there is untouched. Free space, or remove records and \
-                 compact, then try again"
-            ),
+            Self::NotOrdered => f.write_str(messages::NOT_ORDERED),
+            Self::ReadOnly => f.write_str(messages::READ_ONLY),
+            Self::NoSpace => f.write_str(messages::NO_SPACE),
             Self::StrandedInTheWay { bytes } => write!(
                 f,
                 "no space left, but for {bytes} bytes that are kept for records that an unclean end has cut off; nothing was written. Copy the store \
@@ -207,42 +235,26 @@ impl fmt::Display for Error {
             Self::NamespaceName { len } => {
                 write!(f, "a namespace needs a name of 1 to {} bytes, this one has {len}", crate::limits::NAMESPACE_NAME_LEN_MAX)
             }
-            Self::SystemNamespace => {
-                f.write_str("names that begin with the byte 0 are kept for pipkin itself; choose one that begins otherwise")
-            }
-            Self::NamespaceDropped => write!(f, "this namespace was dropped; get a new handle with `namespace(name)`"),
-            Self::Corrupt { offset, what, key, .. } => {
-                write!(f, "damage at byte {offset} of the file: {what}")?;
-                if let Some(key) = key {
-                    let (shown, rest) = key.split_at(key.len().min(KEY_SHOWN_MAX));
-                    write!(f, ", in the record of the key \"{}{}\"", shown.escape_ascii(), if rest.is_empty() { "" } else { "..." })?;
-                }
-                f.write_str(
-                    ". Run `pipkin verify` to list all damage and `pipkin salvage` to copy everything else into a new store",
+            Self::SystemNamespace => f.write_str(messages::SYSTEM_NAMESPACE),
+            Self::NamespaceDropped => f.write_str(messages::NAMESPACE_DROPPED),
+            Self::Corrupt { offset, what, key, .. } => fmt_corrupt(f, *offset, what, key.as_deref()),
+            Self::Unsupported { offset, what } => {
+                write!(
+                    f,
+                    "at byte {offset} of the file is {what}, which this build does not know; open the store with a newer pipkin"
                 )
             }
-            Self::Unsupported { offset, what } => {
-                write!(f, "at byte {offset} of the file is {what}, which this build does not know; open the store with a newer pipkin")
-            }
-            Self::LogExhausted => f.write_str(
-                "the store's log positions or generations are used up; nothing was written. Copy its records into a new store with \
-                 `pipkin export` and `pipkin import`",
-            ),
-            Self::Conflict => {
-                write!(f, "another writer changed what this transaction had read; nothing was written, run it again")
-            }
-            Self::Fenced => f.write_str(
-                "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
-                 since may be lost. Open the store again; where several share a store, let the host serve it to them",
-            ),
+            Self::LogExhausted => f.write_str(messages::LOG_EXHAUSTED),
+            Self::Conflict => f.write_str(messages::CONFLICT),
+            Self::Fenced => f.write_str(messages::FENCED),
             Self::Poisoned(first) => {
-                write!(f, "writes are refused since an earlier one failed ({first}); reads go on. Fix the cause, then close and open the store")
+                write!(
+                    f,
+                    "writes are refused since an earlier one failed ({first}); reads go on. Fix the cause, then close and open the store"
+                )
             }
-            Self::Closed => write!(f, "the store was closed by another handle; open it again"),
-            Self::Nested => f.write_str(
-                "this call was made inside of an `update`, a `transaction` or the progress of a compaction of the same store, and would wait \
-                 for that to end; make it before or afterwards",
-            ),
+            Self::Closed => f.write_str(messages::CLOSED),
+            Self::Nested => f.write_str(messages::NESTED),
             Self::Bug(what) => write!(
                 f,
                 "pipkin contradicts itself: {what}. That is a bug of pipkin, not of your program or your data; please report it. What was \

@@ -6,7 +6,10 @@ mod common;
 
 use common::{find, killed};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::{Db, Durability, Error, Storage, StorageError};
+use pipkin::storage::fault::FaultStorage;
+use pipkin::{Db, Durability, Error, Storage};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn opened(storage: impl Storage + 'static) -> pipkin::Result<Db> {
     Db::builder().segment_size(4096).background(false).open_storage(Box::new(storage))
@@ -100,45 +103,21 @@ fn a_flush_is_proven_though_nothing_follows_and_no_mark_fits() {
     }
 }
 
-/// A storage in whose syncs others write.
-#[derive(Clone)]
-struct Busy {
-    file: CrashStorage,
-    meanwhile: std::sync::Arc<std::sync::Mutex<Option<Db>>>,
-}
-
-impl Storage for Busy {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.file.len()
-    }
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.file.set_len(len)
-    }
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.file.read_at(offset, out)
-    }
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.file.write_at(offset, parts)
-    }
-    fn sync(&self) -> Result<Durability, StorageError> {
-        let meanwhile = self.meanwhile.lock().unwrap().take();
-        if let Some(db) = meanwhile {
-            db.insert("meanwhile", "value").unwrap();
-        }
-        self.file.sync()
-    }
-}
-
 /// Another thread wrote a record while a flush ran: the mark waited for the append behind that, which never came.
 #[test]
 fn a_flush_is_proven_though_others_wrote_meanwhile() {
-    let storage = Busy { file: CrashStorage::new(), meanwhile: std::sync::Arc::default() };
+    let storage = FaultStorage::new(CrashStorage::new());
     let db = opened(storage.clone()).unwrap();
     insert(&db, 0..5);
-    *storage.meanwhile.lock().unwrap() = Some(db.clone());
+    let meanwhile = Mutex::new(Some(db.clone()));
+    storage.before_sync(move || {
+        // Outside of the lock: the insert may sync.
+        let db = meanwhile.lock().unwrap().take();
+        db.into_iter().for_each(|db| db.insert("meanwhile", "value").unwrap());
+    });
     db.flush().unwrap();
     assert!(db.contains_key("meanwhile").unwrap());
-    is_refused(&storage.file.freeze().latest_image(), "killed");
+    is_refused(&storage.inner().freeze().latest_image(), "killed");
     killed(db);
 }
 
@@ -156,24 +135,47 @@ fn a_flush_of_what_an_earlier_session_wrote_is_proven() {
     is_refused(&disk.freeze().synced_image(), "flushed");
 }
 
-/// Everything that checks behind a damaged bit was dropped without a word: the store opened with the records in front of it, `verify` said that all
-/// was well, 26 MB in seven segments were reported as four, and the next writes took their places.
-#[test]
-fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
+/// What a kill left of 150 records, with a damaged bit in number 5: the last 144 are stranded.
+fn stranded() -> CrashImage {
     let disk = CrashStorage::new();
     let db = opened(disk.clone()).unwrap();
     insert(&db, 0..150);
     killed(db);
     let image = disk.freeze().latest_image();
-    let whole = image.to_vec();
-    // With its value: a checksum or a salt behind zeros may read like a key alone.
-    let nth = |number: u32| {
-        let record = [&key(number)[..], &[number as u8; 100]].concat();
-        find(&whole, &record) as u64
-    };
-    image.flip_bit(nth(5), 0);
+    image.flip_bit(offset_of(&image, 5), 0);
+    image
+}
+
+/// Where the key of a record is. Found with its value: a checksum or a salt behind zeros may read like a key alone.
+fn offset_of(image: &CrashImage, number: u32) -> u64 {
+    find(&image.to_vec(), &[&key(number)[..], &[number as u8; 100]].concat()) as u64
+}
+
+/// Salvage offers the 144 stranded records, beside `others` that count.
+fn salvages(image: &CrashImage, others: u64) {
+    for keep in [false, true] {
+        let target = Db::open_in_memory().unwrap();
+        let options = pipkin::SalvageOptions::default().stranded(keep);
+        let report = pipkin::salvage_with(image, &target, options, &mut |_, _| {}).unwrap();
+        let stranded = if keep { 144 } else { 0 };
+        assert_eq!((report.stranded, report.damage.len()), (144, 0), "{report:?}");
+        assert_eq!(target.len().unwrap(), others + stranded);
+        let accounted = report.records + report.replaced + report.removed + report.tombstones + report.names + report.dropped;
+        assert_eq!(report.read, accounted + 144 - stranded, "{report:?}");
+        if keep {
+            assert_eq!(target.get(key(100)).unwrap().unwrap(), [100; 100]);
+        }
+    }
+}
+
+/// Everything that checks behind a damaged bit was dropped without a word: the store opened with the records in front of it, `verify` said that all
+/// was well, 26 MB in seven segments were reported as four, and the next writes took their places.
+#[test]
+fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
+    let image = stranded();
+    let first = offset_of(&image, 6) - 7;
     let check = |stranded: (u64, u64, Option<u64>), how: &str| {
-        assert_eq!(stranded, (144, 144 * 111, Some(nth(6) - 7)), "{how}");
+        assert_eq!(stranded, (144, 144 * 111, Some(first)), "{how}");
     };
     let verified = |how: &str| {
         let report = pipkin::verify_storage(&image).unwrap();
@@ -210,18 +212,7 @@ fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
         check(verified("written on"), "written on");
     }
     // They were kept for salvage, which did not find them any more once the store had been written on.
-    for keep in [false, true] {
-        let target = Db::open_in_memory().unwrap();
-        let options = pipkin::SalvageOptions::default().stranded(keep);
-        let report = pipkin::salvage_with(&image, &target, options, &mut |_, _| {}).unwrap();
-        assert_eq!((report.stranded, report.damage.len()), (144, 0), "{report:?}");
-        assert_eq!(target.len().unwrap(), if keep { 5 + 4 * 30 + 144 } else { 5 + 4 * 30 });
-        let accounted = report.records + report.replaced + report.removed + report.tombstones + report.names + report.dropped;
-        assert_eq!(report.read, accounted + if keep { 0 } else { 144 }, "{report:?}");
-        if keep {
-            assert_eq!(target.get(key(100)).unwrap().unwrap(), [100; 100]);
-        }
-    }
+    salvages(&image, 5 + 4 * 30);
     let db = opened(image.clone()).unwrap();
     assert_eq!(db.len().unwrap(), 5 + 4 * 30);
     let before = db.stats().unwrap().segments;
@@ -231,44 +222,33 @@ fn records_behind_a_damaged_bit_are_said_and_kept_until_they_are_given_up() {
     assert_eq!(verified("given up"), (0, 0, None));
 }
 
+/// Writes records, removes every third of them, and flushes now and then.
+fn write_and_remove(db: &Db, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        db.insert(key(number), [number as u8; 100]).unwrap();
+        if number % 3 == 0 {
+            assert!(db.remove(key(number)).unwrap());
+        }
+        if number % 50 == 0 {
+            db.flush().unwrap();
+        }
+    }
+}
+
 /// Giving up what is stranded, while others write, read, compact and checkpoint.
 #[test]
 fn what_is_stranded_is_given_up_beside_everybody_else() {
     for round in 0..6_u32 {
-        let disk = CrashStorage::new();
-        let db = opened(disk.clone()).unwrap();
-        insert(&db, 0..150);
-        killed(db);
-        let image = disk.freeze().latest_image();
-        let whole = image.to_vec();
-        let record = [&key(5)[..], &[5; 100]].concat();
-        image.flip_bit(whole.windows(record.len()).position(|bytes| bytes == record).unwrap() as u64, 0);
+        let image = stranded();
         let db = opened(image.clone()).unwrap();
         insert(&db, 2000..2010);
         db.checkpoint().unwrap();
-        let done = std::sync::atomic::AtomicBool::new(false);
-        let is_done = || done.load(std::sync::atomic::Ordering::Relaxed);
+        let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let writers: Vec<_> = [3000, 6000]
-                .map(|from| {
-                    let db = &db;
-                    scope.spawn(move || {
-                        for number in from..from + 300 {
-                            db.insert(key(number), [number as u8; 100]).unwrap();
-                            if number % 3 == 0 {
-                                assert!(db.remove(key(number)).unwrap());
-                            }
-                            if number % 50 == 0 {
-                                db.flush().unwrap();
-                            }
-                        }
-                    })
-                })
-                .into_iter()
-                .collect();
-            let (db, is_done) = (&db, &is_done);
+            let (db, done) = (&db, &done);
+            let writers = [3000, 6000].map(|from| scope.spawn(move || write_and_remove(db, from..from + 300)));
             scope.spawn(move || {
-                while !is_done() {
+                while !done.load(Ordering::Relaxed) {
                     for number in (0..5).chain(2000..2010) {
                         assert_eq!(db.get(key(number)).unwrap().unwrap(), [number as u8; 100]);
                     }
@@ -276,7 +256,7 @@ fn what_is_stranded_is_given_up_beside_everybody_else() {
                 }
             });
             scope.spawn(move || {
-                while !is_done() {
+                while !done.load(Ordering::Relaxed) {
                     db.compact_step().unwrap();
                     db.checkpoint().unwrap();
                 }
@@ -285,7 +265,7 @@ fn what_is_stranded_is_given_up_beside_everybody_else() {
                 db.drop_stranded().unwrap();
             }
             writers.into_iter().for_each(|writer| writer.join().unwrap());
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            done.store(true, Ordering::Relaxed);
         });
         db.drop_stranded().unwrap();
         let right = |db: &Db| {

@@ -5,54 +5,25 @@
 mod common;
 
 use common::killed;
+use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage};
-use pipkin::{Db, Durability, SnapshotState, StorageError};
+use pipkin::{Db, SnapshotState};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 fn opened(storage: impl Storage + 'static) -> Db {
     Db::builder().segment_size(64 * 1024).replay_debt_max(u64::MAX).background(false).open_storage(Box::new(storage)).unwrap()
 }
 
-/// Counts the bytes that are written, and the reads.
-#[derive(Clone, Debug, Default)]
-struct Counted {
-    inner: MemoryStorage,
-    written: Arc<AtomicU64>,
-    reads: Arc<AtomicU64>,
-}
-
-impl Storage for Counted {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.inner.len()
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StorageError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.inner.read_at(offset, buffer)
-    }
-    fn write_at(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), StorageError> {
-        self.written.fetch_add(pieces.iter().map(|piece| piece.len() as u64).sum(), Ordering::Relaxed);
-        self.inner.write_at(offset, pieces)
-    }
-    fn sync(&self) -> Result<Durability, StorageError> {
-        self.inner.sync()
-    }
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.inner.set_len(len)
-    }
-}
-
 /// Each checkpoint wrote the whole index: as much as nine tenths of the log while a large store was loaded.
 #[test]
 fn a_checkpoint_writes_what_has_changed() {
-    let storage = Counted::default();
+    let storage = FaultStorage::new(MemoryStorage::new());
     let db = opened(storage.clone());
     db.insert_many((0..100_000_u32).map(|key| (key.to_le_bytes(), [1; 20]))).unwrap();
     let cost = || {
-        let before = storage.written.load(Ordering::Relaxed);
+        let before = storage.counts().bytes_written;
         db.checkpoint().unwrap();
-        storage.written.load(Ordering::Relaxed) - before
+        storage.counts().bytes_written - before
     };
     let whole = cost();
     assert!(whole > 500_000, "{whole} bytes for the whole index");
@@ -141,17 +112,17 @@ fn the_parts_of_many_checkpoints_make_the_index_of_a_map() {
 #[test]
 fn a_closed_store_opens_with_as_many_reads_however_many_extents_it_has() {
     let reads_of = |values: u32, len: usize| {
-        let storage = Counted::default();
+        let storage = FaultStorage::new(MemoryStorage::new());
         let db = opened(storage.clone());
         for key in 0..values {
             db.insert(key.to_le_bytes(), vec![7; len]).unwrap();
         }
         db.close().unwrap();
         let extents = storage.len().unwrap() / (64 * 1024);
-        let before = storage.reads.load(Ordering::Relaxed);
+        let before = storage.counts().reads;
         let db = opened(storage.clone());
         assert!(db.open_report().clean);
-        (extents, storage.reads.load(Ordering::Relaxed) - before)
+        (extents, storage.counts().reads - before)
     };
     let (few, reads_of_few) = reads_of(20, 60_000);
     let (many, reads_of_many) = reads_of(2000, 60_000);

@@ -7,8 +7,9 @@ mod build;
 #[path = "support/program.rs"]
 mod program;
 
+use pipkin::Db;
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Durability, Storage, StorageError};
+use pipkin::storage::fault::FaultStorage;
 use pipkin_tape::Tape;
 use pipkin_wasi_host::keyvalue::{SyncPolicy, WasiKeyValueCtx, hostcall_fuel};
 use program::Program;
@@ -246,7 +247,9 @@ fn the_fuel_of_a_call_has_room_for_the_key() {
 #[test]
 fn a_set_that_is_synced_does_not_hold_the_runtime_up() {
     let ticks = |leaves_the_thread| {
-        let db = Db::builder().open_storage(Box::new(SlowSync(MemoryStorage::new()))).unwrap();
+        let slow = FaultStorage::new(MemoryStorage::new());
+        slow.before_sync(|| std::thread::sleep(std::time::Duration::from_millis(200)));
+        let db = Db::builder().open_storage(Box::new(slow)).unwrap();
         let context = WasiKeyValueCtx::builder().engine("s", db.clone(), SyncPolicy::EachSet).build();
         let ticks = Program::new(&build::program("forgetful")).ticks_while(&context, &["s", "k"], leaves_the_thread);
         assert_eq!(db.len().unwrap(), 1);
@@ -256,30 +259,4 @@ fn a_set_that_is_synced_does_not_hold_the_runtime_up() {
     println!("during a sync of 200 ms the runtime ran {blocking} times with the calls that block, {leaving} with the others");
     assert!(leaving >= 20, "{leaving}");
     assert!(blocking < leaving / 2, "{blocking} {leaving}: this test sees nothing");
-}
-
-/// A medium whose sync takes its time.
-struct SlowSync(MemoryStorage);
-
-impl Storage for SlowSync {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.0.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.0.set_len(len)
-    }
-
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.0.read_at(offset, out)
-    }
-
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.0.write_at(offset, parts)
-    }
-
-    fn sync(&self) -> Result<Durability, StorageError> {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        self.0.sync()
-    }
 }

@@ -2,7 +2,9 @@
 
 use super::handle::Namespace;
 use crate::error::{Error, Result};
+use crate::log::Frame;
 use crate::names::Name;
+use crate::ordered::Ordered;
 use crate::pins::Pin;
 use crate::store::Store;
 use alloc::sync::Arc;
@@ -173,6 +175,29 @@ fn is_above(key: &[u8], start: Bound<&[u8]>) -> bool {
     }
 }
 
+/// Reads the offsets of the next records inside the bounds, at most [`WINDOW`], after the key that was seen last.
+fn read_window(
+    ordered: &Ordered,
+    number: u32,
+    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+    order: Order,
+    last: Option<&[u8]>,
+    offsets: &mut Vec<u64>,
+) {
+    offsets.clear();
+    let mut take = |offset: u64, inside: bool| {
+        if inside {
+            offsets.push(offset);
+        }
+        inside && offsets.len() < WINDOW
+    };
+    let last = last.map(Bound::Excluded);
+    match order {
+        Order::Rising => ordered.walk(number, last.unwrap_or(start), |key, offset| take(offset, is_below(key, end))),
+        Order::Falling => ordered.walk_back(number, last.unwrap_or(end), |key, offset| take(offset, is_above(key, start))),
+    }
+}
+
 impl Store {
     pub(super) fn range(&self, name: &Arc<Name>, bounds: Bounds) -> Result<Range<'_>> {
         self.engine.ordered()?;
@@ -184,7 +209,7 @@ impl Store {
     fn range_with(
         &self,
         name: &Name,
-        (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
         order: Order,
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
@@ -197,22 +222,7 @@ impl Store {
         loop {
             // Pin before the offsets are read: they stay valid while the pin lives.
             let pin = self.engine.pin();
-            offsets.clear();
-            let mut take = |offset: u64, inside: bool| {
-                if inside {
-                    offsets.push(offset);
-                }
-                inside && offsets.len() < WINDOW
-            };
-            let last_seen = last.as_deref().map(Bound::Excluded);
-            match order {
-                Order::Rising => {
-                    ordered.walk(number, last_seen.unwrap_or(start), |key, offset| take(offset, is_below(key, end)));
-                }
-                Order::Falling => {
-                    ordered.walk_back(number, last_seen.unwrap_or(end), |key, offset| take(offset, is_above(key, start)));
-                }
-            }
+            read_window(ordered, number, bounds, order, last.as_deref(), &mut offsets);
             offsets.iter().take(AHEAD).for_each(|&offset| log.prefetch(offset));
             let mut told = 0;
             for (at, &offset) in offsets.iter().enumerate() {
@@ -230,14 +240,7 @@ impl Store {
                     }
                     continue;
                 }
-                let frame = log
-                    .frame(offset)
-                    .and_then(|frame| if log.verify_on_read { frame.check().map(|()| frame) } else { Ok(frame) })
-                    .and_then(|frame| frame.is_readable().map(|()| frame));
-                let frame = match frame {
-                    Ok(frame) => frame,
-                    Err(error) => return Err(self.named(log.or_fenced(error), number, offset)),
-                };
+                let frame = self.readable(offset).map_err(|error| self.named(log.or_fenced(error), number, offset))?;
                 if !each(frame.key(), frame.value()) {
                     return Ok(());
                 }
@@ -251,9 +254,18 @@ impl Store {
             drop(pin);
         }
     }
-}
 
-impl Store {
+    /// The record at an offset, verified unless the store is opened without.
+    #[inline]
+    fn readable(&self, offset: u64) -> Result<Frame<'_>> {
+        let frame = self.engine.log.frame(offset)?;
+        if self.engine.log.verify_on_read {
+            frame.check()?;
+        }
+        frame.is_readable()?;
+        Ok(frame)
+    }
+
     /// Checks at the end of a range that no record of the namespace is missing from the order.
     ///
     /// # Errors

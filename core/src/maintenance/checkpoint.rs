@@ -7,7 +7,7 @@ use crate::index::{Dump, SHARDS, ShardGuard};
 use crate::log::{Cut, DirectoryPlace, Geometry, Segment, SnapshotSegment};
 use crate::names::Names;
 use crate::planted::{Bug, is};
-use crate::snapshot::{Directory, SegmentUse, SnapshotWriter, estimate};
+use crate::snapshot::{Directory, PartPlace, SegmentUse, SnapshotWriter, estimate};
 use crate::sync::RwLock;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -126,6 +126,7 @@ fn cut_log(engine: &Engine, names: &RwLock<Names>) -> Result<(Cut, Listed)> {
     Ok((engine.log.cut(names.next)?, Listed { next: names.next, names: listed }))
 }
 
+/// Writes the index as a snapshot: its names, the parts of all shards, and the directory of them.
 fn write_snapshot(
     engine: &Engine,
     plan: &Plan,
@@ -155,35 +156,45 @@ fn write_snapshot(
         let dumps: Vec<(usize, Dump)> = (first..).zip(held.iter_mut()).map(dump).collect();
         drop(held);
         for (shard, dump) in dumps {
-            let mut parts = Vec::new();
-            match dump {
-                Dump::Unchanged => parts.extend_from_slice(before.parts_of(shard)),
-                Dump::Changes(mut changes) => {
-                    changes.sort();
-                    parts.extend_from_slice(before.parts_of(shard));
-                    parts.push(writer.changes(shard, &changes)?);
-                }
-                Dump::Whole(image) if image.slots.is_empty() => {}
-                Dump::Whole(mut image) => {
-                    image.sort();
-                    parts.push(writer.shard(shard, &image)?);
-                }
-            }
+            let parts = write_shard(&mut writer, shard, dump, before.parts_of(shard))?;
             if !parts.is_empty() {
                 next.shards.push((shard, parts));
             }
         }
     }
-    next.uses = {
-        let _writers = engine.lock_all()?;
-        // Limited as in the list: a reader refuses figures that exceed the segment.
-        let of = |segment: &Segment| {
-            let live = log.segment_stats.live_at_dump(segment.extent).min(segment.len(log.geometry));
-            let tombstones = log.segment_stats.tombstones(segment.extent).min(segment.len(log.geometry) - live);
-            SegmentUse { base: segment.base, live, tombstones }
-        };
-        log.segments().iter().map(of).collect()
-    };
+    next.uses = segment_uses(engine)?;
     next.segments.extend_from_slice(if plan.whole.is_some() { &[] } else { &before.segments });
     writer.finish(next)
+}
+
+/// The parts of a shard: those `before`, and one of what has changed since; or one of everything.
+fn write_shard(writer: &mut SnapshotWriter<'_>, shard: usize, dump: Dump, before: &[PartPlace]) -> Result<Vec<PartPlace>> {
+    let mut parts = Vec::new();
+    match dump {
+        Dump::Unchanged => parts.extend_from_slice(before),
+        Dump::Changes(mut changes) => {
+            changes.sort();
+            parts.extend_from_slice(before);
+            parts.push(writer.changes(shard, &changes)?);
+        }
+        Dump::Whole(image) if image.slots.is_empty() => {}
+        Dump::Whole(mut image) => {
+            image.sort();
+            parts.push(writer.shard(shard, &image)?);
+        }
+    }
+    Ok(parts)
+}
+
+/// Live bytes and tombstones of each segment, as the shards were dumped.
+fn segment_uses(engine: &Engine) -> Result<Vec<SegmentUse>> {
+    let _writers = engine.lock_all()?;
+    let log = &engine.log;
+    // Limited as in the list: a reader refuses figures that exceed the segment.
+    let of = |segment: &Segment| {
+        let live = log.segment_stats.live_at_dump(segment.extent).min(segment.len(log.geometry));
+        let tombstones = log.segment_stats.tombstones(segment.extent).min(segment.len(log.geometry) - live);
+        SegmentUse { base: segment.base, live, tombstones }
+    };
+    Ok(log.segments().iter().map(of).collect())
 }

@@ -152,49 +152,11 @@ pub fn salvage_with(
 ) -> Result<SalvageReport> {
     let survey = Survey::of(source)?;
     let shown = Shown::load(source, &survey.pair.current)?;
-    let zones = survey.stretches.iter().map(|(base, stretch)| (stretch.from..stretch.to, base)).collect();
-    let mut audit = shown.as_ref().map(|shown| Audit::new(shown, zones));
-    let names = Names::read(source, &survey, audit.as_mut())?;
-    for (name, options) in names.all() {
-        target.any_namespace(name, options)?;
-    }
-    let mut report = SalvageReport { damage: survey.damage, ..SalvageReport::default() };
-    if let Some(other) = audit.take_if(|audit| !audit.agrees()) {
-        let what = "an index snapshot that does not point at the records of its keys";
-        report.damage.push(Damage { offset: other.shown.directory, len: 1, key: None, what });
-    }
-    let mut copy = Copy {
-        source,
-        target,
-        options,
-        names,
-        audit,
-        report,
-        namespaces: BTreeMap::new(),
-        held: Vec::new(),
-        older: BTreeMap::new(),
-        since: None,
-        puts: 0,
-        is_stranded: false,
-    };
+    let mut copy = Copy::new(source, target, options, &survey, shown.as_ref())?;
     let total: u64 = survey.stretches.values().map(|stretch| stretch.to - stretch.from).sum();
     let mut done = 0;
     for (base, &stretch) in survey.stretches.iter() {
-        scan(source, stretch, &mut |found| {
-            match found {
-                Found::Frame { offset, header } => {
-                    copy.frame(base, offset, header)?;
-                    progress(done + (offset - stretch.from), total);
-                }
-                Found::Damage(damage) => {
-                    copy.damage(base, &damage);
-                    copy.report.damage.push(damage);
-                    // The damage may be the rest of the commit; its valid records count.
-                    copy.release()?;
-                }
-            }
-            Ok(())
-        })?;
+        copy.stretch(base, stretch, &mut |read| progress(done + read, total))?;
         done += stretch.to - stretch.from;
         if let Some(&rest) = survey.cut_off.get(base) {
             copy.cut_off(base, rest)?;
@@ -236,7 +198,63 @@ struct Copy<'a> {
     is_stranded: bool,
 }
 
-impl Copy<'_> {
+impl<'a> Copy<'a> {
+    /// Creates the namespaces of the source in `target`, and decides whether the index snapshot can be trusted.
+    fn new(
+        source: &'a dyn Storage,
+        target: &'a Db,
+        options: SalvageOptions,
+        survey: &Survey,
+        shown: Option<&'a Shown>,
+    ) -> Result<Self> {
+        let zones = survey.stretches.iter().map(|(base, stretch)| (stretch.from..stretch.to, base)).collect();
+        let mut audit = shown.map(|shown| Audit::new(shown, zones));
+        let names = Names::read(source, survey, audit.as_mut())?;
+        for (name, options) in names.all() {
+            target.any_namespace(name, options)?;
+        }
+        let mut report = SalvageReport { damage: survey.damage.clone(), ..SalvageReport::default() };
+        if let Some(other) = audit.take_if(|audit| !audit.agrees()) {
+            let what = "an index snapshot that does not point at the records of its keys";
+            report.damage.push(Damage { offset: other.shown.directory, len: 1, key: None, what });
+        }
+        let (namespaces, older) = (BTreeMap::new(), BTreeMap::new());
+        let held = Vec::new();
+        Ok(Self {
+            source,
+            target,
+            options,
+            names,
+            audit,
+            report,
+            namespaces,
+            held,
+            older,
+            since: None,
+            puts: 0,
+            is_stranded: false,
+        })
+    }
+
+    /// Copies the records of a stretch. `progress` is called with the bytes read.
+    fn stretch(&mut self, base: u64, stretch: Stretch, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        scan(self.source, stretch, &mut |found| {
+            match found {
+                Found::Frame { offset, header } => {
+                    self.frame(base, offset, header)?;
+                    progress(offset - stretch.from);
+                }
+                Found::Damage(damage) => {
+                    self.damage(base, &damage);
+                    self.report.damage.push(damage);
+                    // The damage may be the rest of the commit; its valid records count.
+                    self.release()?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     fn frame(&mut self, base: u64, offset: u64, header: Header) -> Result<()> {
         // Skip control frames: the end of a segment may be in the middle of a commit.
         if header.kind.is_control() {

@@ -161,7 +161,11 @@ struct State {
     counts: Counts,
     len_max: Option<u64>,
     losses: Option<Losses>,
+    is_shared: bool,
+    before_sync: Option<Hook>,
 }
+
+type Hook = Arc<dyn Fn() + Send + Sync>;
 
 struct Armed {
     fault: Fault,
@@ -209,6 +213,34 @@ impl<S: Storage> FaultStorage<S> {
     /// that fits. `None` lifts the limit.
     pub fn set_capacity(&self, len_max: Option<u64>) {
         self.state().len_max = len_max;
+    }
+
+    /// Whether nothing locks the file, as on a host without locks: see [`Storage::is_exclusive`]. To be set before a store opens it.
+    ///
+    /// ```
+    /// use pipkin::storage::{MemoryStorage, Storage, fault::FaultStorage};
+    ///
+    /// let file = FaultStorage::new(MemoryStorage::new());
+    /// file.set_shared(true);
+    /// assert!(!file.is_exclusive());
+    /// ```
+    pub fn set_shared(&self, is_shared: bool) {
+        self.state().is_shared = is_shared;
+    }
+
+    /// Calls `hook` at the beginning of each sync: for a slow medium, or for something that happens meanwhile. It may call this storage.
+    ///
+    /// ```
+    /// use pipkin::storage::{MemoryStorage, Storage, fault::FaultStorage};
+    /// use std::{thread::sleep, time::Duration};
+    ///
+    /// let slow = FaultStorage::new(MemoryStorage::new());
+    /// slow.before_sync(|| sleep(Duration::from_millis(2)));
+    /// slow.sync()?;
+    /// # Ok::<(), pipkin::StorageError>(())
+    /// ```
+    pub fn before_sync(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.state().before_sync = Some(Arc::new(hook));
     }
 
     /// The counts so far.
@@ -384,6 +416,10 @@ impl<S: Storage> Storage for FaultStorage<S> {
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {
+        let hook = self.state().before_sync.clone();
+        if let Some(hook) = hook {
+            hook();
+        }
         match self.count(Io::Sync, 0) {
             None => {
                 // The sync does not cover writes made while it runs, so the list is emptied first.
@@ -428,6 +464,10 @@ impl<S: Storage> Storage for FaultStorage<S> {
 
     fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         self.whole(Io::Discard, 0, |inner| inner.discard(offset, len))
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.inner().is_exclusive() && !self.state().is_shared
     }
 
     fn claim(&self) -> Result<(), StorageError> {

@@ -62,51 +62,18 @@ impl Survey {
         let last_listed = listed.segments.last().map(|segment| segment.base);
         let last_listed = if superblock.checkpoint.is_none() && !is_lost { Some(0) } else { last_listed };
         drop_parts(&mut headers, pair, last_listed);
-        let found = Map::collect(headers.iter().map(|&(extent, header)| {
-            (
-                header.base,
-                Segment { base: header.base, extent, extents: header.extents, end: 0, salt: header.salt, linked: false },
-            )
-        }));
-        let (segment_list, retired) = Self::newest_list(storage, geometry, listed, &found)?;
-        let history = segment_list.segments.iter().zip(&segment_list.figures).filter(|(_, figures)| figures.history);
-        let history = Set::collect(history.map(|(segment, _)| segment.base).collect::<Vec<_>>().into_iter());
-        let listed = Map::collect(segment_list.segments.iter().map(|segment| (segment.base, *segment)));
-        let last_listed = segment_list.segments.last().map_or(0, |segment| segment.base);
-        let given_up = given_up(&headers);
-        let left = found.values().filter(|segment| given_up.contains(segment.base) && !retired.contains(segment.base));
-        let left: Vec<Segment> = left.filter(|segment| !listed.contains(segment.base)).copied().collect();
-        let counts = |base: u64| (base > last_listed && !given_up.contains(base)) || listed.contains(base);
-        let found = found.values().filter(|segment| counts(segment.base));
-        // The list overrides the headers: a header may be lost, or an older one at the same offset.
-        let live = found.chain(listed.values());
-        let live = live.filter(|segment| !retired.contains(segment.base) && !history.contains(segment.base));
-        let live = Map::collect(live.map(|segment| (segment.base, *segment)));
-
+        let counted = Counted::of(storage, &superblock, listed, headers)?;
         let len = storage.len()?;
-        let stretch = |segment: &Segment| {
-            let next =
-                headers.iter().filter(|(_, header)| header.previous_base == segment.base && !given_up.contains(header.base));
-            let said = next.map(|(_, header)| header.previous_end).max();
-            let listed = listed.get(segment.base).filter(|_| segment.base < last_listed).map(|segment| segment.end);
-            let closed = superblock.clean_end.and_then(|end| {
-                let first = segment.lsn(geometry, geometry.start(segment.extent));
-                let inside = (first..=segment.next_base(geometry)).contains(&end);
-                (inside && said.is_none()).then(|| geometry.start(segment.extent) + (end - first))
-            });
-            let known = listed.or(said).or(closed);
-            let from = segment.first_frame(geometry);
-            let to = known.unwrap_or(u64::MAX).min(segment.limit(geometry)).min(len).max(from.min(len));
-            Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
-        };
-        let stretches = Map::collect(live.iter().map(|(base, segment)| (base, stretch(segment))));
-        let behind = |segment: &Segment, from: u64| {
+        let of = |(base, segment): (u64, &Segment)| (base, counted.stretch(&superblock, segment, len));
+        let stretches = Map::collect(counted.live.iter().map(of));
+        let rest = |segment: &Segment, from: u64| {
             let to = segment.limit(geometry).min(len);
             (segment.base, Stretch { salt: segment.salt, from: from.min(to), to, full: false })
         };
-        let cut = live.iter().filter_map(|(base, segment)| Some(behind(segment, stretches.get(base)?.to)));
-        let cut_off = Map::collect(cut.chain(left.iter().map(|segment| behind(segment, segment.first_frame(geometry)))));
-        for segment in live.values().filter(|_| !is_lost && !is(Bug::VerifyTrustsHeaders)) {
+        let cut = counted.live.iter().filter_map(|(base, segment)| Some(rest(segment, stretches.get(base)?.to)));
+        let left = counted.left.iter().map(|segment| rest(segment, segment.first_frame(geometry)));
+        let cut_off = Map::collect(cut.chain(left));
+        for segment in counted.live.values().filter(|_| !is_lost && !is(Bug::VerifyTrustsHeaders)) {
             if geometry.start(segment.extent) < len {
                 check_header(storage, geometry, superblock.store_id, segment, &mut report)?;
             }
@@ -133,44 +100,104 @@ impl Survey {
         }
         Ok(report)
     }
+}
 
-    /// The newest readable list of live segments, and the bases of those that were retired after it.
-    fn newest_list(
+/// The segments that count, by what the segment list and the headers say.
+struct Counted {
+    headers: Vec<(u32, SegmentHeader)>,
+    /// The segments of the newest segment list, by their bases, and the last of them.
+    listed: Map<u64, Segment>,
+    last_listed: u64,
+    /// Bases of the segments that a recovery has given up.
+    given_up: Set,
+    /// The segments that count, by their bases.
+    live: Map<u64, Segment>,
+    /// Segments that were given up and have not been retired.
+    left: Vec<Segment>,
+}
+
+impl Counted {
+    fn of(
         storage: &dyn Storage,
-        geometry: Geometry,
+        superblock: &Superblock,
         listed: SegmentList,
-        found: &Map<u64, Segment>,
-    ) -> Result<(SegmentList, Set)> {
-        let len = storage.len()?;
-        let mut segment_list = listed;
-        let known = segment_list.segments.last().map_or(0, |segment| segment.base);
-        let mut retired = Vec::new();
-        for segment in found.values().filter(|segment| segment.base >= known) {
-            let from = segment.first_frame(geometry);
-            let to = segment.limit(geometry).min(len);
-            if from >= to {
-                continue;
-            }
-            let stretch = Stretch { salt: segment.salt, from, to, full: false };
-            scan(storage, stretch, &mut |event| {
-                let Found::Frame { offset, header } = event else {
-                    return Ok(());
-                };
-                let value = value_of(storage, offset, &header)?;
-                match header.kind {
-                    Kind::Retire => retired.extend(value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))),
-                    Kind::Checkpoint if known == 0 => {
-                        if let Some(newer) = SegmentList::decode(&value, geometry, geometry.extents_in(len)) {
-                            segment_list = newer;
-                        }
-                    }
-                    _ => {}
-                }
-                Ok(())
-            })?;
-        }
-        Ok((segment_list, Set::collect(retired.into_iter())))
+        headers: Vec<(u32, SegmentHeader)>,
+    ) -> Result<Self> {
+        let geometry = superblock.geometry();
+        let found = Map::collect(headers.iter().map(|(extent, header)| (header.base, header.segment(geometry, *extent))));
+        let (segment_list, retired) = newest_list(storage, geometry, listed, &found)?;
+        let history = segment_list.segments.iter().zip(&segment_list.figures).filter(|(_, figures)| figures.history);
+        let history = Set::collect(history.map(|(segment, _)| segment.base).collect::<Vec<_>>().into_iter());
+        let listed = Map::collect(segment_list.segments.iter().map(|segment| (segment.base, *segment)));
+        let last_listed = segment_list.segments.last().map_or(0, |segment| segment.base);
+        let given_up = given_up(&headers);
+        let left = found.values().filter(|segment| given_up.contains(segment.base) && !retired.contains(segment.base));
+        let left: Vec<Segment> = left.filter(|segment| !listed.contains(segment.base)).copied().collect();
+        let counts = |base: u64| (base > last_listed && !given_up.contains(base)) || listed.contains(base);
+        let found = found.values().filter(|segment| counts(segment.base));
+        // The list overrides the headers: a header may be lost, or an older one at the same offset.
+        let live = found.chain(listed.values());
+        let live = live.filter(|segment| !retired.contains(segment.base) && !history.contains(segment.base));
+        let live = Map::collect(live.map(|segment| (segment.base, *segment)));
+        Ok(Self { headers, listed, last_listed, given_up, live, left })
     }
+
+    /// The records of a segment, in a file of `len` bytes: up to the end that the list, the next header or the superblock gives, or else
+    /// up to the limit of the segment.
+    fn stretch(&self, superblock: &Superblock, segment: &Segment, len: u64) -> Stretch {
+        let geometry = superblock.geometry();
+        let next = self.headers.iter().map(|(_, header)| header);
+        let next = next.filter(|header| header.previous_base == segment.base && !self.given_up.contains(header.base));
+        let said = next.map(|header| header.previous_end).max();
+        let listed = self.listed.get(segment.base).filter(|_| segment.base < self.last_listed).map(|segment| segment.end);
+        let closed = superblock.clean_end.and_then(|end| {
+            let first = segment.lsn(geometry, geometry.start(segment.extent));
+            let inside = (first..=segment.next_base(geometry)).contains(&end);
+            (inside && said.is_none()).then(|| geometry.start(segment.extent) + (end - first))
+        });
+        let known = listed.or(said).or(closed);
+        let from = segment.first_frame(geometry);
+        let to = known.unwrap_or(u64::MAX).min(segment.limit(geometry)).min(len).max(from.min(len));
+        Stretch { salt: segment.salt, from: from.min(to), to, full: known.is_some() }
+    }
+}
+
+/// The newest readable list of live segments, and the bases of those that were retired after it.
+fn newest_list(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    listed: SegmentList,
+    found: &Map<u64, Segment>,
+) -> Result<(SegmentList, Set)> {
+    let len = storage.len()?;
+    let mut segment_list = listed;
+    let known = segment_list.segments.last().map_or(0, |segment| segment.base);
+    let mut retired = Vec::new();
+    for segment in found.values().filter(|segment| segment.base >= known) {
+        let from = segment.first_frame(geometry);
+        let to = segment.limit(geometry).min(len);
+        if from >= to {
+            continue;
+        }
+        let stretch = Stretch { salt: segment.salt, from, to, full: false };
+        scan(storage, stretch, &mut |event| {
+            let Found::Frame { offset, header } = event else {
+                return Ok(());
+            };
+            let value = value_of(storage, offset, &header)?;
+            match header.kind {
+                Kind::Retire => retired.extend(value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))),
+                Kind::Checkpoint if known == 0 => {
+                    if let Some(newer) = SegmentList::decode(&value, geometry, geometry.extents_in(len)) {
+                        segment_list = newer;
+                    }
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+    }
+    Ok((segment_list, Set::collect(retired.into_iter())))
 }
 
 /// The headers of segments of the log, by extent: those in `found`, or all that the file has. A header inside of another segment does not count.
