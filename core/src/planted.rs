@@ -22,6 +22,10 @@ pub enum Bug {
     TombstoneDroppedEarly,
     /// A segment gets the salt that its extent always had.
     SaltNotRenewed,
+    /// A segment that has lost its header is not looked for where the trailer before it points.
+    TrailerNoEvidence,
+    /// Closing gives the reserve for removals back to a medium that is full.
+    ReserveGivenBack,
     /// The checksum of a frame leaves out its key.
     ChecksumSkipsKey,
     /// Replay does not verify the checksums of frames.
@@ -124,6 +128,8 @@ mod imp {
             Self::ReplayByPlace,
             Self::TombstoneDroppedEarly,
             Self::SaltNotRenewed,
+            Self::TrailerNoEvidence,
+            Self::ReserveGivenBack,
             Self::ChecksumSkipsKey,
             Self::ReplayUnchecked,
             Self::ReadUnchecked,

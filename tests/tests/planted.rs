@@ -9,7 +9,7 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, codec, crash, errors, exhaustive, lies, lives, shared_sync, threads, two_writers, verbs, writers,
+    cache, codec, crash, errors, exhaustive, lies, lives, lost_headers, shared_sync, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -78,6 +78,7 @@ const LIVES: Suite = ("lives", || {
     lives::steps()?;
     lives::forgotten()?;
     lives::room()?;
+    lives::taken()?;
     lives::run(&lives::Budget { deaths: 1500, seed: 1 }, &lives::Counts::new(0))
 });
 
@@ -85,7 +86,8 @@ const WRITERS: Suite = ("writers", || writers::run(&writers::Budget { images: 30
 
 const ROT: Suite = ("rot", || {
     verbs::run(0..1500, &verbs::Counts::new(0))?;
-    lies::run(300, &Quota::new("rot, lies", 0))
+    lies::run(300, &Quota::new("rot, lies", 0))?;
+    lost_headers::run(20, &Quota::new("rot, lost headers", 0))
 });
 
 /// The suite that is to catch a bug.
@@ -104,9 +106,11 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::FlushNotLookedAround
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
         Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
-        Bug::RemovalsMakeNoRoom => LIVES,
+        Bug::RemovalsMakeNoRoom | Bug::ReserveGivenBack => LIVES,
         Bug::SharedSyncCountsForAll => WRITERS,
-        Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => ROT,
+        Bug::TrailerNoEvidence | Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => {
+            ROT
+        }
         Bug::SalvageRevives | Bug::HeadersInValuesCount | Bug::VerifyTrustsSnapshot | Bug::VerifyTrustsHeaders => ROT,
         _ => CRASH,
     }

@@ -1,9 +1,9 @@
-//! One damaged byte and then every verb, and files that lie under right checksums. See `pipkin_tests::suite::{verbs, lies}`.
+//! One damaged byte and then every verb, and files that lie under right checksums. See `pipkin_tests::suite::{verbs, lies, lost_headers}`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use pipkin_tests::parallel::unwrap;
 use pipkin_tests::quota::{Quota, env_u64};
-use pipkin_tests::suite::{lies, verbs};
+use pipkin_tests::suite::{lies, lost_headers, verbs};
 
 /// Rotten stores of the normal run.
 const STORES: u64 = 3_000;
@@ -31,4 +31,12 @@ fn verify_is_content_with_nothing_that_gives_wrong_answers() {
     let quota = Quota::new("rot, lies", lies);
     unwrap("rot", lies::run(lies, &quota));
     quota.finish("forged chunks, headers of earlier lives, headers inside of values");
+}
+
+#[test]
+fn a_block_with_the_header_of_a_flushed_segment_is_never_lost_without_a_word() {
+    let headers = env_u64("PIPKIN_LOST_HEADERS", 2_000);
+    let quota = Quota::new("rot, lost headers", headers);
+    unwrap("rot", lost_headers::run(headers / 4, &quota));
+    quota.finish("both copies");
 }

@@ -313,7 +313,7 @@ impl Builder {
             mmap: self.mmap,
             write_through: self.options.flush_policy == FlushPolicy::WriteThrough,
         };
-        let storage = NativeStorage::open(&path, options)?;
+        let storage = NativeStorage::open(&path, options)?.removed_if_empty();
         self.options.background = Some(self.options.background.unwrap_or(true));
         self.open_storage(Box::new(storage))
     }

@@ -95,7 +95,8 @@ fn is_shared(storage: &dyn Storage) -> bool {
 /// Writes the superblocks of a new store, one after the other, so that a crash leaves either a blank file or a store.
 fn create(storage: &dyn Storage, options: &Options) -> Result<SuperblockPair> {
     let mut current = first_superblock(options);
-    storage.set_len(DATA_START)?;
+    // On a full medium this fails, and nothing has been written.
+    storage.reserve(0, DATA_START)?;
     for slot in [SuperblockSlot::A, SuperblockSlot::B] {
         current.write(storage, slot)?;
         storage.sync()?;

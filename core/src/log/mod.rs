@@ -32,7 +32,9 @@ pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
 pub(crate) use live::Occupant;
 pub(crate) use read::{Frame, ValueBytes};
-pub(crate) use segment::{HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, read_next};
+pub(crate) use segment::{
+    HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, named_without_header, read_next,
+};
 pub(crate) use segment_list::{Figures, LIST_ENTRY_LEN_MAX, SegmentList};
 pub(crate) use segment_stats::{SegmentStats, Tally};
 pub(crate) use space::{Barred, Purpose, Space};
@@ -259,6 +261,8 @@ pub(crate) struct Log {
     pub(crate) space_low: AtomicBool,
     /// The last reservation of space failed.
     pub(crate) medium_full: AtomicBool,
+    /// A reservation of this session has failed.
+    medium_was_full: AtomicBool,
     /// The first failed write or sync; set once.
     latch: OnceBox<Arc<Error>>,
 }
@@ -309,6 +313,7 @@ impl Log {
             told_behind: AtomicU64::new(0),
             space_low: AtomicBool::new(false),
             medium_full: AtomicBool::new(false),
+            medium_was_full: AtomicBool::new(false),
             latch: OnceBox::new(),
         }
     }

@@ -235,7 +235,7 @@ impl Log {
         Ok(())
     }
 
-    fn grow(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn grow(&self, tail: &mut Tail) -> Result<()> {
         let start = self.geometry.start(tail.space.total);
         // A crash may have left the file cut in the middle of this extent, with leftovers in the part that exists.
         // Without reservations the file may end before this extent for a long time, so bytes that must be there have to be written.
@@ -270,6 +270,9 @@ impl Log {
             _ => self.poison(error.into()),
         });
         self.medium_full.store(reserved.is_err(), Ordering::Relaxed);
+        if reserved.is_err() {
+            self.medium_was_full.store(true, Ordering::Relaxed);
+        }
         reserved
     }
 }

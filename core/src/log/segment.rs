@@ -217,6 +217,29 @@ pub(crate) fn read_next(storage: &dyn Storage, geometry: Geometry, segment: &Seg
     Ok(header.value(bytes).and_then(Next::decode))
 }
 
+/// The segment that the trailer of `segment` names, if it has lost both copies of its header. Where a valid header is, even of another
+/// segment, the trailer says nothing.
+pub(crate) fn named_without_header(
+    storage: &dyn Storage,
+    geometry: Geometry,
+    store_id: [u8; 16],
+    segment: &Segment,
+) -> Result<Option<Segment>> {
+    if segment.extents == 0 {
+        return Ok(None);
+    }
+    let Some(Next { extent, extents, base, salt }) = read_next(storage, geometry, segment)? else { return Ok(None) };
+    let in_file = geometry.extents_in(storage.len()?);
+    let is_inside = extents > 0 && extent.checked_add(extents).is_some_and(|behind| behind <= in_file);
+    let is_apart = extent.saturating_add(extents) <= segment.extent || segment.extent.saturating_add(segment.extents) <= extent;
+    if !is_inside || !is_apart || base < segment.next_base(geometry) || base > LOG_POSITION_MAX {
+        return Ok(None);
+    }
+    let next = Segment { base, extent, extents, end: geometry.start(extent) + SEGMENT_HEADER_LEN as u64, salt, linked: false };
+    let header = SegmentHeader::read(storage, store_id, geometry.start(extent))?;
+    Ok(header.is_none().then_some(next))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]

@@ -1,7 +1,9 @@
 //! Giving free space back to the host: extents at the end of the file are cut off, the blocks of other free extents are discarded.
 
 use super::Log;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::planted::{Bug, is};
+use crate::sync::Ordering;
 
 /// Limit in bytes of one cut of the file: writers wait for each cut.
 const CUT_MAX: u64 = 16 * 1024 * 1024;
@@ -60,6 +62,16 @@ impl Log {
         Ok(())
     }
 
+    /// True when the medium is full or has been in this session. A session that has taken no new space from the host asks for some.
+    fn may_not_get_space_again(&self) -> bool {
+        let mut tail = self.tail.lock();
+        if self.medium_was_full.load(Ordering::Relaxed) {
+            return true;
+        }
+        let holds_space = tail.space.has_reserve() && !tail.space.has_grown();
+        holds_space && matches!(self.grow(&mut tail), Err(Error::NoSpace))
+    }
+
     /// True when the snapshot is at the end of the file and there is room for it further forward.
     pub(crate) fn snapshot_could_move_down(&self) -> bool {
         if self.is_fenced() {
@@ -73,9 +85,14 @@ impl Log {
 
     /// On closing: cuts the file after the last byte that counts, and gives back the blocks of free segments before it and those after the
     /// ends of the log and of the snapshot. The next session reserves what it needs again.
+    ///
+    /// On a full medium it could not: there the reserve for removals and the rest of the active segment keep their blocks.
     pub(super) fn trim(&self) -> Result<()> {
         if self.is_fenced() {
             return Ok(());
+        }
+        if self.may_not_get_space_again() && !is(Bug::ReserveGivenBack) {
+            return self.shrink();
         }
         {
             let mut tail = self.tail.lock();

@@ -63,6 +63,8 @@ pub(crate) struct Space {
     backed: u64,
     /// Number of backed free extents of the full size.
     backed_full: u32,
+    /// The host has given this session an extent that the file did not have.
+    has_grown: bool,
     /// Extents in the file, free or not.
     pub(crate) total: u32,
     /// The newest checkpoint names only extents below this one: the file always keeps all of them.
@@ -166,6 +168,12 @@ impl Space {
     pub(crate) fn grown(&mut self, fresh: bool) {
         self.put(self.total, Free { fresh, blocks: Blocks::Backed });
         self.total += 1;
+        self.has_grown = true;
+    }
+
+    /// True when the host has given this session an extent that the file did not have.
+    pub(crate) fn has_grown(&self) -> bool {
+        self.has_grown
     }
 
     /// A free extent that is not backed: preferably of the full size, then preferably one that may still have its blocks. Shorter ones

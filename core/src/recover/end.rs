@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 impl Follower<'_> {
     /// Judges a frame that is not valid: the torn tail of a crash (`Ok`), or damage to bytes that had been synced ([`Error::Corrupt`]).
     pub(super) fn judge(&mut self, segment: &Segment, offset: u64, error: DecodeError) -> Result<()> {
-        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        let evidence = self.evidence();
         let lsn = segment.lsn(self.geometry, offset);
         if self.chain.proven <= lsn {
             self.chain.proven = self.chain.proven.max(evidence.behind(segment, offset)?);
@@ -27,15 +27,28 @@ impl Follower<'_> {
         Ok(())
     }
 
+    fn evidence(&self) -> Evidence<'_> {
+        let newest_session = (!self.pair.other_damaged).then_some(self.superblock.session);
+        Evidence {
+            storage: self.storage,
+            geometry: self.geometry,
+            store_id: self.superblock.store_id,
+            newest_session,
+            headers: &self.headers,
+        }
+    }
+
     /// Judges a file without any segment of the log: an empty log, or [`Error::Corrupt`] if the first one is lost.
     pub(super) fn judge_nothing(&mut self) -> Result<()> {
         let before_all = Segment { base: 0, extent: 0, extents: 0, end: 0, salt: 0, linked: false };
-        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        let evidence = self.evidence();
         self.chain.proven = self.chain.proven.max(evidence.behind(&before_all, u64::MAX)?);
         if self.chain.proven > 0 && !is(Bug::LostBeginningForgotten) {
             return Err(Error::corrupt(DATA_START, "the log begins behind this point, but its first part is missing"));
         }
-        self.find_stranded(&[], 0, 0)
+        // What is there anyway is of a segment whose header a crash has torn.
+        let torn = Evidence::used_bytes(self.storage, DATA_START, u64::MAX)?;
+        self.find_stranded(&[], u64::MAX, torn)
     }
 
     /// Examines what follows the end: valid records of complete commits are counted and kept, the rest is counted in bytes. `walked`
@@ -109,7 +122,7 @@ impl Follower<'_> {
         }
         self.chain.clean = false;
         // A segment in the middle may have lost its header: what follows it would prove that.
-        let evidence = Evidence { storage: self.storage, geometry: self.geometry, headers: &self.headers };
+        let evidence = self.evidence();
         self.chain.proven = self.chain.proven.max(evidence.behind(&last, limit)?);
         if self.chain.end < self.chain.proven && !is(Bug::SyncMarkNever) && !is(Bug::BatchEndIgnored) {
             return Err(Error::corrupt(last.end, "the log goes on behind this point, but its next part is missing"));

@@ -5,7 +5,8 @@
 
 use crate::error::Result;
 use crate::frame::{Header, Kind, MARK_VALUE_LEN, Mark, check};
-use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window, without_last_zeros};
+use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window, named_without_header, without_last_zeros};
+use crate::planted::{Bug, is};
 use crate::sorted::Map;
 use crate::storage::Storage;
 
@@ -17,20 +18,46 @@ const PIECE: u64 = 64 * 1024;
 pub(super) struct Evidence<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) geometry: Geometry,
+    pub(super) store_id: [u8; 16],
+    /// The newest session that a superblock has announced; not known if one is damaged.
+    pub(super) newest_session: Option<u64>,
     pub(super) headers: &'a Map<u32, SegmentHeader>,
 }
 
 impl Evidence<'_> {
     /// The highest log position that anything after `offset` of `segment` records as synced: marks in the rest of the segment, and
-    /// headers and marks of all segments later in the log, whether or not the segments before them are intact.
+    /// headers and marks of all segments later in the log, whether or not the segments before them are intact. A segment that has lost both
+    /// copies of its header is found by the trailer of the one before.
     pub(super) fn behind(&self, segment: &Segment, offset: u64) -> Result<u64> {
         let mut proven = self.marks(segment.salt, offset, segment.limit(self.geometry))?;
+        // Nothing has to lead to such a header, since what did may be the damaged part.
         let behind = |header: &SegmentHeader| header.kind != SegmentKind::Snapshot && header.base > segment.base;
-        for (extent, header) in self.headers.iter().filter(|(_, header)| behind(header)) {
+        let farthest = segment.next_base(self.geometry).saturating_add(self.storage.len()?);
+        let counts = |header: &SegmentHeader| behind(header) && self.is_possible(header, farthest);
+        for (extent, header) in self.headers.iter().filter(|(_, header)| counts(header)) {
             let found = header.segment(self.geometry, extent);
             proven = proven.max(header.synced).max(self.marks(header.salt, self.geometry.start(extent), found.end)?);
         }
+        let (mut last, mut left) = (*segment, self.storage.len()?);
+        while !is(Bug::TrailerNoEvidence)
+            && let Some(next) = named_without_header(self.storage, self.geometry, self.store_id, &last)?
+        {
+            proven = proven.max(self.marks(next.salt, next.first_frame(self.geometry), next.limit(self.geometry))?);
+            // Forged trailers cannot make this read more than the file has.
+            left = left.saturating_sub(next.len(self.geometry));
+            if left == 0 {
+                break;
+            }
+            last = next;
+        }
         Ok(proven)
+    }
+
+    /// False for a header that no session of this store can have written: it names as synced what was not written yet, or a session that was
+    /// not announced, or the segments in front of it would not fit into the file. None of them is retired before the next checkpoint.
+    fn is_possible(&self, header: &SegmentHeader, farthest: u64) -> bool {
+        self.newest_session
+            .is_none_or(|newest| header.synced <= header.base && header.session <= newest && header.base <= farthest)
     }
 
     /// The highest mark in `from..to`, wherever its frame begins.

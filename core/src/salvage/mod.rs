@@ -214,6 +214,11 @@ impl<'a> Copy<'a> {
             target.any_namespace(name, options)?;
         }
         let mut report = SalvageReport { damage: survey.damage.clone(), ..SalvageReport::default() };
+        if names.contradicted {
+            let offset = survey.pair.current.checkpoint.and_then(|place| place.directory).map_or(0, |place| place.offset);
+            let what = "an index snapshot whose namespaces are not those of the log";
+            report.damage.push(Damage { offset, len: 1, key: None, what });
+        }
         if let Some(other) = audit.take_if(|audit| !audit.agrees()) {
             let what = "an index snapshot that does not point at the records of its keys";
             report.damage.push(Damage { offset: other.shown.directory, len: 1, key: None, what });

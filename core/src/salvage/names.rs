@@ -10,6 +10,7 @@ use crate::verify::{Audit, Survey};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// The content of a name record.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ struct Named {
     number: u32,
     /// Copied unchanged: this version does not interpret them.
     options: Box<[u8]>,
+    /// File offset of the record; 0 without one.
+    offset: u64,
 }
 
 /// The namespaces of a store.
@@ -28,13 +31,58 @@ pub(super) struct Names {
     mentioned: BTreeSet<u32>,
     /// A number below this without a name was dropped or cleared; one from here on may have a name that is lost.
     lost_from: u32,
+    /// The names of the index snapshot are not those of the log.
+    pub(super) contradicted: bool,
+}
+
+/// A name record of the log.
+struct Record {
+    /// Base of its segment, and its offset.
+    place: (u64, u64),
+    is_put: bool,
+    name: String,
+    named: Named,
+}
+
+/// Applies name records in log order.
+fn apply(mut by_name: BTreeMap<String, Named>, records: Vec<Record>) -> BTreeMap<String, Named> {
+    for Record { is_put, name, named, .. } in records {
+        let _ = if is_put { by_name.insert(name, named) } else { by_name.remove(&name) };
+    }
+    by_name
+}
+
+/// Takes over the snapshot's names where they differ from those of the log for a reason: `is_lost` says whether the record of a name may be
+/// damaged, `is_gone` whether a name may have been dropped by a damaged one. True when one differs without a reason.
+fn merge(
+    by_name: &mut BTreeMap<String, Named>,
+    shown: BTreeMap<String, Named>,
+    is_lost: &dyn Fn(&str) -> bool,
+    is_gone: &dyn Fn(&str, &Named) -> bool,
+) -> bool {
+    // A number belongs to one name for good.
+    let owners: BTreeMap<u32, String> = by_name.iter().map(|(name, named)| (named.number, name.clone())).collect();
+    by_name.retain(|name, named| name == DEFAULT || shown.contains_key(name) || !is_gone(name, named));
+    let mut contradicted = by_name.keys().any(|name| name != DEFAULT && !shown.contains_key(name));
+    for (name, named) in shown {
+        if by_name.get(&name).is_some_and(|logged| logged.number == named.number) {
+            continue;
+        }
+        if is_lost(&name) && owners.get(&named.number).is_none_or(|owner| *owner == name) {
+            by_name.insert(name, named);
+        } else {
+            contradicted = true;
+        }
+    }
+    contradicted
 }
 
 impl Names {
-    /// Starts with the names of the snapshot and applies the name records after the checkpoint. Those before it may be of any age, because
-    /// compaction moves records and drops replaced ones. Without a snapshot, all name records are applied.
+    /// Starts with the names of the snapshot and applies the name records after the checkpoint. Without a snapshot, all name records are
+    /// applied.
     ///
-    /// The same pass checks the log against the index snapshot.
+    /// The snapshot's names count only as far as the name records before the checkpoint do not contradict them: each that differs needs a
+    /// damaged record as its reason. The same pass checks the log against the index snapshot.
     pub(super) fn read(storage: &dyn Storage, survey: &Survey, mut audit: Option<&mut Audit<'_>>) -> Result<Self> {
         let pair = &survey.pair;
         let place = pair.current.checkpoint;
@@ -48,17 +96,17 @@ impl Names {
             Err(error) => return Err(error),
         };
         let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.base, place.offset));
-        let (next, names) = snapshot.unwrap_or_default();
-        let mut by_name = BTreeMap::from([(String::from(DEFAULT), Named::default())]);
-        by_name.extend(names.into_iter().map(|named| (named.name, Named { number: named.number, options: named.options })));
-        let mut mentioned = BTreeSet::new();
+        let mut records = Vec::new();
         let mut is_damaged = false;
+        // Something before the checkpoint is damaged, or gone.
+        let mut is_damaged_before = !survey.damage.is_empty();
         for (base, stretch) in survey.stretches.iter() {
             scan(storage, *stretch, &mut |found| {
                 let (offset, header) = match found {
                     Found::Frame { offset, header } => (offset, header),
                     Found::Damage(damage) => {
                         is_damaged = true;
+                        is_damaged_before |= (base, damage.offset) < known_at;
                         audit.iter_mut().for_each(|audit| audit.damage(&damage));
                         return Ok(());
                     }
@@ -76,17 +124,40 @@ impl Names {
                 let value = value_of(storage, offset, &header)?;
                 let (number, options) =
                     value.split_first_chunk().map_or((0, &[][..]), |(number, rest)| (u32::from_le_bytes(*number), rest));
-                mentioned.insert(number);
-                if (base, offset) >= known_at {
-                    let named = Named { number, options: options.into() };
-                    let before = if header.kind == Kind::Put { by_name.insert(name, named) } else { by_name.remove(&name) };
-                    mentioned.extend(before.map(|named| named.number));
-                }
+                let named = Named { number, options: options.into(), offset };
+                records.push(Record { place: (base, offset), is_put: header.kind == Kind::Put, name, named });
                 Ok(())
             })?;
         }
+        let before = records.partition_point(|record| record.place < known_at);
+        let later = records.split_off(before);
+        let mut mentioned: BTreeSet<u32> = records.iter().chain(&later).map(|record| record.named.number).collect();
+        let mut by_name = apply(BTreeMap::from([(String::from(DEFAULT), Named::default())]), records);
+        let (next, names) = snapshot.unwrap_or_default();
+        let mut contradicted = false;
+        if place.is_some_and(|_| known_at != (0, 0)) {
+            let names =
+                names.into_iter().map(|named| (named.name, Named { number: named.number, options: named.options, offset: 0 }));
+            let audit = audit.as_deref().filter(|audit| audit.agrees());
+            let is_lost = |name: &str| match audit {
+                Some(audit) => audit.is_damaged(audit.shown.hash(NAMESPACE_OF_NAMES, name.as_bytes())),
+                None => is_damaged_before,
+            };
+            let counts = |name: &str, named: &Named| {
+                audit.is_some_and(|audit| audit.shown.has(audit.shown.hash(NAMESPACE_OF_NAMES, name.as_bytes()), named.offset))
+            };
+            let is_gone = |name: &str, named: &Named| is_damaged_before && !counts(name, named);
+            contradicted = merge(&mut by_name, names.collect(), &is_lost, &is_gone);
+        }
+        mentioned.extend(by_name.values().map(|named| named.number));
+        let by_name = apply(by_name, later);
         let by_number = by_name.iter().map(|(name, named)| (named.number, name.clone())).collect();
-        Ok(Self { by_name, by_number, mentioned, lost_from: if is_damaged { next } else { u32::MAX } })
+        let lost_from = match is_damaged {
+            false => u32::MAX,
+            true if contradicted => 0,
+            true => next,
+        };
+        Ok(Self { by_name, by_number, mentioned, lost_from, contradicted })
     }
 
     /// Names and options of all namespaces except the default one.

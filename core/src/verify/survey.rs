@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::log::{
     Front, Geometry, SLOT_LEN, Segment, SegmentHeader, SegmentKind, SegmentList, Superblock, SuperblockPair, SuperblockSlot,
-    read_superblocks,
+    named_without_header, read_superblocks,
 };
 use crate::planted::{Bug, is};
 use crate::recover::{drop_inside, find_headers, read_segment_list};
@@ -59,6 +59,7 @@ impl Survey {
         };
         let is_lost = lost.is_some();
         let mut headers = log_headers(storage, &superblock, &listed, lost)?;
+        add_headerless(storage, &superblock, &mut headers)?;
         let last_listed = listed.segments.last().map(|segment| segment.base);
         let last_listed = if superblock.checkpoint.is_none() && !is_lost { Some(0) } else { last_listed };
         drop_parts(&mut headers, pair, last_listed);
@@ -221,6 +222,36 @@ fn log_headers(
     }
     let of_log = headers.iter().filter(|(_, header)| header.kind == SegmentKind::Log);
     Ok(of_log.map(|(extent, header)| (extent, *header)).collect())
+}
+
+/// Adds the segments that have lost both copies of their headers, where the trailer of the segment before names them and no other one.
+fn add_headerless(storage: &dyn Storage, superblock: &Superblock, headers: &mut Vec<(u32, SegmentHeader)>) -> Result<()> {
+    let geometry = superblock.geometry();
+    for index in 0..headers.len() {
+        let Some(&(extent, header)) = headers.get(index) else { continue };
+        let (mut last, mut session) = (header.segment(geometry, extent), header);
+        let goes_on = |segment: &Segment, (_, header): &(u32, SegmentHeader)| {
+            (header.previous_base, header.previous_salt) == (segment.base, segment.salt)
+        };
+        while !headers.iter().any(|header| goes_on(&last, header))
+            && let Some(next) = named_without_header(storage, geometry, superblock.store_id, &last)?
+        {
+            session = SegmentHeader {
+                salt: next.salt,
+                base: next.base,
+                extents: next.extents,
+                carried_over: 0,
+                previous_base: last.base,
+                previous_salt: last.salt,
+                previous_end: last.limit(geometry),
+                linked: true,
+                ..session
+            };
+            headers.push((next.extent, session));
+            last = next;
+        }
+    }
+    Ok(())
 }
 
 /// Drops headers inside a run of extents whose record a crash has torn, so that the record cannot show that they are part of its value.

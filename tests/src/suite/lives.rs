@@ -12,6 +12,7 @@ use crate::tape::{Op, Val};
 use pipkin::limits::DATA_START;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
+use pipkin::storage::fault::FaultStorage;
 use pipkin::{Db, Error, Storage};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -122,6 +123,41 @@ pub fn room() -> Outcome {
     removed.clone().try_for_each(|key| db.remove(key.to_le_bytes()).map(drop)).map_err(|error| fail(&error))?;
     let again = removed.clone().take_while(|key| db.insert(key.to_le_bytes(), [8; 500]).is_ok()).count();
     if again * 5 > removed.len() * 4 { Ok(()) } else { Err(fail(&format!("{again} of {} were written again", removed.len()))) }
+}
+
+/// A full medium whose store is closed, several times, while somebody else takes every byte that it gives back: what is removed then here and
+/// there makes room.
+pub fn taken() -> Outcome {
+    let fail = |what: &dyn std::fmt::Display| Failure::new("none", what);
+    let medium = FaultStorage::new(MemoryStorage::new());
+    medium.set_capacity(Some(40 * 16 * 1024));
+    let builder = || Db::builder().segment_size(16 * 1024).background(false);
+    let open = || builder().open_storage(Box::new(medium.clone())).map_err(|error| fail(&error));
+    let db = open()?;
+    let keys = (0_u32..).take_while(|key| db.insert(key.to_le_bytes(), [7; 500]).is_ok()).count() as u32;
+    let mut left = (0..keys).filter(|key| key % 10 < 3);
+    let mut remove = |db: &Db, count: u32| {
+        let removed = left.by_ref().take(count as usize).try_for_each(|key| db.remove(key.to_le_bytes()).map(drop));
+        removed.map_err(|error| fail(&format!("remove: {error}")))
+    };
+    let close = |db: Db| {
+        db.close().map_err(|error| fail(&error))?;
+        medium.set_capacity(Some(medium.len().map_err(|error| fail(&error))?));
+        Ok(())
+    };
+    close(db)?;
+    // Sessions that remove one record, and then one that removes the rest.
+    for count in [1, 1, 1, keys] {
+        let db = open()?;
+        remove(&db, count)?;
+        if count == keys {
+            db.compact().map_err(|error| fail(&format!("compact: {error}")))?;
+            let again = (0..keys / 6).try_for_each(|key| db.insert(format!("again {key}"), [8; 500]));
+            again.map_err(|error| fail(&format!("insert: {error}")))?;
+        }
+        close(db)?;
+    }
+    Ok(())
 }
 
 /// How a session ends.

@@ -9,6 +9,7 @@ pub mod full;
 pub mod hostile;
 pub mod lies;
 pub mod lives;
+pub mod lost_headers;
 pub mod rot;
 pub mod salvage;
 pub mod shared_sync;

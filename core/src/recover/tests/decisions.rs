@@ -219,3 +219,77 @@ fn a_store_cut_in_its_superblocks_is_refused_and_stays_as_it_is() {
     assert!(matches!(refused, Err(Error::Corrupt { .. })));
     assert_eq!(storage.to_vec(), bytes);
 }
+
+/// Both copies of the newest segment's header were damaged, in one block of the medium, and the only mark of a sync is in that segment: the
+/// log ended in front of it, and what a flush had acknowledged was gone without a word.
+#[cfg_attr(miri, ignore = "minutes of checksums, and no code that the others do not go through")]
+#[test]
+fn a_lost_header_behind_a_flush_is_damage_where_the_trailer_before_names_its_segment() {
+    let mut seen = 0;
+    for (checkpoint, more) in [(false, 0), (true, 0), (false, 40), (true, 40)] {
+        let (db, storage) = open(&[]).unwrap();
+        for key in 0..20_u8 {
+            db.insert([key], [key; 200]).unwrap();
+        }
+        if checkpoint {
+            db.checkpoint().unwrap();
+        }
+        for key in 20..60_u8 + more {
+            db.insert([key], [key; 200]).unwrap();
+        }
+        db.flush().unwrap();
+        let (bytes, count) = (storage.to_vec(), db.len().unwrap());
+        drop(db);
+        let pair = match crate::log::read_superblocks(&MemoryStorage::from_vec(bytes.clone())) {
+            Ok(crate::log::Front::Store(pair)) => pair,
+            other => panic!("{other:?}"),
+        };
+        let geometry = pair.current.geometry();
+        let chain = crate::recover::Chain::follow(&MemoryStorage::from_vec(bytes.clone()), &pair).unwrap();
+        // Of the last segment, of the one before it, and of both.
+        let starts: Vec<usize> = chain.tail.iter().rev().map(|segment| geometry.start(segment.extent) as usize).collect();
+        for lost in [&starts[..1], &starts[1..2], &starts[..2]] {
+            let mut damaged = bytes.clone();
+            lost.iter().for_each(|&start| damaged[start..start + 704].fill(0xee));
+            let first = *lost.iter().min().unwrap();
+            let Err(error) = open(&damaged) else { panic!("{lost:?} of {starts:?}, checkpoint {checkpoint}: it opens") };
+            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+            let file = MemoryStorage::from_vec(damaged.clone());
+            let report = crate::verify_storage(&file).unwrap();
+            assert!(report.damage.iter().any(|damage| damage.offset.abs_diff(first as u64) <= 704), "{first}: {report:?}");
+            // Nothing but the headers is lost.
+            let target = Db::open_in_memory().unwrap();
+            crate::salvage(&file, &target, &mut |_, _| ()).unwrap();
+            assert_eq!(target.len().unwrap(), count, "{lost:?} of {starts:?}, checkpoint {checkpoint}");
+            assert_eq!(target.get([20]).unwrap().unwrap(), [20; 200]);
+            seen += 1;
+        }
+        // What no flush has covered is a torn tail, as ever.
+        let (db, storage) = open(&bytes).unwrap();
+        let flushed = db.len().unwrap();
+        db.insert("torn", [1; 3000]).unwrap();
+        let mut damaged = storage.to_vec();
+        let at = find(&damaged, b"torn");
+        let start = geometry.start(geometry.extent_of(at as u64)) as usize;
+        damaged[start..start + 704].fill(0xee);
+        let (db, _) = open(&damaged).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(db.len().unwrap(), flushed);
+        assert!(!db.open_report().clean);
+    }
+    assert_eq!(seen, 12);
+}
+
+/// A store whose first segment a crash has torn opened empty, and nothing said that there had been anything.
+#[cfg_attr(miri, ignore = "minutes of checksums, and no code that the others do not go through")]
+#[test]
+fn what_is_behind_a_torn_first_header_is_reported() {
+    let (db, storage) = open(&[]).unwrap();
+    db.insert("a", "1").unwrap();
+    let mut bytes = storage.to_vec();
+    drop(db);
+    bytes[16_384..17_088].fill(0);
+    let (db, _) = open(&bytes).unwrap();
+    let report = db.open_report();
+    assert_eq!((db.len().unwrap(), report.torn_at), (0, Some(16_384)));
+    assert!(report.torn_bytes > 700, "{report:?}");
+}

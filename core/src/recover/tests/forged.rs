@@ -155,6 +155,20 @@ fn compaction_drops_nothing_on_the_word_of_names_that_are_not_those_of_the_log()
         }
         let sum = crate::frame::crc32c(&forged[chunk + 8..chunk + 8 + len]) ^ crate::frame::bind(salt, chunk as u64);
         forged[chunk + 4..chunk + 8].copy_from_slice(&sum.to_le_bytes());
+        // Salvage dropped them, too, without a word.
+        for with_damage in [false, true] {
+            let mut bytes = forged.clone();
+            if with_damage {
+                let at = find(&bytes, &[7; 100]);
+                bytes[at] ^= 1;
+            }
+            let target = Db::open_in_memory().unwrap();
+            let report = crate::salvage(&MemoryStorage::from_vec(bytes), &target, &mut |_, _| ()).unwrap();
+            let users = target.namespace("users").unwrap();
+            let lost = u64::from(with_damage);
+            assert_eq!((users.len().unwrap(), target.len().unwrap()), (40 - lost, 40), "{lie}: {report:?}");
+            assert!(report.damage.iter().any(|damage| damage.what.contains("namespaces")), "{lie}: {report:?}");
+        }
         let (db, storage) = open(&forged).unwrap();
         assert_eq!(db.open_report().snapshot, SnapshotState::Loaded, "{lie}");
         db.insert("new", "x").unwrap();
@@ -195,6 +209,11 @@ fn forged_headers_in_free_space_end_no_open_and_hide_nothing_that_was_flushed() 
     for bytes in [killed, storage.to_vec()] {
         let store = MemoryStorage::from_vec(bytes.clone());
         let Ok(Front::Store(pair)) = read_superblocks(&store) else { panic!("no store") };
+        // A store opens in spite of a header that nothing leads to and that no session of it can have written.
+        let is_possible = |header: &SegmentHeader| {
+            let is_near = header.base < (1 << 20) + bytes.len() as u64;
+            header.synced <= header.base && header.session <= pair.current.session && is_near
+        };
         let geometry = pair.current.geometry();
         let live = crate::recover::Chain::follow(&store, &pair).unwrap().live_segments();
         let last = *live.last().unwrap();
@@ -210,9 +229,10 @@ fn forged_headers_in_free_space_end_no_open_and_hide_nothing_that_was_flushed() 
                 for (base, previous) in
                     [(1 << 20, (0, 0)), (last.base + 8192, (last.base, last.salt)), ((1 << 62) - 4096, (7, 7)), (4096, (0, 0))]
                 {
-                    for synced in [0, 1 << 61] {
+                    for (synced, ahead) in [(0, 0), (1 << 61, 0), (1 << 61, 1), (base, 0), (base, 1)] {
+                        let leads_there = (previous.0, previous.1) == (last.base, last.salt);
                         let previous = (previous.0, previous.1, last.end);
-                        let header = forged_header(base, previous, pair.current.session);
+                        let header = forged_header(base, previous, pair.current.session + ahead);
                         let header = SegmentHeader { extents, synced, ..header };
                         let segment = forged_segment(&header, pair.current.store_id, start);
                         let mut forged = bytes.clone();
@@ -229,7 +249,10 @@ fn forged_headers_in_free_space_end_no_open_and_hide_nothing_that_was_flushed() 
                                     let _ = db.insert("again", "y").and_then(|()| db.compact()).and_then(|_| db.close());
                                 }
                             }
-                            Err(Error::Corrupt { .. }) => refused += 1,
+                            Err(Error::Corrupt { .. }) => {
+                                assert!(is_possible(&header) || leads_there, "extent {extent}, {header:?}");
+                                refused += 1;
+                            }
                             Err(other) => panic!("{other}"),
                         }
                     }

@@ -81,6 +81,10 @@ pub struct NativeStorage {
     path: PathBuf,
     read_only: bool,
     claimed: AtomicBool,
+    /// Opening has created the file.
+    is_new: bool,
+    /// A new file that is still empty at the end is removed.
+    removed_if_empty: bool,
     /// PID of the opener; a forked child neither removes the holder's note nor cuts the file.
     process: u32,
     /// Length that the engine sees, in bytes.
@@ -104,7 +108,7 @@ impl NativeStorage {
     /// the user could write to it), or [`Error::Storage`].
     pub fn open(path: &Path, options: NativeOptions) -> Result<Self> {
         for _ in 0..OPEN_ATTEMPTS_MAX {
-            let file = open_file(path, options)?;
+            let (file, is_new) = open_file(path, options)?;
             lock::acquire(&file, path, options.read_only)?;
             // Between open and lock another process may have put a new file at the path; the lock would then be on the old one.
             if !platform::is_file_at(&file, path) {
@@ -121,6 +125,8 @@ impl NativeStorage {
                 path: path.to_path_buf(),
                 read_only: options.read_only,
                 claimed: AtomicBool::new(false),
+                is_new,
+                removed_if_empty: false,
                 process: std::process::id(),
                 len: AtomicU64::new(len),
                 file_len: Mutex::new(len),
@@ -132,6 +138,13 @@ impl NativeStorage {
         Err(StorageError::new(StorageErrorKind::Other, "open", "the path names another file each time")
             .with_path(words(path))
             .into())
+    }
+
+    /// A file that this has created goes again if nothing has been written to it when the storage is dropped: a store that could not be
+    /// created, because the medium is full, leaves nothing.
+    pub(crate) fn removed_if_empty(mut self) -> Self {
+        self.removed_if_empty = true;
+        self
     }
 
     /// The path that was opened.
@@ -370,14 +383,18 @@ impl Drop for NativeStorage {
         }
         let _ = self.release();
         let len = *self.len.get_mut();
+        // The file is locked: whoever has opened it meanwhile finds that the path does not name it any more.
+        if self.removed_if_empty && self.is_new && len == 0 && platform::is_file_at(&self.file, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
         if *self.file_len.get_mut() > len {
             let _ = self.file.set_len(len);
         }
     }
 }
 
-/// Opens the file at `path`, or creates it.
-fn open_file(path: &Path, options: NativeOptions) -> Result<File> {
+/// Opens the file at `path`, or creates it; the flag says which.
+fn open_file(path: &Path, options: NativeOptions) -> Result<(File, bool)> {
     check_kind(path)?;
     // A write-protected file stays unchanged, even where the system would let this user write (root).
     if !options.read_only && std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
@@ -388,10 +405,12 @@ fn open_file(path: &Path, options: NativeOptions) -> Result<File> {
     if options.write_through {
         platform::write_through(&mut open);
     }
+    let opened =
+        |result: io::Result<File>, is_new| result.map(|file| (file, is_new)).map_err(|error| explain_open(path, options, &error));
     for _ in 0..OPEN_ATTEMPTS_MAX {
         match open.open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => return result.map_err(|error| explain_open(path, options, &error)),
+            result => return opened(result, false),
         }
         if options.read_only || !options.create {
             return Err(Error::NotFound { path: path.display().to_string() });
@@ -399,7 +418,7 @@ fn open_file(path: &Path, options: NativeOptions) -> Result<File> {
         match platform::private(open.clone().create_new(true)).open(path) {
             // Another process was faster: open its file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => return result.map_err(|error| explain_open(path, options, &error)),
+            result => return opened(result, true),
         }
     }
     Err(StorageError::new(StorageErrorKind::Other, "open", "the path names a file and none in turn; is it a broken link?")
