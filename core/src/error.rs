@@ -2,6 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::storage::{StorageError, StorageErrorKind};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
@@ -95,11 +96,9 @@ pub enum Error {
         offset: u64,
         /// What is damaged there.
         what: &'static str,
-        /// The key of the damaged record, if a range found it: the ordered index holds the keys.
-        key: Option<Arc<[u8]>>,
-        /// Where a walk in [pages](crate::Namespace::page) continues after the damage; `None` at the end of the walk, and from all other
-        /// calls.
-        next: Option<Cursor>,
+        /// What [`Error::damaged_key`] and [`Error::next_page`] return.
+        #[doc(hidden)]
+        found: Option<Box<Found>>,
     },
     /// Valid data that this version of pipkin preserves but cannot interpret, most often a property of a record. It is kept as it is.
     Unsupported {
@@ -135,6 +134,18 @@ pub enum Error {
     Storage(StorageError),
 }
 
+/// What a range or a walk adds to an error of damage. Rarely present, so kept out of line: nearly every result of the engine is as large
+/// as [`Error`].
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    key: Option<Arc<[u8]>>,
+    next: Option<Cursor>,
+}
+
+// Of a module of 381 kB for a page, errors of 40 bytes were 10 kB.
+#[cfg(target_pointer_width = "32")]
+const _: () = assert!(size_of::<Error>() == 24);
+
 impl Error {
     /// The same error, for a call that has closed the store to writes: space ran out half way, and it is unknown what the file holds.
     pub(crate) fn half_way(self) -> Self {
@@ -148,7 +159,38 @@ impl Error {
     }
 
     pub(crate) fn corrupt(offset: u64, what: &'static str) -> Self {
-        Self::Corrupt { offset, what, key: None, next: None }
+        Self::Corrupt { offset, what, found: None }
+    }
+
+    /// The key of the damaged record, if a range found it: the ordered index holds the keys.
+    pub fn damaged_key(&self) -> Option<&[u8]> {
+        self.found()?.key.as_deref()
+    }
+
+    /// Where a walk in [pages](crate::Namespace::page) continues after the damage; `None` at the end of the walk, and from all other calls.
+    pub fn next_page(&self) -> Option<Cursor> {
+        self.found()?.next
+    }
+
+    fn found(&self) -> Option<&Found> {
+        if let Self::Corrupt { found, .. } = self { found.as_deref() } else { None }
+    }
+
+    /// The same error with the key of the damaged record; only errors of damage keep it.
+    #[cfg(feature = "ordered")]
+    pub(crate) fn with_damaged_key(mut self, damaged: &[u8]) -> Self {
+        if let Self::Corrupt { found, .. } = &mut self {
+            found.get_or_insert_default().key = Some(damaged.into());
+        }
+        self
+    }
+
+    /// The same error with the place where the walk continues; only errors of damage keep it.
+    pub(crate) fn with_next_page(mut self, cursor: Option<Cursor>) -> Self {
+        if let Self::Corrupt { found, .. } = &mut self {
+            found.get_or_insert_default().next = cursor;
+        }
+        self
     }
 }
 
@@ -237,7 +279,7 @@ impl fmt::Display for Error {
             }
             Self::SystemNamespace => f.write_str(messages::SYSTEM_NAMESPACE),
             Self::NamespaceDropped => f.write_str(messages::NAMESPACE_DROPPED),
-            Self::Corrupt { offset, what, key, .. } => fmt_corrupt(f, *offset, what, key.as_deref()),
+            Self::Corrupt { offset, what, .. } => fmt_corrupt(f, *offset, what, self.damaged_key()),
             Self::Unsupported { offset, what } => {
                 write!(
                     f,
@@ -291,6 +333,8 @@ const fn is_this_process(_process: u32) -> bool {
 }
 
 impl From<StorageError> for Error {
+    #[cold]
+    #[inline(never)]
     fn from(error: StorageError) -> Self {
         match error.kind {
             StorageErrorKind::NoSpace => Self::NoSpace,

@@ -118,7 +118,7 @@ fn a_range_goes_on_behind_damage_and_names_its_key() {
         Ok((key, _)) => (key[0], false),
         Err(error) => {
             assert!(error.to_string().contains("in the record of the key"), "{error}");
-            let Error::Corrupt { key: Some(key), .. } = error else { panic!("{error:?}") };
+            let Some(key) = error.damaged_key() else { panic!("{error:?}") };
             (key[0], true)
         }
     };
@@ -144,7 +144,7 @@ fn a_range_goes_on_behind_damage_and_names_its_key() {
         seen.push((key[0], false));
         true
     }) {
-        let Error::Corrupt { key: Some(key), .. } = error else { panic!("{error:?}") };
+        let Some(key) = error.damaged_key() else { panic!("{error:?}") };
         seen.push((key[0], true));
         start = Bound::Excluded(key.to_vec());
     }

@@ -297,7 +297,7 @@ fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Fa
     let next = match db.page(from, |key, value| !key.starts_with(prefix) || records.put(key, value)) {
         Ok(next) => next,
         Err(error) => {
-            let behind = if let Error::Corrupt { next, .. } = &error { *next } else { None };
+            let behind = error.next_page();
             records.damage.push(Damage::of(error).map_err(|error| Failure::from(&error))?);
             behind
         }

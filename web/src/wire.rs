@@ -219,7 +219,7 @@ impl Damage {
     /// The damage that an error reports; other errors are returned as they are.
     pub(crate) fn of(error: Error) -> Result<Self, Error> {
         match error {
-            Error::Corrupt { offset, what, key, .. } => Ok(Self { offset, what, key: key.map(|key| key.to_vec()) }),
+            Error::Corrupt { offset, what, .. } => Ok(Self { offset, what, key: error.damaged_key().map(<[u8]>::to_vec) }),
             error => Err(error),
         }
     }

@@ -55,11 +55,8 @@ fn place(shard: usize, tag: u64) -> Cursor {
 }
 
 /// Adds to an error of damage where the walk continues.
-fn going_on(mut error: Error, behind: Cursor) -> Error {
-    if let Error::Corrupt { next, .. } = &mut error {
-        *next = ((behind.shard as usize) < SHARDS).then_some(behind);
-    }
-    error
+fn going_on(error: Error, behind: Cursor) -> Error {
+    error.with_next_page(((behind.shard as usize) < SHARDS).then_some(behind))
 }
 
 impl Store {

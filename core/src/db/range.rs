@@ -282,18 +282,22 @@ impl Store {
 
     /// Adds the key of the record to an error of damage. Rarely needed, so the ordered index is searched for the damaged offset.
     #[cold]
-    fn named(&self, mut error: Error, number: u32, damaged: u64) -> Error {
-        if let Error::Corrupt { key, .. } = &mut error
+    fn named(&self, error: Error, number: u32, damaged: u64) -> Error {
+        let mut key = None;
+        if matches!(error, Error::Corrupt { .. })
             && let Ok(ordered) = self.engine.ordered()
         {
             ordered.walk(number, Bound::Unbounded, |other, offset| {
                 if offset == damaged {
-                    *key = Some(other.into());
+                    key = Some(other.to_vec());
                 }
                 offset != damaged
             });
         }
-        error
+        match key {
+            Some(key) => error.with_damaged_key(&key),
+            None => error,
+        }
     }
 }
 
@@ -309,10 +313,7 @@ impl Range<'_> {
         });
         let error = result.err();
         // After a damaged record the range continues, if its key is known.
-        let damaged = match &error {
-            Some(Error::Corrupt { key, .. }) => key.as_deref(),
-            _ => None,
-        };
+        let damaged = error.as_ref().and_then(Error::damaged_key);
         self.done = damaged.is_none() && (error.is_some() || fetched.len() < group);
         if let Some(key) = damaged.or_else(|| fetched.last().map(|(key, _)| key.as_slice())) {
             let rest = match order {

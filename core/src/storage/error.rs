@@ -1,8 +1,10 @@
 //! Why a call of a storage failed.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
+use core::ops::Deref;
 
 /// Kind of a failed storage call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,51 +33,62 @@ pub enum StorageErrorKind {
 /// assert_eq!((error.kind, error.path()), (StorageErrorKind::NoSpace, Some("app.pipkin")));
 /// ```
 #[derive(Clone, Debug)]
-pub struct StorageError {
+pub struct StorageError(Box<StorageErrorDetails>);
+
+/// What a [`StorageError`] says, which is kept out of line: every result of a storage call is as large as the error.
+#[derive(Clone, Debug)]
+pub struct StorageErrorDetails {
     /// What kind of failure it was.
     pub kind: StorageErrorKind,
     /// The call that failed: `"read"`, `"write"`, `"sync"`, ...
     pub operation: &'static str,
     /// The host's own description.
     pub detail: String,
-    /// Rarely present, so kept out of line: every `Result` of a storage call is as large as this struct.
-    context: Option<Arc<Context>>,
-}
-
-/// Path and source error, which only some hosts have.
-#[derive(Clone, Debug, Default)]
-struct Context {
     path: Option<String>,
     cause: Option<Arc<dyn core::error::Error + Send + Sync>>,
+}
+
+impl Deref for StorageError {
+    type Target = StorageErrorDetails;
+
+    fn deref(&self) -> &StorageErrorDetails {
+        &self.0
+    }
 }
 
 impl StorageError {
     /// An error of `kind` from the call `operation`.
     pub fn new(kind: StorageErrorKind, operation: &'static str, detail: impl Into<String>) -> Self {
-        Self { kind, operation, detail: detail.into(), context: None }
+        Self::from_parts(kind, operation, detail.into())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn from_parts(kind: StorageErrorKind, operation: &'static str, detail: String) -> Self {
+        Self(Box::new(StorageErrorDetails { kind, operation, detail, path: None, cause: None }))
     }
 
     /// The same error, of the file at `path`.
     #[must_use]
-    pub fn with_path(self, path: impl Into<String>) -> Self {
-        let cause = self.context.as_ref().and_then(|context| context.cause.clone());
-        Self { context: Some(Arc::new(Context { path: Some(path.into()), cause })), ..self }
+    pub fn with_path(mut self, path: impl Into<String>) -> Self {
+        self.0.path = Some(path.into());
+        self
     }
 
     /// The same error with the host's own error as the source; `detail` is its message.
     #[must_use]
-    pub fn with_cause(self, cause: impl core::error::Error + Send + Sync + 'static) -> Self {
-        let path = self.path().map(String::from);
-        Self { context: Some(Arc::new(Context { path, cause: Some(Arc::new(cause)) })), ..self }
+    pub fn with_cause(mut self, cause: impl core::error::Error + Send + Sync + 'static) -> Self {
+        self.0.cause = Some(Arc::new(cause));
+        self
     }
 
     /// The path of the file, where it has one.
     pub fn path(&self) -> Option<&str> {
-        self.context.as_ref()?.path.as_deref()
+        self.0.path.as_deref()
     }
 
     fn cause(&self) -> Option<&(dyn core::error::Error + Send + Sync + 'static)> {
-        self.context.as_ref()?.cause.as_deref()
+        self.0.cause.as_deref()
     }
 
     /// The error of a read past the end of the file.

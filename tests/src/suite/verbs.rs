@@ -322,7 +322,8 @@ impl Trial<'_> {
                         records.len() % 7 != 0
                     }) {
                         Ok(next) => next,
-                        Err(error @ Error::Corrupt { next, .. }) => {
+                        Err(error @ Error::Corrupt { .. }) => {
+                            let next = error.next_page();
                             records.push(Err(error));
                             next
                         }

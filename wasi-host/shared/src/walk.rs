@@ -63,13 +63,13 @@ impl Walk {
             self.next = match page {
                 Ok(next) => next,
                 Err(error) => match &error {
-                    Error::Corrupt { next, .. } if entries > 0 => {
-                        let next = *next;
+                    Error::Corrupt { .. } if entries > 0 => {
+                        let next = error.next_page();
                         self.damage = Some(error);
                         next
                     }
-                    Error::Corrupt { next, .. } => {
-                        self.next = *next;
+                    Error::Corrupt { .. } => {
+                        self.next = error.next_page();
                         return Err(error.into());
                     }
                     _ => return Err(error.into()),
