@@ -38,7 +38,7 @@ fn main() {
                 keys.iter().filter_map(|key| store.db.get_zerocopy(key).expect("get")).map(|value| sum(&value)).sum::<u64>()
             });
         });
-        if store.db.range_with::<&[u8]>(.., |_, _| false).is_ok() {
+        if store.db.range_with(.., |_, _| false).is_ok() {
             group.bench_function(BenchmarkId::new("ranges of 10", name), |bench| {
                 bench.iter(|| keys.iter().step_by(RANGE).map(|key| range(&store.db, key)).sum::<u64>());
             });

@@ -123,6 +123,18 @@ pub enum Error {
     Nested,
     /// The call needs the ordered index, and the store was opened without it.
     NotOrdered,
+    /// The namespace has no merge operator.
+    NoMergeOperator {
+        /// Its name; empty for the default namespace.
+        namespace: String,
+    },
+    /// A [merge operator](crate::Builder::merge_operator) could not combine the value and the operand. Nothing was written.
+    MergeRefused {
+        /// Its name, as it was registered.
+        operator: String,
+        /// Why, in its own words.
+        reason: String,
+    },
     /// An option or argument that makes no sense.
     InvalidArgument(&'static str),
     /// An internal invariant of pipkin does not hold: a bug in pipkin.
@@ -297,6 +309,18 @@ impl fmt::Display for Error {
             }
             Self::Closed => f.write_str(messages::CLOSED),
             Self::Nested => f.write_str(messages::NESTED),
+            Self::NoMergeOperator { namespace } => {
+                write!(
+                    f,
+                    "the namespace {namespace:?} has no merge operator; register one with `Builder::merge_operator` when you open the store"
+                )
+            }
+            Self::MergeRefused { operator, reason } => {
+                write!(
+                    f,
+                    "the merge operator {operator:?} refused: {reason}; nothing was written. Check the operand and the key's value"
+                )
+            }
             Self::Bug(what) => write!(
                 f,
                 "pipkin contradicts itself: {what}. That is a bug of pipkin, not of your program or your data; please report it. What was \

@@ -22,6 +22,7 @@ mod index;
 pub mod limits;
 mod log;
 mod maintenance;
+pub mod merge;
 mod names;
 mod nested;
 #[cfg(feature = "ordered")]
@@ -45,9 +46,12 @@ mod sync;
 mod verify;
 
 pub use cursor::Cursor;
+pub use db::{
+    BackupReport, Batch, BatchBytes, Builder, Db, Iter, Keys, Namespace, OwnedValue, SegmentUse, Stats, Transaction, Value,
+    Version,
+};
 #[cfg(feature = "ordered")]
-pub use db::Range;
-pub use db::{BackupReport, Batch, Builder, Db, Iter, Keys, Namespace, SegmentUse, Stats, Transaction, Value, Version};
+pub use db::{KeyRange, Range, RangeKeys};
 pub use error::{Error, Result};
 /// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]

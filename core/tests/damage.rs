@@ -77,7 +77,7 @@ fn only(db: &Db, all: &BTreeMap<Vec<u8>, Vec<u8>>, lost: Option<&[u8]>, ordered:
     assert_eq!(other.iter().filter(Result::is_ok).count(), 3000);
     if ordered {
         let (mut good, mut bad) = (Vec::new(), 0);
-        for record in db.range::<&[u8]>(..).unwrap() {
+        for record in db.range(..).unwrap() {
             match record {
                 Ok((key, value)) => {
                     assert_eq!(all.get(&key), Some(&value));
@@ -282,7 +282,7 @@ fn where_the_index_is_rebuilt_across_damage_no_older_version_comes() {
             assert!(values.iter().any(Result::is_err));
             assert!(values.iter().flatten().all(|(_, value)| !value.starts_with(b"first")));
             if ordered {
-                let values: Vec<_> = db.range::<&[u8]>(..).unwrap().collect();
+                let values: Vec<_> = db.range(..).unwrap().collect();
                 assert!(values.iter().any(Result::is_err));
                 assert!(values.iter().flatten().all(|(_, value)| !value.starts_with(b"first")));
             }

@@ -363,7 +363,7 @@ fn ranges_come_in_order_and_follow_every_change() {
     }
     db.compact().unwrap();
     let numbers = |db: &Db| -> Vec<u32> {
-        let keys = db.range::<&[u8]>(..).unwrap().map(|record| record.unwrap().0);
+        let keys = db.range(..).unwrap().map(|record| record.unwrap().0);
         keys.map(|key| u32::from_be_bytes(key.try_into().unwrap())).collect()
     };
     let odd: Vec<u32> = (1..300).step_by(2).collect();
@@ -416,9 +416,9 @@ fn many_removals_are_one_commit_and_leave_nothing_for_keys_that_are_not_there() 
         .remove("new")
         .insert("new", "1")
         .remove("none")
-        .remove(&number)
-        .insert(&number, "2")
-        .remove(&number)
+        .remove(number)
+        .insert(number, "2")
+        .remove(number)
         .commit()
         .unwrap();
     assert_eq!((db.get("new").unwrap().as_deref(), db.get(number).unwrap()), (Some(&b"1"[..]), None));

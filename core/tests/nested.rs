@@ -29,7 +29,7 @@ fn all_nested(calls: &[(&str, String)], count: usize) {
 #[test]
 fn what_would_wait_for_the_update_that_it_is_made_in_is_an_error() {
     let (calls, store) = ends(|| {
-        let db = Db::open_in_memory().unwrap();
+        let db = Db::builder().merge_operator("", "append", pipkin::merge::append).in_memory().unwrap();
         let users = db.namespace("users").unwrap();
         db.insert("key", "old").unwrap();
         let mut calls = Vec::new();
@@ -44,6 +44,12 @@ fn what_would_wait_for_the_update_that_it_is_made_in_is_an_error() {
             said(&mut calls, "update", db.update("key", |_| None));
             said(&mut calls, "compare_and_swap", db.compare_and_swap("key", None, None));
             said(&mut calls, "transaction", db.transaction(|_| Ok(())));
+            said(&mut calls, "try_transaction", db.try_transaction(|_| Ok::<_, Error>(())));
+            said(&mut calls, "modify", db.modify("key", |value| Ok::<_, ()>(value.take())));
+            said(&mut calls, "take", db.take("key"));
+            said(&mut calls, "swap", db.swap("key", "inside"));
+            said(&mut calls, "get_or_insert_with", db.get_or_insert_with("other", || "inside"));
+            said(&mut calls, "merge", db.merge("key", "inside"));
             said(&mut calls, "clear", db.clear());
             said(&mut calls, "namespace", db.namespace("new"));
             said(&mut calls, "drop_namespace", db.drop_namespace("users"));
@@ -63,7 +69,7 @@ fn what_would_wait_for_the_update_that_it_is_made_in_is_an_error() {
         .unwrap();
         (calls, db)
     });
-    all_nested(&calls, 24);
+    all_nested(&calls, 30);
     // Nothing of it was done, and the store goes on.
     assert_eq!((store.get("key").unwrap(), store.len().unwrap()), (Some(b"new".to_vec()), 1));
     assert_eq!(store.list_namespaces(), ["users"]);
@@ -74,12 +80,51 @@ fn what_would_wait_for_the_update_that_it_is_made_in_is_an_error() {
 /// An update that panicked would have left its mark, and no later call of the thread would have worked.
 #[test]
 fn a_panic_in_an_update_leaves_the_store_to_later_calls() {
-    let db = Db::open_in_memory().unwrap();
-    let panics = std::panic::AssertUnwindSafe(|| db.update("key", |_| panic!("the closure of the test")));
-    assert!(std::panic::catch_unwind(panics).is_err());
+    let fails = |_: Option<&[u8]>, _: &[u8]| -> Result<Vec<u8>, String> { panic!("the operator of the test") };
+    let db = Db::builder().merge_operator("", "fails", fails).in_memory().unwrap();
+    let panics = |call: &dyn Fn()| assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
+    panics(&|| db.update("key", |_| panic!("the closure of the test")).unwrap());
+    panics(&|| drop(db.modify("key", |_| -> Result<(), ()> { panic!("the closure of the test") })));
+    panics(&|| drop(db.get_or_insert_with("key", || -> &str { panic!("the closure of the test") })));
+    panics(&|| drop(db.merge("key", "operand")));
+    assert_eq!(db.len().unwrap(), 0);
     db.insert("key", "value").unwrap();
     db.transaction(|tx| tx.insert("other", "value")).unwrap();
     assert_eq!(db.len().unwrap(), 2);
+}
+
+/// The same of the closures of the other atomic steps.
+#[test]
+fn what_would_wait_for_the_step_that_it_is_made_in_is_an_error() {
+    let (calls, db) = ends(|| {
+        let open = std::sync::Arc::new(std::sync::OnceLock::<Db>::new());
+        let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let operator = {
+            let (open, seen) = (open.clone(), seen.clone());
+            move |_: Option<&[u8]>, operand: &[u8]| {
+                let db = open.get().unwrap();
+                said(&mut seen.lock().unwrap(), "inside of merge", db.insert("inside", "merge"));
+                Ok(operand.to_vec())
+            }
+        };
+        let db = Db::builder().merge_operator("", "calls", operator).in_memory().unwrap();
+        open.set(db.clone()).unwrap();
+        db.merge("key", "merged").unwrap();
+        let mut calls = std::mem::take(&mut *seen.lock().unwrap());
+        let outer = db.modify("key", |_| {
+            said(&mut calls, "inside of modify", db.insert("inside", "modify"));
+            Ok::<_, ()>(())
+        });
+        outer.unwrap().unwrap();
+        db.get_or_insert_with("other", || {
+            said(&mut calls, "inside of get_or_insert_with", db.insert("inside", "get_or_insert_with"));
+            "made"
+        })
+        .unwrap();
+        (calls, db)
+    });
+    all_nested(&calls, 3);
+    assert_eq!((db.get("key").unwrap(), db.len().unwrap()), (Some(b"merged".to_vec()), 2));
 }
 
 /// A transaction waits until no other one runs: inside of one that was for ever.

@@ -123,13 +123,13 @@ fn a_range_goes_on_behind_damage_and_names_its_key() {
         }
     };
     let expected: Vec<(u8, bool)> = (0..100).map(|n| (n, damaged.contains(&n))).collect();
-    assert_eq!(db.range::<&[u8]>(..).unwrap().map(named).collect::<Vec<_>>(), expected);
-    let back: Vec<_> = db.range::<&[u8]>(..).unwrap().rev().map(named).collect();
+    assert_eq!(db.range(..).unwrap().map(named).collect::<Vec<_>>(), expected);
+    let back: Vec<_> = db.range(..).unwrap().rev().map(named).collect();
     assert!(back.iter().rev().eq(&expected), "{back:?}");
     // From both ends at once.
     for steps in [1_usize, 3, 50] {
         let (mut front, mut back) = (Vec::new(), Vec::new());
-        let mut range = db.range::<&[u8]>(..).unwrap();
+        let mut range = db.range(..).unwrap();
         while front.len() + back.len() < expected.len() {
             front.extend(range.by_ref().take(steps).map(named));
             back.extend(range.by_ref().rev().take(steps).map(named));

@@ -156,7 +156,7 @@ fn the_short_call_runs_the_suite() {
 #[cfg(feature = "native")]
 mod native {
     use super::{CHECKS_MIN, options, run_with};
-    use pipkin::storage::native::{NativeOptions, NativeStorage, data_path, lock_holder};
+    use pipkin::storage::native::{NativeOptions, NativeStorage, data_path};
     use pipkin::{Durability, Error, Storage, StorageErrorKind};
     use std::fs;
     use std::io::{BufRead, BufReader};
@@ -236,6 +236,7 @@ mod native {
             assert!(!path.exists());
         }
         assert!(matches!(lock_holder(&path), Err(Error::NotFound { .. })));
+        assert!(matches!(pipkin::Db::break_lock(&path), Err(Error::NotFound { .. })) && !path.exists());
         drop(NativeStorage::open(&path, WRITE).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"");
         drop(NativeStorage::open(&path, NativeOptions { create: false, ..WRITE }).unwrap());
@@ -332,6 +333,11 @@ mod native {
         assert_eq!(fs::metadata(&path).unwrap().len(), 8192);
     }
 
+    /// The number of the process that has a store open.
+    fn lock_holder(path: &Path) -> pipkin::Result<Option<u32>> {
+        Ok(pipkin::Db::lock_holder(path)?.map(|holder| holder.pid))
+    }
+
     const CHILD_PATH: &str = "PIPKIN_TEST_LOCK_PATH";
 
     /// Not a test of its own: what the child process of the next ones runs.
@@ -373,10 +379,22 @@ mod native {
                 }
             }
             assert_eq!(lock_holder(&path).unwrap(), Some(child.id()));
+            let seen = pipkin::Db::lock_holder(&path).unwrap().unwrap();
+            if cfg!(target_os = "linux") {
+                assert_eq!(seen.program, Some(std::fs::canonicalize(std::env::current_exe().unwrap()).unwrap()));
+                assert!(seen.host.is_some_and(|host| !host.is_empty()));
+                let age = std::time::SystemTime::now().duration_since(seen.since.unwrap()).unwrap_or_default();
+                assert!(age < std::time::Duration::from_secs(600), "a child of this test began {age:?} ago");
+            }
+            assert!(matches!(pipkin::Db::break_lock(&path), Err(Error::Locked { holder: Some(pid), .. }) if pid == child.id()));
             // Killed, not asked: nothing of the child runs any more.
             child.kill().unwrap();
             child.wait().unwrap();
             assert_eq!(lock_holder(&path).unwrap(), None);
+            // What a dead process leaves needs no breaking, and looking at it changes nothing.
+            let before = fs::read(&path).unwrap();
+            pipkin::Db::break_lock(&path).unwrap();
+            assert!(fs::read(&path).unwrap() == before);
             let storage = NativeStorage::open(&path, WRITE).unwrap();
             let mut note = [0; 8];
             storage.read_at(8192, &mut note).unwrap();

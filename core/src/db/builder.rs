@@ -5,8 +5,11 @@ use super::handle::Db;
 use crate::error::Error;
 use crate::error::Result;
 use crate::storage::{MemoryStorage, Storage};
-use crate::store::{FlushPolicy, Options};
+use crate::store::{Attached, FlushPolicy, Options};
 use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 #[cfg(feature = "native")]
 use std::path::{Path, PathBuf};
 
@@ -24,6 +27,7 @@ use std::path::{Path, PathBuf};
 #[must_use = "a builder does nothing until `open`"]
 pub struct Builder {
     options: Options,
+    attached: Attached,
     #[cfg(feature = "native")]
     place: Place,
     #[cfg(feature = "native")]
@@ -67,7 +71,7 @@ impl Db {
 #[cfg(feature = "native")]
 impl Default for Builder {
     fn default() -> Self {
-        Self { options: Options::default(), place: Place::default(), mmap: true }
+        Self { options: Options::default(), attached: Attached::default(), place: Place::default(), mmap: true }
     }
 }
 
@@ -184,6 +188,38 @@ impl Builder {
         self
     }
 
+    /// Registers the merge operator of a namespace, by which [`Db::merge`](crate::Namespace::merge) combines the value of a key with an
+    /// operand. The namespace need not exist yet; the default one has the empty name. A namespace has one operator: a later one replaces
+    /// it. `name` appears in errors.
+    ///
+    /// The function gets the value of the key, if there is one, and the operand, and returns the new value, or says why it cannot. It runs
+    /// with the key locked: it should be quick, and calls of this store from it answer [`Error::Nested`](crate::Error::Nested). If it
+    /// panics, nothing is written. [`merge`](crate::merge) has ready ones.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// let both = |old: Option<&[u8]>, new: &[u8]| match (old, new) {
+    ///     (Some(&[old]), &[new]) => Ok(vec![old | new]),
+    ///     (None, &[new]) => Ok(vec![new]),
+    ///     _ => Err("flags are one byte".to_string()),
+    /// };
+    /// let db = pipkin::Db::builder().merge_operator("", "flags", both).in_memory()?;
+    /// db.merge("ada", [1])?;
+    /// assert_eq!(db.merge("ada", [4])?, [5]);
+    /// assert!(matches!(db.merge("ada", "no flags"), Err(pipkin::Error::MergeRefused { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merge_operator(
+        mut self,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        function: impl Fn(Option<&[u8]>, &[u8]) -> Result<Vec<u8>, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.attached.operators.register(namespace.into(), name.into(), Arc::new(function));
+        self
+    }
+
     /// Random bytes for a new store (its id, and the seed of its hashes) and for this session: needed where the standard library has no
     /// source of randomness (a browser), useful for reproducible tests. Never give two stores the same.
     ///
@@ -217,7 +253,7 @@ impl Builder {
     pub fn open_storage(self, storage: Box<dyn Storage>) -> Result<Db> {
         self.options.check()?;
         let entropy = Some(self.options.entropy.unwrap_or_else(default_entropy));
-        super::open::open(storage, Options { entropy, ..self.options }).map(Db::new)
+        super::open::open(storage, Options { entropy, ..self.options }, self.attached).map(Db::new)
     }
 
     /// Opens a store in memory; its data is gone when the last handle is dropped.
@@ -314,6 +350,7 @@ impl Builder {
             write_through: self.options.flush_policy == FlushPolicy::WriteThrough,
         };
         let storage = NativeStorage::open(&path, options)?.removed_if_empty();
+        self.attached.path = Some(std::path::absolute(&path).unwrap_or(path));
         self.options.background = Some(self.options.background.unwrap_or(true));
         self.open_storage(Box::new(storage))
     }

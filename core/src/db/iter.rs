@@ -1,6 +1,6 @@
 //! Iterating over all records in no order, one shard of the index at a time.
 
-use super::handle::Namespace;
+use super::handle::{Db, Namespace};
 use crate::engine::GROUP;
 use crate::error::{Error, Result};
 use crate::index::SHARDS;
@@ -96,6 +96,36 @@ impl Namespace {
             unsaid: true,
             pin: self.store.engine.pin(),
         }
+    }
+}
+
+/// Over the records of the default namespace, as [`Namespace::iter`].
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert("color", "green")?;
+/// for record in &db {
+///     let (key, value) = record?;
+///     assert_eq!((&key[..], &value[..]), (&b"color"[..], &b"green"[..]));
+/// }
+/// # Ok::<(), pipkin::Error>(())
+/// ```
+impl<'a> IntoIterator for &'a Db {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Over the records of the namespace, as [`Namespace::iter`].
+impl<'a> IntoIterator for &'a Namespace {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
     }
 }
 

@@ -10,11 +10,20 @@ mod compact;
 mod front;
 mod handle;
 mod iter;
+#[cfg(feature = "ordered")]
+mod key_range;
+#[cfg(feature = "native")]
+mod lock;
+mod merge;
+mod modify;
 mod namespaces;
 mod open;
+mod owned;
 mod page;
 #[cfg(feature = "ordered")]
 mod range;
+#[cfg(feature = "ordered")]
+mod range_keys;
 mod read;
 #[cfg(all(test, shuttle, feature = "ordered"))]
 mod schedules;
@@ -26,12 +35,17 @@ mod version;
 mod write;
 
 pub use backup::BackupReport;
-pub use batch::Batch;
+pub use batch::{Batch, BatchBytes};
 pub use builder::Builder;
 pub use handle::{Db, Namespace};
 pub use iter::{Iter, Keys};
 #[cfg(feature = "ordered")]
+pub use key_range::KeyRange;
+pub use owned::OwnedValue;
+#[cfg(feature = "ordered")]
 pub use range::Range;
+#[cfg(feature = "ordered")]
+pub use range_keys::RangeKeys;
 pub use stats::{SegmentUse, Stats};
 pub use transaction::Transaction;
 pub use value::Value;

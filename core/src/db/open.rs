@@ -11,7 +11,7 @@ use crate::recover::{Chain, OpenReport, SnapshotState, rebuild, standing};
 use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
 use crate::storage::Storage;
-use crate::store::{Options, Store, Turn};
+use crate::store::{Attached, Options, Store, Turn};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, RwLock};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -23,7 +23,7 @@ const LOST_PARTS: u64 = 4;
 const LOST_LEAST: u64 = 128 * 1024;
 const LOST_SEGMENTS_MAX: u64 = 8;
 
-pub(super) fn open(storage: Box<dyn Storage>, options: Options) -> Result<Arc<Store>> {
+pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attached) -> Result<Arc<Store>> {
     let mut report = OpenReport::default();
     let (mut pair, chain, slots) = find(&*storage, &options, &mut report)?;
     if !options.read_only && (pair.current.floor != 0 || chain.has_history()) {
@@ -77,7 +77,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options) -> Result<Arc<St
     if pair.other_damaged && !engine.log.read_only && !engine.log.is_fenced() {
         engine.log.replace_lost_superblock()?;
     }
-    Ok(start(engine, names, report, options))
+    Ok(start(engine, names, report, options, attached))
 }
 
 /// What this session compares to notice another session that has taken the file over.
@@ -141,7 +141,7 @@ fn is_much_lost(engine: &Engine) -> bool {
     lost > (used / LOST_PARTS).max(LOST_LEAST).min(segments)
 }
 
-fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> Arc<Store> {
+fn start(engine: Engine, names: Names, report: OpenReport, options: Options, attached: Attached) -> Arc<Store> {
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();
     let was_closed = report.clean || report.created;
@@ -154,6 +154,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options) -> 
         default,
         report,
         options,
+        attached,
         names: RwLock::new(names),
         transactions: Mutex::new(()),
         turn: Turn::default(),

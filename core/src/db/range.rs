@@ -1,6 +1,7 @@
 //! Records in the order of their keys. Needs the [ordered index](super::Builder::ordered).
 
 use super::handle::Namespace;
+use super::key_range::KeyRange;
 use crate::error::{Error, Result};
 use crate::log::Frame;
 use crate::names::Name;
@@ -9,7 +10,7 @@ use crate::pins::Pin;
 use crate::store::Store;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
-use core::ops::{Bound, RangeBounds};
+use core::ops::Bound;
 
 /// Records that are fetched at a time: from `GROUP_FIRST`, because many ranges are short, doubling up to `GROUP_MAX`.
 const GROUP_FIRST: usize = 4;
@@ -42,6 +43,8 @@ pub struct Range<'a> {
     front: Fetched,
     back: Fetched,
     done: bool,
+    /// Only keys are wanted: values are left empty.
+    keys_only: bool,
 }
 
 /// Records that were fetched at one end of a range, in the order in which they are handed out there.
@@ -65,9 +68,9 @@ impl Fetched {
 }
 
 /// Copies the bounds of a range.
-fn bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
-    let copy = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
-    (copy(range.start_bound()), copy(range.end_bound()))
+fn bounds(range: &impl KeyRange) -> Bounds {
+    let (start, end) = range.bounds();
+    (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))
 }
 
 /// The range of all keys that begin with `prefix`.
@@ -104,7 +107,7 @@ impl Namespace {
     /// # fn main() -> pipkin::Result<()> {
     /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
     /// # db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
-    /// let newest = db.range::<&str>(..)?.next_back().transpose()?;
+    /// let newest = db.range(..)?.next_back().transpose()?;
     /// assert_eq!(newest, Some((b"c".to_vec(), b"3".to_vec())));
     /// # Ok(())
     /// # }
@@ -113,7 +116,7 @@ impl Namespace {
     /// # Errors
     ///
     /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`](crate::Builder::ordered).
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range<'_>> {
+    pub fn range(&self, range: impl KeyRange) -> Result<Range<'_>> {
         self.store.range(&self.name, bounds(&range))
     }
 
@@ -129,7 +132,7 @@ impl Namespace {
 
     /// Records after `key`, `key` excluded, in the order of the keys. See [`Self::range`].
     pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        self.range::<&[u8]>((Bound::Excluded(key.as_ref()), Bound::Unbounded))
+        self.range((Bound::Excluded(key.as_ref()), Bound::Unbounded))
     }
 
     /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it returns `false`; without a copy where the
@@ -139,19 +142,13 @@ impl Namespace {
     ///
     /// As for [`Self::range`], errors of the storage, and [`Error::Corrupt`](crate::Error::Corrupt), whose field `key` is the key after
     /// which to continue.
-    pub fn range_with<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
-        self.store.range_with(&self.name, bounds, Order::Rising, each)
+    pub fn range_with(&self, range: impl KeyRange, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        self.store.range_with(&self.name, range.bounds(), Order::Rising, each)
     }
 
     /// Like [`Self::range_with`], in descending order of the keys: after damage, continue below the key in the error.
-    pub fn range_rev_with<K: AsRef<[u8]>>(
-        &self,
-        range: impl RangeBounds<K>,
-        each: impl FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<()> {
-        let bounds = (range.start_bound().map(K::as_ref), range.end_bound().map(K::as_ref));
-        self.store.range_with(&self.name, bounds, Order::Falling, each)
+    pub fn range_rev_with(&self, range: impl KeyRange, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        self.store.range_with(&self.name, range.bounds(), Order::Falling, each)
     }
 }
 
@@ -202,7 +199,7 @@ impl Store {
     pub(super) fn range(&self, name: &Arc<Name>, bounds: Bounds) -> Result<Range<'_>> {
         self.engine.ordered()?;
         let (front, back) = (Fetched::nothing(), Fetched::nothing());
-        Ok(Range { store: self, name: name.clone(), bounds, front, back, done: false })
+        Ok(Range { store: self, name: name.clone(), bounds, front, back, done: false, keys_only: false })
     }
 
     /// Hands the records inside the bounds to `each`, in the given order of their keys, until it returns `false`.
@@ -302,13 +299,19 @@ impl Store {
 }
 
 impl Range<'_> {
+    /// The same range for a caller who wants only its keys. Nothing has been fetched yet.
+    pub(super) fn without_values(self) -> Self {
+        Self { keys_only: true, ..self }
+    }
+
     /// Fetches the next group of records at the end where this order begins.
     fn fetch(&mut self, order: Order) {
         let group = self.side(order).group;
         let mut fetched = Vec::with_capacity(group);
         let bounds = (as_slice(&self.bounds.0), as_slice(&self.bounds.1));
+        let keys_only = self.keys_only;
         let result = self.store.range_with(&self.name, bounds, order, |key, value| {
-            fetched.push((key.to_vec(), value.to_vec()));
+            fetched.push((key.to_vec(), if keys_only { Vec::new() } else { value.to_vec() }));
             fetched.len() < group
         });
         let error = result.err();

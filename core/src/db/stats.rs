@@ -49,6 +49,10 @@ pub struct Stats {
     /// Segments that compaction could not free, because they hold a damaged record that still counts: they can be freed once its key is
     /// written again or removed. [`Db::verify`](super::Db::verify) reports where it is.
     pub damaged_segments: u64,
+    /// Values of [`get_zerocopy_owned`](crate::Namespace::get_zerocopy_owned) that are kept somewhere without having been copied.
+    pub owned_values: u64,
+    /// Bytes of the segments that compaction has emptied, and that cannot be reused while such values of them are kept.
+    pub held_bytes: u64,
 }
 
 /// What one stretch of the file is used for. Sizes are in bytes.
@@ -167,6 +171,8 @@ impl Store {
             replay_debt: log.replay_debt(),
             namespaces,
             damaged_segments,
+            owned_values: log.holds.count(),
+            held_bytes: log.held_bytes(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::batch::{BatchOp, Read, Seen};
 use super::handle::Namespace;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::names::Name;
 use crate::nested::Held;
 use crate::store::{check_key, check_value};
@@ -13,6 +13,9 @@ use alloc::vec::Vec;
 
 /// Key, then name of the namespace: in this order, because comparing keys decides sooner; names are mostly the same, and often empty.
 type Place = (Vec<u8>, String);
+
+/// How often [`Db::try_transaction`](crate::Namespace::try_transaction) runs its body.
+const ATTEMPTS_MAX: usize = 100;
 
 /// The writes and reads of a running transaction. See [`Db::transaction`](crate::Namespace::transaction).
 pub struct Transaction<'a> {
@@ -55,14 +58,69 @@ impl Namespace {
     /// # }
     /// ```
     pub fn transaction<T>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        self.run_once(body)?
+    }
+
+    /// [`Self::transaction`] with a body that returns an error of the caller's, and that runs again when another writer changed what it had
+    /// read, at most 100 times.
+    ///
+    /// ```
+    /// # #[derive(Debug)]
+    /// enum Failed {
+    ///     Store(pipkin::Error),
+    ///     NoCoinLeft,
+    /// }
+    ///
+    /// impl From<pipkin::Error> for Failed {
+    ///     fn from(error: pipkin::Error) -> Self {
+    ///         Self::Store(error)
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Failed> {
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("ada", [1])?;
+    /// let move_coin = || {
+    ///     db.try_transaction(|tx| {
+    ///         let coins = tx.get("ada")?.map_or(0, |coins| coins[0]);
+    ///         let left = coins.checked_sub(1).ok_or(Failed::NoCoinLeft)?;
+    ///         tx.insert("ada", [left])?;
+    ///         Ok::<_, Failed>(left)
+    ///     })
+    /// };
+    /// assert_eq!(move_coin()?, 0);
+    /// assert!(matches!(move_coin(), Err(Failed::NoCoinLeft)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error that `body` returns: nothing was written, and it is not run again. Those of [`Self::transaction`], turned into the
+    /// caller's; [`Error::Conflict`] among them only when other writers were faster each of the 100 times.
+    pub fn try_transaction<T, E: From<Error>>(&self, mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>) -> Result<T, E> {
+        for _ in 1..ATTEMPTS_MAX {
+            match self.run_once(&mut body) {
+                Err(Error::Conflict) => {}
+                done => return done?,
+            }
+        }
+        self.run_once(body)?
+    }
+
+    /// Runs `body` and commits. The inner result is that of `body`.
+    fn run_once<T, E>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>) -> Result<Result<T, E>> {
         let store = &self.store;
         store.engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
         let _one_at_a_time = store.transactions.lock();
         let mut transaction = Transaction { home: self, writes: BTreeMap::new(), reads: BTreeMap::new() };
         let answer = {
             let _inside = store.engine.inside(Held::Transaction);
-            body(&mut transaction)?
+            body(&mut transaction)
         };
+        if answer.is_err() {
+            return Ok(answer);
+        }
         let Transaction { writes, reads, .. } = &transaction;
         let ops: Vec<BatchOp<'_>> =
             writes.iter().map(|((key, _), (name, value))| BatchOp { name, key, value: value.as_deref() }).collect();

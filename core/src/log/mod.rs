@@ -4,6 +4,7 @@ mod append;
 mod cut;
 mod fence;
 mod geometry;
+mod hold;
 mod live;
 mod publish;
 mod read;
@@ -30,6 +31,7 @@ pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
+pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use segment::{
@@ -237,6 +239,8 @@ pub(crate) struct Log {
     pub(crate) entropy: u64,
     /// Salt and live bytes of every extent, readable without a lock.
     pub(crate) segment_stats: SegmentStats,
+    /// What the values hold that callers keep.
+    pub(crate) holds: ExtentHolds,
     tail: Mutex<Tail>,
     /// Held while a superblock is written and synced; ordinary appends do not wait for it.
     superblocks: Mutex<SuperblockPair>,
@@ -280,6 +284,7 @@ impl Log {
             fence: options.fence,
             entropy: options.entropy,
             segment_stats: SegmentStats::default(),
+            holds: ExtentHolds::default(),
             tail: Mutex::new(Tail {
                 segments: Map::default(),
                 active: None,

@@ -209,6 +209,11 @@ impl Log {
         header.value(bytes)
     }
 
+    /// True if the storage remembers which records have been verified: then its views are of copies in memory, which it evicts.
+    pub(crate) const fn remembers_checks(&self) -> bool {
+        self.remembers_checks
+    }
+
     fn salt_at(&self, offset: u64) -> u64 {
         self.segment_stats.salt(self.geometry.extent_of(offset))
     }

@@ -1,4 +1,4 @@
-//! Retiring segments: a retired one becomes free once its retirement is durable and no reader is left.
+//! Retiring segments: a retired one becomes free once its retirement is durable, no reader is left, and no value holds it.
 
 use super::append::Placed;
 use super::space::Purpose;
@@ -53,7 +53,7 @@ impl Log {
         retired.retain(|entry| {
             let durable = entry.durable_at <= synced || is(Bug::ReuseBeforeRetire);
             let unread = pins.passed(&entry.unread_at) || is(Bug::ReaderNotPinned);
-            if durable && unread {
+            if durable && unread && !self.holds.is_held(entry.extent, entry.extents) {
                 let backed = entry.backed || self.set_found_aside(entry.extent, entry.extents);
                 space.release(entry.extent, entry.extents, backed);
                 freed += self.geometry.len_of(entry.extent, entry.extents);
@@ -62,6 +62,13 @@ impl Log {
             true
         });
         freed
+    }
+
+    /// Bytes of the retired segments that wait for values which their callers keep.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let tail = self.tail.lock();
+        let held = tail.retired.iter().filter(|entry| self.holds.is_held(entry.extent, entry.extents));
+        held.map(|entry| self.geometry.len_of(entry.extent, entry.extents)).sum()
     }
 
     /// Reserves space that an earlier session used: it may have holes, or lie in part past the end of the file, where closing cut it.

@@ -6,7 +6,7 @@ mod thread;
 mod turn;
 
 pub use options::FlushPolicy;
-pub(crate) use options::Options;
+pub(crate) use options::{Attached, Options};
 #[cfg(feature = "std")]
 pub(crate) use thread::Thread;
 pub(crate) use turn::{Steps, Turn};
@@ -27,6 +27,7 @@ pub(crate) struct Store {
     pub(crate) default: Arc<Name>,
     pub(crate) report: OpenReport,
     pub(crate) options: Options,
+    pub(crate) attached: Attached,
     /// Held by the running transaction: transactions run one at a time.
     pub(crate) transactions: Mutex<()>,
     /// The maintenance lock.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{REPLAY_DEBT_MAX_DEFAULT, SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
+use crate::merge::Operators;
 
 /// Smallest allowed share of dead bytes for automatic compaction.
 const DEAD_SHARE_MIN: f64 = 0.1;
@@ -50,6 +51,15 @@ pub(crate) struct Options {
     #[cfg(feature = "std")]
     pub(crate) background: Option<bool>,
     pub(crate) entropy: Option<[u8; 32]>,
+}
+
+/// What else the builder hands to the open store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attached {
+    pub(crate) operators: Operators,
+    /// The absolute path of the file; `None` for another storage.
+    #[cfg(feature = "native")]
+    pub(crate) path: Option<std::path::PathBuf>,
 }
 
 impl Default for Options {

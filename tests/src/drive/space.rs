@@ -26,7 +26,7 @@ pub fn for_each_in_order(space: &Namespace, mut each: impl FnMut(&[u8], &[u8])) 
         keys.push(key.to_vec());
         true
     };
-    match space.range_with::<&[u8]>(.., all) {
+    match space.range_with(.., all) {
         Err(Error::NotOrdered) => return Ok(false),
         result => result?,
     }
@@ -34,7 +34,7 @@ pub fn for_each_in_order(space: &Namespace, mut each: impl FnMut(&[u8], &[u8])) 
         assert_eq!(keys.pop().as_deref(), Some(key), "walked back");
         true
     };
-    space.range_rev_with::<&[u8]>(.., back)?;
+    space.range_rev_with(.., back)?;
     assert!(keys.is_empty(), "walked back past {} keys", keys.len());
     Ok(true)
 }

@@ -309,8 +309,8 @@ impl Trial<'_> {
             }
             12 => {
                 if self.ordered {
-                    self.walk(space.range::<&[u8]>(..)?, number)?;
-                    self.walk(space.range::<&[u8]>(..)?.rev(), number)?;
+                    self.walk(space.range(..)?, number)?;
+                    self.walk(space.range(..)?.rev(), number)?;
                 }
                 "range"
             }

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::storage::{HOLDER_LEN, HOLDER_OFFSET};
 use std::fs::File;
 use std::io;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 const MAGIC: [u8; 8] = *b"PIPKHOLD";
 /// Waits between attempts, in milliseconds. A lock can be held for an instant by a process that only probes it, and by a child
@@ -31,28 +31,40 @@ pub(super) fn acquire(file: &File, path: &Path, shared: bool) -> Result<()> {
     Err(Error::Locked { path: path.display().to_string(), holder: holder(file, path) })
 }
 
-/// The number of the process that has the store at `path` open for writing.
+/// The process that has a store open for writing.
 ///
-/// `None` when no process has it open for writing, when the file is not a store, or when the writer left no note. Changes nothing; locks
-/// the file for an instant where nobody else has locked it.
-///
-/// ```
-/// use pipkin::{Db, storage::native::lock_holder};
-///
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let path = folder.path().join("app.pipkin");
-/// let db = Db::open(&path)?;
-/// db.insert("color", "green")?;
-/// assert_eq!(lock_holder(&path)?, Some(std::process::id()));
-/// # Ok::<(), pipkin::Error>(())
-/// ```
-pub fn lock_holder(path: &Path) -> Result<Option<u32>> {
+/// Beside its number only what is proven: Linux shows which files a process of the same user has open, and if the store is among them,
+/// that process is the holder and runs on this host. A number alone may be one on another host, where the file is on a network drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockHolder {
+    /// The process number, from the note that a writer leaves in the file.
+    pub pid: u32,
+    /// The file of its program, where known.
+    pub program: Option<PathBuf>,
+    /// The name of the host that it runs on, where known.
+    pub host: Option<String>,
+    /// When the process began, where known: it cannot have had the store open for longer.
+    pub since: Option<SystemTime>,
+}
+
+/// See [`Db::lock_holder`](crate::Db::lock_holder).
+pub(crate) fn lock_holder(path: &Path) -> Result<Option<LockHolder>> {
+    let file = open_to_look(path)?;
+    Ok(holder(&file, path).map(|pid| platform::describe(&file, pid)))
+}
+
+/// Takes the lock of a writer and releases it. See [`Db::break_lock`](crate::Db::break_lock).
+pub(crate) fn check_lock(path: &Path) -> Result<()> {
+    acquire(&open_to_look(path)?, path, false)
+}
+
+fn open_to_look(path: &Path) -> Result<File> {
     check_kind(path)?;
-    match File::open(path) {
-        Ok(file) => Ok(holder(&file, path)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NotFound { path: path.display().to_string() }),
-        Err(error) => Err(open_error(path, &error)),
-    }
+    File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound { path: path.display().to_string() },
+        _ => open_error(path, &error),
+    })
 }
 
 /// The writer's process number; `None` without a writer or a note.

@@ -5,6 +5,8 @@
 #[cfg(not(any(unix, windows)))]
 compile_error!("the feature `native` needs Unix or Windows; build pipkin with `default-features = false` for other hosts");
 
+#[cfg(target_os = "linux")]
+mod holder;
 mod lock;
 mod map;
 mod path;
@@ -15,7 +17,8 @@ mod platform;
 #[path = "windows.rs"]
 mod platform;
 
-pub use lock::lock_holder;
+pub use lock::LockHolder;
+pub(crate) use lock::{check_lock, lock_holder};
 pub use path::{data_path, publish};
 
 use super::{Durability, Storage, StorageError, StorageErrorKind};

@@ -1,5 +1,6 @@
 //! Platform calls: Unix.
 
+use super::LockHolder;
 use crate::storage::Durability;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
@@ -194,6 +195,16 @@ pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
 pub(super) fn is_alive(process: u32) -> bool {
     let Some(pid) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
     rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+}
+
+/// What the system tells of the process that is said to have the file open.
+pub(super) fn describe(file: &File, pid: u32) -> LockHolder {
+    #[cfg(target_os = "linux")]
+    if let Some(proven) = super::holder::look(file, pid) {
+        return proven;
+    }
+    let _ = file;
+    LockHolder { pid, program: None, host: None, since: None }
 }
 
 /// True when the path still names this open file.

@@ -1,5 +1,6 @@
 //! Platform calls: Windows.
 
+use super::LockHolder;
 use crate::storage::Durability;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,6 +20,11 @@ const COPY_LEN_MAX: usize = 64 * 1024;
 /// No effect: a new file inherits the access rights of its folder.
 pub(super) const fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
+}
+
+/// What the system tells of the process that is said to have the file open: only its number.
+pub(super) const fn describe(_file: &File, pid: u32) -> LockHolder {
+    LockHolder { pid, program: None, host: None, since: None }
 }
 
 pub(super) fn write_through(options: &mut OpenOptions) {

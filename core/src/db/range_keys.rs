@@ -1,0 +1,48 @@
+//! The keys of a range, without their values.
+
+use super::handle::Namespace;
+use super::key_range::KeyRange;
+use super::range::Range;
+use crate::error::Result;
+use alloc::vec::Vec;
+
+/// The keys of a range in their order, from either end. See [`Db::range_keys`](crate::Namespace::range_keys). Like [`Range`], it is no
+/// snapshot and continues after damage.
+pub struct RangeKeys<'a>(Range<'a>);
+
+impl Namespace {
+    /// The keys that lie in a range, in their order. As [`Self::range`], without a copy of the values: each record is still read, so that
+    /// a damaged one is an error here, too.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// db.insert_many([("b", "2"), ("a", "1"), ("c", "3")])?;
+    /// let keys: Vec<_> = db.range_keys("b"..)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(keys, [b"b", b"c"]);
+    /// assert_eq!(db.range_keys(..)?.next_back().transpose()?, Some(b"c".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::range`].
+    pub fn range_keys(&self, range: impl KeyRange) -> Result<RangeKeys<'_>> {
+        Ok(RangeKeys(self.range(range)?.without_values()))
+    }
+}
+
+impl Iterator for RangeKeys<'_> {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.next()?.map(|(key, _)| key))
+    }
+}
+
+impl DoubleEndedIterator for RangeKeys<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        Some(self.0.next_back()?.map(|(key, _)| key))
+    }
+}
