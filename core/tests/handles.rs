@@ -105,6 +105,24 @@ fn a_store_with_two_places_is_refused() {
     }
 }
 
+/// A name of the database alone was no place, though everything else has a default.
+#[test]
+fn either_name_alone_is_a_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = || Db::builder().data_root(folder.path());
+    for (builder, file) in [
+        (builder().app_name("notes"), "notes/data.pipkin"),
+        (builder().database_name("main"), "pipkin/main.pipkin"),
+        (builder().app_name("notes").database_name("main"), "notes/main.pipkin"),
+    ] {
+        let db = builder.open().unwrap();
+        assert_eq!(db.path(), Some(&*folder.path().join(file)));
+        assert!(folder.path().join(file).exists());
+    }
+    let refused = builder().open();
+    assert!(matches!(&refused, Err(Error::InvalidArgument(words)) if words.contains("database_name")), "{refused:?}");
+}
+
 /// Whoever may look into the folder could read a new store, and every copy of a private one.
 #[cfg(unix)]
 #[test]

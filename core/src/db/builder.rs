@@ -285,7 +285,9 @@ impl Builder {
         self
     }
 
-    /// The folder of the file inside the platform's folder for application data, for stores without a [`Self::path`].
+    /// The folder of the file inside the platform's folder for application data (`$XDG_DATA_HOME` or `~/.local/share`,
+    /// `~/Library/Application Support`, `%LOCALAPPDATA%`), for stores without a [`Self::path`]. Default, with a
+    /// [`Self::database_name`]: `"pipkin"`.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -323,24 +325,27 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor an app name was given, or both.
+    /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor a name was given, or both.
     pub fn open(mut self) -> Result<Db> {
         use crate::storage::native::{NativeOptions, NativeStorage, data_path};
         self.options.check()?;
         let Place { path, app_name, database_name, data_root } = &self.place;
-        let path = match (path, app_name) {
-            (Some(_), _) if app_name.is_some() || database_name.is_some() || data_root.is_some() => {
+        let is_named = app_name.is_some() || database_name.is_some();
+        let path = match path {
+            Some(_) if is_named || data_root.is_some() => {
                 return Err(Error::InvalidArgument(
-                    "a store has one place: give the builder a `path`, or an `app_name` with its `database_name` and `data_root`",
+                    "a store has one place: give the builder a `path`, or an `app_name`, a `database_name` and a `data_root`",
                 ));
             }
-            (Some(path), _) => path.clone(),
-            (None, Some(app)) => {
-                let database = database_name.as_deref().unwrap_or("data");
+            Some(path) => path.clone(),
+            None if is_named => {
+                let (app, database) = (app_name.as_deref().unwrap_or("pipkin"), database_name.as_deref().unwrap_or("data"));
                 data_path(app, database, data_root.as_deref())?
             }
-            (None, None) => {
-                return Err(Error::InvalidArgument("a store needs a place: give the builder a `path` or an `app_name`"));
+            None => {
+                return Err(Error::InvalidArgument(
+                    "a store needs a place: give the builder a `path`, an `app_name` or a `database_name`",
+                ));
             }
         };
         let options = NativeOptions {
