@@ -115,7 +115,7 @@ impl Engine {
         Ok(own)
     }
 
-    fn hash_of(&self, frame: &Frame<'_>) -> KeyHash {
+    pub(crate) fn hash_of(&self, frame: &Frame<'_>) -> KeyHash {
         self.full_key(frame.header.namespace, frame.key()).hash
     }
 

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::index::{Index, KeyHash, ShardGuard};
 use crate::log::{Frame, Log, Placed, Tally};
+use crate::moments::Moments;
 #[cfg(feature = "ordered")]
 use crate::ordered::Ordered;
 use crate::pins::{Pin, Pins};
@@ -35,6 +36,8 @@ pub(crate) struct Engine {
     pub(crate) doubt: OnceBox<Doubt>,
     /// Segments in which compaction has found damage.
     pub(crate) set_aside: Mutex<SetAside>,
+    /// The living snapshots, and what is kept for them.
+    pub(crate) moments: Moments,
     /// Seed of the hashes. Stored with the store, so that a snapshot stays valid, and random, so that nobody can choose colliding keys.
     pub(crate) seed: u64,
 }
@@ -65,6 +68,13 @@ pub(crate) struct FullKey<'a> {
 pub(crate) enum By<'a> {
     Reader(&'a Pin<'a>),
     Writer(&'a ShardGuard<'a>),
+}
+
+/// How a record ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    Replaced,
+    Removed,
 }
 
 impl Engine {
@@ -139,6 +149,13 @@ impl Engine {
 
     /// Publishes a record: the index points at `new` from now on. Cannot fail.
     pub(crate) fn publish_put(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
+        self.leave_note(shard, key, old, new, Ends::Replaced);
+        self.publish_copy(shard, key, old, new);
+        self.leave_note_late(shard, key, old, new, Ends::Replaced);
+    }
+
+    /// Publishes the copy that compaction has made of a record: for snapshots nothing changes.
+    pub(crate) fn publish_copy(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         self.count_live(shard, new.offset, new.len as i64);
         self.point(shard, key, old, new);
     }
@@ -153,7 +170,9 @@ impl Engine {
         tally: &mut Tally<'_>,
     ) {
         tally.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
+        self.leave_note(shard, key, old, new, Ends::Replaced);
         self.point(shard, key, old, new);
+        self.leave_note_late(shard, key, old, new, Ends::Replaced);
     }
 
     #[inline]
@@ -174,6 +193,7 @@ impl Engine {
     /// Publishes a removal: takes the key out of the index. Its tombstone is at `tombstone`. Cannot fail.
     pub(crate) fn publish_remove(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, tombstone: Placed) {
         self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
+        self.leave_note(shard, key, old, tombstone, Ends::Removed);
         if let Some(old) = old
             && shard.remove(key.hash, key.namespace, old.offset)
         {
@@ -186,6 +206,7 @@ impl Engine {
         if let Some(ordered) = self.ordered.get() {
             ordered.remove(key.namespace, key.key);
         }
+        self.leave_note_late(shard, key, old, tombstone, Ends::Removed);
     }
 
     fn count_live(&self, shard: &ShardGuard<'_>, offset: u64, change: i64) {

@@ -109,6 +109,11 @@ pub enum Error {
     },
     /// The log positions or generations of the store are used up. No store reaches that by writing: the file was made by hand.
     LogExhausted,
+    /// The snapshot was ended to make space for other records, see [`Builder::snapshot_limit`](crate::Builder::snapshot_limit): take
+    /// another one.
+    SnapshotTooOld,
+    /// The store does not contain this position: the commit was lost, or made in another store or another copy of this one.
+    UnknownPosition,
     /// Another writer changed what this transaction had read. Nothing was written; run it again.
     Conflict,
     /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
@@ -208,6 +213,10 @@ impl Error {
 
 /// Messages that contain no values.
 mod messages {
+    pub(super) const SNAPSHOT_TOO_OLD: &str =
+        "this snapshot was ended, because the store needed the space of what it had kept; take another one, and read it sooner";
+    pub(super) const UNKNOWN_POSITION: &str = "this store does not contain the position: its commit was lost, or made in another store or another copy of this \
+         one; read the present state instead";
     pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
     pub(super) const CONFLICT: &str = "another writer changed what this transaction had read; nothing was written, run it again";
     pub(super) const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
@@ -299,6 +308,8 @@ impl fmt::Display for Error {
                 )
             }
             Self::LogExhausted => f.write_str(messages::LOG_EXHAUSTED),
+            Self::SnapshotTooOld => f.write_str(messages::SNAPSHOT_TOO_OLD),
+            Self::UnknownPosition => f.write_str(messages::UNKNOWN_POSITION),
             Self::Conflict => f.write_str(messages::CONFLICT),
             Self::Fenced => f.write_str(messages::FENCED),
             Self::Poisoned(first) => {

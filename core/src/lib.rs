@@ -23,10 +23,12 @@ pub mod limits;
 mod log;
 mod maintenance;
 pub mod merge;
+mod moments;
 mod names;
 mod nested;
 #[cfg(feature = "ordered")]
 mod ordered;
+mod past;
 mod pins;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;
@@ -47,8 +49,8 @@ mod verify;
 
 pub use cursor::Cursor;
 pub use db::{
-    BackupReport, Batch, BatchBytes, Builder, Db, Iter, Keys, Namespace, OwnedValue, SegmentUse, Stats, Transaction, Value,
-    Version,
+    BackupReport, Batch, BatchBytes, Builder, Db, Iter, Keys, Namespace, OwnedValue, Position, PositionState, SegmentUse,
+    Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats, Transaction, Value, Version,
 };
 #[cfg(feature = "ordered")]
 pub use db::{KeyRange, Range, RangeKeys};

@@ -111,6 +111,22 @@ pub enum Bug {
     VerifyTrustsSnapshot,
     /// Verifying does not check the headers of segments against the list.
     VerifyTrustsHeaders,
+    /// A note for snapshots is left after the slot has changed.
+    NoteAfterSlot,
+    /// A snapshot reads a shard in which commits from before it are not yet published.
+    SnapshotUnsettled,
+    /// Compaction's copy of a record that is younger than a snapshot does not say so.
+    CopyWithoutOrigin,
+    /// A retired segment is free although notes for snapshots point into it.
+    NotedSegmentFreed,
+    /// A cleared namespace is purged although a snapshot shows its records.
+    PurgedUnderSnapshot,
+    /// The counts of a shard are kept for snapshots after its first change.
+    CountsKeptLate,
+    /// A removed key is kept for snapshots only after it has left the ordered index.
+    GhostAfterRemoval,
+    /// A session that hands out positions goes on in the segment that the session before has begun.
+    PositionsNotUnique,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -172,6 +188,14 @@ mod imp {
             Self::HeadersInValuesCount,
             Self::VerifyTrustsSnapshot,
             Self::VerifyTrustsHeaders,
+            Self::NoteAfterSlot,
+            Self::SnapshotUnsettled,
+            Self::CopyWithoutOrigin,
+            Self::NotedSegmentFreed,
+            Self::PurgedUnderSnapshot,
+            Self::CountsKeptLate,
+            Self::GhostAfterRemoval,
+            Self::PositionsNotUnique,
         ];
     }
 
@@ -182,18 +206,27 @@ mod imp {
         PLANTED.store(bug.map_or(u32::MAX, |bug| bug as u32), Ordering::SeqCst);
     }
 
+    /// Widens the gap that a bug leaves, so that another thread comes into it.
+    pub(crate) fn dawdle() {
+        #[cfg(feature = "std")]
+        std::thread::sleep(core::time::Duration::from_micros(50));
+    }
+
     pub(crate) fn is(bug: Bug) -> bool {
         PLANTED.load(Ordering::Relaxed) == bug as u32
     }
 }
 
 #[cfg(feature = "planted-bugs")]
-pub(crate) use imp::is;
-#[cfg(feature = "planted-bugs")]
 pub use imp::set;
+#[cfg(feature = "planted-bugs")]
+pub(crate) use imp::{dawdle, is};
 
 #[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]
 pub(crate) const fn is(_: Bug) -> bool {
     false
 }
+
+#[cfg(not(feature = "planted-bugs"))]
+pub(crate) const fn dawdle() {}

@@ -9,7 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, codec, crash, errors, exhaustive, lies, lives, lost_headers, shared_sync, threads, two_writers, verbs, writers,
+    cache, codec, crash, errors, exhaustive, lies, lives, lost_headers, moments, shared_sync, threads, two_writers, verbs,
+    writers,
 };
 use std::time::Instant;
 
@@ -69,6 +70,11 @@ const THREADS: Suite = ("model (threads)", || {
     Ok(())
 });
 
+const MOMENTS: Suite =
+    ("moments", || moments::run(&moments::Budget { histories: 25, calls: 150, seed: 1 }, &Quota::new("moments", 0)));
+
+const SIBLINGS: Suite = ("moments (copies)", || (0..20).try_for_each(moments::siblings));
+
 const TWO_WRITERS: Suite = ("two writers", || {
     let budget = two_writers::Budget { pauses: 1, pauses_coarse: 0, random: 6000, seed: 1, hosts: &[two_writers::Host::Plain] };
     two_writers::run(&budget, &two_writers::Counts::new(0))
@@ -107,6 +113,14 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
         Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::RemovalsMakeNoRoom | Bug::ReserveGivenBack => LIVES,
+        Bug::NoteAfterSlot
+        | Bug::SnapshotUnsettled
+        | Bug::CopyWithoutOrigin
+        | Bug::NotedSegmentFreed
+        | Bug::PurgedUnderSnapshot
+        | Bug::CountsKeptLate
+        | Bug::GhostAfterRemoval => MOMENTS,
+        Bug::PositionsNotUnique => SIBLINGS,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::TrailerNoEvidence | Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => {
             ROT

@@ -1,6 +1,7 @@
 //! Commits of several records across keys and namespaces; atomic after a crash.
 
 use super::handle::Namespace;
+use super::position::Position;
 use super::version::Version;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
@@ -181,6 +182,11 @@ impl<'a> Batch<'a> {
     /// As for [`Db::insert`](crate::Namespace::insert), and [`Error::InvalidArgument`] for a namespace of another store; after an error
     /// nothing was written, unless the store is poisoned.
     pub fn commit(self) -> Result<()> {
+        self.write().map(drop)
+    }
+
+    /// Returns the position of the commit, or `None` if nothing was to be written.
+    fn write(self) -> Result<Option<Position>> {
         match self.refused {
             Some(error) => Err(error),
             None => {
@@ -190,9 +196,17 @@ impl<'a> Batch<'a> {
                         *op = BatchOp { name: op.name, key, value: value.as_deref() };
                     }
                 }
-                self.home.store.commit(&ops, &[]).map(drop)
+                Ok(self.home.store.commit(&ops, &[])?.end)
             }
         }
+    }
+
+    /// Like [`Self::commit`]; returns the position of the commit, or, if nothing was to be written, that of the store.
+    pub fn commit_with_position(self) -> Result<Position> {
+        let store = &self.home.store;
+        store.engine.log.make_positions_unique()?;
+        let position = self.write()?;
+        position.map_or_else(|| store.position(), Ok)
     }
 }
 
@@ -260,6 +274,15 @@ struct Looked {
     replaces: Old,
 }
 
+/// What a commit has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Committed {
+    /// How many of its removals found a record.
+    pub(super) removed: usize,
+    /// Its position; `None` if nothing was written.
+    pub(super) end: Option<Position>,
+}
+
 /// What a record of a commit replaces.
 enum Old {
     None,
@@ -301,7 +324,7 @@ impl Namespace {
     pub fn remove_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<usize> {
         let (name, keys) = (&self.name, keys.into_iter().collect::<Vec<K>>());
         let ops: Vec<BatchOp<'_>> = keys.iter().map(|key| BatchOp { name, key: key.as_ref(), value: None }).collect();
-        self.store.commit(&ops, &[])
+        Ok(self.store.commit(&ops, &[])?.removed)
     }
 
     /// Begins a commit of writes and removals, in this namespace and others. See [`Batch`].
@@ -311,31 +334,31 @@ impl Namespace {
 }
 
 impl Store {
-    /// Writes a commit, if everything in `seen` is unchanged. Returns how many of its removals found a record.
+    /// Writes a commit, if everything in `seen` is unchanged.
     ///
     /// # Errors
     ///
     /// [`Error::Conflict`] when something in `seen` has changed; nothing was written.
-    pub(super) fn commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<usize> {
+    pub(super) fn commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<Committed> {
         for op in ops {
             check_key(op.key)?;
             check_value(op.value.unwrap_or_default())?;
         }
         if ops.is_empty() {
             // Nothing to write: only what was read is checked, which needs no space, no sync and no writable store.
-            return if seen.is_empty() { Ok(0) } else { self.try_commit(ops, seen, Purpose::Store) };
+            return if seen.is_empty() { Ok(Committed::default()) } else { self.try_commit(ops, seen, Purpose::Store) };
         }
         self.writable()?;
         let stores = ops.iter().any(|op| op.value.is_some());
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
         let commit = || self.try_commit(ops, seen, purpose);
         // Removals free space, so compaction may run to make room for them.
-        let removed = if stores { self.with_room(commit) } else { self.with_space(commit) }?;
+        let committed = if stores { self.with_room(commit) } else { self.with_space(commit) }?;
         self.after_write()?;
-        Ok(removed)
+        Ok(committed)
     }
 
-    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>], purpose: Purpose) -> Result<usize> {
+    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>], purpose: Purpose) -> Result<Committed> {
         let (mut shards, targets, read) = self.lock_targets(ops, seen)?;
         self.check_seen(&mut shards, seen, &read)?;
         let old = self.find_old(&mut shards, &targets)?;
@@ -357,7 +380,7 @@ impl Store {
             });
         }
         if frames.is_empty() {
-            return Ok(0);
+            return Ok(Committed::default());
         }
         let mut placed = Vec::with_capacity(frames.len());
         self.engine.log.append(&frames, purpose, &mut placed)?;
@@ -379,7 +402,7 @@ impl Store {
                 }
             }
         }
-        Ok(removed)
+        Ok(Committed { removed, end: placed.last().map(|&last| self.position_of(last)) })
     }
 
     /// What each record of the commit replaces. Looked up before anything is written: once the commit is in the log, publishing it must not

@@ -220,6 +220,16 @@ impl Builder {
         self
     }
 
+    /// Bytes that [snapshots](Db::snapshot) may hold, in the file and in memory; beyond it maintenance ends the oldest one, which then answers
+    /// [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld). [`Stats::snapshot_held_bytes`](crate::Stats::snapshot_held_bytes) and
+    /// [`Stats::snapshot_memory_bytes`](crate::Stats::snapshot_memory_bytes) are what counts. Default: no limit.
+    ///
+    /// On a full medium the oldest snapshot is ended with or without a limit, when nothing else makes room for removals.
+    pub fn snapshot_limit(mut self, bytes: u64) -> Self {
+        self.options.snapshot_limit = Some(bytes);
+        self
+    }
+
     /// Random bytes for a new store (its id, and the seed of its hashes) and for this session: needed where the standard library has no
     /// source of randomness (a browser), useful for reproducible tests. Never give two stores the same.
     ///

@@ -11,7 +11,7 @@ use crate::store::Store;
 use alloc::vec::{self, Vec};
 
 /// Prefetch distance, in records: with it, a walk over a million records takes a third of the time.
-const AHEAD: usize = 8;
+pub(super) const AHEAD: usize = 8;
 
 /// The records of a namespace, in no order. See [`Db::iter`](crate::Namespace::iter).
 ///

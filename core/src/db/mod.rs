@@ -20,6 +20,7 @@ mod namespaces;
 mod open;
 mod owned;
 mod page;
+mod position;
 #[cfg(feature = "ordered")]
 mod range;
 #[cfg(feature = "ordered")]
@@ -27,6 +28,10 @@ mod range_keys;
 mod read;
 #[cfg(all(test, shuttle, feature = "ordered"))]
 mod schedules;
+mod snapshot;
+#[cfg(feature = "ordered")]
+mod snapshot_range;
+mod snapshot_walks;
 mod stats;
 mod transaction;
 mod value;
@@ -42,10 +47,13 @@ pub use iter::{Iter, Keys};
 #[cfg(feature = "ordered")]
 pub use key_range::KeyRange;
 pub use owned::OwnedValue;
+pub use position::{Position, PositionState};
 #[cfg(feature = "ordered")]
 pub use range::Range;
 #[cfg(feature = "ordered")]
 pub use range_keys::RangeKeys;
+pub use snapshot::{Snapshot, SnapshotNamespace};
+pub use snapshot_walks::{SnapshotIter, SnapshotKeys};
 pub use stats::{SegmentUse, Stats};
 pub use transaction::Transaction;
 pub use value::Value;

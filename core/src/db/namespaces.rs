@@ -3,7 +3,6 @@
 use super::handle::{Db, Namespace};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta, NAMESPACE_OF_NAMES};
-use crate::index::SHARDS;
 use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::Purpose;
 use crate::names::{DEFAULT, Name, Names, SYSTEM};
@@ -131,12 +130,12 @@ impl Store {
             let Some(old) = (if name == DEFAULT { None } else { names.get(name).and_then(|name| name.number()) }) else {
                 return Ok(None);
             };
-            self.write_name(&mut shards, name, &old.to_le_bytes(), Kind::Tombstone)?;
+            let end = self.write_name(&mut shards, name, &old.to_le_bytes(), Kind::Tombstone)?;
             names.drop_name(name);
-            Ok(Some(old))
+            Ok(Some((old, end)))
         })?;
-        let Some(old) = old else { return Ok(false) };
-        self.purge_number(old)?;
+        let Some((old, end)) = old else { return Ok(false) };
+        self.purge_number(old, end)?;
         self.after_write()?;
         Ok(true)
     }
@@ -150,7 +149,7 @@ impl Store {
         options: Option<&[u8]>,
         settled: &dyn Fn(&Names) -> Result<Option<Arc<Name>>>,
     ) -> Result<Arc<Name>> {
-        let (found, old) = {
+        let (found, old, end) = {
             let mut shards = self.engine.lock_all()?;
             let mut names = self.names.write();
             if let Some(found) = settled(&names)? {
@@ -164,19 +163,19 @@ impl Store {
                 ));
             }
             let options: Vec<u8> = options.unwrap_or_else(|| names.options(name)).into();
-            self.write_name(&mut shards, name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
-            (names.set(name, number, &options), old)
+            let end = self.write_name(&mut shards, name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
+            (names.set(name, number, &options), old, end)
         };
         if let Some(old) = old {
-            self.purge_number(old)?;
+            self.purge_number(old, end)?;
         }
         self.after_write()?;
         Ok(found)
     }
 
     /// Writes the record of a name; its value begins with the number. A tombstone holds the number, too, because it must never be given out
-    /// again.
-    fn write_name(&self, shards: &mut [crate::index::ShardGuard<'_>], name: &str, value: &[u8], kind: Kind) -> Result<()> {
+    /// again. Returns the log position of the record.
+    fn write_name(&self, shards: &mut [crate::index::ShardGuard<'_>], name: &str, value: &[u8], kind: Kind) -> Result<u64> {
         let engine = &self.engine;
         let key = name.as_bytes();
         let full_key = engine.full_key(NAMESPACE_OF_NAMES, key);
@@ -189,26 +188,6 @@ impl Store {
             Kind::Tombstone => engine.publish_remove(shard, full_key, old, new),
             _ => engine.publish_put(shard, full_key, old, new),
         }
-        Ok(())
-    }
-
-    /// Removes the records of a dead number from the index; no handle can reach them any more.
-    fn purge_number(&self, number: u32) -> Result<()> {
-        let forget_order = || {
-            #[cfg(feature = "ordered")]
-            if let Some(ordered) = self.engine.ordered.get() {
-                ordered.drop_namespace(number);
-            }
-        };
-        forget_order();
-        for shard in 0..SHARDS {
-            let mut guard = self.engine.lock_shard(shard)?;
-            if guard.count(number) > 0 {
-                self.engine.purge(shard, &mut guard, &|other| other == number)?;
-            }
-        }
-        // Again: a compaction that copied a record before it was purged has put its key back.
-        forget_order();
-        Ok(())
+        Ok(engine.log.lsn(new.offset))
     }
 }

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
 use crate::log::{CheckpointPlace, Fence, Log, LogEnd, LogOptions, Segment, Slots, SuperblockPair};
+use crate::moments::Moments;
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
 use crate::recover::{Chain, OpenReport, SnapshotState, rebuild, standing};
@@ -59,6 +60,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         nameless: OnceBox::new(),
         doubt: OnceBox::new(),
         set_aside: Mutex::default(),
+        moments: Moments::default(),
         seed,
     };
     let names = rebuild(&engine, &chain, &mut report).map_err(|error| engine.log.or_fenced(error))?;

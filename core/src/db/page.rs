@@ -49,13 +49,19 @@ impl Namespace {
     }
 }
 
-fn place(shard: usize, tag: u64) -> Cursor {
+pub(super) fn place(shard: usize, tag: u64) -> Cursor {
     // Both fit: there are 256 shards, and a tag has at most 22 bits.
     Cursor { shard: shard as u32, tag: tag as u32 }
 }
 
+/// The tag at which a batch from `tag` on ends in a shard of `len` records. Tags are bits of hashes, so they are evenly distributed: the
+/// batch has about [`BATCH`] slots.
+pub(super) fn batch_end(tag: u64, len: usize) -> u64 {
+    tag.saturating_add((Slot::TAGS * BATCH).div_ceil(len.max(1) as u64))
+}
+
 /// Adds to an error of damage where the walk continues.
-fn going_on(error: Error, behind: Cursor) -> Error {
+pub(super) fn going_on(error: Error, behind: Cursor) -> Error {
     error.with_next_page(((behind.shard as usize) < SHARDS).then_some(behind))
 }
 
@@ -118,8 +124,7 @@ impl Store {
         if guard.count(number) == 0 {
             return Ok((Vec::new(), None));
         }
-        // Tags are bits of hashes, so they are evenly distributed: this range of tags has about `BATCH` slots.
-        let behind = tag.saturating_add((Slot::TAGS * BATCH).div_ceil(guard.len().max(1) as u64));
+        let behind = batch_end(tag, guard.len());
         let slots = guard.slots_between(tag..behind.min(Slot::TAGS));
         drop(guard);
         Ok((Slot::sort(slots), (behind < Slot::TAGS).then_some(behind)))

@@ -2,6 +2,7 @@
 
 use super::handle::Namespace;
 use super::key_range::KeyRange;
+use super::snapshot::SnapshotNamespace;
 use crate::error::{Error, Result};
 use crate::log::Frame;
 use crate::names::Name;
@@ -21,11 +22,11 @@ const WINDOW: usize = 32;
 const AHEAD: usize = 4;
 
 /// The bounds of a range of keys, as copies.
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Which end of a range is read first.
 #[derive(Clone, Copy)]
-enum Order {
+pub(super) enum Order {
     Rising,
     Falling,
 }
@@ -34,10 +35,10 @@ enum Order {
 ///
 /// A damaged record is returned as [`Error::Corrupt`] with its key, and the range continues after it.
 ///
-/// Not a snapshot: records that are written or removed meanwhile may appear or not, and so may a part of a commit.
+/// Of a [`SnapshotNamespace`], it shows the moment of that; of a [`Namespace`](crate::Namespace), records that are written or removed meanwhile
+/// may appear or not, and so may a part of a commit.
 pub struct Range<'a> {
-    store: &'a Store,
-    name: Arc<Name>,
+    source: Source<'a>,
     /// The bounds of what has not been fetched yet.
     bounds: Bounds,
     front: Fetched,
@@ -45,6 +46,12 @@ pub struct Range<'a> {
     done: bool,
     /// Only keys are wanted: values are left empty.
     keys_only: bool,
+}
+
+/// What a range reads.
+pub(super) enum Source<'a> {
+    Now(&'a Store, Arc<Name>),
+    At(&'a SnapshotNamespace),
 }
 
 /// Records that were fetched at one end of a range, in the order in which they are handed out there.
@@ -68,13 +75,13 @@ impl Fetched {
 }
 
 /// Copies the bounds of a range.
-fn bounds(range: &impl KeyRange) -> Bounds {
+pub(super) fn bounds(range: &impl KeyRange) -> Bounds {
     let (start, end) = range.bounds();
     (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec))
 }
 
 /// The range of all keys that begin with `prefix`.
-fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
+pub(super) fn bounds_of_prefix(prefix: &[u8]) -> Bounds {
     let mut end = prefix.to_vec();
     // The first key after all of them: trailing 0xff bytes dropped, and the last remaining byte incremented.
     while end.pop_if(|last| *last == u8::MAX).is_some() {}
@@ -156,7 +163,7 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-fn is_below(key: &[u8], end: Bound<&[u8]>) -> bool {
+pub(super) fn is_below(key: &[u8], end: Bound<&[u8]>) -> bool {
     match end {
         Bound::Included(end) => key <= end,
         Bound::Excluded(end) => key < end,
@@ -164,7 +171,7 @@ fn is_below(key: &[u8], end: Bound<&[u8]>) -> bool {
     }
 }
 
-fn is_above(key: &[u8], start: Bound<&[u8]>) -> bool {
+pub(super) fn is_above(key: &[u8], start: Bound<&[u8]>) -> bool {
     match start {
         Bound::Included(start) => key >= start,
         Bound::Excluded(start) => key > start,
@@ -197,9 +204,7 @@ fn read_window(
 
 impl Store {
     pub(super) fn range(&self, name: &Arc<Name>, bounds: Bounds) -> Result<Range<'_>> {
-        self.engine.ordered()?;
-        let (front, back) = (Fetched::nothing(), Fetched::nothing());
-        Ok(Range { store: self, name: name.clone(), bounds, front, back, done: false, keys_only: false })
+        Range::of(Source::Now(self, name.clone()), bounds)
     }
 
     /// Hands the records inside the bounds to `each`, in the given order of their keys, until it returns `false`.
@@ -268,7 +273,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Corrupt`] when there may be records of the namespace whose keys cannot be read.
-    fn has_all_in_order(&self, pin: &Pin<'_>, number: u32) -> Result<()> {
+    pub(super) fn has_all_in_order(&self, pin: &Pin<'_>, number: u32) -> Result<()> {
         for &(shard, slot) in self.engine.nameless.get().into_iter().flatten() {
             if self.engine.index.lock_shard(shard).has(slot) && !self.engine.is_of_another(pin, slot.offset(), number)? {
                 self.engine.log.frame(slot.offset()).and_then(|frame| frame.check())?;
@@ -298,6 +303,17 @@ impl Store {
     }
 }
 
+impl<'a> Range<'a> {
+    pub(super) fn of(source: Source<'a>, bounds: Bounds) -> Result<Self> {
+        match &source {
+            Source::Now(store, _) => store.engine.ordered()?,
+            Source::At(namespace) => namespace.taken.engine().ordered()?,
+        };
+        let (front, back) = (Fetched::nothing(), Fetched::nothing());
+        Ok(Self { source, bounds, front, back, done: false, keys_only: false })
+    }
+}
+
 impl Range<'_> {
     /// The same range for a caller who wants only its keys. Nothing has been fetched yet.
     pub(super) fn without_values(self) -> Self {
@@ -310,10 +326,14 @@ impl Range<'_> {
         let mut fetched = Vec::with_capacity(group);
         let bounds = (as_slice(&self.bounds.0), as_slice(&self.bounds.1));
         let keys_only = self.keys_only;
-        let result = self.store.range_with(&self.name, bounds, order, |key, value| {
+        let each = |key: &[u8], value: &[u8]| {
             fetched.push((key.to_vec(), if keys_only { Vec::new() } else { value.to_vec() }));
             fetched.len() < group
-        });
+        };
+        let result = match &self.source {
+            Source::Now(store, name) => store.range_with(name, bounds, order, each),
+            Source::At(namespace) => namespace.range_with(bounds, order, each),
+        };
         let error = result.err();
         // After a damaged record the range continues, if its key is known.
         let damaged = error.as_ref().and_then(Error::damaged_key);

@@ -6,8 +6,8 @@ use super::range::Range;
 use crate::error::Result;
 use alloc::vec::Vec;
 
-/// The keys of a range in their order, from either end. See [`Db::range_keys`](crate::Namespace::range_keys). Like [`Range`], it is no
-/// snapshot and continues after damage.
+/// The keys of a range in their order, from either end. See [`Db::range_keys`](crate::Namespace::range_keys). Like [`Range`], it
+/// continues after damage.
 pub struct RangeKeys<'a>(Range<'a>);
 
 impl Namespace {
@@ -29,7 +29,13 @@ impl Namespace {
     ///
     /// As for [`Self::range`].
     pub fn range_keys(&self, range: impl KeyRange) -> Result<RangeKeys<'_>> {
-        Ok(RangeKeys(self.range(range)?.without_values()))
+        Ok(RangeKeys::of(self.range(range)?))
+    }
+}
+
+impl<'a> RangeKeys<'a> {
+    pub(super) fn of(range: Range<'a>) -> Self {
+        Self(range.without_values())
     }
 }
 

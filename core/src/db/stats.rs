@@ -53,6 +53,14 @@ pub struct Stats {
     pub owned_values: u64,
     /// Bytes of the segments that compaction has emptied, and that cannot be reused while such values of them are kept.
     pub held_bytes: u64,
+    /// Living [snapshots](Db::snapshot).
+    pub snapshots: u64,
+    /// Age of the oldest snapshot: bytes of log that were written since.
+    pub snapshot_age_bytes: u64,
+    /// Bytes of segments that compaction has emptied, and that only snapshots keep from being free.
+    pub snapshot_held_bytes: u64,
+    /// Bytes of memory that are kept for snapshots: at most 24 for each record that was overwritten or removed since.
+    pub snapshot_memory_bytes: u64,
 }
 
 /// What one stretch of the file is used for. Sizes are in bytes.
@@ -122,7 +130,10 @@ impl Db {
 impl Store {
     /// Live records in all namespaces.
     fn count_all(&self) -> Result<u64> {
-        Ok(self.engine.index.len_all().saturating_sub(self.engine.count(crate::frame::NAMESPACE_OF_NAMES)?))
+        // Records of namespaces that were cleared or dropped may stay in the index for snapshots.
+        let dead = self.engine.moments.unpurged().into_iter().chain([crate::frame::NAMESPACE_OF_NAMES]);
+        let dead = dead.map(|number| self.engine.count(number)).sum::<Result<u64>>()?;
+        Ok(self.engine.index.len_all().saturating_sub(dead))
     }
 
     pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
@@ -150,6 +161,7 @@ impl Store {
         let engine = &self.engine;
         engine.refuse_inside(&[Held::Shard])?;
         engine.build_all(&|| false)?;
+        self.end_purges()?;
         let namespaces = self.names.read().list().len() as u64;
         let system = self.names.read().system_numbers();
         let system = system.into_iter().try_fold(0, |sum, number| engine.count(number).map(|count| sum + count))?;
@@ -158,6 +170,7 @@ impl Store {
         let damaged_segments = engine.count_set_aside();
         let log = &engine.log;
         let usage = log.usage();
+        let moments = engine.moments.figures();
         Ok(Stats {
             records,
             file_bytes: log.storage.len()?,
@@ -173,6 +186,10 @@ impl Store {
             damaged_segments,
             owned_values: log.holds.count(),
             held_bytes: log.held_bytes(),
+            snapshots: moments.living,
+            snapshot_age_bytes: if moments.oldest == 0 { 0 } else { log.end().saturating_sub(moments.oldest) },
+            snapshot_held_bytes: log.noted_bytes(),
+            snapshot_memory_bytes: moments.bytes,
         })
     }
 }

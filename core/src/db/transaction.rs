@@ -2,6 +2,7 @@
 
 use super::batch::{BatchOp, Read, Seen};
 use super::handle::Namespace;
+use super::position::Position;
 use crate::error::{Error, Result};
 use crate::names::Name;
 use crate::nested::Held;
@@ -58,7 +59,14 @@ impl Namespace {
     /// # }
     /// ```
     pub fn transaction<T>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
-        self.run_once(body)?
+        self.run_once(body)?.map(|(answer, _)| answer)
+    }
+
+    /// Like [`Self::transaction`]; also returns the position of the commit, or, if nothing was written, that of the store.
+    pub fn transaction_with_position<T>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T>) -> Result<(T, Position)> {
+        self.store.engine.log.make_positions_unique()?;
+        let (answer, position) = self.run_once(body)??;
+        Ok((answer, position.map_or_else(|| self.store.position(), Ok)?))
     }
 
     /// [`Self::transaction`] with a body that returns an error of the caller's, and that runs again when another writer changed what it had
@@ -102,14 +110,17 @@ impl Namespace {
         for _ in 1..ATTEMPTS_MAX {
             match self.run_once(&mut body) {
                 Err(Error::Conflict) => {}
-                done => return done?,
+                done => return done?.map(|(answer, _)| answer),
             }
         }
-        self.run_once(body)?
+        self.run_once(body)?.map(|(answer, _)| answer)
     }
 
-    /// Runs `body` and commits. The inner result is that of `body`.
-    fn run_once<T, E>(&self, body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>) -> Result<Result<T, E>> {
+    /// Runs `body` and commits. The inner result is that of `body`, with the position of the commit, or `None` if nothing was written.
+    fn run_once<T, E>(
+        &self,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Result<(T, Option<Position>), E>> {
         let store = &self.store;
         store.engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
         let _one_at_a_time = store.transactions.lock();
@@ -118,15 +129,16 @@ impl Namespace {
             let _inside = store.engine.inside(Held::Transaction);
             body(&mut transaction)
         };
-        if answer.is_err() {
-            return Ok(answer);
-        }
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Err(error)),
+        };
         let Transaction { writes, reads, .. } = &transaction;
         let ops: Vec<BatchOp<'_>> =
             writes.iter().map(|((key, _), (name, value))| BatchOp { name, key, value: value.as_deref() }).collect();
         let seen: Vec<Seen<'_>> = reads.iter().map(|((key, _), (name, read))| Seen { name, key, read: read.as_ref() }).collect();
-        store.commit(&ops, &seen)?;
-        Ok(answer)
+        let position = store.commit(&ops, &seen)?.end;
+        Ok(Ok((answer, position)))
     }
 }
 

@@ -28,12 +28,12 @@ impl Namespace {
     /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Poisoned`](crate::Error::Poisoned)
     /// after an earlier failure. After each of these the store is as it was before.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.store.insert(&self.name, key.as_ref(), value.as_ref())
+        self.store.insert(&self.name, key.as_ref(), value.as_ref(), &drop)
     }
 
     /// Removes a key; returns whether it was there. Works on a full disk too: some space is reserved for removals.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.store.remove(&self.name, key.as_ref())
+        self.store.remove(&self.name, key.as_ref(), &|placed| placed.is_some())
     }
 
     /// Writes `new` (`None` removes the key) if the key has the value `expected` (`None`: no value); returns whether it had. Atomic.
@@ -139,35 +139,38 @@ impl Store {
         }
     }
 
-    fn insert(&self, name: &Name, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Returns what `answer` makes of the place of the record, while its shard is locked.
+    pub(super) fn insert<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         check_key(key)?;
         check_value(value)?;
-        self.with_room(|| self.try_insert(name, key, value))?;
-        self.after_write()
+        let answer = self.with_room(|| self.try_insert(name, key, value, answer))?;
+        self.after_write()?;
+        Ok(answer)
     }
 
-    fn try_insert(&self, name: &Name, key: &[u8], value: &[u8]) -> Result<()> {
+    fn try_insert<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
-        self.put(&mut locked, value, old)
+        Ok(answer(self.put(&mut locked, value, old)?))
     }
 
-    fn remove(&self, name: &Name, key: &[u8]) -> Result<bool> {
+    /// Returns what `answer` makes of the place of the tombstone, `None` if the key was not there, while its shard is locked.
+    pub(super) fn remove<T>(&self, name: &Name, key: &[u8], answer: &impl Fn(Option<Placed>) -> T) -> Result<T> {
         check_key(key)?;
         self.writable()?;
-        self.with_space(|| self.try_remove(name, key))
+        self.with_space(|| self.try_remove(name, key, answer))
     }
 
-    fn try_remove(&self, name: &Name, key: &[u8]) -> Result<bool> {
+    fn try_remove<T>(&self, name: &Name, key: &[u8], answer: &impl Fn(Option<Placed>) -> T) -> Result<T> {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
         if old.is_none() && !self.engine.may_be_there(locked.key.hash) {
-            return Ok(false);
+            return Ok(answer(None));
         }
-        self.append_tombstone(&mut locked, old)?;
+        let answer = answer(Some(self.append_tombstone(&mut locked, old)?));
         drop(locked);
         self.after_write()?;
-        Ok(true)
+        Ok(answer)
     }
 
     fn compare_and_swap(&self, name: &Name, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
@@ -202,14 +205,14 @@ impl Store {
                 check_value(&value)?;
                 self.put(&mut locked, &value, old)?;
             }
-            (Change::To(None), Some(old)) => self.append_tombstone(&mut locked, Some(old))?,
+            (Change::To(None), Some(old)) => drop(self.append_tombstone(&mut locked, Some(old))?),
             (Change::To(None), None) | (Change::None, _) => return Ok(()),
         }
         drop(locked);
         self.after_write()
     }
 
-    fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], old: Option<Placed>) -> Result<()> {
+    fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], old: Option<Placed>) -> Result<Placed> {
         let FullKey { namespace, key, .. } = locked.key;
         let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(namespace), key, value };
         let new = match self.engine.log.append_one(&spec, Purpose::Store) {
@@ -222,7 +225,7 @@ impl Store {
             result => result?,
         };
         self.engine.publish_put(&mut locked.shard, locked.key, old, new);
-        Ok(())
+        Ok(new)
     }
 
     /// Appends a record with its metadata, under the number that `name` has in this store.
@@ -250,12 +253,12 @@ impl Store {
         Ok(())
     }
 
-    fn append_tombstone(&self, locked: &mut LockedKey<'_, '_>, old: Option<Placed>) -> Result<()> {
+    fn append_tombstone(&self, locked: &mut LockedKey<'_, '_>, old: Option<Placed>) -> Result<Placed> {
         let FullKey { namespace, key, .. } = locked.key;
         let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::plain(namespace), key, value: &[] };
         let placed = self.engine.log.append_one(&spec, Purpose::MakeSpace)?;
         self.engine.publish_remove(&mut locked.shard, locked.key, old, placed);
-        Ok(())
+        Ok(placed)
     }
 }
 

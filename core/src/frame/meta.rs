@@ -6,11 +6,11 @@ use super::varint;
 /// A namespace number follows the lengths (varint). Absent: namespace 0.
 pub(super) const FLAG_NAMESPACE: u8 = 0x01;
 /// The record expires: 6 bytes, milliseconds since 1970.
-const FLAG_EXPIRY: u8 = 0x02;
+pub(super) const FLAG_EXPIRY: u8 = 0x02;
 /// The value is compressed: codec (1), number of the dictionary and plain length (varints).
-const FLAG_CODEC: u8 = 0x04;
+pub(super) const FLAG_CODEC: u8 = 0x04;
 /// The record is a copy: bytes of log between it and the record's first version (varint).
-const FLAG_ORIGIN: u8 = 0x08;
+pub(super) const FLAG_ORIGIN: u8 = 0x08;
 /// Only in a tombstone: the key expired.
 const FLAG_EXPIRED: u8 = 0x10;
 /// A second byte of flags, the length of their fields (1), and these.

@@ -17,6 +17,7 @@ mod encode;
 #[cfg(any(test, feature = "testing"))]
 mod event;
 mod meta;
+mod origin;
 #[cfg(feature = "testing")]
 mod reencode;
 mod varint;
@@ -31,6 +32,7 @@ pub use event::{Event, Tag};
 pub(crate) use meta::Meta;
 #[cfg(feature = "testing")]
 pub use meta::Optional;
+pub(crate) use origin::{CopyMeta, ORIGIN_LEN_MAX};
 #[cfg(feature = "testing")]
 pub use reencode::{build, reencode, reencode_event};
 pub(crate) use varint::{decode_u64, encode_u64};

@@ -401,6 +401,11 @@ impl ShardGuard<'_> {
         self.state.counts.iter().find(|&&(number, _)| number == namespace).map_or(0, |&(_, count)| count)
     }
 
+    /// Number of records by namespace.
+    pub(crate) fn counts(&self) -> &[(u32, u64)] {
+        &self.state.counts
+    }
+
     /// The namespaces with records in this shard.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = u32> {
         self.state.counts.iter().map(|&(number, _)| number)

@@ -239,7 +239,7 @@ impl Log {
     }
 
     /// Appends the sync mark that is due, if it fits.
-    fn put_mark(&self, tail: &mut Tail, first: Option<&FrameSpec<'_>>) -> Result<()> {
+    pub(super) fn put_mark(&self, tail: &mut Tail, first: Option<&FrameSpec<'_>>) -> Result<()> {
         if !self.mark_fits(tail, first) {
             return Ok(());
         }
@@ -270,7 +270,7 @@ impl Log {
 
     /// Appends one frame: to the gathered bytes, or straight to the storage if its value is long.
     #[inline]
-    fn put(&self, tail: &mut Tail, active: Active, frame: &FrameSpec<'_>) -> Result<()> {
+    pub(super) fn put(&self, tail: &mut Tail, active: Active, frame: &FrameSpec<'_>) -> Result<()> {
         let (salt, offset) = (active.segment.salt, active.position);
         if frame.value.len() >= DIRECT {
             self.write_gathered(tail)?;
@@ -285,7 +285,7 @@ impl Log {
         if tail.scratch.len() >= GATHER { self.write_gathered(tail) } else { Ok(()) }
     }
 
-    fn write_gathered(&self, tail: &mut Tail) -> Result<()> {
+    pub(super) fn write_gathered(&self, tail: &mut Tail) -> Result<()> {
         if let Some(active) = tail.active
             && !tail.scratch.is_empty()
         {
@@ -359,7 +359,7 @@ impl Log {
             self.look_if(tail.announced)?;
         }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
-        self.segment_stats.enter(run.extent, run.extents, salt);
+        self.segment_stats.enter(self.geometry, &segment);
         tail.next_base = segment.next_base(self.geometry);
         tail.segments.insert(segment.base, segment);
         let active = Active::new(segment, segment.end, self.geometry, run.fresh);

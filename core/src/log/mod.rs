@@ -1,11 +1,13 @@
 //! The append-only log: one file of superblocks and segments, appended to at the tail and read at any offset.
 
 mod append;
+mod copies;
 mod cut;
 mod fence;
 mod geometry;
 mod hold;
 mod live;
+mod positions;
 mod publish;
 mod read;
 mod resume;
@@ -33,6 +35,7 @@ pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use geometry::Geometry;
 pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
+pub(crate) use positions::{Contained, EndPlace};
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use segment::{
     HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, named_without_header, read_next,
@@ -166,6 +169,8 @@ struct Tail {
     /// Segments from this base on were begun by this session, in space that it reserved. Earlier ones may have holes, or lie in
     /// part past the end of the file, where closing cut it.
     pub(crate) first_own_base: u64,
+    /// Log position of the end of the log when the store was opened.
+    pub(crate) found_end: u64,
     /// The segments of the snapshot that the newest checkpoint names.
     pub(crate) snapshot: Vec<SnapshotSegment>,
     /// What the next segment header records about its predecessor.
@@ -261,6 +266,8 @@ pub(crate) struct Log {
     closed: AtomicBool,
     /// Log position up to which `will_sync` has been called.
     told_behind: AtomicU64,
+    /// The log goes on in segments that this session has begun.
+    named: AtomicBool,
     /// The last free segment was taken: compaction is due.
     pub(crate) space_low: AtomicBool,
     /// The last reservation of space failed.
@@ -292,6 +299,7 @@ impl Log {
                 next_header: 1,
                 next_event: 0,
                 first_own_base: LOG_POSITION_FIRST,
+                found_end: 0,
                 snapshot: Vec::new(),
                 previous: Previous::default(),
                 space: Space::new(geometry),
@@ -316,6 +324,7 @@ impl Log {
             checkpoint: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             told_behind: AtomicU64::new(0),
+            named: AtomicBool::new(false),
             space_low: AtomicBool::new(false),
             medium_full: AtomicBool::new(false),
             medium_was_full: AtomicBool::new(false),

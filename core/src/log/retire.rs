@@ -19,6 +19,8 @@ pub(crate) struct Retired {
     durable_at: u64,
     /// Has passed when no reader is left that could refer to it.
     unread_at: Ticket,
+    /// Notes for snapshots pointed at records in it when it was last looked at: readers that came after the ticket may read them.
+    noted: bool,
 }
 
 impl Log {
@@ -35,6 +37,7 @@ impl Log {
             backed: segment.base >= tail.first_own_base,
             durable_at: self.end(),
             unread_at: pins.ticket(),
+            noted: self.segment_stats.noted(segment.extent) > 0,
         };
         tail.retired.push(entry);
         Ok(())
@@ -50,7 +53,13 @@ impl Log {
         let synced = self.sync_state.synced();
         let Tail { retired, space, .. } = &mut *tail;
         let mut freed = 0;
-        retired.retain(|entry| {
+        retired.retain_mut(|entry| {
+            if entry.noted && !is(Bug::NotedSegmentFreed) {
+                entry.noted = self.segment_stats.noted(entry.extent) > 0;
+                // Who has read a note before it was dropped may still read the record.
+                entry.unread_at = pins.ticket();
+                return true;
+            }
             let durable = entry.durable_at <= synced || is(Bug::ReuseBeforeRetire);
             let unread = pins.passed(&entry.unread_at) || is(Bug::ReaderNotPinned);
             if durable && unread && !self.holds.is_held(entry.extent, entry.extents) {
@@ -81,6 +90,13 @@ impl Log {
 
     /// Adds an extent whose retirement recovery found in the log, where it may not be synced yet.
     pub(super) fn retire_again(&self, tail: &mut Tail, pins: &Pins, extent: u32, durable_at: u64) {
-        tail.retired.push(Retired { extent, extents: 1, backed: false, durable_at, unread_at: pins.ticket() });
+        tail.retired.push(Retired { extent, extents: 1, backed: false, durable_at, unread_at: pins.ticket(), noted: false });
+    }
+
+    /// Bytes of retired segments that only wait for snapshots.
+    pub(crate) fn noted_bytes(&self) -> u64 {
+        let tail = self.tail.lock();
+        let held = tail.retired.iter().filter(|entry| entry.noted && self.segment_stats.noted(entry.extent) > 0);
+        held.map(|entry| self.geometry.len_of(entry.extent, entry.extents)).sum()
     }
 }

@@ -1,5 +1,6 @@
-//! Salt, live and dead bytes of every extent of the file, readable without a lock while the file grows.
+//! Salt, log position, live and dead bytes of every extent of the file, readable without a lock while the file grows.
 
+use super::{Geometry, Segment};
 use crate::sync::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use once_cell::race::OnceBox;
@@ -12,6 +13,10 @@ const CHUNKS: usize = 26;
 #[derive(Debug, Default)]
 struct Entry {
     salt: AtomicU64,
+    /// Log position of the extent's first byte.
+    lsn: AtomicU64,
+    /// Number of records in the segment that begins at this extent that only notes for snapshots point at.
+    noted: AtomicU64,
     /// Bytes of live records whose segment begins at this extent.
     live: AtomicU64,
     /// The part of `live` that was added or removed in shards that the running dump of the index had already copied.
@@ -52,16 +57,42 @@ impl SegmentStats {
             .get(index)
     }
 
-    /// Adds a segment: all its extents get its salt and point at its first one.
-    pub(crate) fn enter(&self, extent: u32, extents: u32, salt: u64) {
+    /// Adds a segment: all its extents get its salt and log positions, and point at its first one.
+    pub(crate) fn enter(&self, geometry: Geometry, segment: &Segment) {
+        let Segment { extent, extents, base, salt, .. } = *segment;
         for index in extent..extent.saturating_add(extents) {
             if let Some(entry) = self.entry_or_create(index) {
                 entry.head.store(u64::from(extent), Ordering::Relaxed);
+                entry.lsn.store(base + geometry.len_of(extent, index - extent), Ordering::Relaxed);
                 entry.live.store(0, Ordering::Relaxed);
                 entry.tombstones.store(0, Ordering::Relaxed);
                 entry.salt.store(salt, Ordering::Release);
             }
         }
+    }
+
+    /// Log position of the first byte of the extent. The caller keeps its segment from being reused.
+    #[inline]
+    pub(crate) fn lsn(&self, extent: u32) -> u64 {
+        self.entry(extent).map_or(0, |entry| entry.lsn.load(Ordering::Relaxed))
+    }
+
+    /// A note for a snapshot points at a record in the segment of `extent` that the index no longer has.
+    pub(crate) fn add_note(&self, extent: u32) {
+        if let Some(entry) = self.entry(self.head(extent)) {
+            entry.noted.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn drop_note(&self, extent: u32) {
+        if let Some(entry) = self.entry(self.head(extent)) {
+            entry.noted.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Number of records that notes for snapshots point at, in the segment that begins at `extent`.
+    pub(crate) fn noted(&self, extent: u32) -> u64 {
+        self.entry(extent).map_or(0, |entry| entry.noted.load(Ordering::Acquire))
     }
 
     /// The salt of the segment that the extent belongs to; zero without one, under which no frame is valid.
@@ -192,11 +223,17 @@ mod tests {
 
     #[test]
     fn live_bytes_of_a_run_are_counted_at_its_head() {
-        let segment_stats = SegmentStats::default();
-        segment_stats.enter(62, 4, 9);
+        let (segment_stats, geometry) = (SegmentStats::default(), Geometry::new(4096, 4096));
+        let segment = Segment { base: 1 << 20, extent: 62, extents: 4, end: 0, salt: 9, linked: false };
+        segment_stats.enter(geometry, &segment);
         segment_stats.change_live(65, 100, false);
         segment_stats.change_live(62, 10, true);
         assert_eq!((segment_stats.live(62), segment_stats.live_at_dump(62)), (110, 100));
         assert_eq!((segment_stats.salt(64), segment_stats.salt(66)), (9, 0));
+        assert_eq!((segment_stats.lsn(62), segment_stats.lsn(65)), (1 << 20, (1 << 20) + 3 * 4096));
+        segment_stats.add_note(65);
+        assert_eq!(segment_stats.noted(62), 1);
+        segment_stats.drop_note(63);
+        assert_eq!(segment_stats.noted(62), 0);
     }
 }

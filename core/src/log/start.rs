@@ -54,6 +54,7 @@ impl Log {
         self.found_headers(found.headers);
         tail.next_event = found.next_event;
         tail.first_own_base = found.next_base;
+        tail.found_end = found.end;
         tail.torn_headers.clone_from(&found.torn_headers);
         tail.lost_trailers.clone_from(&found.lost_trailers);
         tail.unproven.clone_from(&found.unproven);
@@ -86,7 +87,7 @@ impl Log {
                 used = Set::collect(used.iter().chain(places(segment).map(u64::from)));
                 tail.segments.insert(segment.base, *segment);
                 tail.unlisted.push(*segment);
-                self.segment_stats.enter(segment.extent, segment.extents, segment.salt);
+                self.segment_stats.enter(self.geometry, segment);
             }
         }
         // Extents that the log has reused already stay in use.

@@ -2,7 +2,7 @@
 
 use super::stranded;
 use crate::engine::Engine;
-use crate::frame::{HEADER_LEN_MAX, Kind};
+use crate::frame::{FRAME_LEN_MIN, HEADER_LEN_MAX, Kind, ORIGIN_LEN_MAX};
 use crate::log::Segment;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
@@ -136,7 +136,28 @@ pub(crate) fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u6
 
 /// Bytes of room that emptying a segment needs elsewhere.
 pub(crate) fn needed_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
-    kept_bytes(engine, segment, oldest) + SLACK
+    let kept = kept_bytes(engine, segment, oldest);
+    let origins = if may_need_origins(engine, segment) { kept / record_len(engine, segment) * ORIGIN_LEN_MAX as u64 } else { 0 };
+    kept + origins + SLACK
+}
+
+/// True when copies of the segment's records may have to say when these were first written, because a snapshot lives that is older than one
+/// of them.
+pub(crate) fn may_need_origins(engine: &Engine, segment: &Segment) -> bool {
+    let oldest = engine.moments.oldest();
+    oldest != 0 && segment.next_base(engine.log.geometry) > oldest
+}
+
+/// The mean length of the first records of a segment.
+fn record_len(engine: &Engine, segment: &Segment) -> u64 {
+    let first = segment.first_frame(engine.log.geometry);
+    let (mut position, mut count) = (first, 0);
+    while count < PADDED_FRAMES_MAX as u64 && position + HEADER_LEN_MAX as u64 <= segment.end {
+        let Ok(header) = engine.log.header(position) else { break };
+        position += header.frame_len() as u64;
+        count += 1;
+    }
+    ((position - first) / count.max(1)).max(FRAME_LEN_MIN as u64)
 }
 
 /// The segment with the largest share of dead bytes, if that is `share` or more, of those that begin before the log position `until` and

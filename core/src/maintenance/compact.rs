@@ -36,8 +36,11 @@ impl Store {
         let log = &self.engine.log;
         self.writable()?;
         self.engine.build_all(&|| false)?;
+        self.end_purges()?;
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
+        log.reclaim(&self.engine.pins);
+        // Segments that only waited for snapshots got new tickets above.
         log.reclaim(&self.engine.pins);
         stranded::make_way(&self.engine)?;
         let mut report = CompactReport::default();

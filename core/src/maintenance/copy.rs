@@ -5,7 +5,7 @@ use super::choose;
 use super::report::CompactReport;
 use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::Result;
-use crate::frame::{FrameSpec, Kind};
+use crate::frame::{CopyMeta, FrameSpec, Kind, ORIGIN_LEN_MAX};
 use crate::index::KeyHash;
 use crate::log::{Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
@@ -45,7 +45,7 @@ impl<'a> Emptying<'a> {
     /// its live records now.
     pub(crate) fn is_full_for(&self, segment: &Segment) -> bool {
         let is_much = self.copied >= self.copied_max || self.emptied.len() >= EMPTIED_MAX;
-        let needed = || choose::kept_bytes(self.engine, segment, self.is_oldest(segment)) + choose::SLACK;
+        let needed = || choose::needed_bytes(self.engine, segment, self.is_oldest(segment));
         !self.is_none() && (is_much || !self.engine.log.has_room(needed()))
     }
 
@@ -67,7 +67,8 @@ impl<'a> Emptying<'a> {
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
         let oldest = self.is_oldest(segment);
-        log.secure(choose::kept_bytes(engine, segment, oldest) + choose::SLACK, &|| longest(engine, segment))?;
+        let origins = origins_bytes(engine, segment)?;
+        log.secure(choose::kept_bytes(engine, segment, oldest) + origins + choose::SLACK, &|| longest(engine, segment))?;
         let mut report = CompactReport::default();
         let mut group = Vec::with_capacity(GROUP);
         let mut damage = Vec::new();
@@ -109,6 +110,36 @@ impl<'a> Emptying<'a> {
         // In the order in which they were emptied: a tombstone may be dropped only once everything older is.
         self.emptied.drain(..).try_for_each(|segment| log.retire(&self.engine.pins, segment))
     }
+}
+
+/// Bytes that the copies of a segment's records may take beyond the records: a copy of a record that is younger than a snapshot carries the
+/// distance to its first version.
+fn origins_bytes(engine: &Engine, segment: &Segment) -> Result<u64> {
+    if !choose::may_need_origins(engine, segment) {
+        return Ok(0);
+    }
+    let mut count = 0;
+    scan(&*engine.log.storage, whole(engine, segment), &mut |found| {
+        count += u64::from(matches!(found, Found::Frame { header, .. } if !header.kind.is_control()));
+        Ok(())
+    })?;
+    Ok(count * ORIGIN_LEN_MAX as u64)
+}
+
+/// Appends a copy of a record or a tombstone. It says when the record was first written, unless that was before every living snapshot: then
+/// it counts in all of them.
+fn append_copy(engine: &Engine, frame: &Frame<'_>) -> Result<Placed> {
+    let (log, oldest) = (&engine.log, engine.moments.oldest());
+    let meta = CopyMeta::new(&frame.meta(), None);
+    let spec = FrameSpec { kind: frame.header.kind, continues: false, meta: meta.meta(), key: frame.key(), value: frame.value() };
+    let begin = frame.meta().begin(log.lsn(frame.offset));
+    let placed = if oldest == 0 || begin < oldest || is(Bug::CopyWithoutOrigin) {
+        log.append_one(&spec, Purpose::MakeSpace)?
+    } else {
+        log.append_with_origin(&spec, begin, Purpose::MakeSpace)?
+    };
+    engine.moments.made_copy(log.lsn(placed.offset));
+    Ok(placed)
 }
 
 /// The length of the longest record of a segment, dead ones included.
@@ -162,10 +193,9 @@ fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut Comp
         return Ok(());
     }
     let current = if lives { None } else { engine.find_locked(&shard, full_key)? };
-    let spec = FrameSpec { kind: Kind::Put, continues: false, meta: frame.meta().copied(), key, value: frame.value() };
-    let new = engine.log.append_one(&spec, Purpose::MakeSpace)?;
+    let new = append_copy(engine, frame)?;
     let old = Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
-    engine.publish_put(&mut shard, full_key, if lives { Some(old) } else { current }, new);
+    engine.publish_copy(&mut shard, full_key, if lives { Some(old) } else { current }, new);
     report.records_copied += 1;
     report.bytes_copied += new.len;
     Ok(())
@@ -174,14 +204,7 @@ fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut Comp
 /// Appends a carried record again. The index of this version does not point at such records, so all of them are preserved.
 fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Result<()> {
     let log = &engine.log;
-    let spec = FrameSpec {
-        kind: frame.header.kind,
-        continues: false,
-        meta: frame.meta().copied(),
-        key: frame.key(),
-        value: frame.value(),
-    };
-    let placed = log.append_one(&spec, Purpose::MakeSpace)?;
+    let placed = append_copy(engine, frame)?;
     log.segment_stats.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
     log.segment_stats.change_live(log.geometry.extent_of(frame.offset), -(frame.header.frame_len() as i64), false);
     report.records_copied += 1;
@@ -200,8 +223,7 @@ fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mu
     if engine.find_locked(&shard, FullKey { namespace, key, hash })?.is_some() {
         return Ok(());
     }
-    let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: frame.meta().copied(), key, value: frame.value() };
-    let placed = engine.log.append_one(&spec, Purpose::MakeSpace)?;
+    let placed = append_copy(engine, frame)?;
     engine.log.segment_stats.add_tombstone(engine.log.geometry.extent_of(placed.offset), placed.len);
     report.records_copied += 1;
     report.bytes_copied += placed.len;

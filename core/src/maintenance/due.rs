@@ -73,6 +73,8 @@ impl Store {
             return Ok(());
         };
         self.engine.build_all(&|| self.is_closed())?;
+        self.end_purges()?;
+        self.limit_snapshots();
         let log = &self.engine.log;
         self.checkpoint_if_due()?;
         if log.end() >= self.compaction_due.load(Ordering::Relaxed) {
@@ -112,6 +114,7 @@ impl Store {
         self.may_wait_for_the_turn()?;
         let _turn = self.turn.lock();
         self.writable()?;
+        self.end_purges()?;
         if self.try_checkpoint(Extent::Changes)? { Ok(()) } else { Err(Error::NoSpace) }
     }
 

@@ -102,7 +102,38 @@ impl Store {
 
     /// Compacts until a segment is free again, or no segment fits: removals must keep working on a full medium, and with each of them the
     /// live records of some segment come closer to fitting into the rest of the active one.
+    ///
+    /// Where that frees none, the oldest snapshot is ended, and so on: removals come before snapshots.
     pub(super) fn free_a_segment(&self) -> Result<()> {
+        self.end_purges()?;
+        self.try_to_free_a_segment()?;
+        while !self.engine.log.has_reserve() && self.engine.end_oldest_moment() {
+            self.end_purges()?;
+            self.reclaim_noted();
+            self.try_to_free_a_segment()?;
+        }
+        Ok(())
+    }
+
+    /// Frees the retired segments to which notes for snapshots have just been dropped: the first attempt takes new tickets, which pass in the
+    /// second.
+    fn reclaim_noted(&self) -> u64 {
+        let log = &self.engine.log;
+        log.reclaim(&self.engine.pins) + log.reclaim(&self.engine.pins)
+    }
+
+    /// Ends the oldest snapshots while they hold more than the builder's limit.
+    pub(super) fn limit_snapshots(&self) {
+        let Some(limit) = self.options.snapshot_limit else { return };
+        while self.engine.moments.any() && self.engine.log.noted_bytes() + self.engine.moments.figures().bytes > limit {
+            if !self.engine.end_oldest_moment() {
+                return;
+            }
+            self.reclaim_noted();
+        }
+    }
+
+    fn try_to_free_a_segment(&self) -> Result<()> {
         let log = &self.engine.log;
         let is_low = || !log.has_reserve();
         log.reclaim(&self.engine.pins);

@@ -17,6 +17,7 @@ impl Store {
         let _turn = self.turn.lock();
         self.writable()?;
         self.engine.build_all(&|| false)?;
+        self.end_purges()?;
         let log = &self.engine.log;
         let mut steps = *self.steps.lock();
         let victim = loop {

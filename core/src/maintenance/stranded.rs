@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::frame::Kind;
+use crate::frame::{CopyMeta, Kind};
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::{Holds, Segment};
 
@@ -39,7 +39,8 @@ fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
     let shard = engine.lock(full_key.hash)?;
     Ok(match frame.header.kind {
         Kind::Put => engine.frame_locked(&shard, full_key)?.is_some_and(|known| {
-            (known.meta().copied(), known.value()) == (meta.copied(), frame.value()) && known.check().is_ok()
+            let same = CopyMeta::new(&known.meta(), None).meta() == CopyMeta::new(&meta, None).meta();
+            same && known.value() == frame.value() && known.check().is_ok()
         }),
         Kind::Tombstone => engine.find_locked(&shard, full_key)?.is_none() && !engine.may_be_there(full_key.hash),
         _ => false,

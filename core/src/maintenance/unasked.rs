@@ -81,7 +81,9 @@ impl Store {
         if !is(Bug::ReuseBeforeRetire) {
             log.sync_to(log.end())?;
         }
-        Ok(log.reclaim(&self.engine.pins))
+        let freed = log.reclaim(&self.engine.pins);
+        self.limit_snapshots();
+        Ok(freed)
     }
 
     /// Makes the next automatic compaction due after another segment size of log.

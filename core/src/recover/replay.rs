@@ -25,7 +25,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     replay.names.next = replay.names.next.max(chain.listed.next_namespace);
     let live = chain.counting_segments();
     for segment in live.iter().chain(&chain.tail) {
-        engine.log.segment_stats.enter(segment.extent, segment.extents, segment.salt);
+        engine.log.segment_stats.enter(engine.log.geometry, segment);
     }
 
     report.snapshot = replay.park_snapshot(chain)?;

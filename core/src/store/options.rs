@@ -51,6 +51,8 @@ pub(crate) struct Options {
     #[cfg(feature = "std")]
     pub(crate) background: Option<bool>,
     pub(crate) entropy: Option<[u8; 32]>,
+    /// Bytes that snapshots may hold; beyond it the oldest is ended.
+    pub(crate) snapshot_limit: Option<u64>,
 }
 
 /// What else the builder hands to the open store.
@@ -79,6 +81,7 @@ impl Default for Options {
             #[cfg(feature = "std")]
             background: None,
             entropy: None,
+            snapshot_limit: None,
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod hostile;
 pub mod lies;
 pub mod lives;
 pub mod lost_headers;
+pub mod moments;
 pub mod rot;
 pub mod salvage;
 pub mod shared_sync;

@@ -1,0 +1,73 @@
+//! Appending compaction's copies of records, with the distance to the record's first version where somebody holds a position before that.
+
+use super::append::kept_room;
+use super::{Log, Placed, Purpose, Tail};
+use crate::error::{Error, Result};
+use crate::frame::{CopyMeta, FrameSpec};
+
+impl Log {
+    /// Log position of `offset`. The caller keeps its segment from being reused.
+    #[inline]
+    pub(crate) fn lsn(&self, offset: u64) -> u64 {
+        let extent = self.geometry.extent_of(offset);
+        self.segment_stats.lsn(extent) + (offset - self.geometry.start(extent))
+    }
+
+    /// When the record at `offset` was first written, see [`begin`](crate::frame::Meta::begin), and whether it is a copy. The caller keeps its
+    /// segment from being reused.
+    pub(crate) fn begin_of(&self, offset: u64) -> Result<(u64, bool)> {
+        let mut window = super::Window::new(&*self.storage, offset);
+        let header = window.header(offset)?;
+        if !header.copied {
+            return Ok((self.lsn(offset), false));
+        }
+        Ok((header.meta(window.bytes(offset, header.header_len())?).begin(self.lsn(offset)), true))
+    }
+
+    /// Appends a copy of a record that was first written at the log position `begin`, and that carries the distance to it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::append`].
+    pub(crate) fn append_with_origin(&self, frame: &FrameSpec<'_>, begin: u64, purpose: Purpose) -> Result<Placed> {
+        let mut tail = self.tail.lock();
+        self.writable()?;
+        self.announce(&mut tail)?;
+        let kept = kept_room(&tail, purpose);
+        let longest = CopyMeta::new(&frame.meta, Some(u64::MAX));
+        let longest = FrameSpec { meta: longest.meta(), ..*frame };
+        // A sync mark that is due comes first, so that the place of the copy is known.
+        let marked = self.put_mark(&mut tail, Some(&longest)).and_then(|()| self.write_gathered(&mut tail));
+        marked.map_err(|error| self.poison(error))?;
+        let run = self.plan(&mut tail, core::slice::from_ref(&longest), purpose, kept)?.pop();
+        let (active, next_base) = (tail.active, tail.next_base);
+        let result = self.put_with_origin(&mut tail, run, frame, begin);
+        tail.scratch.clear();
+        result.map_err(|error| {
+            // The end of the log is unchanged.
+            tail.segments.retain(|base| base < next_base);
+            tail.active = active;
+            self.poison(error)
+        })
+    }
+
+    fn put_with_origin(
+        &self,
+        tail: &mut Tail,
+        run: Option<super::space::Run>,
+        frame: &FrameSpec<'_>,
+        begin: u64,
+    ) -> Result<Placed> {
+        let active = match run {
+            Some(run) => self.begin_segment(tail, run, 0)?,
+            None => tail.active.ok_or(Error::Bug("a copy was planned, and no segment has room for it"))?,
+        };
+        let lsn = active.segment.lsn(self.geometry, active.position);
+        let meta = CopyMeta::new(&frame.meta, Some(lsn.saturating_sub(begin)));
+        let frame = FrameSpec { meta: meta.meta(), ..*frame };
+        self.put(tail, active, &frame)?;
+        self.write_gathered(tail)?;
+        self.note_end(tail);
+        Ok(Placed { offset: active.position, len: frame.len() as u64 })
+    }
+}

@@ -1,0 +1,331 @@
+//! Moments: which snapshots of the store live, and what is kept for them. See `ARCHITECTURE.md`; the index as bytes in the file, which is
+//! called a snapshot, too, is in `snapshot/`.
+//!
+//! A record counts at a moment if it was first written before it and not replaced or removed before it. Whoever replaces or removes a
+//! record that a living moment needs leaves a note first: where the record is, and the log position that ended it.
+
+mod notes;
+
+pub(crate) use notes::{Note, Notes};
+
+use crate::error::{Error, Result};
+use crate::index::SHARDS;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use alloc::boxed::Box;
+#[cfg(feature = "ordered")]
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+#[cfg(feature = "ordered")]
+use core::ops::Bound;
+use once_cell::race::OnceBox;
+
+/// The moment that one snapshot shows: everything before a log position.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    /// Records from this log position on are later.
+    pub(crate) position: u64,
+    /// Given up to make space: what it shows is no longer complete.
+    ended: AtomicBool,
+    /// One bit for each shard in which no commit from before the moment is unpublished.
+    settled: [AtomicU64; SHARDS / 64],
+}
+
+impl Moment {
+    fn new(position: u64) -> Self {
+        Self { position, ended: AtomicBool::new(false), settled: Default::default() }
+    }
+
+    /// Called after reading: what was read is valid only if the moment had not ended by then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SnapshotTooOld`] once it has been given up.
+    #[inline]
+    pub(crate) fn still_lives(&self) -> Result<()> {
+        if self.ended.load(Ordering::Acquire) { Err(Error::SnapshotTooOld) } else { Ok(()) }
+    }
+
+    pub(crate) fn is_settled(&self, shard: usize) -> bool {
+        self.settled.get(shard / 64).is_some_and(|word| word.load(Ordering::Acquire) >> (shard % 64) & 1 != 0)
+    }
+
+    pub(crate) fn set_settled(&self, shard: usize) {
+        if let Some(word) = self.settled.get(shard / 64) {
+            word.fetch_or(1 << (shard % 64), Ordering::AcqRel);
+        }
+    }
+}
+
+/// What is kept for the moments in one shard of the index.
+#[derive(Debug, Default)]
+pub(crate) struct ShardNotes {
+    /// The counts of the shard are kept for all moments up to this position. Changed with the shard locked.
+    counted: AtomicU64,
+    notes: Mutex<Notes>,
+}
+
+impl ShardNotes {
+    pub(crate) fn lock(&self) -> crate::sync::MutexGuard<'_, Notes> {
+        self.notes.lock()
+    }
+}
+
+/// Keys that were removed, each with the log position of the newest removal.
+#[cfg(feature = "ordered")]
+type Ghosts = BTreeMap<u32, BTreeMap<Box<[u8]>, u64>>;
+
+/// The living moments of a store, and everything that is kept for them.
+///
+/// Lock order: the notes of a shard, then one of the lists of keys and numbers, then the list of moments, which is also locked with the tail
+/// of the log held. No other lock is taken under any of them.
+#[derive(Debug, Default)]
+pub(crate) struct Moments {
+    /// Positions of the newest and the oldest living moment; 0 without one.
+    newest: AtomicU64,
+    oldest: AtomicU64,
+    /// Log position of the newest copy that compaction has made.
+    copied: AtomicU64,
+    /// The living moments, oldest first.
+    living: Mutex<Vec<Arc<Moment>>>,
+    shards: OnceBox<Box<[ShardNotes]>>,
+    /// Removed keys that a moment may still show.
+    #[cfg(feature = "ordered")]
+    ghosts: Mutex<Ghosts>,
+    /// The same for the names of namespaces.
+    gone_names: Mutex<Vec<(Box<[u8]>, u64)>>,
+    /// Numbers of cleared and dropped namespaces whose records are still in the index, with the log position of the change.
+    unpurged: Mutex<Vec<(u32, u64)>>,
+}
+
+/// What the living moments cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MomentFigures {
+    pub(crate) living: u64,
+    /// Position of the oldest; 0 without one.
+    pub(crate) oldest: u64,
+    /// Bytes of memory.
+    pub(crate) bytes: u64,
+}
+
+impl Moments {
+    /// True when a moment lives: the only question of a write without one.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.newest() != 0
+    }
+
+    #[inline]
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
+    }
+
+    /// Position of the oldest living moment; 0 without one.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    /// Prepares for the first moment, so that [`Self::begin`] is short.
+    pub(crate) fn prepare(&self) {
+        self.shards.get_or_init(|| Box::new((0..SHARDS).map(|_| ShardNotes::default()).collect()));
+    }
+
+    /// Begins a moment at the end of the log, whose tail the caller holds: every later append sees it.
+    pub(crate) fn begin(&self, end: u64) -> Arc<Moment> {
+        // No record is before position 1, and 0 means that no moment lives.
+        let moment = Arc::new(Moment::new(end.max(1)));
+        let mut living = self.living.lock();
+        living.push(moment.clone());
+        self.publish(&living);
+        moment
+    }
+
+    fn publish(&self, living: &[Arc<Moment>]) {
+        let position = |moment: Option<&Arc<Moment>>| moment.map_or(0, |moment| moment.position);
+        self.oldest.store(position(living.first()), Ordering::Release);
+        self.newest.store(position(living.last()), Ordering::Release);
+    }
+
+    /// Ends a moment; false if it had ended before.
+    pub(crate) fn end(&self, moment: &Arc<Moment>) -> bool {
+        let mut living = self.living.lock();
+        let place = living.iter().position(|other| Arc::ptr_eq(other, moment));
+        place.is_some_and(|place| self.end_at(&mut living, place))
+    }
+
+    /// Ends the oldest moment to make space: its snapshot answers [`Error::SnapshotTooOld`] from now on. False if none lives.
+    pub(crate) fn end_oldest(&self) -> bool {
+        let mut living = self.living.lock();
+        !living.is_empty() && self.end_at(&mut living, 0)
+    }
+
+    fn end_at(&self, living: &mut Vec<Arc<Moment>>, place: usize) -> bool {
+        living.remove(place).ended.store(true, Ordering::Release);
+        self.publish(living);
+        true
+    }
+
+    /// What is kept for the moments in a shard; `None` before the first moment.
+    pub(crate) fn of_shard(&self, shard: usize) -> Option<&ShardNotes> {
+        self.shards.get()?.get(shard)
+    }
+
+    pub(crate) fn all_shards(&self) -> &[ShardNotes] {
+        self.shards.get().map(|shards| &**shards).unwrap_or_default()
+    }
+
+    /// True when a living moment is after `begin` and at most at `end`. Decides about notes while the caller holds those of the shard:
+    /// then whoever ends a moment cleans up after it.
+    pub(crate) fn needs(&self, begin: u64, end: u64) -> bool {
+        let newest = self.newest();
+        if newest <= begin || self.oldest() > end {
+            return false;
+        }
+        newest <= end || needed(&self.positions(), begin, end)
+    }
+
+    /// Positions of the living moments, in order. Asked while what may be needed by them is locked: it was left after they had begun.
+    pub(crate) fn positions(&self) -> Vec<u64> {
+        self.living.lock().iter().map(|moment| moment.position).collect()
+    }
+
+    /// Log position of the newest copy that compaction has made.
+    pub(crate) fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Acquire)
+    }
+
+    /// Compaction has made a copy at this log position.
+    pub(crate) fn made_copy(&self, lsn: u64) {
+        self.copied.fetch_max(lsn, Ordering::AcqRel);
+    }
+
+    /// Keeps the counts of a locked shard, which is about to be changed by the record at `end`, for the moments that have none yet.
+    #[inline]
+    pub(crate) fn keep_counts(&self, shard: &ShardNotes, end: u64, counts: &[(u32, u64)]) {
+        if shard.counted.load(Ordering::Relaxed) < self.newest() {
+            self.keep_counts_now(shard, end, counts);
+        }
+    }
+
+    #[cold]
+    fn keep_counts_now(&self, shard: &ShardNotes, end: u64, counts: &[(u32, u64)]) {
+        let counted = shard.counted.load(Ordering::Relaxed);
+        let mut notes = shard.lock();
+        let mut newest = counted;
+        for position in self.positions().into_iter().filter(|&position| counted < position && position <= end) {
+            notes.keep_counts(position, counts);
+            newest = position;
+        }
+        shard.counted.store(newest, Ordering::Relaxed);
+    }
+
+    /// A key has been removed by the record at `end`, and a moment may show it.
+    #[cfg(feature = "ordered")]
+    pub(crate) fn add_ghost(&self, namespace: u32, key: &[u8], end: u64) {
+        self.ghosts.lock().entry(namespace).or_default().insert(key.into(), end);
+    }
+
+    /// The first `most` removed keys between two bounds, or the last ones.
+    #[cfg(feature = "ordered")]
+    pub(crate) fn ghosts(
+        &self,
+        namespace: u32,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        last: bool,
+        most: usize,
+    ) -> Vec<Vec<u8>> {
+        let ghosts = self.ghosts.lock();
+        // A B-tree refuses bounds in the wrong order.
+        let is_empty = match (from, to) {
+            (Bound::Included(from), Bound::Included(to)) => from > to,
+            (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => from >= to,
+            _ => false,
+        };
+        let Some(keys) = ghosts.get(&namespace).filter(|_| !is_empty) else { return Vec::new() };
+        let found = keys.range::<[u8], _>((from, to)).map(|(key, _)| key.to_vec());
+        if last { found.rev().take(most).collect() } else { found.take(most).collect() }
+    }
+
+    /// A namespace has been dropped by the record at `end`.
+    pub(crate) fn add_gone_name(&self, name: &[u8], end: u64) {
+        self.gone_names.lock().push((name.into(), end));
+    }
+
+    /// Names of dropped namespaces that a moment may show.
+    pub(crate) fn gone_names(&self) -> Vec<Vec<u8>> {
+        self.gone_names.lock().iter().map(|(name, _)| name.to_vec()).collect()
+    }
+
+    /// Puts the purge of a namespace's number off if a living moment is at most at `end`.
+    pub(crate) fn put_purge_off(&self, number: u32, end: u64) -> bool {
+        let mut unpurged = self.unpurged.lock();
+        let oldest = self.oldest();
+        let is_needed = oldest != 0 && oldest <= end;
+        if is_needed {
+            unpurged.push((number, end));
+        }
+        is_needed
+    }
+
+    /// Numbers whose purge was put off and is due now. The caller purges them, or gives them back.
+    pub(crate) fn take_purges(&self) -> Vec<(u32, u64)> {
+        let mut unpurged = self.unpurged.lock();
+        let oldest = self.oldest();
+        let (waits, due) = unpurged.drain(..).partition(|&(_, end)| oldest != 0 && oldest <= end);
+        *unpurged = waits;
+        due
+    }
+
+    pub(crate) fn give_purge_back(&self, purge: (u32, u64)) {
+        self.unpurged.lock().push(purge);
+    }
+
+    /// Numbers of cleared and dropped namespaces whose records are still in the index.
+    pub(crate) fn unpurged(&self) -> Vec<u32> {
+        self.unpurged.lock().iter().map(|&(number, _)| number).collect()
+    }
+
+    /// Drops the removed keys and names that no living moment needs.
+    pub(crate) fn forget_keys(&self) {
+        let is_needed = |oldest: u64, end: u64| oldest != 0 && oldest <= end;
+        #[cfg(feature = "ordered")]
+        {
+            let mut ghosts = self.ghosts.lock();
+            let oldest = self.oldest();
+            ghosts.retain(|_, keys| {
+                keys.retain(|_, end| is_needed(oldest, *end));
+                !keys.is_empty()
+            });
+        }
+        let mut names = self.gone_names.lock();
+        let oldest = self.oldest();
+        names.retain(|(_, end)| is_needed(oldest, *end));
+        if names.is_empty() {
+            *names = Vec::new();
+        }
+    }
+
+    pub(crate) fn figures(&self) -> MomentFigures {
+        let (living, oldest) = {
+            let living = self.living.lock();
+            (living.len() as u64, living.first().map_or(0, |moment| moment.position))
+        };
+        let notes: usize = self.all_shards().iter().map(|shard| shard.lock().bytes()).sum();
+        #[cfg(feature = "ordered")]
+        let ghosts: usize = {
+            // Key, its place in the tree, and the position.
+            let ghosts = self.ghosts.lock();
+            ghosts.values().flat_map(BTreeMap::keys).map(|key| key.len() + 32).sum()
+        };
+        #[cfg(not(feature = "ordered"))]
+        let ghosts = 0;
+        let names: usize = self.gone_names.lock().iter().map(|(name, _)| name.len() + 24).sum();
+        MomentFigures { living, oldest, bytes: (notes + ghosts + names) as u64 }
+    }
+}
+
+/// True when one of the positions, which are in order, is after `begin` and at most at `end`.
+pub(crate) fn needed(positions: &[u64], begin: u64, end: u64) -> bool {
+    let after = positions.partition_point(|&position| position <= begin);
+    positions.get(after).is_some_and(|&position| position <= end)
+}
