@@ -22,11 +22,23 @@ pub struct Cursor {
 
 impl Cursor {
     /// As a number, for those who have to send it somewhere.
+    ///
+    /// ```
+    /// let token = pipkin::Cursor::default().to_bits();
+    /// assert_eq!(token, 0);
+    /// ```
     pub const fn to_bits(self) -> u64 {
         (self.shard as u64) << 32 | self.tag as u64
     }
 
     /// From the number that [`Self::to_bits`] gave. Any other number is the place of some record, or behind all of them.
+    ///
+    /// ```
+    /// use pipkin::Cursor;
+    ///
+    /// let cursor = Cursor::from_bits(7 << 32 | 5);
+    /// assert_eq!(cursor.to_bits(), 7 << 32 | 5);
+    /// ```
     pub const fn from_bits(bits: u64) -> Self {
         Self { shard: (bits >> 32) as u32, tag: bits as u32 }
     }

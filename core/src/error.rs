@@ -11,6 +11,15 @@ use core::fmt;
 const KEY_SHOWN_MAX: usize = 100;
 
 /// The result of every call that can fail.
+///
+/// ```
+/// fn load(db: &pipkin::Db) -> pipkin::Result<u64> {
+///     db.insert("color", "green")?;
+///     db.len()
+/// }
+/// assert_eq!(load(&pipkin::Db::open_in_memory()?)?, 1);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// Why a call failed.

@@ -1,7 +1,8 @@
 //! Maps and sets whose entries lie in one vector, in key order.
 //!
-//! The engine's tables by extent and by log position are mostly filled in order and read as a whole: a vector does that faster
-//! than a B-tree, and takes a tenth of its code, which visitors of a web page download.
+//! The engine's tables by extent and by log position are mostly filled in order and read as a whole. Visitors of a web page download
+//! this code: with `BTreeMap` and `BTreeSet` instead of [`Map`] and [`Set`] the page's module grows from 120,281 to 132,397 bytes as
+//! compressed by brotli, from 380,945 to 417,699 uncompressed (`npm run build` in `web/npm`).
 
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
@@ -19,8 +20,8 @@ pub(crate) fn sort_by_key<T>(items: &mut [T], key: fn(&T) -> u64) {
     items.sort_by_key(key);
 }
 
-/// The same with a tenth of the code: a binary radix sort, zeros to the front, ones to the back, by the highest bit in which any two
-/// differ.
+/// A binary radix sort: zeros to the front, ones to the back, by the highest bit in which any two differ. With `sort_unstable` instead the
+/// page's module is 4,334 bytes larger as compressed by brotli (`npm run build` in `web/npm`).
 #[cfg(any(test, not(feature = "std")))]
 fn sort_by_bits<T>(items: &mut [T], key: fn(&T) -> u64) {
     let first = items.first().map(key).unwrap_or_default();

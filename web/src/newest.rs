@@ -1,4 +1,7 @@
 //! Finds the newest of many writes of a key.
+//!
+//! A table of its own, since positions are never removed from it: with a `HashTable` of `hashbrown` the module is 653 bytes larger as
+//! compressed by brotli, of 120,281 (`npm run build` in `web/npm`).
 
 use alloc::vec;
 use alloc::vec::Vec;

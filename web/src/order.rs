@@ -1,7 +1,7 @@
 //! The keys in order, built when a range is first read.
 //!
-//! The engine has an ordered index, too, made for many threads. For one thread sorted blocks of keys are enough, and add a tenth as
-//! much to the module's size.
+//! The engine has an ordered index, too, made for many threads. For one thread sorted blocks of keys are enough. With a `BTreeSet` in
+//! their place the module is 1,896 bytes larger as compressed by brotli, of 120,281 (`npm run build` in `web/npm`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -57,6 +57,18 @@ impl Db {
     ///
     /// The copy has no index snapshot: opening it reads its whole log, until one is written there, for example by [`Db::checkpoint`].
     ///
+    /// ```
+    /// use pipkin::{Db, storage::MemoryStorage};
+    ///
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// let copy = MemoryStorage::new();
+    /// db.backup_to_storage(&copy)?;
+    /// let copy = Db::builder().open_storage(Box::new(copy))?;
+    /// assert_eq!(copy.get("color")?.as_deref(), Some(&b"green"[..]));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Corrupt`](crate::Error::Corrupt) when a record that counts is damaged: a backup never loses one silently.
@@ -70,6 +82,16 @@ impl Db {
     /// On Unix only this user can read it (mode 0600). Until it is complete it is named `PATH.PROCESS-NUMBER.part`; a process that is
     /// killed meanwhile leaves that file, which has to be deleted by hand. Of several concurrent backups to one path, one becomes the file
     /// and the others fail.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// let monday = folder.path().join("monday.pipkin");
+    /// db.backup_to(&monday)?;
+    /// assert_eq!(pipkin::Db::open(&monday)?.len()?, 1);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -124,23 +124,55 @@ impl<'a> BatchBytes<'a> for Cow<'a, [u8]> {
 
 impl<'a> Batch<'a> {
     /// Stores a value in the namespace that the batch was made from.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.batch().insert("a", "1").insert("b", "2").commit()?;
+    /// assert_eq!(db.len()?, 2);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn insert(self, key: impl BatchBytes<'a>, value: impl BatchBytes<'a>) -> Self {
         let home = self.home;
         self.push(&home.name, key.into_bytes(), Some(value.into_bytes()))
     }
 
     /// Removes a key of that namespace, if it is there.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("a", "1")?;
+    /// db.batch().remove("a").remove("none").commit()?;
+    /// assert!(db.is_empty()?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn remove(self, key: impl BatchBytes<'a>) -> Self {
         let home = self.home;
         self.push(&home.name, key.into_bytes(), None)
     }
 
     /// [`Self::insert`] in another namespace. If that belongs to another store, the commit fails.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// db.batch().insert_in(&users, "7", "Ada").insert("users", "1").commit()?;
+    /// assert!(users.contains_key("7")?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn insert_in(self, namespace: &'a Namespace, key: impl BatchBytes<'a>, value: impl BatchBytes<'a>) -> Self {
         self.push_in(namespace, key.into_bytes(), Some(value.into_bytes()))
     }
 
     /// [`Self::remove`] in another namespace. If that belongs to another store, the commit fails.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// users.insert("7", "Ada")?;
+    /// db.batch().remove_in(&users, "7").remove("users").commit()?;
+    /// assert!(users.is_empty()?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn remove_in(self, namespace: &'a Namespace, key: impl BatchBytes<'a>) -> Self {
         self.push_in(namespace, key.into_bytes(), None)
     }
@@ -176,6 +208,17 @@ impl<'a> Batch<'a> {
     }
 
     /// Writes everything: after a crash all of it is there, or nothing.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let mut batch = db.batch();
+    /// for (key, value) in [("a", "1"), ("b", "2")] {
+    ///     batch = batch.insert(key, value);
+    /// }
+    /// batch.commit()?; // nothing was written before
+    /// assert_eq!(db.len()?, 2);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -328,6 +371,14 @@ impl Namespace {
     }
 
     /// Begins a commit of writes and removals, in this namespace and others. See [`Batch`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("old", "1")?;
+    /// db.batch().insert("new", "1").remove("old").commit()?; // renamed
+    /// assert_eq!(db.len()?, 1);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub const fn batch(&self) -> Batch<'_> {
         Batch { home: self, ops: Vec::new(), owned: Vec::new(), refused: None }
     }

@@ -47,6 +47,15 @@ struct Place {
 impl Db {
     /// Opens the store at `path`; creates it if there is none. A process that forks must open the store after the fork, see [`Db`].
     ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// let db = pipkin::Db::open(&path)?;
+    /// db.insert("color", "green")?;
+    /// assert!(matches!(pipkin::Db::open(&path), Err(pipkin::Error::Locked { .. })));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Locked`](crate::Error::Locked) while another handle has it open, [`Error::NotAStore`](crate::Error::NotAStore),
@@ -58,11 +67,24 @@ impl Db {
     }
 
     /// Opens a store in memory; its data is gone when the last handle is dropped.
+    ///
+    /// ```
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// assert_eq!(db.get("color")?.as_deref(), Some(&b"green"[..]));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn open_in_memory() -> Result<Self> {
         Self::builder().in_memory()
     }
 
     /// Options for opening.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).segment_size(64 * 1024).in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -106,6 +128,13 @@ impl Builder {
 
     /// Verifies the checksum of every record that is read. A storage that caches the file in memory checks a cached copy only once.
     /// Default: true.
+    ///
+    /// ```
+    /// // Faster reads; `verify`, compaction and backups still check every record.
+    /// let db = pipkin::Db::builder().verify_on_read(false).in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn verify_on_read(mut self, verify: bool) -> Self {
         self.options.verify_on_read = verify;
         self
@@ -145,6 +174,14 @@ impl Builder {
     /// A checkpoint lists all segments, in 32 bytes each. Where the list outgrows a segment or so (128 MiB of file in segments of 64 KiB,
     /// 512 GiB in those of 4 MiB), a full medium may have no room for it, and removing records alone cannot free any: choose a size that
     /// the store will not outgrow.
+    ///
+    /// ```
+    /// // A small store: its file grows in smaller steps.
+    /// let db = pipkin::Db::builder().segment_size(64 * 1024).in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// assert_eq!(db.stats()?.segment_size, 64 * 1024);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn segment_size(mut self, bytes: u32) -> Self {
         self.options.segment_size = bytes;
         self
@@ -152,6 +189,13 @@ impl Builder {
 
     /// Log bytes after the newest checkpoint from which the next one is written; bounds the replay when the store is opened after a crash;
     /// never less than 512 for each segment of the store. Default: 32 MiB.
+    ///
+    /// ```
+    /// // After a crash opening replays 4 MiB of log, not 32; a checkpoint is written more often for it.
+    /// let db = pipkin::Db::builder().replay_debt_max(4 << 20).in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn replay_debt_max(mut self, bytes: u64) -> Self {
         self.options.replay_debt_max = bytes;
         self
@@ -174,6 +218,12 @@ impl Builder {
 
     /// Most bytes per second that automatic compaction copies, so that it leaves the medium to other work. [`Db::compact`] is not limited.
     /// Default: no limit.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().auto_compact_rate(20 << 20).in_memory()?; // 20 MiB a second
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn auto_compact_rate(mut self, bytes_per_second: u64) -> Self {
         self.options.compact_rate = Some(bytes_per_second);
@@ -182,6 +232,14 @@ impl Builder {
 
     /// Runs checkpoints and automatic compaction in a background thread; without it, the write that finds them due runs them. Default: true
     /// for [`Builder::open`], false for other storages.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// // No thread: whoever writes does the maintenance, too.
+    /// let db = pipkin::Db::builder().background(false).path(folder.path().join("app.pipkin")).open()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     #[cfg(feature = "std")]
     pub fn background(mut self, background: bool) -> Self {
         self.options.background = Some(background);
@@ -290,6 +348,14 @@ impl Builder {
 impl Builder {
     /// The path of the file. It excludes [`Self::app_name`], [`Self::database_name`] and [`Self::data_root`]: with both, opening answers
     /// [`Error::InvalidArgument`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let db = pipkin::Db::builder().path(folder.path().join("app.pipkin")).open()?;
+    /// assert!(folder.path().join("app.pipkin").exists());
+    /// # drop(db);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn path(mut self, path: impl AsRef<Path>) -> Self {
         self.place.path = Some(path.as_ref().into());
         self
@@ -313,12 +379,30 @@ impl Builder {
     }
 
     /// The name of the file without its extension, for stores without a [`Self::path`]. Default: `"data"`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let root = folder.path();
+    /// let db = pipkin::Db::builder().app_name("notes").database_name("drafts").data_root(root).open()?;
+    /// assert!(root.join("notes/drafts.pipkin").exists());
+    /// # drop(db);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn database_name(mut self, name: impl Into<String>) -> Self {
         self.place.database_name = Some(name.into());
         self
     }
 
     /// The folder to use instead of the platform's folder for application data, for stores without a [`Self::path`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let root = folder.path();
+    /// let db = pipkin::Db::builder().app_name("notes").data_root(root).open()?;
+    /// assert!(root.join("notes/data.pipkin").exists());
+    /// # drop(db);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn data_root(mut self, root: impl AsRef<Path>) -> Self {
         self.place.data_root = Some(root.as_ref().into());
         self
@@ -326,12 +410,28 @@ impl Builder {
 
     /// Maps the file into memory for reading. Default: true. Choose false for a file that another program may shorten while it is open:
     /// reading a map past the end of its file kills the process.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// let db = pipkin::Db::builder().mmap(false).path(path).open()?; // every read is a call to the system
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn mmap(mut self, mmap: bool) -> Self {
         self.mmap = mmap;
         self
     }
 
     /// Opens the file.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// let db = pipkin::Db::builder().ordered(true).path(path).open()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

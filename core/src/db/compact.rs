@@ -9,6 +9,13 @@ impl Db {
     /// Writes an index snapshot, so that the next open has nothing to replay. That also happens automatically from time to time, and when a
     /// store with much to replay is closed.
     ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many((0..1000_u32).map(|n| (n.to_le_bytes(), "value")))?; // a large load
+    /// db.checkpoint()?; // the next open is fast, however this process ends
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::NoSpace`](crate::Error::NoSpace) when there is no room for a snapshot: the segment list was written if there was room for
@@ -51,6 +58,20 @@ impl Db {
     /// [`Db::verify`], [`Db::checkpoint`], [`Db::compact`] and its variants, [`Db::close`] of another handle, and, when the medium is full,
     /// calls that free space first: removals, [`Db::update`](crate::Namespace::update),
     /// [`Db::compare_and_swap`](crate::Namespace::compare_and_swap), [`Db::clear`](crate::Namespace::clear), [`Db::drop_namespace`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::builder().segment_size(64 * 1024).in_memory()?;
+    /// # for round in 0..8 {
+    /// #     db.insert_many((0..1000_u32).map(|n| (n.to_le_bytes(), [round; 100])))?;
+    /// # }
+    /// let mut calls = 0;
+    /// db.compact_with(|so_far| {
+    ///     println!("{so_far:?}");
+    ///     calls += 1;
+    /// })?;
+    /// assert!(calls > 0);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn compact_with(&self, mut progress: impl FnMut(CompactProgress)) -> Result<CompactReport> {
         self.store.may_wait_for_the_turn()?;
         let report = self.store.compact(&mut |so_far| {
@@ -64,6 +85,15 @@ impl Db {
     /// compacts, which frees their segments. Run [`salvage`](crate::salvage) on the file first if they are wanted. On a full medium this
     /// frees space where nothing else does: see [`Error::StrandedInTheWay`](crate::Error::StrandedInTheWay).
     ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// if db.open_report().stranded_records > 0 {
+    ///     // Salvage has copied what was wanted, or nothing was.
+    ///     db.drop_stranded()?;
+    /// }
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`Db::compact`]. Stranded records that it did not reach are kept again after the next open.
@@ -75,6 +105,15 @@ impl Db {
 
     /// Compacts the one segment with the largest share of dead bytes; `None` when no segment has enough of them: a sixty-fourth, as for
     /// [`Db::compact`]. The newest records are left for later, and free space stays in the file until [`Db::compact`], or closing, cuts it.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// // Segment after segment, for as long as there is time.
+    /// while let Some(report) = db.compact_step()? {
+    ///     println!("{report:?}");
+    /// }
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn compact_step(&self) -> Result<Option<CompactReport>> {
         self.store.may_wait_for_the_turn()?;
         self.store.seen(self.store.compact_step())

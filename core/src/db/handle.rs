@@ -37,6 +37,19 @@ impl Drop for Open {
 /// `db.insert("key", "value")` works, and so does `&db` wherever a `&Namespace` is expected. [`Db::namespace`] returns the others.
 ///
 /// A handle is cheap to clone, may be used from many threads, and keeps the store open.
+///
+/// ```
+/// # let db = pipkin::Db::open_in_memory()?;
+/// let users = db.namespace("users")?;
+/// users.insert("7", "Ada")?;
+/// assert_eq!((users.len()?, db.len()?), (1, 0));
+///
+/// fn count(records: &pipkin::Namespace) -> pipkin::Result<u64> {
+///     records.len()
+/// }
+/// assert_eq!(count(&users)? + count(&db)?, 1);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Namespace {
     pub(super) store: Arc<Open>,
@@ -52,6 +65,13 @@ impl fmt::Debug for Namespace {
 
 impl Namespace {
     /// Its name; empty for the default namespace.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// assert_eq!(db.namespace("users")?.name(), "users");
+    /// assert_eq!(db.name(), "");
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.name.name
     }
@@ -112,23 +132,62 @@ impl Db {
     }
 
     /// A handle to the default namespace, which this one dereferences to.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let (users, records) = (db.namespace("users")?, db.default_namespace());
+    /// for namespace in [&users, &records] {
+    ///     namespace.insert("version", "1")?;
+    /// }
+    /// assert!(db.contains_key("version")?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn default_namespace(&self) -> Namespace {
         self.default.clone()
     }
 
     /// What opening found: whether the store had been closed cleanly, and what a crash left unfinished.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let report = db.open_report();
+    /// if !report.clean && report.torn_bytes > 0 {
+    ///     println!("a crash has cut off {} bytes of writes that no flush had covered", report.torn_bytes);
+    /// }
+    /// assert!(report.created);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn open_report(&self) -> &OpenReport {
         &self.store.report
     }
 
     /// True after a failed write or sync: reads still work, writes answer [`Error::Poisoned`](crate::Error::Poisoned) until the store is
     /// opened again.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// if db.insert("color", "green").is_err() && db.is_poisoned() {
+    ///     // Reads still work. Close the store, and open it again.
+    /// }
+    /// assert!(!db.is_poisoned());
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn is_poisoned(&self) -> bool {
         self.store.engine.log.is_poisoned()
     }
 
     /// Makes every write that has returned as durable as the host can; returns how durable that is. See
     /// [`FlushPolicy`](crate::FlushPolicy).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let db = pipkin::Db::open(folder.path().join("app.pipkin"))?;
+    /// db.insert("color", "green")?;
+    /// if db.flush()? != pipkin::Durability::Device {
+    ///     eprintln!("this volume does not promise that a flush survives a power cut");
+    /// }
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -144,6 +203,16 @@ impl Db {
     ///
     /// The file stays locked until the last clone, [`Namespace`] and iterator is dropped: until then, opening it again, even in this
     /// process, answers [`Error::Locked`](crate::Error::Locked).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// let db = pipkin::Db::open(&path)?;
+    /// db.insert("color", "green")?;
+    /// db.close()?; // an error here means that writes since the last flush may be lost
+    /// assert!(pipkin::Db::open(&path)?.open_report().clean);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         self.store.may_wait_for_the_turn()?;
         self.store.seen(self.store.close())

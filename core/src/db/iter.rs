@@ -77,11 +77,31 @@ impl Namespace {
     /// All records of this namespace, in no order. A record that exists during the whole iteration is returned exactly once; one that is
     /// written or removed meanwhile may appear or not, and so may a part of a commit. While the iterator lives, compaction cannot reuse any
     /// segment. It cannot be sent to another thread.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// let mut records = db.iter().collect::<pipkin::Result<Vec<_>>>()?;
+    /// records.sort();
+    /// assert_eq!(records[1], (b"b".to_vec(), b"2".to_vec()));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn iter(&self) -> Iter<'_> {
         Iter(self.frames())
     }
 
     /// All keys of this namespace; see [`Self::iter`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("photo/1", "..."), ("photo/2", "..."), ("note/1", "...")])?;
+    /// let mut photos = 0;
+    /// for key in db.keys() {
+    ///     photos += usize::from(key?.starts_with(b"photo/"));
+    /// }
+    /// assert_eq!(photos, 2);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn keys(&self) -> Keys<'_> {
         Keys(self.frames())
     }

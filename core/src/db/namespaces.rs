@@ -38,6 +38,14 @@ impl Db {
     }
 
     /// Returns the namespace of that name if it exists: unlike [`Db::namespace`], this creates none.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// assert!(db.find_namespace("users").is_none());
+    /// db.namespace("users")?; // creates it
+    /// assert!(db.find_namespace("users").is_some());
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn find_namespace(&self, name: &str) -> Option<Namespace> {
         refuse_system(name).ok().and_then(|()| self.find_any_namespace(name))
     }
@@ -45,12 +53,29 @@ impl Db {
     /// Drops a namespace with all its records, as one commit; returns whether it existed. Handles to it find nothing from then on, and
     /// writes through them answer [`Error::NamespaceDropped`](crate::Error::NamespaceDropped). Takes as long as
     /// [`Db::clear`](crate::Namespace::clear), which depends on the records of other namespaces, too.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let cache = db.namespace("cache")?;
+    /// cache.insert("page", "...")?;
+    /// assert!(db.drop_namespace("cache")?);
+    /// assert!(matches!(cache.insert("page", "..."), Err(pipkin::Error::NamespaceDropped)));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn drop_namespace(&self, name: &str) -> Result<bool> {
         refuse_system(name)?;
         self.store.drop_namespace(name)
     }
 
     /// The names of all namespaces but the default one, in order. The system namespaces that a host of pipkin keeps are not listed.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.namespace("users")?;
+    /// db.namespace("cache")?;
+    /// assert_eq!(db.list_namespaces(), ["cache", "users"]);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn list_namespaces(&self) -> Vec<String> {
         self.store.names.read().list()
     }
@@ -87,6 +112,15 @@ impl Namespace {
     /// The index still has to drop them: in each of its 256 shards that holds a record of the namespace, every record is read, those of
     /// other namespaces too. In a large store that takes as long as reading all of it, even to clear a few hundred records: remove those
     /// with [`Self::remove_many`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let cache = db.namespace("cache")?;
+    /// cache.insert("page", "...")?;
+    /// cache.clear()?; // the namespace stays
+    /// assert!(cache.is_empty()?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

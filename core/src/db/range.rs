@@ -37,6 +37,15 @@ pub(super) enum Order {
 ///
 /// Of a [`SnapshotNamespace`], it shows the moment of that; of a [`Namespace`](crate::Namespace), records that are written or removed meanwhile
 /// may appear or not, and so may a part of a commit.
+///
+/// ```
+/// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+/// # db.insert_many([("a", "1"), ("ab", "2"), ("b", "3"), ("c", "4")])?;
+/// let mut both_ends = db.range("a".."c")?;
+/// let (first, last) = (both_ends.next().transpose()?, both_ends.next_back().transpose()?);
+/// assert_eq!((first.unwrap().0, last.unwrap().0), (b"a".to_vec(), b"b".to_vec()));
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub struct Range<'a> {
     source: Source<'a>,
     /// The bounds of what has not been fetched yet.
@@ -128,22 +137,57 @@ impl Namespace {
     }
 
     /// Records whose keys begin with `prefix`, in the order of the keys. See [`Self::range`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// # db.insert_many([("a", "1"), ("ab", "2"), ("b", "3"), ("c", "4")])?;
+    /// let keys = db.range_prefix("a")?.map(|record| Ok(record?.0)).collect::<pipkin::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, [&b"a"[..], b"ab"]);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
         self.store.range(&self.name, bounds_of_prefix(prefix.as_ref()))
     }
 
     /// Records from `key` on, `key` included, in the order of the keys. See [`Self::range`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// # db.insert_many([("a", "1"), ("ab", "2"), ("b", "3"), ("c", "4")])?;
+    /// assert_eq!(db.iter_from("ab")?.count(), 3); // ab, b, c
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
         self.range(key.as_ref()..)
     }
 
     /// Records after `key`, `key` excluded, in the order of the keys. See [`Self::range`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// # db.insert_many([("a", "1"), ("ab", "2"), ("b", "3"), ("c", "4")])?;
+    /// let next = db.iter_after("ab")?.next().transpose()?; // the next page begins here
+    /// assert_eq!(next, Some((b"b".to_vec(), b"3".to_vec())));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<Range<'_>> {
         self.range((Bound::Excluded(key.as_ref()), Bound::Unbounded))
     }
 
     /// Hands the records whose keys lie in a range to `each`, in the order of the keys, until it returns `false`; without a copy where the
     /// host can map the file. See [`Self::range`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// # db.insert_many([("a", "1"), ("ab", "2"), ("b", "3"), ("c", "4")])?;
+    /// let mut sum = 0;
+    /// db.range_with("a".."c", |_key, value| {
+    ///     sum += value[0] - b'0';
+    ///     true // go on
+    /// })?;
+    /// assert_eq!(sum, 1 + 2 + 3);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -154,6 +198,18 @@ impl Namespace {
     }
 
     /// Like [`Self::range_with`], in descending order of the keys: after damage, continue below the key in the error.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// # db.insert_many([("a", "1"), ("ab", "2"), ("b", "3"), ("c", "4")])?;
+    /// let mut newest = Vec::new();
+    /// db.range_rev_with(.., |key, _value| {
+    ///     newest.push(key.to_vec());
+    ///     newest.len() < 2
+    /// })?;
+    /// assert_eq!(newest, [b"c", b"b"]);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn range_rev_with(&self, range: impl KeyRange, each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         self.store.range_with(&self.name, range.bounds(), Order::Falling, each)
     }

@@ -30,6 +30,14 @@ struct Asked<K> {
 impl Namespace {
     /// Returns a copy of the value of a key; `None` if it has none.
     ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// assert_eq!(db.get("color")?, Some(b"green".to_vec()));
+    /// assert_eq!(db.get("taste")?, None);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Corrupt`](crate::Error::Corrupt) when the record does not match its checksum.
@@ -38,12 +46,27 @@ impl Namespace {
     }
 
     /// Returns the value of a key, without a copy where the host can map the file. See [`Value`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("photo", [7; 100_000])?;
+    /// let len = db.get_zerocopy("photo")?.map(|photo| photo.len()); // nothing was copied
+    /// assert_eq!(len, Some(100_000));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     #[inline]
     pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
         self.store.get_zerocopy(&self.name, key.as_ref())
     }
 
     /// True if the key has a value.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "")?;
+    /// assert!(db.contains_key("color")? && !db.contains_key("taste")?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.store.frame(&self.store.engine.pin(), &self.name, key.as_ref())?.is_some())
     }
@@ -144,6 +167,13 @@ impl Namespace {
     }
 
     /// Number of records in this namespace. The first call after opening builds the parts of the index that are not built yet.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2"), ("a", "3")])?;
+    /// assert_eq!(db.len()?, 2);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn len(&self) -> Result<u64> {
         let store = &self.store;
         store.engine.has_met_all()?;
@@ -151,6 +181,14 @@ impl Namespace {
     }
 
     /// True when this namespace holds no record.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// assert!(db.is_empty()?);
+    /// db.insert("color", "green")?;
+    /// assert!(!db.is_empty()?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }

@@ -106,6 +106,15 @@ pub enum SegmentUse {
 
 impl Db {
     /// Returns figures about the store. Builds the parts of the index that are not built yet.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// db.insert("color", "red")?;
+    /// let stats = db.stats()?;
+    /// assert!(stats.dead_bytes > 0 && stats.file_bytes > 0);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn stats(&self) -> Result<Stats> {
         self.store.seen(self.store.stats())
     }
@@ -118,6 +127,15 @@ impl Db {
     }
 
     /// What each part of the file is used for, in file order. Like [`Db::stats`] it builds the parts of the index that are not built yet.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// for part in db.segments()? {
+    ///     println!("{part:?}");
+    /// }
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -19,6 +19,20 @@ type Place = (Vec<u8>, String);
 const ATTEMPTS_MAX: usize = 100;
 
 /// The writes and reads of a running transaction. See [`Db::transaction`](crate::Namespace::transaction).
+///
+/// ```
+/// # let db = pipkin::Db::open_in_memory()?;
+/// # db.insert("stock", [3])?;
+/// let sold = db.transaction(|tx| {
+///     let left = tx.get("stock")?.map_or(0, |stock| stock[0]);
+///     if left > 0 {
+///         tx.insert("stock", [left - 1])?;
+///     }
+///     Ok(left > 0)
+/// })?;
+/// assert!(sold);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 pub struct Transaction<'a> {
     /// The namespace of the methods that take none.
     home: &'a Namespace,
@@ -144,29 +158,81 @@ impl Namespace {
 
 impl Transaction<'_> {
     /// The value of a key: the one that this transaction has written, else the one in the store.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.transaction(|tx| {
+    ///     tx.insert("a", "1")?;
+    ///     assert_eq!(tx.get("a")?, Some(b"1".to_vec())); // its own write
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let home = self.home;
         self.read(&home.name, key.as_ref())
     }
 
     /// True if the key has a value.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.transaction(|tx| {
+    ///     assert!(!tx.contains_key("a")?);
+    ///     tx.insert("a", "1")?; // a Conflict if somebody else has written "a" by now
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn contains_key(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
 
     /// Stores a value.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.transaction(|tx| {
+    ///     tx.insert("a", "1")?;
+    ///     tx.insert("b", "2")?; // both, or none
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn insert(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let home = self.home;
         self.write(&home.name, key.as_ref(), Some(value.as_ref()))
     }
 
     /// Removes a key; returns whether it had a value.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.transaction(|tx| {
+    ///     if tx.remove("a")? {
+    ///         tx.insert("removed", "a")?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         let home = self.home;
         self.take(&home.name, key.as_ref())
     }
 
     /// [`Self::get`] in another namespace.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// db.transaction(|tx| {
+    ///     let name = tx.get_in(&users, "7")?.unwrap_or_default();
+    ///     tx.insert("latest user", name)?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -177,16 +243,51 @@ impl Transaction<'_> {
     }
 
     /// [`Self::contains_key`] in another namespace.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// db.transaction(|tx| {
+    ///     if !tx.contains_key_in(&users, "7")? {
+    ///         tx.insert_in(&users, "7", "Ada")?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn contains_key_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get_in(namespace, key)?.is_some())
     }
 
     /// [`Self::insert`] in another namespace.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// db.transaction(|tx| {
+    ///     tx.insert_in(&users, "7", "Ada")?;
+    ///     tx.insert("users", [1])?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn insert_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(namespace.name_in(&self.home.store)?, key.as_ref(), Some(value.as_ref()))
     }
 
     /// [`Self::remove`] in another namespace.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let users = db.namespace("users")?;
+    /// db.transaction(|tx| {
+    ///     if tx.remove_in(&users, "7")? {
+    ///         tx.insert("users", [0])?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn remove_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>) -> Result<bool> {
         self.take(namespace.name_in(&self.home.store)?, key.as_ref())
     }

@@ -39,11 +39,29 @@ impl Version {
     }
 
     /// As two numbers (offset, salt), to store or send.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// let (_, version) = db.get_versioned("color")?.unwrap();
+    /// let (offset, salt) = version.to_parts(); // for a header `ETag`, say
+    /// assert_eq!(pipkin::Version::from_parts((offset, salt)), version);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub const fn to_parts(self) -> (u64, u64) {
         (self.offset, self.salt)
     }
 
     /// From the numbers that [`Self::to_parts`] returned. Other numbers match no record.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// # let etag = db.get_versioned("color")?.unwrap().1.to_parts();
+    /// let seen = pipkin::Version::from_parts(etag);
+    /// assert!(db.compare_version_and_swap("color", Some(seen), Some(b"red"))?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub const fn from_parts((offset, salt): (u64, u64)) -> Self {
         Self { offset, salt }
     }
@@ -51,6 +69,15 @@ impl Version {
 
 impl Namespace {
     /// Returns a copy of the value of a key, and the version of its record. See [`Self::compare_version_and_swap`].
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("light", "green")?;
+    /// let (value, version) = db.get_versioned("light")?.unwrap();
+    /// assert_eq!(value, b"green");
+    /// assert!(db.compare_version_and_swap("light", Some(version), Some(b"red"))?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(Vec<u8>, Version)>> {
         self.store.get_versioned(&self.name, key.as_ref())
     }

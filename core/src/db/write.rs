@@ -22,6 +22,14 @@ struct LockedKey<'a, 'k> {
 impl Namespace {
     /// Stores a value, replacing any old one. When this returns, the record survives the end of the process.
     ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// db.insert([0, 1, 2], vec![3; 1000])?; // any bytes
+    /// db.flush()?; // from here on they survive a power cut, too
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::ValueTooLong`](crate::Error::ValueTooLong),
@@ -32,6 +40,14 @@ impl Namespace {
     }
 
     /// Removes a key; returns whether it was there. Works on a full disk too: some space is reserved for removals.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// assert!(db.remove("color")?);
+    /// assert!(!db.remove("color")?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.store.remove(&self.name, key.as_ref(), &|placed| placed.is_some())
     }

@@ -12,31 +12,13 @@ pub(super) const fn len(value: u32) -> usize {
 }
 
 /// Encodes `value`, passing each byte to `push`.
-pub(super) fn encode(mut value: u32, mut push: impl FnMut(u8)) {
-    while value >= 0x80 {
-        push((value as u8 & 0x7f) | 0x80);
-        value >>= 7;
-    }
-    push(value as u8);
-}
-
-/// A number and its encoded length in bytes; `None` where the bytes end or are not the shortest form.
-pub(super) fn decode(bytes: &[u8]) -> Option<(u32, usize)> {
-    let mut value = 0u32;
-    for (i, &byte) in bytes.iter().take(5).enumerate() {
-        let part = u32::from(byte & 0x7f);
-        if i == 4 && part > 0x0f {
-            return None;
-        }
-        value |= part << (7 * i);
-        if byte & 0x80 == 0 {
-            return (i == 0 || byte != 0).then_some((value, i + 1));
-        }
-    }
-    None
+#[inline]
+pub(super) fn encode(value: u32, push: impl FnMut(u8)) {
+    encode_u64(u64::from(value), push);
 }
 
 /// As [`encode`], for numbers below 2^63.
+#[inline]
 pub(crate) fn encode_u64(mut value: u64, mut push: impl FnMut(u8)) {
     while value >= 0x80 {
         push((value as u8 & 0x7f) | 0x80);
@@ -45,10 +27,22 @@ pub(crate) fn encode_u64(mut value: u64, mut push: impl FnMut(u8)) {
     push(value as u8);
 }
 
-/// As [`decode`], for numbers below 2^63: at most 9 bytes.
+/// A number of 32 bits and its encoded length in bytes; `None` where the bytes end or are not the shortest form.
+#[inline]
+pub(super) fn decode(bytes: &[u8]) -> Option<(u32, usize)> {
+    let (value, len) = decode_within(bytes, 5)?;
+    Some((u32::try_from(value).ok()?, len))
+}
+
+/// As [`decode`], for numbers below 2^63.
 pub(crate) fn decode_u64(bytes: &[u8]) -> Option<(u64, usize)> {
+    decode_within(bytes, 9)
+}
+
+#[inline]
+fn decode_within(bytes: &[u8], len_max: usize) -> Option<(u64, usize)> {
     let mut value = 0;
-    for (i, &byte) in bytes.iter().take(9).enumerate() {
+    for (i, &byte) in bytes.iter().take(len_max).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
         if byte & 0x80 == 0 {
             return (i == 0 || byte != 0).then_some((value, i + 1));

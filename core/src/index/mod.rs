@@ -178,6 +178,8 @@ impl Index {
     }
 }
 
+#[cfg(all(test, feature = "std", not(shuttle)))]
+mod figures;
 #[cfg(all(test, shuttle))]
 mod schedules;
 #[cfg(test)]

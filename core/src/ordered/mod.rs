@@ -80,6 +80,8 @@ impl Ordered {
     }
 }
 
+#[cfg(all(test, not(shuttle)))]
+mod figures;
 #[cfg(all(test, shuttle))]
 mod schedules;
 

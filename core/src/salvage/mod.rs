@@ -20,6 +20,19 @@ use names::Names;
 /// What salvage copied, and what it left out. Every valid record of the log is counted once: `read` is the sum of `records`, `replaced`,
 /// `removed`, `tombstones`, `carried`, `names`, `dropped`, and of `unfinished`, `superseded`, `revived` and `stranded` where these are left
 /// out.
+///
+/// ```
+/// use pipkin::{Db, salvage, storage::MemoryStorage};
+///
+/// let file = MemoryStorage::new();
+/// let db = Db::builder().open_storage(Box::new(file.clone()))?;
+/// db.insert("color", "green")?;
+/// db.insert("color", "red")?;
+/// db.close()?;
+/// let report = salvage(&file, &Db::open_in_memory()?, &mut |_done, _total| ())?;
+/// assert_eq!((report.read, report.records, report.replaced), (2, 1, 1));
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvageReport {

@@ -58,6 +58,13 @@ impl Deref for StorageError {
 
 impl StorageError {
     /// An error of `kind` from the call `operation`.
+    ///
+    /// ```
+    /// use pipkin::{StorageError, storage::StorageErrorKind};
+    ///
+    /// let error = StorageError::new(StorageErrorKind::NoSpace, "write", "the quota is used up");
+    /// assert!(error.to_string().contains("the quota is used up"));
+    /// ```
     pub fn new(kind: StorageErrorKind, operation: &'static str, detail: impl Into<String>) -> Self {
         Self::from_parts(kind, operation, detail.into())
     }

@@ -51,6 +51,16 @@ impl MemoryStorage {
     }
 
     /// A file that holds `bytes`. Up to 64 KiB are taken over without a copy.
+    ///
+    /// ```
+    /// use pipkin::{Db, storage::MemoryStorage};
+    ///
+    /// let file = MemoryStorage::new();
+    /// Db::builder().open_storage(Box::new(file.clone()))?.insert("color", "green")?;
+    /// let copy = MemoryStorage::from_vec(file.to_vec()); // read from somewhere
+    /// assert_eq!(Db::builder().open_storage(Box::new(copy))?.len()?, 1);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         let len = bytes.len() as u64;
         let chunks = if bytes.len() <= CHUNK_LEN {

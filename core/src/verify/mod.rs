@@ -23,6 +23,15 @@ use crate::storage::Storage;
 use alloc::vec::Vec;
 
 /// The result of verifying a store.
+///
+/// ```
+/// # let db = pipkin::Db::open_in_memory()?;
+/// # db.insert("color", "green")?;
+/// let report = db.verify()?;
+/// println!("{} records, {} bytes checked, {} damaged", report.records, report.bytes_checked, report.damage.len());
+/// assert!(report.is_ok());
+/// # Ok::<(), pipkin::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -45,6 +54,14 @@ pub struct VerifyReport {
 
 impl VerifyReport {
     /// True when there is no damage. Stranded records are not damage.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// let report = db.verify()?;
+    /// assert!(report.is_ok(), "{:?}", report.damage);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
     pub fn is_ok(&self) -> bool {
         self.damage.is_empty()
     }
