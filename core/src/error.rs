@@ -149,6 +149,13 @@ pub enum Error {
         /// Why, in its own words.
         reason: String,
     },
+    /// A key or a value in a [typed view](https://docs.rs/pipkin/latest/pipkin/struct.TypedNamespace.html) is not of its type.
+    NotOfType {
+        /// `"key"` or `"value"`.
+        what: &'static str,
+        /// The type, as the compiler names it.
+        type_name: &'static str,
+    },
     /// An option or argument that makes no sense.
     InvalidArgument(&'static str),
     /// An internal invariant of pipkin does not hold: a bug in pipkin.
@@ -335,6 +342,11 @@ impl fmt::Display for Error {
                     "the namespace {namespace:?} has no merge operator; register one with `Builder::merge_operator` when you open the store"
                 )
             }
+            Self::NotOfType { what, type_name } => write!(
+                f,
+                "a {what} in this namespace is not of the type {type_name}; it was written as another type, or as plain bytes. Read it through \
+                 `namespace()`, or give each type a namespace of its own"
+            ),
             Self::MergeRefused { operator, reason } => {
                 write!(
                     f,

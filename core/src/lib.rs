@@ -52,6 +52,8 @@ pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Db, Iter, Keys, Namespace, OwnedValue, Position, PositionState, SegmentUse,
     Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats, Transaction, Value, Version,
 };
+#[cfg(feature = "typed")]
+pub use db::{FixedKey, TypedKey, TypedNamespace};
 #[cfg(feature = "ordered")]
 pub use db::{KeyRange, Range, RangeKeys};
 pub use error::{Error, Result};

@@ -34,6 +34,10 @@ mod snapshot_range;
 mod snapshot_walks;
 mod stats;
 mod transaction;
+#[cfg(feature = "typed")]
+mod typed;
+#[cfg(feature = "typed")]
+mod typed_key;
 mod value;
 mod verify;
 mod version;
@@ -56,5 +60,9 @@ pub use snapshot::{Snapshot, SnapshotNamespace};
 pub use snapshot_walks::{SnapshotIter, SnapshotKeys};
 pub use stats::{SegmentUse, Stats};
 pub use transaction::Transaction;
+#[cfg(feature = "typed")]
+pub use typed::TypedNamespace;
+#[cfg(feature = "typed")]
+pub use typed_key::{FixedKey, TypedKey};
 pub use value::Value;
 pub use version::Version;

@@ -40,7 +40,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn unit(_: &Tools) -> Outcome {
-    Step::new("cargo test -p pipkin --features testing").run()
+    Step::new("cargo test -p pipkin --features testing,typed").run()
 }
 
 /// The data first: where it cannot be had, the check cannot run.
