@@ -7,6 +7,10 @@
 //! Nearly every thread has a private stripe, so announcing is a plain store. Where the system can put a barrier into all threads at
 //! once (`membarrier` of Linux), the polling thread does so, and readers need none: the loads of one lookup overlap with those of
 //! the next. Elsewhere each reader executes a full barrier.
+//!
+//! Why not `crossbeam-epoch`: a pin and its end take 0.9 ns here and 6.0 ns there (`index/figures.rs` measures both); it frees what it was
+//! given at a time of its own choosing, while compaction asks whether a certain segment is free by now; and it has no collector without
+//! the standard library. The ordered index uses it, where a walk pays for one pin with many keys.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, compiler_fence, fence};
 use alloc::sync::Arc;

@@ -154,7 +154,7 @@ impl Builder {
 
     /// Keeps all keys in order in memory, in addition to the hash index: [`Db::range`](crate::Namespace::range),
     /// [`Db::range_prefix`](crate::Namespace::range_prefix) and [`Db::iter_from`](crate::Namespace::iter_from) need it. Each key then takes
-    /// about 60 bytes plus its length, and opening reads every key. Default: false.
+    /// about 30 bytes plus its length, and opening reads every key. Default: false.
     ///
     /// ```
     /// let db = pipkin::Db::builder().ordered(true).in_memory()?;

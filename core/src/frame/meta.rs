@@ -145,6 +145,7 @@ pub(super) const fn fit(flags: u8, kind: super::Kind) -> bool {
 /// Builder of optional fields, for codecs of capabilities and for tests.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "exported with the feature `testing`"))]
 pub struct Optional {
     /// Milliseconds since 1970, below 2^48.
     pub expiry: Option<u64>,

@@ -14,7 +14,7 @@ mod checksum;
 mod control;
 mod decode;
 mod encode;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 mod event;
 mod meta;
 mod origin;

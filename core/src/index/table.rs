@@ -2,6 +2,12 @@
 //!
 //! The line is a function of the tag alone, and rises with it: growing needs no key, and slots in order of their tags fill the
 //! table front to back. Slots are replaced in place, one atomic store each; a table that is full is replaced whole.
+//!
+//! Why not `hashbrown`: its tables cannot be read while they change, so readers would lock the shard, and a writer holds that while it
+//! appends, a commit all the shards that it touches, a checkpoint many. It also lacks an order that growth keeps, which walks by pages,
+//! dumps of shards and prefetching rely on. A look-up alone takes no less time here: with 1,000,000 keys in 256 shards 47 ns of processor time,
+//! pin included, where `hashbrown` under `RwLock`s takes 35 (34 and 25 in each of two threads). The slots take 11.6 bytes a key, there 18.9
+//! (`figures.rs` measures both).
 
 use super::slot::{Slot, TAG_BITS};
 use crate::pins::Pin;

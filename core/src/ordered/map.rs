@@ -2,6 +2,16 @@
 //!
 //! The list has a node for every block instead of one for every key, and a walk reads adjacent keys from one block. Readers take no
 //! lock. A writer locks the leaf of its key; it splits a full leaf and removes an empty one.
+//!
+//! With 1,000,000 keys of 16 bytes that are put in no order (`figures.rs` measures them, in processor time):
+//!
+//! | | put | walk, a key | ten keys from a place | bytes a key |
+//! |---|---|---|---|---|
+//! | this map | 1314 ns | 11 ns | 1054 ns | 45 |
+//! | `crossbeam_skiplist::SkipMap`, a node a key | 1576 ns | 171 ns | 3511 ns | 87 |
+//! | `BTreeMap` under an `RwLock` | 666 ns | 22 ns | 1065 ns | 71 |
+//!
+//! A `BTreeMap` would make every writer wait for all others and for every walk.
 
 use super::Key;
 use super::block::Block;
