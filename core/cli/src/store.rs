@@ -4,7 +4,7 @@ use crate::args::NamespaceArg;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file_kind;
 use pipkin::storage::{NativeOptions, NativeStorage};
-use pipkin::{Builder, Db, Durability, Error, Namespace};
+use pipkin::{Builder, Db, Durability, Error, Namespace, SnapshotNamespace};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,16 @@ impl Store {
     /// The records of the namespace that the verb works on.
     pub(crate) fn records(&self) -> &Namespace {
         &self.records
+    }
+
+    /// The same records as they are at this moment, for verbs that read many: whoever writes meanwhile changes nothing of it.
+    pub(crate) fn moment(&self) -> Outcome<SnapshotNamespace> {
+        let snapshot = self.db.snapshot();
+        let namespace = match self.records.name() {
+            "" => Ok(Some(snapshot.default_namespace())),
+            name => snapshot.namespace(name),
+        };
+        namespace.map_err(|error| self.failure(&error))?.ok_or_else(|| no_namespace(&self.path, self.records.name()))
     }
 
     /// The failure for an engine error on this store.

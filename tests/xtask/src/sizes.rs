@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a suite reads from the environment, its size for a night, and which suite that is.
-const NIGHTLY: [(&str, &str, &str); 18] = [
+const NIGHTLY: [(&str, &str, &str); 19] = [
     ("PIPKIN_CACHE_CUTS", "150000", "evidence-cache: power cuts behind failed syncs"),
     ("PIPKIN_CRASH_IMAGES", "8000000", "evidence-crash: images that a crash leaves"),
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
     ("PIPKIN_FUZZ_SECONDS", "600", "fuzz-build: seconds for each target"),
+    ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),
     ("PIPKIN_INPUTS", "3000000", "evidence-hostile: hostile files"),
     ("PIPKIN_KILLS", "3000", "evidence-kill: processes that are killed"),
     ("PIPKIN_KILLS_CHROMIUM", "200", "web-npm: kills of workers, pages and browsers"),

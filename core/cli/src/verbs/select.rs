@@ -4,6 +4,7 @@ use crate::args::FormArgs;
 use crate::exit::Outcome;
 use crate::store::Store;
 use clap::Args;
+use pipkin::SnapshotNamespace;
 use std::ffi::OsString;
 
 /// The selection, as arguments.
@@ -53,9 +54,10 @@ impl Selection {
     /// Passes every selected key to `each`.
     pub(crate) fn keys(&self, store: &Store, mut each: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
         if self.sort {
-            return self.sorted_keys(store)?.iter().try_for_each(|key| each(key));
+            return self.sorted_keys(store, &store.moment()?)?.iter().try_for_each(|key| each(key));
         }
-        let chosen = store.records().keys().filter(|key| self.chooses_key(key));
+        let records = store.moment()?;
+        let chosen = records.keys().filter(|key| self.chooses_key(key));
         for key in chosen.take(self.take()) {
             each(&key.map_err(|error| store.failure(&error))?)?;
         }
@@ -70,16 +72,18 @@ impl Selection {
     /// Passes every selected record to `each`.
     pub(crate) fn records(&self, store: &Store, mut each: impl FnMut(&[u8], &[u8]) -> Outcome<()>) -> Outcome<()> {
         if self.sort {
-            for key in self.sorted_keys(store)? {
-                let value = store.records().get_zerocopy(&key);
-                // Always present: the store is locked, so nobody else can have removed it.
+            let records = store.moment()?;
+            for key in self.sorted_keys(store, &records)? {
+                let value = records.get_zerocopy(&key);
+                // Always present: keys and values are of one moment.
                 if let Some(value) = value.map_err(|error| store.failure(&error))? {
                     each(&key, &value)?;
                 }
             }
             return Ok(());
         }
-        let chosen = store.records().iter().filter(|record| match record {
+        let records = store.moment()?;
+        let chosen = records.iter().filter(|record| match record {
             Ok((key, _)) => key.starts_with(&self.prefix),
             Err(_) => true,
         });
@@ -90,9 +94,9 @@ impl Selection {
         Ok(())
     }
 
-    fn sorted_keys(&self, store: &Store) -> Outcome<Vec<Vec<u8>>> {
+    fn sorted_keys(&self, store: &Store, records: &SnapshotNamespace) -> Outcome<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
-        for key in store.records().keys().filter(|key| self.chooses_key(key)) {
+        for key in records.keys().filter(|key| self.chooses_key(key)) {
             keys.push(key.map_err(|error| store.failure(&error))?);
         }
         keys.sort_unstable();
