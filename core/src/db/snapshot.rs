@@ -41,8 +41,8 @@ impl Drop for Taken {
 /// [`Db::snapshot`]. It dereferences to the default namespace at that moment, a [`SnapshotNamespace`], which has all reads.
 ///
 /// A handle is cheap to clone, may be used from many threads, and keeps the store open. While one lives, the versions of records that it
-/// shows are kept: they take space in the file, and each of them at most 24 bytes of memory; [`Db::stats`] says how much. Drop it when it is
-/// no longer needed. It ends with the process.
+/// shows are kept: each of them takes at most 24 bytes of memory, and the segment that it is in cannot be reused, whatever else is in it;
+/// [`Db::stats`] says how much that is. Drop it when it is no longer needed. It ends with the process.
 ///
 /// When removals find no space on a full medium, or a [limit](crate::Builder::snapshot_limit) is passed, the oldest snapshot is ended: every
 /// call on it then answers [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld).
