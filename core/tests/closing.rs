@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::opened;
+use common::{killed, opened};
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Error};
-use std::sync::Barrier;
+use pipkin::{Db, Durability, Error, Storage, StorageError};
+use std::sync::{Arc, Barrier, Mutex};
 
 /// What a writer was told before it learned that the store is closed is there afterwards.
 #[test]
@@ -156,4 +156,63 @@ fn a_session_that_is_killed_in_blocks_that_closing_gave_back_loses_nothing() {
         }
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+/// Knows where was written, in the order of the writes.
+#[derive(Clone, Default)]
+struct Written {
+    inner: MemoryStorage,
+    offsets: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Written {
+    /// The superblocks that were written since the last call, by their slots.
+    fn slots(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.offsets.lock().unwrap()).into_iter().filter(|&offset| offset < 16_384).collect()
+    }
+}
+
+impl Storage for Written {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.inner.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.inner.set_len(len)
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.inner.read_at(offset, out)
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        self.offsets.lock().unwrap().push(offset);
+        self.inner.write_at(offset, parts)
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        self.inner.sync()
+    }
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.inner.reserve(offset, len)
+    }
+}
+
+/// A sync of the session that died may have failed: its superblock, which the medium may not have, is written again before another one
+/// counts on it. One that a closed store has left is on the medium or says less than the other.
+#[test]
+fn after_an_unclean_end_the_superblock_is_written_again_before_the_next_one() {
+    let storage = Written::default();
+    let db = opened(storage.clone(), 4096);
+    db.insert("a", "1").unwrap();
+    let first = storage.slots();
+    killed(db);
+    let db = opened(storage.clone(), 4096);
+    assert_eq!(storage.slots(), [], "opening writes nothing");
+    db.insert("b", "2").unwrap();
+    let last = *first.last().unwrap();
+    assert_eq!(storage.slots(), [last, 4096 - last]);
+    db.close().unwrap();
+    let closed = *storage.slots().last().unwrap();
+    let db = opened(storage.clone(), 4096);
+    db.insert("c", "3").unwrap();
+    assert_eq!(storage.slots(), [closed], "in the place of the one that says that the store is closed");
+    db.insert("d", "4").unwrap();
+    assert_eq!(storage.slots(), []);
 }

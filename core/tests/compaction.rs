@@ -175,3 +175,37 @@ fn steps_end_whatever_they_leave_dead_themselves() {
         }
     }
 }
+
+/// Records of one length: what was copied and freed can be counted.
+#[test]
+fn a_compaction_reports_what_it_has_copied_and_freed() {
+    const LEN: u64 = 111;
+    const TOMBSTONE: u64 = 11;
+    let filled = || {
+        let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(false).auto_compact_dead_share(1.0);
+        let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
+        for number in 0..1200_u32 {
+            db.insert(number.to_be_bytes(), [1; 100]).unwrap();
+        }
+        for number in (0..1200_u32).filter(|number| number % 4 != 0) {
+            db.remove(number.to_be_bytes()).unwrap();
+        }
+        db
+    };
+    let db = filled();
+    let report = db.compact().unwrap();
+    assert_eq!(report.bytes_copied, report.records_copied * LEN, "{report:?}");
+    assert!(report.records_copied >= 300 && report.bytes_freed >= report.segments_retired * 4096, "{report:?}");
+    let db = filled();
+    // One segment at a time: tombstones in segments that are not the oldest are kept.
+    let (mut steps, mut tombstones) = (0, 0);
+    while let Some(step) = db.compact_step().unwrap() {
+        assert_eq!((step.segments_retired, step.bytes_freed), (1, 4096), "{step:?}");
+        let of_tombstones = (step.records_copied * LEN - step.bytes_copied) / (LEN - TOMBSTONE);
+        assert_eq!(step.bytes_copied, (step.records_copied - of_tombstones) * LEN + of_tombstones * TOMBSTONE, "{step:?}");
+        assert!(step.records_copied == 0 || step.bytes_copied >= TOMBSTONE, "{step:?}");
+        steps += 1;
+        tombstones += of_tombstones;
+    }
+    assert!(steps > 20 && tombstones > 0, "{steps} steps, {tombstones} tombstones copied");
+}

@@ -131,6 +131,12 @@ impl Db {
         Self { default: Namespace { store: Arc::new(Open(store)), name } }
     }
 
+    /// The store, for tests of what is below.
+    #[cfg(test)]
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// A handle to the default namespace, which this one dereferences to.
     ///
     /// ```

@@ -1,6 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
+use super::event::{Event, Tag};
+use super::meta::Optional;
 use super::*;
+use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -125,7 +128,10 @@ fn short_ways_for_small_frames_come_to_the_same() {
                     let mut whole = Vec::new();
                     spec.encode_into(&mut whole, 1, 2);
                     let decoded = Header::decode_any(&whole);
-                    if let Some(short) = Header::decode_small(&whole) {
+                    let is_small = kind == Kind::Put && namespace == 0 && key_len < 0x80 && value_len < 0x4000;
+                    let short = Header::decode_small(&whole);
+                    assert_eq!(short.is_some(), is_small && whole.len() > FRAME_LEN_MIN);
+                    if let Some(short) = short {
                         assert_eq!(decoded, Ok(short));
                     }
                     let mut room = [0; ONE_PIECE_MAX];
@@ -141,4 +147,178 @@ fn short_ways_for_small_frames_come_to_the_same() {
     for bytes in [[0, 0, 0, 0, 1, 0, 0x80, 0], [0, 0, 0, 0, 1, 0x80, 0x80, 1], [0, 0, 0, 0, 0x41, 0, 1, 1]] {
         assert_eq!(Header::decode_small(&bytes), None);
     }
+}
+
+/// Optional fields with their flags and bytes, and why this build cannot return a value that has them.
+fn optional_fields() -> Vec<(Optional, u8, Vec<u8>, Option<&'static str>)> {
+    let none = Optional::default;
+    let (ttl, packed, strange) =
+        (Some("a time to live"), Some("a compressed value"), Some("a property that this build does not know"));
+    let all =
+        Optional { expiry: Some(1), codec: Some((1, 0, 0)), origin: Some(3), expired: false, more: Some((0x40, vec![8; 16])) };
+    let bytes_of_all = [&[1, 0, 0, 0, 0, 0, 1, 0, 0, 3, 0x40, 16][..], &[8; 16]].concat();
+    vec![
+        (none(), 0, vec![], None),
+        (Optional { expiry: Some(0x0102_0304_0506), ..none() }, 0x02, vec![6, 5, 4, 3, 2, 1], ttl),
+        (Optional { codec: Some((7, 300, 128)), ..none() }, 0x04, vec![7, 0xac, 2, 0x80, 1], packed),
+        (Optional { origin: Some(1 << 62), ..none() }, 0x08, vec![0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40], None),
+        (Optional { more: Some((1, vec![9, 9])), ..none() }, 0x80, vec![1, 2, 9, 9], strange),
+        (Optional { more: Some((1, vec![])), ..none() }, 0x80, vec![1, 0], strange),
+        (all, 0x8e, bytes_of_all, ttl),
+    ]
+}
+
+#[test]
+fn optional_fields_read_back_and_say_what_this_build_cannot_return() {
+    for (optional, flags, bytes, unsupported) in optional_fields() {
+        assert_eq!(optional.encode(), (flags, bytes.clone()));
+        for (namespace, copied) in [(0, false), (5, false), (u32::MAX, true)] {
+            let plain = Meta::new(namespace, flags, &bytes);
+            let meta = if copied { plain.copied() } else { plain };
+            let spec = FrameSpec { kind: Kind::Put, continues: false, meta, key: b"key", value: &[4; 300] };
+            let bytes = frame(&spec, 3, 8192);
+            let header = Header::decode(&bytes).unwrap();
+            check(&header, &bytes, 3, 8192).unwrap();
+            assert_eq!((header.meta(&bytes), header.flags, header.unsupported()), (meta, flags, unsupported));
+            let renamed = meta.with_namespace(7);
+            assert_eq!(renamed, Meta { copied, ..Meta::new(7, flags, meta.fields) });
+            assert_eq!(renamed.with_namespace(namespace), meta);
+            assert_eq!((header.key(&bytes), header.value(&bytes)), (Some(&b"key"[..]), Some(&[4; 300][..])));
+            for cut in 0..header.header_len() {
+                assert_eq!(Header::decode(&bytes[..cut]), Err(DecodeError::Truncated), "{optional:?} cut at {cut}");
+            }
+        }
+    }
+    let expired = Optional { expired: true, ..Optional::default() };
+    assert_eq!(expired.encode(), (0x10, vec![]));
+    let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::new(1, 0x10, &[]), key: b"key", value: &[] };
+    let bytes = frame(&spec, 3, 8192);
+    assert_eq!(Header::decode(&bytes).map(|header| (header.flags, header.unsupported())), Ok((0x10, None)));
+}
+
+#[test]
+fn headers_that_no_writer_makes_say_what_is_wrong() {
+    let number = |value: usize| {
+        let mut bytes = Vec::new();
+        varint::encode(value as u32, |byte| bytes.push(byte));
+        bytes
+    };
+    let decode = |parts: &[&[u8]]| {
+        let bytes = [&[0; CRC_LEN][..], &parts.concat(), &[0; 64]].concat();
+        Header::decode(&bytes).map(|header| header.frame_len()).map_err(DecodeError::what)
+    };
+    let bad: [(&[&[u8]], &str); 27] = [
+        (&[&[0x81, 0, 0]], "a record of an unknown version"),
+        (&[&[0x00, 0, 0]], "a record of an unknown kind"),
+        (&[&[0x0c, 0, 0]], "a record of an unknown kind"),
+        (&[&[0x41, 0, 0, 0]], "a record with unknown flags"),
+        (&[&[0x41, 0x20, 0, 0]], "a record with unknown flags"),
+        (&[&[0x41, 0x40, 0, 0]], "a record with unknown flags"),
+        (&[&[0x01, 0x80, 0, 0]], "a record with a malformed length"),
+        (&[&[0x01, 1, 0xff, 0xff, 0xff, 0xff, 0x10]], "a record with a malformed length"),
+        (&[&[0x41, 1, 0, 0, 0]], "a record with a malformed namespace"),
+        (&[&[0x01], &number(KEY_LEN_MAX + 1), &[0]], "a record over the limits of key or value"),
+        (&[&[0x01, 0], &number(VALUE_LEN_MAX + 1)], "a record over the limits of key or value"),
+        (&[&[0x23, 0, 16]], "a control record with flags of a data record"),
+        (&[&[0x13, 0, 16]], "a control record with flags of a data record"),
+        (&[&[0x44, 0x08, 0, 0, 1]], "a control record with flags of a data record"),
+        (&[&[0x44, 0x01, 0, 0, 1]], "a control record with flags of a data record"),
+        (&[&[0x41, 0x10, 0, 0]], "a record with flags of another kind"),
+        (&[&[0x47, 0x10, 0, 8]], "a record with flags of another kind"),
+        (&[&[0x42, 0x02, 0, 0]], "a record with flags of another kind"),
+        (&[&[0x49, 0x04, 0, 8, 1, 0, 0]], "a record with flags of another kind"),
+        (&[&[0x03, 0, 15]], "a record that is too short for its kind"),
+        (&[&[0x03, 0, 17]], "a record that is too short for its kind"),
+        (&[&[0x07, 0, 7]], "a record that is too short for its kind"),
+        (&[&[0x09, 0, 7]], "a record that is too short for its kind"),
+        (&[&[0x41, 0x04, 0, 0, 0, 1, 1]], "a record with a malformed codec"),
+        (&[&[0x41, 0x04, 0, 0, 1, 1, 0x80, 0]], "a record with a malformed codec"),
+        (&[&[0x41, 0x08, 0, 0, 0x80, 0]], "a record with a malformed origin"),
+        (&[&[0x41, 0x80, 0, 0, 0, 1]], "a record with malformed flags"),
+    ];
+    for (parts, what) in bad {
+        assert_eq!(decode(parts), Err(what), "{parts:02x?}");
+    }
+    assert_eq!(decode(&[&[0x41, 0x80, 0, 0, 1, 17]]), Err("a record with malformed flags"));
+    let malformed = |len: usize| Header::decode(&[&[0; CRC_LEN][..], &[1], &[0x80; 5][..len]].concat());
+    assert_eq!(malformed(4), Err(DecodeError::Truncated), "it may go on");
+    assert_eq!(malformed(5), Err(DecodeError::Invalid("a record with a malformed length")));
+    let good: [(&[&[u8]], usize); 9] = [
+        (&[&[0x01], &number(KEY_LEN_MAX), &[0]], CRC_LEN + 1 + number(KEY_LEN_MAX).len() + 1 + KEY_LEN_MAX),
+        (&[&[0x01, 0], &number(VALUE_LEN_MAX)], CRC_LEN + 2 + number(VALUE_LEN_MAX).len() + VALUE_LEN_MAX),
+        (&[&[0x03, 0, 16]], CRC_LEN + 3 + 16),
+        (&[&[0x07, 0, 8]], CRC_LEN + 3 + 8),
+        (&[&[0x09, 0, 8]], CRC_LEN + 3 + 8),
+        (&[&[0x41, 0x80, 0, 0, 1, 16]], CRC_LEN + 4 + 2 + 16),
+        (&[&[0x52, 0x10, 0, 0]], CRC_LEN + 4),
+        (&[&[0x49, 0x08, 0, 8, 2]], CRC_LEN + 4 + 1 + 8),
+        (&[&[0x08, 0, 0]], CRC_LEN + 3),
+    ];
+    for (parts, len) in good {
+        assert_eq!(decode(parts), Ok(len), "{parts:02x?}");
+    }
+}
+
+fn event() -> Event {
+    let tag = |key: &[u8], before, distance| Tag { key: key.to_vec(), before, distance };
+    Event {
+        number: 0x1122_3344,
+        version: 7,
+        time: 0x0605_0403_0201,
+        id: [9; 16],
+        kind: b"kind".to_vec(),
+        tags: vec![tag(b"", 0, 1), tag(b"order", 300, 1 << 40)],
+        payload: b"payload".to_vec(),
+    }
+}
+
+#[test]
+fn an_event_reads_back_as_it_was_written() {
+    let bytes = event().encode();
+    let numbers = [&0x1122_3344_u64.to_le_bytes()[..], &7_u64.to_le_bytes(), &[1, 2, 3, 4, 5, 6], &[9; 16]].concat();
+    let tags = b"\x02\x00\x00\x01\x05order\xac\x02\x80\x80\x80\x80\x80\x20";
+    assert_eq!(bytes, [&numbers[..], b"\x04kind", tags, b"payload"].concat());
+    assert_eq!(Event::decode(&bytes), Some(event()));
+    for cut in 0..bytes.len() - b"payload".len() {
+        assert_eq!(Event::decode(&bytes[..cut]), None, "cut at {cut}");
+    }
+}
+
+/// The checksum covers every bit, in one piece and in two, also of an event, whose number it is bound to instead of covering it.
+#[test]
+fn a_frame_in_pieces_is_checked_as_one_piece_is() {
+    let value = event().encode();
+    for kind in [Kind::Put, Kind::Event] {
+        let spec = FrameSpec { kind, continues: false, meta: Meta::plain(2), key: b"stream", value: &value };
+        let good = frame(&spec, 5, 4096);
+        assert_eq!(&good[..spec.header(5, 4096).as_slice().len()], spec.header(5, 4096).as_slice());
+        let header = Header::decode(&good).unwrap();
+        let whole = |bytes: &[u8]| check(&header, bytes, 5, 4096);
+        let front_len = header.header_len() + header.key_len() + EVENT_NUMBER_LEN;
+        let in_pieces = |bytes: &[u8], cut: usize| {
+            check_sum(&header, &bytes[..cut], 5, 4096, |mut sum| {
+                sum.update(&bytes[cut..]);
+                sum
+            })
+        };
+        assert_eq!(whole(&good), Ok(()));
+        (front_len..=good.len()).for_each(|cut| assert_eq!(in_pieces(&good, cut), Ok(()), "{kind:?} cut at {cut}"));
+        for bit in (0..CRC_LEN * 8).chain(header.header_len() * 8..good.len() * 8).step_by(if cfg!(miri) { 31 } else { 1 }) {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(whole(&bad), Err(DecodeError::Checksum), "{kind:?} bit {bit}");
+            assert_eq!(in_pieces(&bad, front_len), Err(DecodeError::Checksum), "{kind:?} bit {bit}");
+        }
+        assert_eq!(event_number(header.value(&good).unwrap()), 0x1122_3344);
+    }
+}
+
+#[test]
+fn values_of_control_frames_read_back() {
+    let mark = Mark { synced: 0x1234_5678_9abc, clock: 99 };
+    assert_eq!((Mark::decode(&mark.encode()), Mark::decode(&[0; 15])), (Some(mark), None));
+    let next = Next { extent: 7, extents: 2, base: 1 << 33, salt: 0xdead_beef };
+    assert_eq!(Next::decode(&next.encode()), Some(next));
+    assert_eq!(Next::decode(&Next { extents: 0, ..next }.encode()), None, "a run of nothing");
+    assert_eq!(Next::decode(&[1; 23]), None);
 }

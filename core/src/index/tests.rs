@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use super::*;
 use crate::limits::DATA_START;
@@ -124,4 +124,105 @@ fn readers_see_every_key_while_its_table_is_replaced_under_them() {
             assert_eq!(offset_of(&index, &pins, key, offset), offset);
         }
     });
+}
+
+#[test]
+fn a_shard_takes_the_bytes_of_its_tables_the_replaced_one_included() {
+    let (index, pins) = (Index::default(), Pins::default());
+    let empty = index.bytes();
+    let of_one_shard = (0..).map(hash).filter(|hash| hash.shard() == 3).zip(DATA_START..).take(15);
+    let mut sizes = Vec::new();
+    for (hash, offset) in of_one_shard {
+        index.lock_shard(3).insert(&pins, hash, 0, offset);
+        sizes.push(index.bytes() - empty);
+    }
+    // Two lines of 64 bytes; of their 16 slots 14 may be used. Then five lines, and the two until the next growth.
+    assert_eq!(sizes, [[128; 14].as_slice(), &[5 * 64 + 128]].concat());
+}
+
+#[test]
+fn the_first_slot_is_the_only_one_of_nearly_every_key() {
+    let (index, pins) = (Index::default(), Pins::default());
+    for key in 0..100 {
+        index.lock(hash(key)).insert(&pins, hash(key), 0, DATA_START + key);
+    }
+    for key in 0..200 {
+        assert_eq!(index.first_slot(&pins.pin(), hash(key)), (key < 100).then_some(DATA_START + key));
+    }
+}
+
+#[test]
+fn hashes_share_slots_if_shard_and_tag_are_the_same() {
+    let base = KeyHash(0x1234_5678_9abc_def0);
+    let differs = |bit: u32| !base.has_slot_of(KeyHash(base.0 ^ 1 << bit));
+    for bit in 0..64 {
+        assert_eq!(differs(bit), bit >= 64 - 8 - slot::TAG_BITS, "bit {bit}");
+        let other = KeyHash(base.0 ^ 1 << bit);
+        assert_eq!(other.fits(base.shard(), base.slot(DATA_START)), !differs(bit), "bit {bit}");
+    }
+}
+
+/// What a dump has: nothing, this many added and removed slots, or the whole.
+#[derive(Debug, PartialEq, Eq)]
+enum Has {
+    Nothing,
+    Changes(usize, usize),
+    Whole(usize),
+}
+
+#[cfg_attr(miri, ignore = "a hundred thousand hashes, and no `unsafe` that the others do not reach")]
+#[test]
+fn a_dump_has_only_the_changes_while_they_are_few() {
+    let pins = Pins::default();
+    let index = Index::default();
+    let hashes: Vec<KeyHash> = (0..).map(hash).filter(|hash| hash.shard() == 9).take(400).collect();
+    for (&hash, offset) in hashes.iter().zip(DATA_START..) {
+        index.lock_shard(9).insert(&pins, hash, 0, offset);
+    }
+    let dump = |since: Option<u64>, is_written: bool| {
+        let mut shard = index.lock_shard(9);
+        let is_new = |offset: u64| since.is_some_and(|since| offset >= since);
+        let has = match shard.dump(since.is_some().then_some(&is_new as &dyn Fn(u64) -> bool)) {
+            Dump::Unchanged => Has::Nothing,
+            Dump::Changes(changes) => Has::Changes(changes.added.len(), changes.removed.len()),
+            Dump::Whole(image) => Has::Whole(image.slots.len()),
+        };
+        assert!(shard.is_dumped());
+        drop(shard);
+        index.end_dump(is_written);
+        assert!(!index.lock_shard(9).is_dumped());
+        has
+    };
+    let never = Some(u64::MAX);
+    let new = |number: u64| DATA_START + 100_000 + number;
+    let replace = |from: u64, count: u64, base: u64| {
+        for (number, &hash) in (0..count).zip(&hashes) {
+            assert!(index.lock_shard(9).replace(hash, from + number, base + number));
+        }
+    };
+    assert_eq!(dump(never, true), Has::Whole(400), "no snapshot has it");
+    assert_eq!(dump(never, true), Has::Nothing);
+    assert_eq!(dump(None, true), Has::Whole(400), "asked for");
+    assert_eq!(dump(never, false), Has::Nothing);
+    assert_eq!(dump(never, true), Has::Whole(400), "the one before was not written");
+    replace(DATA_START, 100, new(0));
+    assert_eq!(dump(Some(new(0)), true), Has::Changes(100, 100));
+    replace(new(0), 100, new(1000));
+    assert_eq!(dump(Some(new(1000)), true), Has::Changes(100, 100));
+    replace(new(1000), 100, new(2000));
+    assert!(index.lock_shard(9).remove(hashes[399], 0, DATA_START + 399));
+    assert_eq!(dump(Some(new(2000)), true), Has::Whole(399), "201 changes are more than half of 399");
+    // 64 and a quarter of the records are remembered.
+    for (count, base, has) in [(163, 3000, Has::Changes(0, 163)), (164, 4000, Has::Whole(399))] {
+        let before: Vec<u64> = index.lock_shard(9).slots().into_iter().map(Slot::offset).collect();
+        for (number, &hash) in (0..count).zip(&hashes) {
+            let mut shard = index.lock_shard(9);
+            let old = shard.find(hash, |offset| Ok(before.contains(&offset).then_some(offset))).unwrap().unwrap();
+            assert!(shard.replace(hash, old, new(base + number)));
+        }
+        assert_eq!(dump(never, true), has);
+    }
+    let another = (1 << 32..).map(hash).find(|hash| hash.shard() == 9).unwrap();
+    index.lock_shard(9).insert(&pins, another, 0, new(9000));
+    assert_ne!(dump(Some(new(9000)), true), Has::Nothing, "an added record is a change");
 }

@@ -236,4 +236,22 @@ mod tests {
         segment_stats.drop_note(63);
         assert_eq!(segment_stats.noted(62), 0);
     }
+
+    #[test]
+    fn a_tally_counts_what_changes_one_by_one_would() {
+        let (segment_stats, geometry) = (SegmentStats::default(), Geometry::new(4096, 4096));
+        for extent in 0..3 {
+            let segment = Segment { base: 1 << 20, extent, extents: 1, end: 0, salt: 9, linked: false };
+            segment_stats.enter(geometry, &segment);
+        }
+        let mut tally = segment_stats.tally();
+        for (extent, change, late) in
+            [(0, 100, false), (0, 30, true), (0, -40, false), (1, 7, true), (2, 50, true), (2, -10, true)]
+        {
+            tally.add(extent, change, late);
+        }
+        drop(tally);
+        let figures = |extent| (segment_stats.live(extent), segment_stats.live_at_dump(extent));
+        assert_eq!([figures(0), figures(1), figures(2)], [(90, 60), (7, 0), (40, 0)]);
+    }
 }

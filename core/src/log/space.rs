@@ -368,6 +368,58 @@ mod tests {
         assert_eq!((space.free_at_end(), space.total), (0, 4));
     }
 
+    #[test]
+    fn barred_runs_never_become_free_and_what_lies_before_them_does() {
+        let mut space = space(2);
+        space.release(0, 2, false);
+        space.bar(Barred { extent: 5, extents: 2, sessions: 3 });
+        assert_eq!((space.free_count(), space.total, space.free_at_end()), (5, 7, 0));
+        space.bar(Barred { extent: 1, extents: 1, sessions: 2 });
+        assert_eq!((space.free_count(), space.is_free(1), space.is_free(4)), (4, false, true));
+        space.release(0, 7, true);
+        assert_eq!(space.all_free(), [(0, true), (2, true), (3, true), (4, true)]);
+        space.bar(Barred { extent: 5, extents: 2, sessions: 1 });
+        space.bar(Barred { extent: 1, extents: 1, sessions: 9 });
+        assert_eq!(space.barred.iter().map(|run| run.sessions).collect::<Vec<_>>(), [1, 2], "the fewer sessions count");
+    }
+
+    /// Extents of 4, 8, 16, 16, ... KiB.
+    #[test]
+    fn full_extents_that_may_have_their_blocks_are_backed_first() {
+        let mut space = Space::new(Geometry::new(16_384, 4096));
+        space.release(0, 2, false);
+        assert_eq!((space.first_unbacked(), space.unbacked_short_ones()), (Some(0), [0, 1].to_vec()));
+        assert!(space.has_holes(0) && !space.has_holes(0), "known from the first time on");
+        assert_eq!(space.first_unbacked(), Some(1));
+        space.release(0, 5, false);
+        space.give_back(0);
+        space.give_back(2);
+        assert_eq!((space.first_unbacked(), space.unbacked_short_ones()), (Some(3), [0, 1].to_vec()));
+        assert!(!space.has_holes(2));
+        space.set_backed(3);
+        space.set_backed(4);
+        assert_eq!(space.first_unbacked(), Some(2), "blocks given back come last");
+        space.set_backed(2);
+        assert_eq!((space.first_unbacked(), space.backed_bytes()), (None, 3 * 16_384), "short ones are no reserve");
+        space.set_backed(0);
+        assert_eq!((space.unbacked_short_ones(), space.backed_bytes()), ([1].to_vec(), 3 * 16_384 + 4096));
+        assert_eq!((space.free_bytes(), space.backed_beyond(5000)), (12_288 + 3 * 16_384, 3 * (16_384 - 5000)));
+    }
+
+    #[test]
+    fn runs_before_an_extent_and_at_the_end_are_measured() {
+        let mut space = space(8);
+        for extent in [0, 2, 3, 6, 7] {
+            space.release(extent, 1, true);
+        }
+        assert!(space.has_run_below(8192, 4) && !space.has_run_below(8192, 3) && !space.has_run_below(8193, 6));
+        assert_eq!((space.free_at_end(), space.free_bytes_at_end(), space.surplus()), (2, 8192, 2));
+        space.listed = 7;
+        assert_eq!(space.surplus(), 1);
+        space.listed = 9;
+        assert_eq!(space.surplus(), 0);
+    }
+
     /// Extents of 4, 8, 16, 16, ... KiB.
     #[test]
     fn while_extents_grow_bytes_count_and_afterwards_full_ones() {

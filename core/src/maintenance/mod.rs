@@ -11,6 +11,8 @@ mod report;
 mod space;
 mod steps;
 mod stranded;
+#[cfg(test)]
+mod tests;
 mod unasked;
 
 pub(crate) use checkpoint::{Extent, write as write_checkpoint};

@@ -144,6 +144,14 @@ mod tests {
     }
 
     #[test]
+    fn a_block_is_full_with_65_keys_or_with_two_of_more_than_4_kib() {
+        let full = [(65, 65), (65, 0), (2, 4097), (64, 4097)];
+        assert!(full.iter().all(|&(keys, bytes)| Block::is_full(keys, bytes)));
+        let rest = [(64, 4096), (2, 4096), (1, 4097), (1, 1 << 20), (0, 0)];
+        assert!(rest.iter().all(|&(keys, bytes)| !Block::is_full(keys, bytes)));
+    }
+
+    #[test]
     fn keys_that_begin_alike_are_told_apart() {
         let mut block = Block::default();
         let all: [&[u8]; 8] = [b"", b"\0", b"12345678", b"12345678\0", b"123456789", b"1234567", b"\xff", b"\0\0"];

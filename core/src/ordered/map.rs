@@ -309,6 +309,22 @@ mod tests {
         assert_eq!((long.leaves.len(), listed(&long, Bound::Unbounded).len()), (20, 20));
     }
 
+    /// Blocks that are filled at once have room for a third more.
+    #[test]
+    fn a_map_of_given_keys_has_blocks_of_three_quarters() {
+        let leaves = |keys: Vec<Vec<u8>>| {
+            let pairs: Vec<(&[u8], u64)> = keys.iter().zip(0..).map(|(key, offset)| (&key[..], offset)).collect();
+            let map = Map::of(&pairs);
+            assert_eq!(listed(&map, Bound::Unbounded).len(), keys.len());
+            map.leaves.len()
+        };
+        assert_eq!(leaves((0..1_000_u64).map(|number| number.to_be_bytes().to_vec()).collect()), 1_000_usize.div_ceil(48));
+        let long = |number: u64| [&number.to_be_bytes()[..], &[7; 1_000]].concat();
+        assert_eq!(leaves((0..20).map(long).collect()), 20_usize.div_ceil(3));
+        let longest = |number: u64| [&number.to_be_bytes()[..], &[7; 5_000]].concat();
+        assert_eq!(leaves((0..20).map(longest).collect()), 20);
+    }
+
     /// Every walk sees keys that exist throughout it exactly once and in order, whatever other threads do to adjacent keys.
     #[test]
     fn walks_miss_nothing_while_leaves_are_cut_and_taken_away() {

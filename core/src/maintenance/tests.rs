@@ -1,0 +1,126 @@
+//! Which segments are chosen, by figures that the tests set.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use super::choose;
+use crate::Db;
+use crate::engine::Engine;
+use crate::log::{SEGMENT_HEADER_LEN, Segment, TRAILER_LEN};
+use crate::storage::MemoryStorage;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+const OVERHEAD: u64 = SEGMENT_HEADER_LEN as u64 + TRAILER_LEN;
+const TAKEN: u64 = 4096 - OVERHEAD;
+const TAKEN_LONG: u64 = 2 * 4096 - OVERHEAD;
+
+/// Eight segments of one record each, and then one of twice their length, all before the newest checkpoint; each counts as fully alive.
+fn nine_segments() -> (Db, Vec<Segment>) {
+    let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(false).auto_compact_dead_share(1.0);
+    let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
+    for key in 0..9_u8 {
+        db.insert([key], alloc::vec![key; if key < 8 { 3_000 } else { 7_400 }]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    let engine = &db.store().engine;
+    let segments = choose::candidates(engine);
+    assert_eq!(segments.len(), 9);
+    assert_eq!(segments.iter().map(|segment| segment.extents).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1, 1, 1, 2]);
+    for segment in &segments {
+        set(engine, segment, choose::taken_bytes(engine, segment), 0);
+    }
+    (db, segments)
+}
+
+fn set(engine: &Engine, segment: &Segment, live: u64, tombstones: u64) {
+    engine.log.segment_stats.set(segment.extent, live, tombstones);
+}
+
+#[test]
+fn a_segment_is_worth_what_its_dead_bytes_and_in_front_of_all_its_tombstones_take() {
+    let (db, segments) = nine_segments();
+    let engine = &db.store().engine;
+    let (one, long) = (&segments[3], &segments[8]);
+    assert_eq!((choose::taken_bytes(engine, one), choose::taken_bytes(engine, long)), (TAKEN, TAKEN_LONG));
+    set(engine, one, 1000, 200);
+    assert_eq!((choose::kept_bytes(engine, one, false), choose::kept_bytes(engine, one, true)), (1200, 1000));
+    assert_eq!(choose::needed_bytes(engine, one, false), 1200 + choose::SLACK);
+    assert_eq!(choose::gain(engine, one, TAKEN, false, 64.0), Some(TAKEN - 1200));
+    assert_eq!(choose::gain(engine, one, TAKEN, true, 64.0), Some(TAKEN - 1000));
+    // At least one part in so many of what is taken, and never less than what the retirement takes.
+    set(engine, one, TAKEN / 2, 0);
+    assert!(choose::gain(engine, one, TAKEN, false, 2.6).is_some() && choose::gain(engine, one, TAKEN, false, 1.9).is_none());
+    set(engine, one, TAKEN - choose::SLACK + 1, 0);
+    assert_eq!(choose::gain(engine, one, TAKEN, false, 64.0), None);
+    // Up to 5/8 dead, the padding behind the record does not count as gain: copies would leave as much.
+    let padding = TAKEN - engine.log.header(one.first_frame(engine.log.geometry)).unwrap().frame_len() as u64;
+    assert!(padding > 0);
+    for (live, gain) in
+        [(TAKEN * 3 / 8 - 1, TAKEN - (TAKEN * 3 / 8 - 1)), (TAKEN * 3 / 8 + 1, TAKEN - (TAKEN * 3 / 8 + 1) - padding)]
+    {
+        set(engine, one, live, 0);
+        assert_eq!(choose::gain(engine, one, TAKEN, false, 64.0), Some(gain), "{live} bytes alive");
+    }
+}
+
+#[test]
+fn of_many_segments_the_one_with_the_largest_dead_share_is_chosen() {
+    let (db, segments) = nine_segments();
+    let engine = &db.store().engine;
+    let worst = |until: u64, passed: &[u64]| {
+        choose::worst(engine, 0.1, until, &|segment| passed.contains(&segment.base)).map(|segment| segment.base)
+    };
+    let that_fits = |until: u64, tried: &[u64]| choose::worst_that_fits(engine, until, tried).map(|segment| segment.base);
+    let for_a_write =
+        |until: u64, aside: &[u64]| choose::worst_for_a_write(engine, &segments, until, aside).map(|segment| segment.base);
+    let base = |number: usize| Some(segments[number].base);
+    assert_eq!((worst(u64::MAX, &[]), that_fits(u64::MAX, &[]), for_a_write(u64::MAX, &[])), (None, None, None));
+    set(engine, &segments[1], 1200, 0);
+    set(engine, &segments[2], 1000, 0);
+    set(engine, &segments[4], 1000, 0);
+    // More dead bytes than any other, but a smaller share.
+    set(engine, &segments[8], 2700, 0);
+    // Room for copies wherever they may come from.
+    db.store().engine.log.secure(32 * 1024, &|| Ok(8_000)).unwrap();
+    for choose in [&worst as &dyn Fn(u64, &[u64]) -> Option<u64>, &that_fits, &for_a_write] {
+        assert_eq!(choose(u64::MAX, &[]), base(2), "of two with one share the older");
+        assert_eq!(choose(u64::MAX, &[segments[2].base]), base(4));
+        assert_eq!(choose(u64::MAX, &[segments[2].base, segments[4].base]), base(1));
+        assert_eq!(choose(u64::MAX, &[segments[1].base, segments[2].base, segments[4].base]), base(8));
+        assert_eq!(choose(segments[2].base, &[]), base(1), "only what begins in front of that");
+        assert_eq!(choose(segments[1].base, &[]), None);
+    }
+    // A write leaves 1/8 to removals, and unasked compaction what it is told to leave.
+    set(engine, &segments[2], TAKEN, 0);
+    set(engine, &segments[4], TAKEN, 0);
+    set(engine, &segments[1], TAKEN - TAKEN / 10, 0);
+    set(engine, &segments[8], TAKEN_LONG, 0);
+    assert_eq!((for_a_write(u64::MAX, &[]), worst(u64::MAX, &[])), (None, None));
+    // With nothing dead, the oldest goes if tombstones behind it wait for that.
+    set(engine, &segments[0], 300, 0);
+    for segment in &segments[1..] {
+        set(engine, segment, TAKEN / 3 * 2, 700);
+    }
+    assert_eq!(choose::worst(engine, 0.99, u64::MAX, &|_| false), None);
+    set(engine, &segments[1], 100, TAKEN - 200);
+    assert_eq!(choose::worst(engine, 0.99, u64::MAX, &|_| false).map(|segment| segment.base), base(0));
+}
+
+#[test]
+fn segments_in_front_of_tombstones_go_while_these_are_enough() {
+    let (db, segments) = nine_segments();
+    let engine = &db.store().engine;
+    for (segment, (live, tombstones)) in segments.iter().zip([(100, 0), (0, 50), (300, 0), (0, 1), (2_000, 0)]) {
+        set(engine, segment, live, tombstones);
+    }
+    let front = |parts: f64| choose::front_of_tombstones(engine, &segments, parts);
+    assert_eq!((front(1.0), front(2.0), front(7.0), front(8.0)), (0, 2, 2, 4));
+    assert_eq!(choose::front_of_tombstones(engine, &segments[2..], 300.0), 2);
+    assert!(
+        choose::begins_with_oldest(engine, &segments, &|_| false)
+            && !choose::begins_with_oldest(engine, &segments[1..], &|_| false)
+    );
+    assert!(choose::begins_with_oldest(engine, &segments[1..], &|segment| segment.base == segments[0].base));
+    assert!(
+        choose::candidates_below(engine, segments[5].base).len() == 5 && choose::candidates_below(engine, u64::MAX).len() > 9
+    );
+}
