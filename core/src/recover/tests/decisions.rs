@@ -126,6 +126,23 @@ fn r10_a_torn_tail_is_dropped_and_reported() {
     assert_eq!(keys(&db), [&b"a"[..], b"new"]);
 }
 
+/// Behind a torn tail may be whole commits. A session that writes nothing but closes the store leaves them there, and the next one must not
+/// go on in front of them: a record as long as the torn one would have them back.
+#[test]
+fn what_is_behind_a_torn_tail_does_not_come_back_after_a_close_without_a_write() {
+    let mut bytes = killed();
+    let at = find(&bytes, b"b2");
+    bytes[at + 1] ^= 1;
+    let (db, storage) = open(&bytes).unwrap();
+    db.close().unwrap();
+    let (db, storage) = open(&storage.to_vec()).unwrap();
+    assert!(db.open_report().clean);
+    db.insert("n", "1").unwrap();
+    let written = storage.to_vec();
+    assert_eq!(keys(&open(&written).unwrap().0), [b"a", b"n"]);
+    assert_eq!(written[at..at + 2], bytes[at..at + 2], "no torn record is written over");
+}
+
 #[test]
 fn r11_damage_in_front_of_a_sync_mark_is_an_error() {
     let mut bytes = killed();
