@@ -3,6 +3,7 @@
 use crate::bytes::Form;
 use crate::progress::When;
 use clap::Args;
+use pipkin::{Builder, Db};
 
 /// Options of every verb.
 #[derive(Clone, Copy, Debug, Args)]
@@ -21,6 +22,20 @@ pub(crate) struct NamespaceArg {
     /// Work on this namespace instead of the default one
     #[arg(long, short, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
+}
+
+/// How a store is created.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct NewStoreArgs {
+    /// Size of a segment, if the store is created: a power of two from 4096 to 268435456; a store that is there keeps its own [default: 4 MiB]
+    #[arg(long, value_name = "BYTES")]
+    segment_size: Option<u32>,
+}
+
+impl NewStoreArgs {
+    pub(crate) fn builder(self) -> Builder {
+        self.segment_size.map_or_else(Db::builder, |bytes| Db::builder().segment_size(bytes))
+    }
 }
 
 /// How keys are given and printed.

@@ -4,7 +4,7 @@ use crate::args::Global;
 use crate::exit::{self, Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::verbs::{
-    backup, compact, completions, digest, export, get, import, namespaces, put, rm, salvage, scan, stats, verify,
+    backup, compact, completions, digest, export, get, import, man, namespaces, put, rm, salvage, scan, stats, verify,
 };
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -106,6 +106,8 @@ pub(crate) enum Verb {
     Namespaces(namespaces::NamespacesArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
+    /// Write the manual pages
+    Man(man::ManArgs),
 }
 
 /// Runs the verb of the command line.
@@ -127,6 +129,7 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Digest(args) => digest::run(global, args),
         Verb::Namespaces(args) => namespaces::run(global, args),
         Verb::Completions(args) => completions::run(global, args, Cli::command()),
+        Verb::Man(args) => man::run(global, args, Cli::command()),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod digest;
 pub(crate) mod export;
 pub(crate) mod get;
 pub(crate) mod import;
+pub(crate) mod man;
 pub(crate) mod namespaces;
 pub(crate) mod put;
 pub(crate) mod rm;

@@ -1,12 +1,11 @@
 //! `pipkin put`
 
-use crate::args::{FormArgs, Global, NamespaceArg};
+use crate::args::{FormArgs, Global, NamespaceArg, NewStoreArgs};
 use crate::bytes::{KeyJson, os_bytes};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::store::{Store, durability_name};
 use clap::Args;
-use pipkin::Db;
 use pipkin::limits::VALUE_LEN_MAX;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -40,6 +39,8 @@ pub(crate) struct PutArgs {
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
+    new_store: NewStoreArgs,
+    #[command(flatten)]
     namespace: NamespaceArg,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn run(global: Global, args: &PutArgs) -> Outcome {
     let key = form.parse_argument(&args.key)?;
     // Read before the store is opened: a slow pipe must not keep the store locked, and a failed read must not create one.
     let value = read_value(args)?;
-    let store = Store::fill(Db::builder().background(false), &args.store, &args.namespace)?;
+    let store = Store::fill(args.new_store.builder().background(false), &args.store, &args.namespace)?;
     store.records().insert(&key, &value).map_err(|error| store.failure(&error))?;
     let durability = durability_name(store.flush_and_close()?);
     output::report(global.json, &Report { key: KeyJson::new(form, &key), value_bytes: value.len(), durability }, "")?;

@@ -2,7 +2,7 @@
 
 use crate::support::Folder;
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "put",
     "get",
     "rm",
@@ -17,6 +17,7 @@ const VERBS: [&str; 14] = [
     "digest",
     "namespaces",
     "completions",
+    "man",
 ];
 
 #[test]
@@ -54,6 +55,39 @@ fn completions_exist_for_every_shell() {
         assert_eq!(folder.json(&["completions", shell])["script"], script.text());
     }
     folder.run(&["completions", "tcsh"]).exits(2);
+}
+
+/// A page for the command and one for each verb, with the exit codes and the examples that the help has.
+#[test]
+fn manual_pages_say_what_the_help_says() {
+    let folder = Folder::new();
+    let report = folder.json(&["man", "pages/man1"]);
+    let pages: Vec<_> = std::fs::read_dir(folder.path("pages/man1")).unwrap().map(Result::unwrap).collect();
+    assert_eq!(report["pages"], pages.len());
+    let page = |name: &str| String::from_utf8(folder.read(&format!("pages/man1/{name}.1"))).unwrap();
+    assert!(page("pipkin").contains("Exit codes") && page("pipkin").contains(".TH"));
+    for verb in VERBS {
+        assert!(page(&format!("pipkin-{verb}")).contains("Example"), "{verb}");
+    }
+    assert!(page("pipkin-namespaces-drop").contains("NAME"));
+    folder.ok(&["man", "pages/man1"]);
+    folder.write("file", "");
+    folder.run(&["man", "file/below"]).exits(7);
+}
+
+#[test]
+fn a_new_store_has_segments_of_the_size_that_was_asked_for() {
+    let folder = Folder::new();
+    folder.ok(&["put", "a.pipkin", "key", "value", "--segment-size", "65536"]);
+    assert_eq!(folder.json(&["stats", "a.pipkin"])["segment_size"], 65_536);
+    // A store that is there keeps its own.
+    folder.ok(&["put", "a.pipkin", "other", "value", "--segment-size", "4096"]);
+    assert_eq!(folder.json(&["stats", "a.pipkin"])["segment_size"], 65_536);
+    folder.write("records.ndjson", "{\"key\":\"key\",\"value\":\"value\"}\n");
+    folder.ok(&["import", "b.pipkin", "records.ndjson", "--segment-size", "8192"]);
+    assert_eq!(folder.json(&["stats", "b.pipkin"])["segment_size"], 8_192);
+    folder.run(&["put", "c.pipkin", "key", "value", "--segment-size", "5000"]).exits(2);
+    assert!(!folder.path("c.pipkin").exists());
 }
 
 /// `pipkin help` was an unknown verb.

@@ -9,7 +9,7 @@ mod pipeline;
 mod quotes;
 pub(crate) mod source;
 
-use crate::args::{Global, NamespaceArg};
+use crate::args::{Global, NamespaceArg, NewStoreArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::output::{self, human_bytes, records};
@@ -17,7 +17,6 @@ use crate::progress::{Progress, Unit};
 use crate::store::{Store, durability_name};
 use clap::Args;
 use pipeline::{Ended, Imported};
-use pipkin::Db;
 use serde::Serialize;
 use source::{Format, RecordSource};
 use std::path::PathBuf;
@@ -83,6 +82,8 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     durable: bool,
     #[command(flatten)]
+    new_store: NewStoreArgs,
+    #[command(flatten)]
     namespace: NamespaceArg,
 }
 
@@ -107,7 +108,7 @@ pub(crate) fn run(global: Global, args: &ImportArgs) -> Outcome {
     // Before the store is opened: a misspelt source must not leave an empty store behind.
     let input = open(args)?;
     let start = Instant::now();
-    let store = Store::fill(Db::builder(), &args.store, &args.namespace)?;
+    let store = Store::fill(args.new_store.builder(), &args.store, &args.namespace)?;
     interrupt::stop_politely();
     let imported = {
         let progress = Progress::start(global.progress, Unit::Bytes, "import", input.total);
