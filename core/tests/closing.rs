@@ -7,6 +7,7 @@ mod common;
 use common::{killed, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Durability, Error, Storage, StorageError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 /// What a writer was told before it learned that the store is closed is there afterwards.
@@ -215,4 +216,39 @@ fn after_an_unclean_end_the_superblock_is_written_again_before_the_next_one() {
     assert_eq!(storage.slots(), [closed], "in the place of the one that says that the store is closed");
     db.insert("d", "4").unwrap();
     assert_eq!(storage.slots(), []);
+}
+
+/// A thread that compacted until the store was closed took the maintenance lock again each time before the close got it: closing took minutes,
+/// and writers made the file a gigabyte long meanwhile.
+#[test]
+fn a_thread_that_compacts_again_and_again_does_not_keep_a_store_from_closing() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::builder().path(directory.path().join("store")).segment_size(16 * 1024).background(false).open().unwrap();
+    let (begun, closing) = (Barrier::new(2), AtomicBool::new(false));
+    let pause = || std::thread::sleep(std::time::Duration::from_micros(100));
+    let write = || (0_u32..).inspect(|_| pause()).take_while(|n| db.insert((n % 50).to_le_bytes(), [7; 900]).is_ok()).count();
+    // Until the store is closed, or, so that this ends without that, until closing has begun 300 compactions ago.
+    let compact = || {
+        let mut since = 0_u32;
+        for number in 0_u32.. {
+            if db.compact().is_err() || since == 300 {
+                break;
+            }
+            if number == 10 {
+                begun.wait();
+            }
+            since += u32::from(closing.load(Ordering::SeqCst));
+        }
+        since
+    };
+    let since = std::thread::scope(|scope| {
+        let compacting = scope.spawn(compact);
+        scope.spawn(write);
+        begun.wait();
+        closing.store(true, Ordering::SeqCst);
+        db.clone().close().unwrap();
+        compacting.join().unwrap()
+    });
+    println!("{since} compactions since closing began");
+    assert!(since < 100, "{since} compactions before the store was closed");
 }

@@ -87,8 +87,8 @@ impl Namespace {
 /// A handle is cheap to clone and may be used from many threads. The store is closed when the last handle, [`Namespace`] handles
 /// included, is dropped.
 ///
-/// A store must not be used across a fork: parent and child would write to one log uncoordinated. A child must neither use nor drop a
-/// handle that it has inherited. Open the store after the fork, in the one process that uses it.
+/// A store must not be used across a fork: parent and child would write to one log uncoordinated. Linux refuses writes of the child; reads
+/// may fail once the parent compacts. Open the store after the fork, in the one process that uses it.
 ///
 /// When a write returns, the record survives the end of the process, however it ends. After [`Db::flush`] it survives what the host
 /// promises; on a native file, a power loss.

@@ -6,6 +6,8 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     turn: Mutex<()>,
+    /// Held by the next owner while it waits, so that a thread that takes the lock again and again lets others in between.
+    next: Mutex<()>,
     /// Number of callers that wait for the lock.
     waiting: AtomicUsize,
 }
@@ -14,7 +16,9 @@ impl Turn {
     /// Waits for the lock. While it waits, [`Self::is_wanted`] is true.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        let next = self.next.lock();
         let turn = self.turn.lock();
+        drop(next);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         turn
     }

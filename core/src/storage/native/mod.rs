@@ -90,6 +90,8 @@ pub struct NativeStorage {
     removed_if_empty: bool,
     /// PID of the opener; a forked child neither removes the holder's note nor cuts the file.
     process: u32,
+    /// The system's count of forks when the file was opened: in a forked child it is another one.
+    forks: u32,
     /// Length that the engine sees, in bytes.
     len: AtomicU64,
     /// Actual length of the file: more than `len` where Windows refused to cut a mapped file. Locked while `len` changes.
@@ -122,6 +124,7 @@ impl NativeStorage {
                 platform::sync_parent(path).map_err(|error| storage_error("sync folder", path, &error))?;
             }
             let in_place = platform::writes_in_place(&file);
+            platform::watch_forks();
             return Ok(Self {
                 map: options.mmap.then(|| map::Map::new(&file, len)),
                 file,
@@ -131,6 +134,7 @@ impl NativeStorage {
                 is_new,
                 removed_if_empty: false,
                 process: std::process::id(),
+                forks: platform::forks(),
                 len: AtomicU64::new(len),
                 file_len: Mutex::new(len),
                 in_place,
@@ -165,6 +169,11 @@ impl NativeStorage {
         self.map.as_ref().is_some_and(map::Map::is_usable)
     }
 
+    /// True in a child process that has inherited the open file.
+    fn is_forked(&self) -> bool {
+        platform::forks() != self.forks
+    }
+
     fn known_len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }
@@ -172,6 +181,10 @@ impl NativeStorage {
     fn check_writable(&self, operation: &'static str) -> Result<(), StorageError> {
         if self.read_only {
             return Err(StorageError::new(StorageErrorKind::ReadOnly, operation, "the file was opened read-only"));
+        }
+        if self.is_forked() {
+            let detail = "this process was forked from the one that opened the file, which still writes to it; open the file after the fork";
+            return Err(StorageError::new(StorageErrorKind::Other, operation, detail).with_path(words(&self.path)));
         }
         Ok(())
     }
@@ -273,7 +286,7 @@ impl Storage for NativeStorage {
     }
 
     unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
-        if self.read_only || !self.can_store.load(Ordering::Relaxed) {
+        if self.read_only || !self.can_store.load(Ordering::Relaxed) || self.is_forked() {
             return false;
         }
         let Some(map) = &self.map else { return false };

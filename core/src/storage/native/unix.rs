@@ -124,6 +124,41 @@ pub(super) fn sync(file: &File) -> io::Result<Durability> {
     }
 }
 
+/// How often this process has come out of a fork since [`watch_forks`] was first called.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+static FORKS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// Begins to count forks.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn watch_forks() {
+    static WATCH: std::sync::Once = std::sync::Once::new();
+    extern "C" fn forked() {
+        FORKS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    WATCH.call_once(|| {
+        // SAFETY: the handler only adds to an atomic number, which a child may do right after the fork.
+        let watched = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        // If it fails, a forked child is not noticed.
+        let _ = watched;
+    });
+}
+
+/// A number that is another one in a forked child.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn forks() -> u32 {
+    FORKS.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+/// No effect on these systems.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) const fn watch_forks() {}
+
+/// Forks are not noticed on these systems.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) const fn forks() -> u32 {
+    0
+}
+
 /// Allocates blocks for the range. False when the file system cannot.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
@@ -233,4 +268,41 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
 /// Always false: on Unix a mapped file can be shortened.
 pub(super) fn is_refused_by_map(_error: &io::Error) -> bool {
     false
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+    use crate::{Db, Error};
+
+    /// A child that had inherited an open store wrote to its parent's log: both were told that their records were safe, and one of them
+    /// overwrote those of the other.
+    #[test]
+    fn a_forked_child_writes_nothing_to_the_store_of_its_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        for mmap in [true, false] {
+            let path = folder.path().join(format!("mmap {mmap}"));
+            let db = Db::builder().path(&path).mmap(mmap).background(false).open().unwrap();
+            for key in 0..100_u32 {
+                db.insert(key.to_le_bytes(), "parent").unwrap();
+            }
+            // SAFETY: the child only calls the store, whose locks no other thread holds, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let is_refused = matches!(db.insert("child", "lost"), Err(Error::Storage(_))) && db.flush().is_err();
+                let reads = db.get(7_u32.to_le_bytes()).is_ok_and(|value| value.is_some());
+                drop(db);
+                // SAFETY: ends the process without running anything of the test's.
+                unsafe { libc::_exit(i32::from(!is_refused || !reads)) };
+            }
+            let mut status = -1;
+            // SAFETY: `status` is valid for the call.
+            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!((waited, status), (child, 0), "mmap {mmap}: the child wrote");
+            db.insert("after", "the fork").unwrap();
+            db.close().unwrap();
+            let db = Db::open(&path).unwrap();
+            assert_eq!((db.len().unwrap(), db.verify().unwrap().is_ok()), (101, true));
+        }
+    }
 }

@@ -16,6 +16,14 @@ use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 /// Parts that together are no longer than this are copied into one write: there is no positional write of several parts.
 const COPY_LEN_MAX: usize = 64 * 1024;
 
+/// No effect on Windows.
+pub(super) const fn watch_forks() {}
+
+/// Windows has no fork.
+pub(super) const fn forks() -> u32 {
+    0
+}
+
 /// Writes go to the device at once.
 /// No effect: a new file inherits the access rights of its folder.
 pub(super) const fn private(options: &mut OpenOptions) -> &mut OpenOptions {
