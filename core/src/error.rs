@@ -145,9 +145,9 @@ pub enum Error {
     /// A [merge operator](crate::Builder::merge_operator) could not combine the value and the operand. Nothing was written.
     MergeRefused {
         /// Its name, as it was registered.
-        operator: String,
+        operator: Box<str>,
         /// Why, in its own words.
-        reason: String,
+        reason: Box<str>,
     },
     /// A key or a value in a [typed view](https://docs.rs/pipkin/latest/pipkin/struct.TypedNamespace.html) is not of its type.
     NotOfType {

@@ -184,7 +184,7 @@ fn an_operator_that_refuses_says_why_and_writes_nothing() {
     db.insert("text", "value").unwrap();
     let refused = db.merge("text", 1_u64.to_be_bytes()).unwrap_err();
     assert!(
-        matches!(&refused, Error::MergeRefused { operator, .. } if operator == "add"),
+        matches!(&refused, Error::MergeRefused { operator, .. } if **operator == *"add"),
         "the later one replaces the earlier: {refused:?}"
     );
     assert!(refused.to_string().contains("8 bytes"), "{refused}");

@@ -41,6 +41,6 @@ impl Namespace {
             merged = (operator.function)(old.map(Frame::value), operand.as_ref());
             merged.as_ref().map_or(Change::None, |value| Change::To(Some(value.clone())))
         })?;
-        merged.map_err(|reason| Error::MergeRefused { operator: operator.name.clone(), reason })
+        merged.map_err(|reason| Error::MergeRefused { operator: operator.name.as_str().into(), reason: reason.into() })
     }
 }
