@@ -225,11 +225,12 @@ pub(crate) fn named_without_header(
     store_id: [u8; 16],
     segment: &Segment,
 ) -> Result<Option<Segment>> {
-    if segment.extents == 0 {
+    // A file that was cut short has no trailer there.
+    if segment.extents == 0 || segment.behind(geometry) > storage.len()? {
         return Ok(None);
     }
     let Some(Next { extent, extents, base, salt }) = read_next(storage, geometry, segment)? else { return Ok(None) };
-    let in_file = geometry.extents_in(storage.len()?);
+    let in_file = geometry.whole_extents_in(storage.len()?);
     let is_inside = extents > 0 && extent.checked_add(extents).is_some_and(|behind| behind <= in_file);
     let is_apart = extent.saturating_add(extents) <= segment.extent || segment.extent.saturating_add(segment.extents) <= extent;
     if !is_inside || !is_apart || base < segment.next_base(geometry) || base > LOG_POSITION_MAX {
