@@ -87,10 +87,11 @@ impl Engine {
 
     fn keep_key(&self, key: FullKey<'_>, end: u64) {
         if key.namespace == NAMESPACE_OF_NAMES {
-            return self.moments.add_gone_name(key.key, end);
+            self.moments.add_gone_name(key.key, end);
+        } else {
+            #[cfg(feature = "ordered")]
+            self.moments.add_ghost(key.namespace, key.key, end);
         }
-        #[cfg(feature = "ordered")]
-        self.moments.add_ghost(key.namespace, key.key, end);
     }
 
     /// Begins a moment: what was appended before it counts, what is appended from now on does not. Builds nothing, and waits for no commit.

@@ -170,7 +170,7 @@ enum Has {
     Whole(usize),
 }
 
-#[cfg_attr(miri, ignore = "a hundred thousand hashes, and no `unsafe` that the others do not reach")]
+#[cfg_attr(miri, ignore = "a hundred thousand hashes, and nothing for miri that the others do not reach")]
 #[test]
 fn a_dump_has_only_the_changes_while_they_are_few() {
     let pins = Pins::default();

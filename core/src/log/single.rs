@@ -71,7 +71,7 @@ impl Log {
     }
 
     /// Writes at the end of the log, in the active segment. The tail must be locked.
-    fn put_small(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+    pub(super) fn put_small(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
         if self.end().saturating_sub(self.sync_state.synced()) >= BURST {
             // SAFETY: the active segment was reserved when it was taken, or when this session's first append announced itself, and is
             // given back only once it has been retired. Nothing after the end of the log has been published, so nobody reads

@@ -60,8 +60,8 @@ impl Log {
             offset += len as u64;
             rest = others;
         }
-        if let Err(error) = self.storage.write_at(first.offset, &[&copies.bytes]) {
-            return Err(if is(Bug::WriteErrorForgotten) { error.into() } else { self.poison(error.into()) });
+        if let Err(error) = self.put_small(first.offset, &[&copies.bytes]) {
+            return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
         }
         if let Some(active) = &mut tail.active {
             active.position = first.offset + len;
