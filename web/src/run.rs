@@ -237,7 +237,8 @@ impl<'a> Stage<'a> {
             None => batch.commit(),
             Some((client, number)) => {
                 let record = requests::record(number, outcomes);
-                requests::namespace(self.db).and_then(|namespace| batch.insert_in(&namespace, &client, &record).commit())
+                requests::namespace(self.db)
+                    .and_then(|namespace| batch.insert_in(&namespace, client.as_slice(), &record).commit())
             }
         };
         // A full medium has room for removals, but not for the record that they were carried out: better twice than never.
