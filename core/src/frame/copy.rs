@@ -101,6 +101,7 @@ mod tests {
     use super::*;
     use crate::frame::{FrameSpec, Kind, Meta, bind_front};
 
+    #[cfg_attr(miri, ignore = "two thousand encodings of up to 65 kB, and no unsafe code below them")]
     #[test]
     fn a_copy_is_what_encoding_the_record_again_gives() {
         let mut copier = Copier::default();
