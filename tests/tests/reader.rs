@@ -24,7 +24,11 @@ fn open(storage: &MemoryStorage) -> Db {
 /// What a store holds, whoever has written its records: origins aside, which compaction gives to copies.
 fn contents(storage: &MemoryStorage) -> Contents {
     let mut contents = pipkin_reader::read(&storage.to_vec()).unwrap();
-    contents.records.values_mut().for_each(|record| record.copied = false);
+    // A copy says that it is one; it needs no origin, since nobody holds a position.
+    for record in contents.records.values_mut() {
+        (record.copied, record.fields.origin) = (false, None);
+    }
+    contents.events.iter_mut().for_each(|event| event.fields.origin = None);
     Contents { torn: None, found: Default::default(), ..contents }
 }
 

@@ -63,8 +63,14 @@ fn stores_with_every_kind_and_flag_are_read_and_carried() {
             while db.compact_step().unwrap().is_some() {}
         }
         db.close().unwrap();
-        let contents = pipkin_reader::read(&fs::read(folder.path().join("a.pipkin")).unwrap()).unwrap();
-        let before = pipkin_reader::read(&fs::read(&path).unwrap()).unwrap();
+        // A copy needs no origin, since nobody holds a position.
+        let without_origins = |path: &std::path::Path| {
+            let mut contents = pipkin_reader::read(&fs::read(path).unwrap()).unwrap();
+            contents.events.iter_mut().for_each(|event| event.fields.origin = None);
+            contents.records.values_mut().for_each(|record| record.fields.origin = None);
+            contents
+        };
+        let (contents, before) = (without_origins(&folder.path().join("a.pipkin")), without_origins(&path));
         assert_eq!(contents.events, before.events);
         let plain = |contents: &pipkin_reader::Contents| {
             contents
