@@ -120,12 +120,6 @@ impl Shard {
         self.table.get(pin)?.first(tag).map(Slot::offset)
     }
 
-    /// True when it holds this slot.
-    #[inline]
-    pub(super) fn has(&self, pin: &Pin<'_>, slot: Slot) -> bool {
-        self.table.get(pin).is_some_and(|table| table.has(slot))
-    }
-
     #[inline]
     pub(super) fn is_parked(&self) -> bool {
         self.is_parked.load(Ordering::Acquire)
@@ -342,7 +336,7 @@ impl ShardGuard<'_> {
 
     /// True when it holds this slot.
     pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.table().is_some_and(|table| table.has(slot))
+        self.table().is_some_and(|table| table.search(slot.tag(), |other| (other == slot).then_some(())).is_some())
     }
 
     /// The slots with tags in this range, in no order.
@@ -462,7 +456,10 @@ impl ShardGuard<'_> {
 
     /// A copy, in no order.
     pub(crate) fn image(&self) -> ShardImage {
-        let slots = self.table().map(Table::live_slots).unwrap_or_default();
+        let mut slots: Vec<Slot> = Vec::with_capacity(self.len());
+        if let Some(table) = self.table() {
+            table.live().for_each(|slot| slots.push(slot));
+        }
         ShardImage { slots, counts: self.state.counts.clone() }
     }
 
