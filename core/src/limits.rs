@@ -26,6 +26,9 @@ pub(crate) const LOG_POSITION_FIRST: u64 = DATA_START;
 /// Room kept below the largest log position and the largest generation: writing stops that far below them, so that what is written stays
 /// readable.
 pub(crate) const LOG_POSITION_SPARE: u64 = 1 << 48;
+/// Bytes of log, and segment headers, that no session writes between two superblocks: four times the longest file, and more headers than that
+/// has bytes.
+pub(crate) const AHEAD_MAX: u64 = 1 << 44;
 /// Largest first extent of a file.
 pub(crate) const EXTENT_FIRST_MAX: u32 = 16 * 1024;
 /// Largest number of a namespace: the two above it have other meanings.

@@ -5,7 +5,7 @@ use super::headers::{are_apart, drop_within, is_inside_a_record};
 use crate::error::{Error, Result};
 use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
 use crate::index::{KeyHash, seed_of};
-use crate::limits::{DATA_START, LOG_POSITION_FIRST};
+use crate::limits::{AHEAD_MAX, DATA_START, LOG_POSITION_FIRST};
 use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, SegmentList, Step, Superblock, SuperblockPair, Walk, read_next};
 use crate::planted::{Bug, is};
 use crate::sorted::{Map, Set};
@@ -109,21 +109,30 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Finds the next free base and header number. By now it is known which headers are parts of values.
+    /// Finds the next free base and header number. By now it is known which headers are parts of values. Leftovers of a value in free space
+    /// may hold one, too: a number or base further ahead than a session can come between two superblocks counts for nothing, or a few such
+    /// headers would use up all positions.
     fn count_headers(&mut self) {
         let is_part = |extent: u32| {
             let holds = |run: &Segment| extent > run.extent && extent < run.extent.saturating_add(run.extents);
             self.chain.tail.iter().any(holds) && !is(Bug::HeadersInValuesCount)
         };
         let late = self.late.iter().filter(|(extent, _)| !is_part(*extent)).map(|(extent, header)| (*extent, header));
-        let all = || self.headers.iter().chain(late.clone());
+        let listed = self.chain.listed.segments.last().into_iter();
+        let last = listed.chain(&self.chain.tail).map(|segment| segment.next_base(self.geometry)).max().unwrap_or(0);
+        let Superblock { headers, synced, clean_end, active, .. } = self.superblock;
+        let position = last.max(synced).max(active.base).max(clean_end.unwrap_or(0));
         let begun = |(extent, header): (u32, &SegmentHeader)| header.segment(self.geometry, extent).next_base(self.geometry);
+        let is_near = |(extent, header): &(u32, &SegmentHeader)| {
+            header.number < headers + AHEAD_MAX && begun((*extent, *header)) < position + AHEAD_MAX
+        };
+        let on_time = || self.headers.iter().filter(is_near);
+        let all = || on_time().chain(late.clone().filter(is_near));
         let begun = all().filter(|(_, header)| header.kind != SegmentKind::Snapshot).map(begun).max().unwrap_or(0);
-        let last = self.chain.listed.segments.last().map_or(0, |last| last.next_base(self.geometry));
         let written = all().map(|(_, header)| header.number).max().unwrap_or(0);
         self.chain.next_base = begun.max(last).max(LOG_POSITION_FIRST);
-        self.chain.headers = self.headers.values().map(|header| header.number).max().unwrap_or(0).max(self.superblock.headers);
-        self.chain.next_header = written.max(self.superblock.headers) + 1;
+        self.chain.headers = on_time().map(|(_, header)| header.number).max().unwrap_or(0).max(headers);
+        self.chain.next_header = written.max(headers) + 1;
     }
 
     /// The segment that follows `before` in the log, or the first one. Of several with that predecessor the youngest counts, since the
