@@ -91,6 +91,18 @@ fn a_trailer_that_a_power_cut_took_is_written_again_before_the_store_is_closed()
     }
 }
 
+/// Stores this many records, removes a third of them and compacts.
+#[cfg(target_os = "linux")]
+fn fill_and_compact(db: &Db, records: u32) {
+    for number in 0..records {
+        db.insert(number.to_le_bytes(), [1; 170]).unwrap();
+    }
+    for number in (0..records).step_by(3) {
+        db.remove(number.to_le_bytes()).unwrap();
+    }
+    db.compact().unwrap();
+}
+
 /// A compacted store of 606,000 records took 121.1 MB of disk when closed, 3.6 MB more than its records and their index: the last segment of
 /// the log stood in front of the snapshot, where nothing cuts its unused end off.
 #[cfg(target_os = "linux")]
@@ -103,13 +115,7 @@ fn a_closed_store_keeps_no_blocks_behind_the_ends_of_log_and_snapshot() {
     // Where log and snapshot end depends on how much there is.
     for records in [50_000_u32, 100_000, 150_000, 200_000] {
         let db = Db::open(&path).unwrap();
-        for number in 0..records {
-            db.insert(number.to_le_bytes(), [1; 170]).unwrap();
-        }
-        for number in (0..records).step_by(3) {
-            db.remove(number.to_le_bytes()).unwrap();
-        }
-        db.compact().unwrap();
+        fill_and_compact(&db, records);
         let stats = db.stats().unwrap();
         db.close().unwrap();
         let used = std::fs::metadata(&path).unwrap().blocks() * 512;
@@ -130,13 +136,7 @@ fn a_session_that_is_killed_in_blocks_that_closing_gave_back_loses_nothing() {
     let (path, copy) = (directory.path().join("store"), directory.path().join("copy"));
     for records in [50_000_u32, 100_000] {
         let db = Db::open(&path).unwrap();
-        for number in 0..records {
-            db.insert(number.to_le_bytes(), [1; 170]).unwrap();
-        }
-        for number in (0..records).step_by(3) {
-            db.remove(number.to_le_bytes()).unwrap();
-        }
-        db.compact().unwrap();
+        fill_and_compact(&db, records);
         let mut expected = db.len().unwrap();
         db.close().unwrap();
         for session in 0..3_u32 {

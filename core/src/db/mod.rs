@@ -6,6 +6,7 @@ mod backup;
 mod batch;
 mod builder;
 mod close;
+mod commit;
 mod compact;
 mod front;
 mod handle;

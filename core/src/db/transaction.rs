@@ -1,6 +1,6 @@
 //! Transactions: writes are buffered, reads see them, and at the end they become one commit or are dropped.
 
-use super::batch::{BatchOp, Read, Seen};
+use super::commit::{BatchOp, Read, Seen};
 use super::handle::Namespace;
 use super::position::Position;
 use crate::error::{Error, Result};

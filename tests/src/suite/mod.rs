@@ -19,3 +19,11 @@ pub mod threads;
 pub mod two_writers;
 pub mod verbs;
 pub mod writers;
+
+/// What a check has found, in words.
+type Checked<T = ()> = Result<T, String>;
+
+/// An error of a call that has to succeed.
+fn words(error: pipkin::Error) -> String {
+    format!("unexpected error: {error} ({error:?})")
+}

@@ -3,6 +3,7 @@
 
 use crate::parallel::{Failure, Outcome};
 use crate::rng::{Rng, derive, index};
+use crate::suite::{Checked, words};
 use pipkin::{Db, Error, Namespace};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -76,12 +77,6 @@ fn value_of(key: usize, version: u64) -> Vec<u8> {
 
 fn number(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-type Checked<T = ()> = Result<T, String>;
-
-fn words(error: Error) -> String {
-    format!("unexpected error: {error} ({error:?})")
 }
 
 impl Default for Run {

@@ -4,11 +4,20 @@
 //! A writer has keys and namespaces of its own and records what each call does. Most calls are commits that also write their number, so
 //! that a snapshot says after which of them it was taken; the calls after that one may be in it or not.
 
+mod model;
+mod siblings;
+mod ways;
+
+pub use siblings::siblings;
+
+use self::model::{Call, KEYS, SPACES, State, empty, key_of, marker_of, name_of};
+use self::ways::{check, check_one};
 use crate::parallel::{Failure, Outcome, guard};
 use crate::quota::Quota;
 use crate::rng::{Rng, derive};
+use crate::suite::{Checked, words};
 use pipkin::storage::MemoryStorage;
-use pipkin::{Cursor, Db, Error, Position, PositionState, Snapshot, SnapshotNamespace};
+use pipkin::{Db, Error, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,10 +26,6 @@ use std::sync::{Mutex, PoisonError};
 const WRITERS: usize = 4;
 /// Threads that take snapshots.
 const READERS: usize = 2;
-/// Keys of a writer in each of its spaces.
-const KEYS: u64 = 12;
-/// Spaces of a writer: its keys in the default namespace, and namespaces of its own.
-const SPACES: usize = 3;
 /// Snapshots that a reader holds.
 const HELD: usize = 4;
 
@@ -35,38 +40,6 @@ pub struct Budget {
     pub seed: u64,
 }
 
-type Key = Vec<u8>;
-/// The records of each space; `None` without the namespace.
-type State = Vec<Option<BTreeMap<Key, Vec<u8>>>>;
-
-/// What a call does.
-#[derive(Clone, Debug)]
-enum Call {
-    Write(Vec<(usize, Key, Option<Vec<u8>>)>),
-    Clear(usize),
-    Drop(usize),
-    Create(usize),
-}
-
-impl Call {
-    fn apply(&self, state: &mut State) {
-        match self {
-            Self::Write(records) => {
-                for (space, key, value) in records {
-                    let Some(space) = &mut state[*space] else { continue };
-                    match value {
-                        Some(value) => drop(space.insert(key.clone(), value.clone())),
-                        None => drop(space.remove(key)),
-                    }
-                }
-            }
-            Self::Clear(space) => drop(state[*space].as_mut().map(BTreeMap::clear)),
-            Self::Drop(space) => state[*space] = None,
-            Self::Create(space) => drop(state[*space].get_or_insert_default()),
-        }
-    }
-}
-
 /// One writer, as its readers see it.
 #[derive(Debug, Default)]
 struct Writer {
@@ -74,31 +47,6 @@ struct Writer {
     calls: Mutex<Vec<Call>>,
     begun: AtomicUsize,
     done: AtomicUsize,
-}
-
-type Checked<T = ()> = Result<T, String>;
-
-fn words(error: Error) -> String {
-    format!("unexpected error: {error} ({error:?})")
-}
-
-fn name_of(writer: usize, space: usize) -> String {
-    format!("space-{writer}-{space}")
-}
-
-fn key_of(writer: usize, key: u64) -> Key {
-    format!("{}-{writer}-{}", key % 3, "k".repeat(key as usize)).into_bytes()
-}
-
-/// The key under which a commit writes its number.
-fn marker_of(writer: usize) -> Key {
-    format!("marker-{writer}").into_bytes()
-}
-
-fn empty() -> State {
-    let mut state = vec![None; SPACES];
-    state[0] = Some(BTreeMap::new());
-    state
 }
 
 /// One history: a store, and what its writers did so far.
@@ -349,119 +297,6 @@ impl History {
     }
 }
 
-/// All of a snapshot: the state of each writer, and the names.
-fn check(snapshot: &Snapshot, states: &[State], rng: &mut Rng) -> Checked {
-    for (writer, state) in states.iter().enumerate() {
-        check_one(snapshot, writer, state, rng).map_err(|what| format!("writer {writer}, later: {what}"))?;
-    }
-    let names = states
-        .iter()
-        .enumerate()
-        .flat_map(|(writer, state)| (1..SPACES).filter(|&space| state[space].is_some()).map(move |space| name_of(writer, space)));
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    let listed = snapshot.list_namespaces().map_err(words)?;
-    if listed != names {
-        return Err(format!("namespaces: {listed:?} instead of {names:?}"));
-    }
-    let defaults: Vec<_> = states.iter().filter_map(|state| state[0].clone()).flatten().collect();
-    same(snapshot, defaults.into_iter().collect(), rng)
-}
-
-/// What one writer has to do with: its keys in the default namespace, one by one, and its namespaces.
-fn check_one(snapshot: &Snapshot, writer: usize, state: &State, rng: &mut Rng) -> Checked {
-    let own = state[0].clone().unwrap_or_default();
-    for key in (0..KEYS).map(|key| key_of(writer, key)).chain([marker_of(writer)]) {
-        let found = snapshot.get(&key).map_err(words)?;
-        if found.as_ref() != own.get(&key) {
-            return Err(format!(
-                "{}: {:?} instead of {:?}",
-                key.escape_ascii(),
-                found.map(|v| v.len()),
-                own.get(&key).map(Vec::len)
-            ));
-        }
-    }
-    for (space, records) in state.iter().enumerate().skip(1) {
-        let name = name_of(writer, space);
-        match (snapshot.namespace(&name).map_err(words)?, records) {
-            (Some(namespace), Some(records)) => {
-                same(&namespace, records.clone(), rng).map_err(|what| format!("{name}: {what}"))?;
-            }
-            (None, None) => {}
-            (found, _) => return Err(format!("{name} is there: {}", found.is_some())),
-        }
-    }
-    Ok(())
-}
-
-/// One way of reading a namespace of a snapshot.
-fn same(namespace: &SnapshotNamespace, expected: BTreeMap<Key, Vec<u8>>, rng: &mut Rng) -> Checked {
-    let len = namespace.len().map_err(words)?;
-    if len != expected.len() as u64 {
-        return Err(format!("{len} records are counted instead of {}", expected.len()));
-    }
-    let sorted = |mut records: Vec<(Key, Vec<u8>)>| {
-        records.sort();
-        records
-    };
-    let collect = |range: pipkin::Result<pipkin::Range<'_>>| range.and_then(Iterator::collect::<pipkin::Result<Vec<_>>>);
-    let (way, found) = match rng.below(7) {
-        0 => ("iter", namespace.iter().collect::<pipkin::Result<Vec<_>>>().map(sorted)),
-        1 => ("page", pages(namespace, 1 + rng.below(9) as usize).map(sorted)),
-        2 => ("range", collect(namespace.range(..))),
-        3 => {
-            let reversed = namespace.range(..).and_then(|range| range.rev().collect::<pipkin::Result<Vec<_>>>());
-            ("range back", reversed.map(|records| records.into_iter().rev().collect()))
-        }
-        4 => {
-            let keys = namespace.keys().collect::<pipkin::Result<Vec<_>>>();
-            let pairs = keys.and_then(|keys| {
-                Ok(namespace.get_many(&keys)?.into_iter().zip(keys).map(|(v, k)| (k, v.unwrap_or_default())).collect())
-            });
-            ("keys, get_many", pairs.map(sorted))
-        }
-        5 => {
-            let from = expected.keys().nth(expected.len() / 2).cloned().unwrap_or_default();
-            let front = namespace.range(..from.clone()).and_then(Iterator::collect::<pipkin::Result<Vec<_>>>);
-            let both = front.and_then(|front| Ok([front, collect(namespace.iter_from(&from))?].concat()));
-            ("range, iter_from", both)
-        }
-        _ => {
-            let held = expected.keys().map(|key| {
-                let value = namespace.get_zerocopy(key)?;
-                std::thread::yield_now();
-                Ok((key.clone(), value.map(|value| value.to_vec()).unwrap_or_default()))
-            });
-            ("get_zerocopy", held.collect::<pipkin::Result<Vec<_>>>())
-        }
-    };
-    match found {
-        Err(Error::NotOrdered) => Ok(()),
-        Err(error) => Err(words(error)),
-        Ok(found) if found.iter().map(|(key, value)| (key, value)).eq(&expected) => Ok(()),
-        Ok(found) => {
-            let keys = |records: &mut dyn Iterator<Item = (&Key, &Vec<u8>)>| {
-                records.map(|(key, value)| format!("{}={}", key.escape_ascii(), value.len())).collect::<Vec<_>>().join(" ")
-            };
-            let (found, expected) = (keys(&mut found.iter().map(|(key, value)| (key, value))), keys(&mut expected.iter()));
-            Err(format!("{way}: {found} instead of {expected}"))
-        }
-    }
-}
-
-fn pages(namespace: &SnapshotNamespace, size: usize) -> pipkin::Result<Vec<(Key, Vec<u8>)>> {
-    let (mut records, mut cursor) = (Vec::new(), Some(Cursor::default()));
-    while let Some(from) = cursor {
-        let full = records.len() + size;
-        cursor = namespace.page(from, |key, value| {
-            records.push((key.to_vec(), value.to_vec()));
-            records.len() < full
-        })?;
-    }
-    Ok(records)
-}
-
 /// Runs the histories; each has two sessions on one file.
 pub fn run(budget: &Budget, quota: &Quota) -> Outcome {
     for seed in budget.seed..budget.seed + budget.histories {
@@ -479,49 +314,6 @@ pub fn run(budget: &Budget, quota: &Quota) -> Outcome {
             history.session(&storage, budget.calls, session).map_err(fail)?;
         }
         quota.add(1);
-    }
-    Ok(())
-}
-
-/// Two copies of a closed file are written on in turns: neither knows a position of the other.
-pub fn siblings(seed: u64) -> Outcome {
-    let fail = |what: String| Failure::new(format!("PIPKIN_SEED={seed}"), what);
-    positions_of_siblings(&mut derive(seed, 0)).map_err(fail)
-}
-
-fn positions_of_siblings(rng: &mut Rng) -> Checked {
-    let open =
-        |file: MemoryStorage| Db::builder().segment_size(4096).background(false).open_storage(Box::new(file)).map_err(words);
-    let file = MemoryStorage::new();
-    let db = open(file.clone())?;
-    let known = db.insert_with_position("common", "1").map_err(words)?;
-    db.close().map_err(words)?;
-    let files = [MemoryStorage::from_vec(file.to_vec()), MemoryStorage::from_vec(file.to_vec())];
-    let mut positions = [Vec::new(), Vec::new()];
-    for session in 0..3 {
-        let stores = [open(files[0].clone())?, open(files[1].clone())?];
-        for _ in 0..20 {
-            let which = rng.below(2) as usize;
-            let db = &stores[which];
-            match rng.below(3) {
-                0 => db.insert("plain", vec![1; rng.below(200) as usize]).map_err(words)?,
-                1 => positions[which].push(db.insert_with_position("key", [2; 40]).map_err(words)?),
-                _ => positions[which].push(db.position().map_err(words)?),
-            }
-        }
-        for which in 0..2 {
-            let is_known = |position: &Position| stores[which].state_of(*position) != PositionState::Unknown;
-            if !is_known(&known) || !positions[which].iter().all(is_known) {
-                return Err(format!("session {session}: a store does not know a position of its own"));
-            }
-            // What both have from before their first writes is the same.
-            if let Some(wrong) = positions[1 - which].iter().find(|position| **position != known && is_known(position)) {
-                return Err(format!("session {session}: a copy knows {wrong:?} of the other copy"));
-            }
-        }
-        for db in stores {
-            db.close().map_err(words)?;
-        }
     }
     Ok(())
 }
