@@ -69,6 +69,7 @@ impl<'a> Follower<'a> {
         // An earlier session that still writes after a later one has begun uses header numbers that are not counted yet.
         let Superblock { headers, session, .. } = self.superblock;
         let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
+        self.drop_far_headers(&listed);
         let late = self.headers.iter().filter(|(_, header)| came_late(header));
         self.late = late.map(|(extent, header)| (extent, *header)).collect();
         self.headers.retain(|extent| !self.late.iter().any(|(late, _)| *late == extent));
@@ -109,30 +110,39 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Finds the next free base and header number. By now it is known which headers are parts of values. Leftovers of a value in free space
-    /// may hold one, too: a number or base further ahead than a session can come between two superblocks counts for nothing, or a few such
-    /// headers would use up all positions.
+    /// Drops the headers that are further ahead than any session comes between two superblocks: what a value has left in free space. A few
+    /// of them would use up all positions.
+    fn drop_far_headers(&mut self, listed: &SegmentList) {
+        let Superblock { headers, synced, clean_end, active, checkpoint, .. } = self.superblock;
+        let known = synced.max(clean_end.unwrap_or(0)).max(active.base).max(checkpoint.map_or(0, |place| place.base));
+        let is_far = |(extent, header): &(u32, &SegmentHeader)| {
+            let begun = header.segment(self.geometry, *extent).next_base(self.geometry);
+            header.number >= headers + AHEAD_MAX || begun >= known + AHEAD_MAX
+        };
+        if !self.headers.iter().any(|place| is_far(&place)) {
+            return;
+        }
+        let salts = Set::collect(listed.segments.iter().map(|segment| segment.salt));
+        let dropped = self.headers.iter().filter(|place| is_far(place) && !salts.contains(place.1.salt));
+        let dropped = Set::collect(dropped.map(|(extent, _)| extent.into()));
+        self.headers.retain(|extent| !dropped.contains(extent.into()));
+    }
+
+    /// Finds the next free base and header number. By now it is known which headers are parts of values.
     fn count_headers(&mut self) {
         let is_part = |extent: u32| {
             let holds = |run: &Segment| extent > run.extent && extent < run.extent.saturating_add(run.extents);
             self.chain.tail.iter().any(holds) && !is(Bug::HeadersInValuesCount)
         };
         let late = self.late.iter().filter(|(extent, _)| !is_part(*extent)).map(|(extent, header)| (*extent, header));
-        let listed = self.chain.listed.segments.last().into_iter();
-        let last = listed.chain(&self.chain.tail).map(|segment| segment.next_base(self.geometry)).max().unwrap_or(0);
-        let Superblock { headers, synced, clean_end, active, .. } = self.superblock;
-        let position = last.max(synced).max(active.base).max(clean_end.unwrap_or(0));
+        let all = || self.headers.iter().chain(late.clone());
         let begun = |(extent, header): (u32, &SegmentHeader)| header.segment(self.geometry, extent).next_base(self.geometry);
-        let is_near = |(extent, header): &(u32, &SegmentHeader)| {
-            header.number < headers + AHEAD_MAX && begun((*extent, *header)) < position + AHEAD_MAX
-        };
-        let on_time = || self.headers.iter().filter(is_near);
-        let all = || on_time().chain(late.clone().filter(is_near));
         let begun = all().filter(|(_, header)| header.kind != SegmentKind::Snapshot).map(begun).max().unwrap_or(0);
+        let last = self.chain.listed.segments.last().map_or(0, |last| last.next_base(self.geometry));
         let written = all().map(|(_, header)| header.number).max().unwrap_or(0);
         self.chain.next_base = begun.max(last).max(LOG_POSITION_FIRST);
-        self.chain.headers = on_time().map(|(_, header)| header.number).max().unwrap_or(0).max(headers);
-        self.chain.next_header = written.max(headers) + 1;
+        self.chain.headers = self.headers.values().map(|header| header.number).max().unwrap_or(0).max(self.superblock.headers);
+        self.chain.next_header = written.max(self.superblock.headers) + 1;
     }
 
     /// The segment that follows `before` in the log, or the first one. Of several with that predecessor the youngest counts, since the

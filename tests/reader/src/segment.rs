@@ -90,12 +90,18 @@ pub(crate) fn read(file: &[u8], superblock: &Superblock, extent: u32) -> Option<
     copies.into_iter().flatten().max_by_key(|header| header.number)
 }
 
+/// No session writes so many bytes of log or headers between two superblocks.
+const FAR: u64 = 1 << 44;
+
 /// All headers of the file that check, those of free space among them, but for those that an earlier session has written behind the beginning of
-/// the last one.
+/// the last one, and those that are further ahead than any session comes.
 pub(crate) fn all(file: &[u8], superblock: &Superblock) -> Vec<Segment> {
     let count = Extents::new(superblock).count(file.len() as u64);
     let is_late = |header: &Segment| header.number > superblock.headers && header.session < superblock.session;
-    (0..count).filter_map(|extent| read(file, superblock, extent)).filter(|header| !is_late(header)).collect()
+    let known =
+        superblock.synced.max(superblock.closed.unwrap_or(0)).max(superblock.checkpoint.as_ref().map_or(0, |place| place.base));
+    let is_far = |header: &Segment| header.number >= superblock.headers + FAR || header.base >= known + FAR;
+    (0..count).filter_map(|extent| read(file, superblock, extent)).filter(|header| !is_late(header) && !is_far(header)).collect()
 }
 
 fn decode(file: &[u8], superblock: &Superblock, extent: u32, offset: u64) -> Option<Segment> {

@@ -225,7 +225,7 @@ fn forged_headers_in_free_space_end_no_open_and_hide_nothing_that_was_flushed() 
             if start as usize + 704 > bytes.len() {
                 continue;
             }
-            for extents in [1, 2, 100, 1 << 20, u32::MAX - extent, u32::MAX] {
+            for extents in [1, 2, 99, 100, 1 << 20, u32::MAX - extent, u32::MAX] {
                 for (base, previous) in
                     [(1 << 20, (0, 0)), (last.base + 8192, (last.base, last.salt)), ((1 << 62) - 4096, (7, 7)), (4096, (0, 0))]
                 {
@@ -233,7 +233,9 @@ fn forged_headers_in_free_space_end_no_open_and_hide_nothing_that_was_flushed() 
                         let leads_there = (previous.0, previous.1) == (last.base, last.salt);
                         let previous = (previous.0, previous.1, last.end);
                         let header = forged_header(base, previous, pair.current.session + ahead);
-                        let header = SegmentHeader { extents, synced, ..header };
+                        // Every other one has a number that a session may come to.
+                        let number = if extents % 2 == 0 { 1 << 61 } else { pair.current.headers + 40 };
+                        let header = SegmentHeader { extents, synced, number, ..header };
                         let segment = forged_segment(&header, pair.current.store_id, start);
                         let mut forged = bytes.clone();
                         let room = segment.len().min(forged.len() - start as usize);
