@@ -135,7 +135,9 @@ fn a_store_that_is_closed_on_a_full_medium_has_a_way_out_though_others_take_what
             }
             if session == 3 {
                 db.compact().unwrap_or_else(|error| panic!("{mib} MiB: {error}"));
-                for key in 0..keys / 12 {
+                // Of the three tenths that are free again, the reserve, the index snapshot, and a segment that the medium is a few pages short
+                // of cannot be used: on a quiet machine a twelfth was a hundred kilobytes too much.
+                for key in 0..keys / 16 {
                     db.insert(format!("again {key}"), [8; 200])
                         .unwrap_or_else(|error| panic!("{mib} MiB, {key} of {keys}: {error}"));
                 }
