@@ -4,7 +4,6 @@ import type { AnswerReader } from "./answer.js";
 import { Calls } from "./calls.js";
 import { PipkinError, unpack } from "./errors.js";
 import { Emitter, type Events } from "./events.js";
-import { tabLock } from "./names.js";
 import { Message, Outbox } from "./outbox.js";
 import { PageLife } from "./page.js";
 import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
@@ -12,6 +11,7 @@ import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { type Working, startBroker, startWorker } from "./start.js";
 import { Updates } from "./updates.js";
 import { type Bytes, type EngineOptions, type OpenOptions, type Role, checkDurability } from "./types.js";
+import { Watch } from "./watch.js";
 
 /** What hears of a store that is being opened. */
 interface Opening {
@@ -59,8 +59,8 @@ export class Connection {
   #directTimer: ReturnType<typeof setTimeout> | undefined;
   /** Kept as long as it is used. */
   #broker: SharedWorker | undefined;
-  /** Ends the wait for the end of the worker. */
-  #watching: AbortController | undefined;
+  /** Waits for the end of the worker. */
+  #watch: Watch | undefined;
   #scheduled = false;
   /** The page may be gone before an answer comes: messages do not wait for one. */
   #isLeaving = false;
@@ -161,7 +161,7 @@ export class Connection {
     await settled.catch(() => undefined);
     await this.#calls.settled();
     this.#life.end();
-    this.#watching?.abort();
+    this.#watch?.end();
     this.#leaveDirect();
     // It may have failed meanwhile, and then there is nobody left to close it.
     if (this.#ended !== closed || !this.#worker) return;
@@ -283,6 +283,7 @@ export class Connection {
   #start(): void {
     const worker = startWorker({ worker: this.script, memory: this.options.memory });
     this.#worker = worker;
+    this.#watch = this.options.memory ? undefined : new Watch(this.name);
     worker.onmessage = ({ data }: MessageEvent<ToPage>) => this.#hear(data);
     worker.onerror = (event) => {
       event.preventDefault?.();
@@ -293,29 +294,9 @@ export class Connection {
     // What was open and is not there any more must not come back empty.
     const options = this.tab === "" ? this.options : { ...this.options, create: false };
     try {
-      this.#tell({ kind: "open", name: this.name, options, visible: this.#life.isSeen });
+      this.#tell({ kind: "open", name: this.name, options, visible: this.#life.isSeen, page: this.#watch?.page ?? "" });
     } catch (thrown) {
       this.#end(new PipkinError("usage", `the options cannot be sent to a worker: ${String(thrown)}`));
-    }
-  }
-
-  /** The worker holds a lock as long as it lives. Nothing else tells a page that its worker has ended, as when there is no memory left for it. */
-  async #watch(): Promise<void> {
-    if (this.options.memory) return;
-    this.#watching?.abort();
-    const watching = new AbortController();
-    this.#watching = watching;
-    const { signal } = watching;
-    const name = tabLock(this.name, this.tab);
-    try {
-      // After the data of the site was cleared, Chromium keeps the locks of a page apart from those of its new workers.
-      const { held = [] } = await navigator.locks.query();
-      if (!held.some((lock) => lock.name === name)) return;
-      await navigator.locks.request(name, { signal, mode: "shared" }, () => {
-        if (!signal.aborted) this.#end(new PipkinError("failed", "the worker of the store has ended; open the store again"));
-      });
-    } catch {
-      // Nobody watches any more.
     }
   }
 
@@ -331,7 +312,7 @@ export class Connection {
       case "opened": {
         this.role = message.role;
         this.tab = message.tab;
-        void this.#watch();
+        this.#watch?.begin(message.tab, message.seesPage, () => this.#end(new PipkinError("failed", "the worker of the store has ended; open the store again")));
         const opening = this.#opening;
         this.#opening = undefined;
         opening?.resolve();
@@ -407,7 +388,7 @@ export class Connection {
    */
   #suspend(): void {
     if (this.options.memory || !this.#worker) return;
-    this.#watching?.abort();
+    this.#watch?.end();
     this.#isLeaving = true;
     this.#leaveDirect();
     this.#broker = undefined;
@@ -447,7 +428,7 @@ export class Connection {
   #end(error: PipkinError, reason: unknown = error): void {
     const wasOpen = this.tab !== "" && !this.#ended;
     this.#life.end();
-    this.#watching?.abort();
+    this.#watch?.end();
     this.#worker?.terminate();
     this.#worker = undefined;
     this.#leaveDirect();

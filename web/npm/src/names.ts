@@ -26,6 +26,9 @@ export const syncLock = (name: string): string => `pipkin/${name}/sync`;
 /** The lock that a tab holds as long as it lives. */
 export const tabLock = (name: string, tab: string): string => `pipkin/${name}/tab/${tab}`;
 
+/** The lock that a page holds while its worker opens the store. */
+export const pageLock = (name: string, page: string): string => `pipkin/${name}/page/${page}`;
+
 /** All tabs listen here. */
 export const commonChannel = (name: string): string => `pipkin/${name}`;
 

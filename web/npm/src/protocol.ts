@@ -38,7 +38,8 @@ export type Answer =
 export type ToWorker = Packed | Told;
 
 export type Told =
-  | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions; readonly visible: boolean }
+  /** `page` is the name of the lock that the page holds meanwhile. */
+  | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions; readonly visible: boolean; readonly page: string }
   | { readonly kind: "support" }
   | { readonly kind: "call"; readonly number: number; readonly call: Call }
   /** Whether a person sees the page. */
@@ -60,7 +61,8 @@ export type ToPage =
   | Answered
   /** None of the operations was carried out. */
   | { readonly kind: "refused"; readonly error: PackedError }
-  | { readonly kind: "opened"; readonly role: Role; readonly tab: string }
+  /** `seesPage` says whether page and worker see the locks of each other. */
+  | { readonly kind: "opened"; readonly role: Role; readonly tab: string; readonly seesPage: boolean }
   | { readonly kind: "failed"; readonly error: PackedError }
   | { readonly kind: "answer"; readonly answer: Answer }
   | { readonly kind: "role"; readonly role: Role }

@@ -47,7 +47,7 @@ export function servePage(tell: (message: ToPage, transfer?: Transferable[]) => 
     }
     switch (message.kind) {
       case "open":
-        tab = new Tab(message.name, message.options, message.visible, tell);
+        tab = new Tab(message.name, message.options, message.visible, message.page, tell);
         tab.open().catch((thrown: unknown) => tell({ kind: "failed", error: pack(thrown) }));
         break;
       case "call":

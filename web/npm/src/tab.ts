@@ -2,7 +2,7 @@
 
 import { PipkinError, pack } from "./errors.js";
 import { GONE, Leader } from "./leader.js";
-import { PROTOCOL, commonChannel, leaderChannel, leaderLock, openChannel, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
+import { PROTOCOL, commonChannel, leaderChannel, leaderLock, openChannel, pageLock, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, Packed, Request, ToBroker, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import { isWrite, transferred } from "./request.js";
 import type { EngineOptions, Role } from "./types.js";
@@ -50,6 +50,7 @@ export class Tab {
   /** What other tabs had left to do when they went, until a leader takes it. */
   readonly #left = new Map<string, { readonly tab: string; readonly request: Request }>();
   #opened = false;
+  #seesPage = false;
   #heardAt = performance.now();
   #toldBlocked = false;
 
@@ -57,6 +58,7 @@ export class Tab {
     readonly name: string,
     readonly options: EngineOptions,
     private visible: boolean,
+    private readonly page: string,
     private readonly tellPage: (message: ToPage, transfer?: Transferable[]) => void,
   ) {
     this.#common = openChannel(commonChannel(name));
@@ -70,7 +72,7 @@ export class Tab {
       return;
     }
     if (!navigator.locks) throw new PipkinError("unavailable", "this browser has no Web Locks; it takes Chrome 69, Firefox 96 or Safari 15.4");
-    await this.#holdTabLock();
+    await Promise.all([this.#holdTabLock(), this.#lookForPage()]);
     this.#common.onmessage = ({ data }: MessageEvent<ToTabs>) => this.#hear(data);
     this.#answers.onmessage = ({ data }: MessageEvent<Answer>) => this.#answer(data);
     this.#waitInLine().catch((thrown: unknown) => this.#fail(thrown));
@@ -194,6 +196,13 @@ export class Tab {
       });
       navigator.locks.request(tabLock(this.name, this.id), hold).catch(reject);
     });
+  }
+
+  /** It has requested its lock before it said that the store is to be opened. */
+  async #lookForPage(): Promise<void> {
+    const { held = [], pending = [] } = await navigator.locks.query();
+    const lock = pageLock(this.name, this.page);
+    this.#seesPage = [...held, ...pending].some(({ name }) => name === lock);
   }
 
   /** Leads whenever the lock is ours. Who has handed it over goes to the end of the line. */
@@ -352,7 +361,7 @@ export class Tab {
   }
 
   #enter(role: Role): void {
-    if (!this.#opened) this.tellPage({ kind: "opened", role, tab: this.id });
+    if (!this.#opened) this.tellPage({ kind: "opened", role, tab: this.id, seesPage: this.#seesPage });
     else this.tellPage({ kind: "role", role });
     this.#opened = true;
   }
