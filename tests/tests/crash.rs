@@ -4,6 +4,7 @@
 use pipkin_tests::parallel::{unwrap, watched};
 use pipkin_tests::quota::env_u64;
 use pipkin_tests::suite::crash::{Budget, Counts, FLIPS, live, run};
+use pipkin_tests::suite::left_space;
 use std::sync::atomic::Ordering;
 
 /// Images that the normal run owes.
@@ -31,4 +32,10 @@ fn every_random_crash_leaves_a_prefix_and_no_flipped_bit_goes_unseen() {
         count(&counts.lists)
     ));
     assert!(count(&counts.unlisted) * 2 >= count(&counts.lists), "a damaged list costs nothing where all the rest is whole");
+}
+
+#[test]
+fn nothing_is_written_into_space_of_an_earlier_session_that_was_not_reserved_again() {
+    let only = std::env::var("PIPKIN_LEFT_SEED").is_ok().then(|| env_u64("PIPKIN_LEFT_SEED", 0));
+    unwrap("space left by a session", only.map_or_else(|| left_space::run(200, 1), left_space::one));
 }

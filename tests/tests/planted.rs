@@ -9,8 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, codec, crash, errors, exhaustive, lies, lives, lost_headers, moments, shared_sync, threads, two_writers, verbs,
-    writers,
+    cache, codec, crash, errors, exhaustive, left_space, lies, lives, lost_headers, moments, shared_sync, threads, two_writers,
+    verbs, writers,
 };
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ const EXHAUSTIVE: Suite = ("exhaustive", || {
 });
 
 const CRASH: Suite = ("crash", || {
-    let budget = crash::Budget { images: 600_000, seed: 1, seconds: 600.0, flips: 0 };
+    let budget = crash::Budget { images: 100_000, seed: 1, seconds: 600.0, flips: 0 };
     crash::run(&budget, &crash::Counts::new(0))
 });
 
@@ -39,6 +39,8 @@ const ERRORS: Suite = ("errors", || {
     shared_sync::run(3)?;
     errors::run(&errors::Budget { workloads: 60, seed: 1 }, &errors::Counts::new(0))
 });
+
+const LEFT_SPACE: Suite = ("crash (space left by a session)", || left_space::run(100, 1));
 
 const CACHE: Suite = ("page cache", || cache::run(&cache::Budget { cuts: 20_000, seed: 1 }, &cache::Counts::new(0)));
 
@@ -104,6 +106,7 @@ fn suite_of(bug: Bug) -> Suite {
         Bug::CheckpointSyncsBeside | Bug::SaltOfAttemptAgain => ERRORS,
         Bug::ChecksumSkipsKey | Bug::ReadUnchecked | Bug::SyncMarkNever | Bug::SnapshotUnchecked => CODEC,
         Bug::CompactUnchecked | Bug::FlushNotMarked | Bug::StrandedDropped | Bug::LostBeginningForgotten => CRASH_ROT,
+        Bug::FoundSpaceTrusted => LEFT_SPACE,
         Bug::TailNotWrittenAgain => CACHE,
         Bug::ReaderNotPinned | Bug::CompactOvertakes => THREADS,
         Bug::TakeoverInPlace

@@ -7,6 +7,7 @@ pub mod errors;
 pub mod exhaustive;
 pub mod full;
 pub mod hostile;
+pub mod left_space;
 pub mod lies;
 pub mod lives;
 pub mod lost_headers;
