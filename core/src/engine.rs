@@ -13,7 +13,8 @@ use crate::pins::{Pin, Pins};
 use crate::planted::{Bug, is};
 use crate::snapshot::Directory;
 use crate::sorted::Set;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, RwLock};
+use alloc::collections::BTreeSet;
 use once_cell::race::OnceBox;
 
 /// The log and the index of an open store, and what guards them.
@@ -36,6 +37,8 @@ pub(crate) struct Engine {
     pub(crate) doubt: OnceBox<Doubt>,
     /// Segments in which compaction has found damage.
     pub(crate) set_aside: Mutex<SetAside>,
+    /// Numbers of the namespaces that there are.
+    pub(crate) living: RwLock<BTreeSet<u32>>,
     /// The living snapshots, and what is kept for them.
     pub(crate) moments: Moments,
     /// Seed of the hashes. Stored with the store, so that a snapshot stays valid, and random, so that nobody can choose colliding keys.
@@ -198,6 +201,9 @@ impl Engine {
             && shard.remove(key.hash, key.namespace, old.offset)
         {
             self.count_live(shard, old.offset, -(old.len as i64));
+            if self.log.clock.in_use() {
+                self.count_removed(old.offset);
+            }
         }
         if let Some(doubt) = self.doubt.get() {
             doubt.settle(key.hash);

@@ -149,6 +149,9 @@ pub enum Error {
         /// Why, in its own words.
         reason: Box<str>,
     },
+    /// The store has no clock, and a record was to expire. Nothing was written. Give it one with
+    /// [`Builder::clock`](crate::Builder::clock).
+    NoClock,
     /// A key or a value in a [typed view](https://docs.rs/pipkin/latest/pipkin/struct.TypedNamespace.html) is not of its type.
     NotOfType {
         /// `"key"` or `"value"`.
@@ -242,6 +245,8 @@ mod messages {
     pub(super) const NAMESPACE_DROPPED: &str = "this namespace was dropped; get a new handle with `namespace(name)`";
     pub(super) const NESTED: &str = "this call was made inside of an `update`, a `transaction` or the progress of a compaction of the same store, and would wait \
          for that to end; make it before or afterwards";
+    pub(super) const NO_CLOCK: &str =
+        "records cannot expire without a clock, and this host has none; give the store one with `Db::builder().clock(clock)`";
     pub(super) const NO_SPACE: &str = "no space left for new data; nothing was written, and what is there is untouched. Free space, or remove records and \
          compact, then try again";
     pub(super) const NOT_ORDERED: &str =
@@ -342,6 +347,7 @@ impl fmt::Display for Error {
                     "the namespace {namespace:?} has no merge operator; register one with `Builder::merge_operator` when you open the store"
                 )
             }
+            Self::NoClock => f.write_str(messages::NO_CLOCK),
             Self::NotOfType { what, type_name } => write!(
                 f,
                 "a {what} in this namespace is not of the type {type_name}; it was written as another type, or as plain bytes. Read it through \

@@ -8,12 +8,14 @@ extern crate alloc;
 #[cfg(all(test, not(feature = "std")))]
 extern crate std;
 
+mod clock;
 mod cursor;
 mod damage;
 mod db;
 mod doubt;
 mod engine;
 mod error;
+mod expiry;
 #[cfg(feature = "testing")]
 pub mod frame;
 #[cfg(not(feature = "testing"))]
@@ -45,8 +47,12 @@ mod sorted;
 pub mod storage;
 mod store;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod ttl;
 mod verify;
 
+pub use clock::Clock;
 pub use cursor::Cursor;
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Db, Iter, Keys, Namespace, OwnedValue, Position, PositionState, SegmentUse,
@@ -67,4 +73,5 @@ pub use salvage::{SalvageOptions, SalvageReport, salvage, salvage_with};
 pub use scan::Damage;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
 pub use store::FlushPolicy;
+pub use ttl::Ttl;
 pub use verify::{VerifyReport, verify_storage};

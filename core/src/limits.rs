@@ -16,6 +16,8 @@ pub const SEGMENT_SIZE_DEFAULT: u32 = 4 * 1024 * 1024;
 pub const DATA_START: u64 = 16 * 1024;
 /// Bits of a file offset that an index slot can hold: a store file is at most 4 TiB.
 pub const OFFSET_BITS: u32 = 42;
+/// The latest expiry that a record can have, in milliseconds since 1970: it stands for never.
+pub const EXPIRY_MAX: u64 = (1 << 48) - 1;
 /// Longest store file, in bytes.
 pub const FILE_LEN_MAX: u64 = 1 << OFFSET_BITS;
 /// Largest log position, in bytes ever appended: four exbibytes. A file that names a larger one is damaged. The sum of two never overflows

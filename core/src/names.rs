@@ -2,7 +2,8 @@
 //! all records under the old one are dead.
 
 use crate::limits::NAMESPACE_NUMBER_MAX;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::ttl::default_of;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,15 +22,23 @@ const DROPPED: u32 = NAMESPACE_NUMBER_MAX + 1;
 pub(crate) struct Name {
     pub(crate) name: String,
     number: AtomicU32,
+    /// Milliseconds that its records live if the write does not say; 0: for ever.
+    default_ttl: AtomicU64,
 }
 
 impl Default for Name {
     fn default() -> Self {
-        Self { name: DEFAULT.into(), number: AtomicU32::new(0) }
+        Self { name: DEFAULT.into(), number: AtomicU32::new(0), default_ttl: AtomicU64::new(0) }
     }
 }
 
 impl Name {
+    /// Milliseconds that its records live if the write does not say; 0: for ever.
+    #[inline]
+    pub(crate) fn default_ttl(&self) -> u64 {
+        self.default_ttl.load(Ordering::Acquire)
+    }
+
     /// Its current number; `None` once it has been dropped.
     pub(crate) fn number(&self) -> Option<u32> {
         let number = self.number.load(Ordering::Acquire);
@@ -45,14 +54,16 @@ const BLOCK_NAMES_MAX: usize = 512;
 pub(crate) struct Names {
     /// Blocks of names, sorted. Only the first block may be empty.
     blocks: Vec<Vec<Arc<Name>>>,
-    /// Options: the bytes after the number in a name record. This version writes none, and preserves those of later versions.
+    /// Options: the bytes after the number in a name record. Those of later versions are preserved.
     options: Vec<(String, Box<[u8]>)>,
     pub(crate) next: u32,
+    /// Milliseconds that records live where a namespace does not say; 0: for ever.
+    store_ttl: u64,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names = Self { blocks: alloc::vec![Vec::new()], options: Vec::new(), next: 1 };
+        let mut names = Self { blocks: alloc::vec![Vec::new()], options: Vec::new(), next: 1, store_ttl: 0 };
         names.set(DEFAULT, 0, &[]);
         names
     }
@@ -76,11 +87,14 @@ impl Names {
     pub(crate) fn set(&mut self, name: &str, number: u32, options: &[u8]) -> Arc<Name> {
         self.next = self.next.max(number.saturating_add(1));
         self.set_options(name, options);
+        let default_ttl = self.default_ttl(options);
         if let Some(known) = self.get(name) {
+            known.default_ttl.store(default_ttl, Ordering::Release);
             known.number.store(number, Ordering::Release);
             return known;
         }
-        let entry = Arc::new(Name { name: name.into(), number: AtomicU32::new(number) });
+        let entry =
+            Arc::new(Name { name: name.into(), number: AtomicU32::new(number), default_ttl: AtomicU64::new(default_ttl) });
         if let (index, Err(place)) = self.place(name)
             && let Some(block) = self.blocks.get_mut(index)
         {
@@ -91,6 +105,22 @@ impl Names {
             }
         }
         entry
+    }
+
+    /// Milliseconds that records live in a namespace with these options; 0: for ever.
+    fn default_ttl(&self, options: &[u8]) -> u64 {
+        match default_of(options) {
+            0 => self.store_ttl,
+            own => own,
+        }
+    }
+
+    /// Sets what counts where a namespace does not say how long its records live, in milliseconds; 0: for ever.
+    pub(crate) fn set_store_ttl(&mut self, ms: u64) {
+        self.store_ttl = ms;
+        for name in self.all() {
+            name.default_ttl.store(self.default_ttl(self.options(&name.name)), Ordering::Release);
+        }
     }
 
     /// The options of a name.

@@ -97,7 +97,9 @@ impl Engine {
     /// Begins a moment: what was appended before it counts, what is appended from now on does not. Builds nothing, and waits for no commit.
     pub(crate) fn begin_moment(&self) -> (Arc<Moment>, crate::log::EndPlace) {
         self.moments.prepare();
-        self.log.at_the_end(|end| (self.moments.begin(end.lsn), end))
+        // The time is read with the tail locked: what is appended before the moment is judged by it.
+        let now = || if self.log.clock.in_use() { self.log.clock.now().max(1) } else { 0 };
+        self.log.at_the_end(|end| (self.moments.begin(end.lsn, now()), end))
     }
 
     /// Ends a moment and forgets what only it needed.
@@ -159,7 +161,8 @@ impl Engine {
         let found = self.find_at_now(pin, moment, key);
         // A moment that has ended meanwhile may have lost the note.
         moment.still_lives()?;
-        found.map_err(|error| self.log.or_fenced(error))
+        let found = found.map_err(|error| self.log.or_fenced(error))?;
+        Ok(found.filter(|frame| !self.has_expired_at(moment, frame)))
     }
 
     fn find_at_now<'a>(&'a self, pin: &Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
@@ -223,9 +226,28 @@ impl Engine {
         for number in 0..SHARDS {
             // With the shard locked, no commit in it is half published.
             let shard = self.lock_shard(number)?;
-            sum += self.count_in(moment, &shard, number, namespace);
+            let may_expire = shard.has_expiring() || !shard.knows_expiring() && self.log.clock.was_in_use();
+            if moment.now == 0 || !may_expire {
+                sum += self.count_in(moment, &shard, number, namespace);
+                continue;
+            }
+            drop(shard);
+            let _pin = self.pin();
+            let (slots, _) = self.slots_at(moment, number, namespace, 0, &|_| Slot::TAGS)?;
+            for slot in slots {
+                sum += u64::from(self.is_counted_at(moment, number, slot, namespace)?);
+            }
         }
         moment.still_lives().map(|()| sum)
+    }
+
+    /// True if a slot from [`Self::slots_at`] has a record of the namespace at the moment. A damaged one counts, as it does elsewhere.
+    fn is_counted_at(&self, moment: &Moment, number: usize, slot: Slot, namespace: u32) -> Result<bool> {
+        match self.frame_at(moment, number, slot, namespace) {
+            Ok(frame) => Ok(frame.is_some()),
+            Err(Error::Corrupt { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Slots of a shard, in no order, with tags from `tag` up to the returned one, which `end` chooses by the number of records: among
@@ -260,7 +282,9 @@ impl Engine {
     pub(crate) fn frame_at(&self, moment: &Moment, number: usize, slot: Slot, namespace: u32) -> Result<Option<Frame<'_>>> {
         let frame = self.log.frame_if(slot.offset(), |other, _| other == namespace);
         let found = match frame.and_then(|frame| frame.map(|frame| self.checked(frame)).transpose()) {
-            Ok(Some(frame)) if self.began_before(&frame, moment) && self.is_certain(frame.offset) => Ok(Some(frame)),
+            Ok(Some(frame)) if self.began_before(&frame, moment) && self.is_certain(frame.offset) => {
+                Ok(Some(frame).filter(|frame| !self.has_expired_at(moment, frame)))
+            }
             Ok(_) => Ok(None),
             Err(error) => match self.log.or_fenced(error) {
                 error @ Error::Corrupt { .. } => match self.log.frame(slot.offset()) {

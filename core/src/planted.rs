@@ -127,6 +127,22 @@ pub enum Bug {
     GhostAfterRemoval,
     /// A session that hands out positions goes on in the segment that the session before has begun.
     PositionsNotUnique,
+    /// Compaction drops an expired record, though an older segment may hold an earlier version of its key.
+    ExpiredPutDropped,
+    /// Compaction drops the tombstone of an expired record, though an older segment may hold an earlier version of its key.
+    ExpiredTombstoneDropped,
+    /// Replay skips records that have expired by its clock, and so brings back what they had replaced.
+    ReplaySkipsExpired,
+    /// Counts include records that have expired.
+    LenCountsExpired,
+    /// The file does not say which expiries were acted on.
+    FloorNotKept,
+    /// The store's time is never before the latest time that the host's clock has shown.
+    FloorIsTimeSeen,
+    /// A sweep takes every entry of the calendar for an expired record.
+    CalendarTrusted,
+    /// Opening forgets how long the records of a namespace live.
+    DefaultTtlForgotten,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -196,6 +212,14 @@ mod imp {
             Self::CountsKeptLate,
             Self::GhostAfterRemoval,
             Self::PositionsNotUnique,
+            Self::ExpiredPutDropped,
+            Self::ExpiredTombstoneDropped,
+            Self::ReplaySkipsExpired,
+            Self::LenCountsExpired,
+            Self::FloorNotKept,
+            Self::FloorIsTimeSeen,
+            Self::CalendarTrusted,
+            Self::DefaultTtlForgotten,
         ];
     }
 

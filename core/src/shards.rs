@@ -11,6 +11,7 @@ use crate::log::{Placed, Window};
 use crate::nested::Held;
 #[cfg(feature = "ordered")]
 use crate::ordered::{Key, Ordered};
+use crate::planted::{Bug, is};
 use crate::snapshot;
 #[cfg(feature = "ordered")]
 use alloc::boxed::Box;
@@ -81,7 +82,11 @@ impl Engine {
     /// Number of records in a namespace.
     pub(crate) fn count(&self, namespace: u32) -> Result<u64> {
         let mut used = (0..SHARDS).filter(|&index| !self.index.is_empty_at(index));
-        used.try_fold(0, |sum, index| Ok(sum + self.lock_shard(index)?.count(namespace)))
+        if !self.log.clock.in_use() || is(Bug::LenCountsExpired) {
+            return used.try_fold(0, |sum, index| Ok(sum + self.lock_shard(index)?.count(namespace)));
+        }
+        let now = self.log.clock.now();
+        used.try_fold(0, |sum, index| Ok(sum + self.count_unexpired(index, &mut self.lock_shard(index)?, namespace, now)?))
     }
 
     fn build(&self, index: usize, shard: &mut ShardGuard<'_>, parked: &Parked) -> Result<()> {
@@ -122,6 +127,12 @@ impl Engine {
     /// Applies a record of the log to the index.
     pub(crate) fn apply(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, header: &Header, offset: u64) -> Result<()> {
         let placed = Placed { offset, len: header.frame_len() as u64 };
+        if header.expires() {
+            self.log.clock.found_expiring();
+            if is(Bug::ReplaySkipsExpired) && self.log.frame(offset).is_ok_and(|frame| self.has_expired_now(&frame)) {
+                return Ok(());
+            }
+        }
         let old = self.find_locked(shard, key)?;
         match header.kind {
             Kind::Put => self.publish_put(shard, key, old, placed),

@@ -6,11 +6,12 @@
 #![cfg(all(feature = "native", feature = "ordered"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use pipkin::{Db, Durability, Error, FlushPolicy, Namespace, OwnedValue};
+use pipkin::{Db, Durability, Error, FlushPolicy, Namespace, OwnedValue, Ttl};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// What there is here for something of emdb.
 enum Here {
@@ -36,7 +37,7 @@ const BUILDER: [(&str, Here); 14] = [
         "data_root",
         Calls(|_, _| drop(Db::builder().data_root(scratch("root")).app_name("app").database_name("main").open().unwrap())),
     ),
-    ("default_ttl", NotYet("default_ttl")),
+    ("default_ttl", Calls(|_, _| drop(Db::builder().default_ttl(Duration::from_secs(1)).in_memory().unwrap()))),
     ("enable_range_scans", Calls(|_, _| drop(Db::builder().ordered(true).in_memory().unwrap()))),
     ("iouring_sqpoll", Never("writes go through the file's map or one system call each; a ring was measured and no faster")),
     ("flush_policy", Calls(|_, _| drop(Db::builder().flush_policy(FlushPolicy::Group).in_memory().unwrap()))),
@@ -73,11 +74,11 @@ const EMDB: [(&str, Here); 44] = [
     ("range_prefix_iter", Calls(|db, _| assert_eq!(db.range_prefix("a").unwrap().count(), 1))),
     ("iter_from", Calls(|db, _| assert_eq!(db.iter_from("b").unwrap().count(), 2))),
     ("iter_after", Calls(|db, _| assert_eq!(db.iter_after("b").unwrap().count(), 1))),
-    ("insert_with_ttl", NotYet("insert_with_ttl")),
-    ("expires_at", NotYet("expires_at")),
-    ("ttl", NotYet("ttl")),
-    ("persist", NotYet("persist")),
-    ("sweep_expired", NotYet("sweep_expired")),
+    ("insert_with_ttl", Calls(|db, _| db.insert_with_ttl("key", "value", Duration::from_secs(60)).unwrap())),
+    ("expires_at", Calls(|db, _| assert_eq!(db.expires_at("a").unwrap(), None))),
+    ("ttl", Calls(|db, _| assert_eq!(db.ttl("a").unwrap(), None))),
+    ("persist", Calls(|db, _| assert!(!db.persist("a").unwrap()))),
+    ("sweep_expired", Calls(|db, _| assert_eq!(db.sweep_expired().unwrap(), 0))),
     ("lock_holder", Calls(|db, _| assert_eq!(Db::lock_holder(db.path().unwrap()).unwrap().unwrap().pid, std::process::id()))),
     ("break_lock", Calls(|db, _| assert!(matches!(Db::break_lock(db.path().unwrap()), Err(Error::Locked { .. }))))),
     ("backup_to", Calls(|db, _| assert_eq!(db.backup_to(scratch("backup")).unwrap().records, 7))),
@@ -116,11 +117,11 @@ const NAMESPACE: [(&str, Here); 23] = [
     ("range_prefix_iter", Calls(|_, users| assert_eq!(users.range_prefix("c").unwrap().count(), 1))),
     ("iter_from", Calls(|_, users| assert_eq!(users.iter_from("c").unwrap().count(), 1))),
     ("iter_after", Calls(|_, users| assert_eq!(users.iter_after("c").unwrap().count(), 0))),
-    ("insert_with_ttl", NotYet("insert_with_ttl")),
-    ("expires_at", NotYet("expires_at")),
-    ("ttl", NotYet("ttl")),
-    ("persist", NotYet("persist")),
-    ("sweep_expired", NotYet("sweep_expired")),
+    ("insert_with_ttl", Calls(|_, users| users.insert_with_ttl("key", "value", Duration::from_secs(60)).unwrap())),
+    ("expires_at", Calls(|_, users| assert_eq!(users.expires_at("a").unwrap(), None))),
+    ("ttl", Calls(|_, users| assert_eq!(users.ttl("a").unwrap(), None))),
+    ("persist", Calls(|_, users| assert!(!users.persist("a").unwrap()))),
+    ("sweep_expired", Calls(|db, _| assert_eq!(db.sweep_expired().unwrap(), 0))),
 ];
 
 const FOCUS: [(&str, Here); 8] = [
@@ -136,7 +137,7 @@ const FOCUS: [(&str, Here); 8] = [
 
 const TRANSACTION: [(&str, Here); 5] = [
     ("insert", Calls(|db, users| db.transaction(|tx| tx.insert_in(users, "key", "value")).unwrap())),
-    ("insert_with_ttl", NotYet("insert_with_ttl")),
+    ("insert_with_ttl", Calls(|db, _| db.transaction(|tx| tx.insert_with_ttl("key", "value", Duration::from_secs(60))).unwrap())),
     ("remove", Calls(|db, _| assert!(db.transaction(|tx| tx.remove("a")).unwrap()))),
     ("get", Calls(|db, _| assert_eq!(db.transaction(|tx| tx.get("a")).unwrap(), Some(b"1".to_vec())))),
     ("contains_key", Calls(|db, _| assert!(db.transaction(|tx| tx.contains_key("a")).unwrap()))),
@@ -174,9 +175,9 @@ const FLUSH_POLICY: [(&str, Here); 3] = [
 
 /// Variants of `Ttl`, `Cipher` and `EncryptionInput`.
 const CHOICES: [(&str, Here); 7] = [
-    ("Ttl::Default", NotYet("insert_with_ttl")),
-    ("Ttl::Never", NotYet("insert_with_ttl")),
-    ("Ttl::After", NotYet("insert_with_ttl")),
+    ("Ttl::Default", Calls(|db, _| db.insert_with_ttl("key", "value", Ttl::Default).unwrap())),
+    ("Ttl::Never", Calls(|db, _| db.insert_with_ttl("key", "value", Ttl::Never).unwrap())),
+    ("Ttl::After", Calls(|db, _| db.insert_with_ttl("key", "value", Ttl::After(Duration::from_secs(60))).unwrap())),
     ("Cipher::Aes256Gcm", NotYet("cipher")),
     ("Cipher::ChaCha20Poly1305", NotYet("cipher")),
     ("EncryptionInput::Key", NotYet("encryption_key")),
@@ -186,7 +187,7 @@ const CHOICES: [(&str, Here); 7] = [
 /// Variants of `Error`, by what ours is called.
 const ERRORS: [(&str, Here); 12] = [
     ("InvalidPath", Calls(|_, _| assert!(matches!(Db::open(""), Err(Error::InvalidArgument(_)))))),
-    ("TtlOverflow", NotYet("insert_with_ttl")),
+    ("TtlOverflow", Never("what reaches too far is for ever")),
     ("Io", Calls(|_, _| assert!(matches!(Db::open(scratch("none").join("x/y")), Err(Error::Storage(_)))))),
     ("MagicMismatch", Calls(|_, _| assert!(matches!(Db::open(foreign()), Err(Error::NotAStore { .. }))))),
     ("VersionMismatch", Never("`Error::NewerVersion`, tested with a forged file in `golden`")),

@@ -9,8 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, codec, crash, errors, exhaustive, left_space, lies, lives, lost_headers, moments, shared_sync, threads, two_writers,
-    verbs, writers,
+    cache, codec, crash, errors, exhaustive, expiry, left_space, lies, lives, lost_headers, moments, shared_sync, threads,
+    two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -75,6 +75,9 @@ const THREADS: Suite = ("model (threads)", || {
 const MOMENTS: Suite =
     ("moments", || moments::run(&moments::Budget { histories: 25, calls: 150, seed: 1 }, &Quota::new("moments", 0)));
 
+const EXPIRY: Suite =
+    ("expiry", || expiry::run(&expiry::Budget { histories: 400, calls: 120, seed: 1 }, &Quota::new("expiry", 0)));
+
 const SIBLINGS: Suite = ("moments (copies)", || (0..20).try_for_each(moments::siblings));
 
 const TWO_WRITERS: Suite = ("two writers", || {
@@ -124,6 +127,14 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::CountsKeptLate
         | Bug::GhostAfterRemoval => MOMENTS,
         Bug::PositionsNotUnique => SIBLINGS,
+        Bug::ExpiredPutDropped
+        | Bug::ExpiredTombstoneDropped
+        | Bug::ReplaySkipsExpired
+        | Bug::LenCountsExpired
+        | Bug::FloorNotKept
+        | Bug::FloorIsTimeSeen
+        | Bug::CalendarTrusted
+        | Bug::DefaultTtlForgotten => EXPIRY,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::TrailerNoEvidence | Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => {
             ROT

@@ -23,7 +23,9 @@ fn open(storage: &MemoryStorage) -> Db {
 
 /// What a store holds, whoever has written its records: origins aside, which compaction gives to copies.
 fn contents(storage: &MemoryStorage) -> Contents {
-    let mut contents = pipkin_reader::read(&storage.to_vec()).unwrap();
+    // At a time at which what expired long ago has expired.
+    let mut contents = pipkin_reader::read_at(&storage.to_vec(), 2).unwrap();
+    contents.clock = 0;
     // A copy says that it is one; it needs no origin, since nobody holds a position.
     for record in contents.records.values_mut() {
         (record.copied, record.fields.origin) = (false, None);
@@ -40,7 +42,7 @@ fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() 
         let name = path.file_name().unwrap().to_str().unwrap();
         let storage = MemoryStorage::from_vec(fs::read(&path).unwrap());
         let before = contents(&storage);
-        assert_eq!((before.records.len(), before.events.len()), (16, 4), "{name}");
+        assert_eq!((before.records.len(), before.events.len()), (14, 4), "{name}");
         let db = open(&storage);
         check_kinds(&db).unwrap();
         for round in 0..3 {

@@ -26,6 +26,7 @@ use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::FileSystemSyncAccessHandle;
 
+use crate::clock::BrowserClock;
 use crate::failure::{Code, Failure};
 use crate::hold::Hold;
 use crate::shared::{self, NONE, Open, Said, give};
@@ -105,7 +106,7 @@ impl Store {
         create: bool,
         segment: u32,
     ) -> Result<Store, JsValue> {
-        let builder = Db::builder().create(create).segment_size(segment).entropy(entropy()?);
+        let builder = Db::builder().create(create).segment_size(segment).entropy(entropy()?).clock(BrowserClock);
         let db = builder.open_storage(storage).map_err(failed)?;
         Ok(Self(RefCell::new(Some(Open::new(db, file)))))
     }

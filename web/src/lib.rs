@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod clock;
 mod cut;
 mod error;
 mod exports;

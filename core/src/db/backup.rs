@@ -135,7 +135,8 @@ impl Store {
         let end = plan.end;
         // Not marked as closed: a session on the copy then begins a new segment, so that the two files never hold different records under
         // the same salt and offset.
-        let current = log.superblock();
+        // What had expired here has expired there, whatever the clock of that host.
+        let current = Superblock { clock: log.clock.floor(), ..log.superblock() };
         for (slot, step) in [(SuperblockSlot::A, 1), (SuperblockSlot::B, 2)] {
             let generation = current.generation + step;
             Superblock { checkpoint: plan.checkpoint, clean_end: None, torn_end: false, synced: end, generation, ..current }

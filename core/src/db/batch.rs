@@ -5,6 +5,7 @@ use super::handle::Namespace;
 use super::position::Position;
 use crate::error::{Error, Result};
 use crate::names::Name;
+use crate::ttl::Ttl;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -38,6 +39,8 @@ pub struct Batch<'a> {
     /// The namespace of [`Self::insert`] and [`Self::remove`].
     home: &'a Namespace,
     ops: Vec<BatchOp<'a>>,
+    /// How long some of the records live, by their place in `ops`.
+    ttls: Vec<(usize, Ttl)>,
     /// Where `ops` has a place holder: what is put there at the end.
     owned: Vec<Owned<'a>>,
     /// The error that [`Self::commit`] returns: an operation named a namespace of another store.
@@ -115,7 +118,21 @@ impl<'a> Batch<'a> {
     /// ```
     pub fn insert(self, key: impl BatchBytes<'a>, value: impl BatchBytes<'a>) -> Self {
         let home = self.home;
-        self.push(&home.name, key.into_bytes(), Some(value.into_bytes()))
+        self.living(home.ttl).push(&home.name, key.into_bytes(), Some(value.into_bytes()))
+    }
+
+    /// [`Self::insert`] of a record that lives this long.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # use std::time::Duration;
+    /// db.batch().insert_with_ttl("code", "1234", Duration::from_secs(60)).insert("user", "ada").commit()?;
+    /// assert!(db.expires_at("code")?.is_some() && db.expires_at("user")?.is_none());
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn insert_with_ttl(self, key: impl BatchBytes<'a>, value: impl BatchBytes<'a>, ttl: impl Into<Ttl>) -> Self {
+        let home = self.home;
+        self.living(ttl.into()).push(&home.name, key.into_bytes(), Some(value.into_bytes()))
     }
 
     /// Removes a key of that namespace, if it is there.
@@ -142,7 +159,18 @@ impl<'a> Batch<'a> {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub fn insert_in(self, namespace: &'a Namespace, key: impl BatchBytes<'a>, value: impl BatchBytes<'a>) -> Self {
-        self.push_in(namespace, key.into_bytes(), Some(value.into_bytes()))
+        self.living(namespace.ttl).push_in(namespace, key.into_bytes(), Some(value.into_bytes()))
+    }
+
+    /// [`Self::insert_with_ttl`] in another namespace. If that belongs to another store, the commit fails.
+    pub fn insert_in_with_ttl(
+        self,
+        namespace: &'a Namespace,
+        key: impl BatchBytes<'a>,
+        value: impl BatchBytes<'a>,
+        ttl: impl Into<Ttl>,
+    ) -> Self {
+        self.living(ttl.into()).push_in(namespace, key.into_bytes(), Some(value.into_bytes()))
     }
 
     /// [`Self::remove`] in another namespace. If that belongs to another store, the commit fails.
@@ -157,6 +185,15 @@ impl<'a> Batch<'a> {
     /// ```
     pub fn remove_in(self, namespace: &'a Namespace, key: impl BatchBytes<'a>) -> Self {
         self.push_in(namespace, key.into_bytes(), None)
+    }
+
+    /// How long the record lives that is pushed next.
+    #[inline(always)]
+    fn living(mut self, ttl: Ttl) -> Self {
+        if ttl != Ttl::Default {
+            self.ttls.push((self.ops.len(), ttl));
+        }
+        self
     }
 
     fn push_in(mut self, namespace: &'a Namespace, key: Cow<'a, [u8]>, value: Option<Cow<'a, [u8]>>) -> Self {
@@ -221,7 +258,7 @@ impl<'a> Batch<'a> {
                         *op = BatchOp { name: op.name, key, value: value.as_deref() };
                     }
                 }
-                Ok(self.home.store.commit(&ops, &[])?.end)
+                Ok(self.home.store.commit(&ops, &self.ttls, &[])?.end)
             }
         }
     }
@@ -251,7 +288,11 @@ impl Namespace {
         let (name, records) = (&self.name, records.into_iter().collect::<Vec<(K, V)>>());
         let ops: Vec<BatchOp<'_>> =
             records.iter().map(|(key, value)| BatchOp { name, key: key.as_ref(), value: Some(value.as_ref()) }).collect();
-        self.store.commit(&ops, &[]).map(drop)
+        let ttls: Vec<(usize, Ttl)> = match self.ttl {
+            Ttl::Default => Vec::new(),
+            ttl => (0..ops.len()).map(|place| (place, ttl)).collect(),
+        };
+        self.store.commit(&ops, &ttls, &[]).map(drop)
     }
 
     /// Removes many keys as one commit. Returns how many existed; faster than single removes.
@@ -268,7 +309,7 @@ impl Namespace {
     pub fn remove_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<usize> {
         let (name, keys) = (&self.name, keys.into_iter().collect::<Vec<K>>());
         let ops: Vec<BatchOp<'_>> = keys.iter().map(|key| BatchOp { name, key: key.as_ref(), value: None }).collect();
-        Ok(self.store.commit(&ops, &[])?.removed)
+        Ok(self.store.commit(&ops, &[], &[])?.removed)
     }
 
     /// Begins a commit of writes and removals, in this namespace and others. See [`Batch`].
@@ -281,6 +322,6 @@ impl Namespace {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub const fn batch(&self) -> Batch<'_> {
-        Batch { home: self, ops: Vec::new(), owned: Vec::new(), refused: None }
+        Batch { home: self, ops: Vec::new(), ttls: Vec::new(), owned: Vec::new(), refused: None }
     }
 }

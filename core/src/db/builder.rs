@@ -1,15 +1,18 @@
 //! Options for opening a store.
 
 use super::handle::Db;
+use crate::clock::{Clock, HostClock};
 #[cfg(feature = "native")]
 use crate::error::Error;
 use crate::error::Result;
 use crate::storage::{MemoryStorage, Storage};
 use crate::store::{Attached, FlushPolicy, Options};
+use crate::ttl::millis;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 #[cfg(feature = "native")]
 use std::path::{Path, PathBuf};
 
@@ -275,6 +278,71 @@ impl Builder {
         function: impl Fn(Option<&[u8]>, &[u8]) -> Result<Vec<u8>, String> + Send + Sync + 'static,
     ) -> Self {
         self.attached.operators.register(namespace.into(), name.into(), Arc::new(function));
+        self
+    }
+
+    /// How long a record lives if neither its write nor [its namespace](crate::Namespace::set_default_ttl) says. Default: for ever. Only
+    /// that of the namespace is kept in the file.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let db = pipkin::Db::builder().default_ttl(Duration::from_secs(24 * 3600)).in_memory()?;
+    /// db.insert("page", "...")?;
+    /// db.insert_with_ttl("logo", "...", pipkin::Ttl::Never)?;
+    /// assert!(db.expires_at("page")?.is_some() && db.expires_at("logo")?.is_none());
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn default_ttl(mut self, ttl: Duration) -> Self {
+        self.attached.default_ttl = millis(ttl);
+        self
+    }
+
+    /// Whether automatic maintenance forgets records that have expired: the background thread every second, without one the writes that run
+    /// maintenance. Without it only counts, compaction and [`Db::sweep_expired`] do. No answer depends on it, only memory. Default: true.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().auto_sweep(false).in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn auto_sweep(mut self, sweep: bool) -> Self {
+        self.options.sweep = sweep;
+        self
+    }
+
+    /// Most records, roughly, that the background thread forgets per second, so that many that expire together do not hold writers up.
+    /// Default: no limit.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().auto_sweep_rate(10_000).in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn auto_sweep_rate(mut self, records_per_second: u64) -> Self {
+        self.options.sweep_rate = Some(records_per_second);
+        self
+    }
+
+    /// The clock by which records expire. Default: the system's, where the standard library has one; without one, writes of records that
+    /// expire answer [`Error::NoClock`](crate::Error::NoClock), and nothing expires that had not when the store was last written. Asked only
+    /// by stores with records that expire.
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")] {
+    /// use pipkin::testing::TestClock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = TestClock::new(1_000_000);
+    /// let db = pipkin::Db::builder().clock(clock.clone()).in_memory()?;
+    /// db.insert_with_ttl("code", "1234", Duration::from_secs(60))?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(db.get("code")?, None);
+    /// # }
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.attached.clock = HostClock(Some(Arc::new(clock)));
         self
     }
 

@@ -2,6 +2,7 @@
 
 use super::position::Position;
 use super::version::Version;
+use crate::clock::Now;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta};
@@ -10,6 +11,7 @@ use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::planted::{Bug, is};
 use crate::store::{Store, check_key, check_value};
+use crate::ttl::Ttl;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -77,15 +79,17 @@ impl<'a> Shards<'a> {
 }
 
 /// A record of a commit with its full key, which is valid as long as its shard is locked.
-struct Target<'a> {
-    key: FullKey<'a>,
-    op: &'a BatchOp<'a>,
+pub(super) struct Target<'a> {
+    pub(super) key: FullKey<'a>,
+    pub(super) op: &'a BatchOp<'a>,
 }
 
 /// The result of looking up a record of a commit.
 struct Looked {
     /// The index of its shard in [`Shards`].
     shard: usize,
+    /// It is a removal, and the record has expired: its tombstone changes nothing, and it removes nothing.
+    is_gone: bool,
     replaces: Old,
 }
 
@@ -112,29 +116,34 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Conflict`] when something in `seen` has changed; nothing was written.
-    pub(super) fn commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>]) -> Result<Committed> {
+    ///
+    /// `ttls` says how long some records live, by their place in `ops`, in order; the others live as long as their namespace says.
+    pub(super) fn commit(&self, ops: &[BatchOp<'_>], ttls: &[(usize, Ttl)], seen: &[Seen<'_>]) -> Result<Committed> {
         for op in ops {
             check_key(op.key)?;
             check_value(op.value.unwrap_or_default())?;
         }
         if ops.is_empty() {
             // Nothing to write: only what was read is checked, which needs no space, no sync and no writable store.
-            return if seen.is_empty() { Ok(Committed::default()) } else { self.try_commit(ops, seen, Purpose::Store) };
+            return if seen.is_empty() { Ok(Committed::default()) } else { self.try_commit(ops, ttls, seen, Purpose::Store) };
         }
         self.writable()?;
         let stores = ops.iter().any(|op| op.value.is_some());
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
-        let commit = || self.try_commit(ops, seen, purpose);
+        let commit = || self.try_commit(ops, ttls, seen, purpose);
         // Removals free space, so compaction may run to make room for them.
         let committed = if stores { self.with_room(commit) } else { self.with_space(commit) }?;
         self.after_write()?;
         Ok(committed)
     }
 
-    fn try_commit(&self, ops: &[BatchOp<'_>], seen: &[Seen<'_>], purpose: Purpose) -> Result<Committed> {
+    fn try_commit(&self, ops: &[BatchOp<'_>], ttls: &[(usize, Ttl)], seen: &[Seen<'_>], purpose: Purpose) -> Result<Committed> {
         let (mut shards, targets, read) = self.lock_targets(ops, seen)?;
-        self.check_seen(&mut shards, seen, &read)?;
-        let old = self.find_old(&mut shards, &targets)?;
+        // Under the locks: what others commit to these keys comes before or after.
+        let now = self.engine.moment_of_now();
+        self.check_seen(&mut shards, seen, &read, &now)?;
+        let expiries = self.expiries(&targets, ttls, &now)?;
+        let old = self.find_old(&mut shards, &targets, &now)?;
         // A removal that finds nothing writes no tombstone.
         let is_needed = |(target, old): (&Target<'_>, &Looked)| {
             target.op.value.is_some() || !matches!(old.replaces, Old::None) || self.engine.may_be_there(target.key.hash)
@@ -143,11 +152,12 @@ impl Store {
         let skipped: Vec<usize> = all().enumerate().filter(|(_, both)| !is_needed(*both)).map(|(index, _)| index).collect();
         let count = targets.len() - skipped.len();
         let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(count);
-        for (target, _) in all().filter(|both| is_needed(*both)) {
+        for (index, (target, _)) in all().enumerate().filter(|(_, both)| is_needed(*both)) {
+            let plain = Meta::plain(target.key.namespace);
             frames.push(FrameSpec {
                 kind: if target.op.value.is_some() { Kind::Put } else { Kind::Tombstone },
                 continues: frames.len() + 1 < count && !is(Bug::TransactionSplit),
-                meta: Meta::plain(target.key.namespace),
+                meta: expiries.get(index).map_or(plain, |(until, _)| until.meta(target.key.namespace)),
                 key: target.op.key,
                 value: target.op.value.unwrap_or_default(),
             });
@@ -159,7 +169,7 @@ impl Store {
         self.engine.log.append(&frames, purpose, &mut placed)?;
         let mut removed = 0;
         let mut tally = self.engine.log.segment_stats.tally();
-        for ((target, looked), &new) in all().filter(|both| is_needed(*both)).zip(&placed) {
+        for ((index, (target, looked)), &new) in all().enumerate().filter(|(_, both)| is_needed(*both)).zip(&placed) {
             let old = match looked.replaces {
                 Old::None => None,
                 Old::InStore(old) => Some(old),
@@ -168,10 +178,15 @@ impl Store {
             // `find_old` has found the shard: nothing can fail any more.
             let Some(shard) = shards.at(looked.shard) else { continue };
             match target.op.value {
-                Some(_) => self.engine.publish_tallied(shard, target.key, old, new, &mut tally),
+                Some(_) => {
+                    self.engine.publish_tallied(shard, target.key, old, new, &mut tally);
+                    if let Some(&(_, expiry)) = expiries.get(index).filter(|(_, expiry)| *expiry != 0) {
+                        shard.expires(target.key.hash.slot(new.offset), expiry);
+                    }
+                }
                 None => {
                     self.engine.publish_remove(shard, target.key, old, new);
-                    removed += 1;
+                    removed += usize::from(!looked.is_gone);
                 }
             }
         }
@@ -180,7 +195,7 @@ impl Store {
 
     /// What each record of the commit replaces. Looked up before anything is written: once the commit is in the log, publishing it must not
     /// fail half way.
-    fn find_old(&self, shards: &mut Shards<'_>, targets: &[Target<'_>]) -> Result<Vec<Looked>> {
+    fn find_old(&self, shards: &mut Shards<'_>, targets: &[Target<'_>], now: &Now<'_>) -> Result<Vec<Looked>> {
         let mut old = Vec::with_capacity(targets.len());
         let pin = self.engine.pins.pin();
         let hashes = |from: usize| targets.iter().skip(from).take(GROUP).map(|target| target.key.hash);
@@ -197,7 +212,8 @@ impl Store {
                     Some(guard) if place.is_some() => self.engine.find_locked(guard, target.key)?,
                     _ => None,
                 };
-                old.push(Looked { shard, replaces: found.map_or(Old::None, Old::InStore) });
+                let is_gone = target.op.value.is_none() && self.is_gone(found, now)?;
+                old.push(Looked { shard, is_gone, replaces: found.map_or(Old::None, Old::InStore) });
             }
         }
         if targets.len() > 1 {
@@ -218,7 +234,10 @@ impl Store {
                 let before = *entry as usize;
                 match targets.get(before) {
                     Some(other) if other.key.hash != target.key.hash || other.key != target.key => continue,
-                    Some(other) => old.replaces = if other.op.value.is_none() { Old::None } else { Old::InCommit(before) },
+                    Some(other) => {
+                        old.replaces = if other.op.value.is_none() { Old::None } else { Old::InCommit(before) };
+                        old.is_gone = false;
+                    }
                     None => {}
                 }
                 *entry = index as u32;
@@ -267,10 +286,12 @@ impl Store {
         }
     }
 
-    fn check_seen(&self, shards: &mut Shards<'_>, seen: &[Seen<'_>], keys: &[FullKey<'_>]) -> Result<()> {
+    fn check_seen(&self, shards: &mut Shards<'_>, seen: &[Seen<'_>], keys: &[FullKey<'_>], now: &Now<'_>) -> Result<()> {
         for (seen, key) in seen.iter().zip(keys) {
             let place = shards.place(key.hash)?;
             let frame = shards.at(place).map(|guard| self.engine.frame_locked(guard, *key)).transpose()?.flatten();
+            // What was read alive and has expired since has changed.
+            let frame = frame.filter(|frame| !self.engine.has_expired(frame, now));
             let is_same = match (&frame, seen.read) {
                 (Some(frame), Some(read)) => read.is(frame)?,
                 (frame, read) => frame.is_none() && read.is_none(),

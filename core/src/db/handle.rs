@@ -6,6 +6,7 @@ use crate::names::Name;
 use crate::recover::OpenReport;
 use crate::storage::Durability;
 use crate::store::Store;
+use crate::ttl::Ttl;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
@@ -54,6 +55,8 @@ impl Drop for Open {
 pub struct Namespace {
     pub(super) store: Arc<Open>,
     pub(super) name: Arc<Name>,
+    /// How long the records live that are written through this handle.
+    pub(super) ttl: Ttl,
 }
 
 impl fmt::Debug for Namespace {
@@ -128,7 +131,7 @@ impl fmt::Debug for Db {
 impl Db {
     pub(super) fn new(store: Arc<Store>) -> Self {
         let name = store.default.clone();
-        Self { default: Namespace { store: Arc::new(Open(store)), name } }
+        Self { default: Namespace { store: Arc::new(Open(store)), name, ttl: Ttl::Default } }
     }
 
     /// The store, for tests of what is below.

@@ -189,7 +189,7 @@ impl<'a> Frames<'a> {
             }
             let frame = self.store.engine.log.frame_if(offset, |other, _| other == number);
             match frame
-                .and_then(|frame| frame.map(|frame| frame.check().and_then(|()| frame.is_readable()).map(|()| frame)).transpose())
+                .and_then(|frame| frame.map_or(Ok(None), |frame| frame.check().and_then(|()| self.store.engine.readable(frame))))
             {
                 Ok(Some(frame)) if self.store.engine.is_certain(offset) => return Some(Ok(frame)),
                 Ok(_) => {}

@@ -36,7 +36,7 @@ impl Namespace {
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<Vec<u8>> {
         let operator = self.store.attached.operators.of(self.name())?;
         let mut merged = Ok(Vec::new());
-        self.store.change(&self.name, key.as_ref(), &mut |old| {
+        self.store.change(self, key.as_ref(), &mut |old| {
             let _inside = self.store.engine.inside(Held::Shard);
             merged = (operator.function)(old.map(Frame::value), operand.as_ref());
             merged.as_ref().map_or(Change::None, |value| Change::To(Some(value.clone())))

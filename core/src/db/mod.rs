@@ -8,11 +8,13 @@ mod builder;
 mod close;
 mod commit;
 mod compact;
+mod expiry;
 mod front;
 mod handle;
 mod iter;
 #[cfg(feature = "ordered")]
 mod key_range;
+mod lifetime;
 #[cfg(feature = "native")]
 mod lock;
 mod merge;

@@ -40,7 +40,7 @@ impl Namespace {
         body: impl FnOnce(&mut Option<Vec<u8>>) -> Result<T, E>,
     ) -> Result<Result<T, E>> {
         let (mut body, mut answer) = (Some(body), None);
-        self.store.change(&self.name, key.as_ref(), &mut |old| {
+        self.store.change(self, key.as_ref(), &mut |old| {
             let Some(body) = body.take() else { return Change::None };
             let _inside = self.store.engine.inside(Held::Shard);
             let old = old.map(Frame::value);
@@ -71,7 +71,7 @@ impl Namespace {
     /// As for [`Self::compare_and_swap`].
     pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mut taken = None;
-        self.store.change(&self.name, key.as_ref(), &mut |old| {
+        self.store.change(self, key.as_ref(), &mut |old| {
             taken = old.map(|old| old.value().to_vec());
             Change::To(None)
         })?;
@@ -95,7 +95,7 @@ impl Namespace {
     pub fn swap(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         check_value(value.as_ref())?;
         let mut old_value = None;
-        self.store.change(&self.name, key.as_ref(), &mut |old| {
+        self.store.change(self, key.as_ref(), &mut |old| {
             old_value = old.map(|old| old.value().to_vec());
             Change::To(Some(value.as_ref().to_vec()))
         })?;
@@ -127,7 +127,7 @@ impl Namespace {
             return Ok(found);
         }
         let (mut value, mut current) = (Some(value), Vec::new());
-        self.store.change(&self.name, key, &mut |old| {
+        self.store.change(self, key, &mut |old| {
             if let Some(old) = old {
                 current = old.value().to_vec();
                 return Change::None;

@@ -7,6 +7,7 @@ use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::Purpose;
 use crate::names::{DEFAULT, Name, Names, SYSTEM};
 use crate::store::Store;
+use crate::ttl::{Ttl, with_default};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -96,13 +97,13 @@ impl Db {
 
     /// The namespace of that name, system namespaces included. If there is none, it is created with these options.
     pub(crate) fn any_namespace(&self, name: &str, options: &[u8]) -> Result<Namespace> {
-        Ok(Namespace { name: self.store.make_namespace(name, options)?, store: self.store.clone() })
+        Ok(Namespace { name: self.store.make_namespace(name, options)?, store: self.store.clone(), ttl: Ttl::Default })
     }
 
     /// Finds a namespace, system namespaces included. Never the default one: callers cannot name it.
     fn find_any_namespace(&self, name: &str) -> Option<Namespace> {
         let name = self.store.names.read().get(name).filter(|_| name != DEFAULT)?;
-        Some(Namespace { name, store: self.store.clone() })
+        Some(Namespace { name, store: self.store.clone(), ttl: Ttl::Default })
     }
 }
 
@@ -166,6 +167,7 @@ impl Store {
             };
             let end = self.write_name(&mut shards, name, &old.to_le_bytes(), Kind::Tombstone)?;
             names.drop_name(name);
+            self.engine.living.write().remove(&old);
             Ok(Some((old, end)))
         })?;
         let Some((old, end)) = old else { return Ok(false) };
@@ -198,6 +200,9 @@ impl Store {
             }
             let options: Vec<u8> = options.unwrap_or_else(|| names.options(name)).into();
             let end = self.write_name(&mut shards, name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
+            let mut living = self.engine.living.write();
+            old.map(|old| living.remove(&old));
+            living.insert(number);
             (names.set(name, number, &options), old, end)
         };
         if let Some(old) = old {
@@ -205,6 +210,24 @@ impl Store {
         }
         self.after_write()?;
         Ok(found)
+    }
+
+    /// Sets how long records of a namespace live if their write does not say, in milliseconds; 0: as long as the store says.
+    pub(super) fn set_default_ttl(&self, name: &Name, ms: u64) -> Result<()> {
+        self.writable()?;
+        self.with_room(|| {
+            let mut shards = self.engine.lock_all()?;
+            let mut names = self.names.write();
+            // Another thread may have dropped it since, and created another of the same name.
+            let number = name.number().ok_or(Error::NamespaceDropped)?;
+            let options = with_default(names.options(&name.name), ms);
+            if options != names.options(&name.name) {
+                self.write_name(&mut shards, &name.name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
+                names.set(&name.name, number, &options);
+            }
+            Ok(())
+        })?;
+        self.after_write()
     }
 
     /// Writes the record of a name; its value begins with the number. A tombstone holds the number, too, because it must never be given out

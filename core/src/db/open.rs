@@ -1,10 +1,11 @@
 //! Opening a store: read the superblocks, find the end of the log, rebuild the index, start.
 
 use super::front::find;
+use crate::clock::StoreClock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{Index, seed_of};
-use crate::log::{CheckpointPlace, Fence, Log, LogEnd, LogOptions, Segment, Slots, SuperblockPair};
+use crate::log::{CheckpointPlace, FEATURE_EXPIRY, Fence, Log, LogEnd, LogOptions, Segment, Slots, SuperblockPair};
 use crate::moments::Moments;
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
@@ -13,7 +14,7 @@ use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
 use crate::storage::Storage;
 use crate::store::{Attached, Options, Store, Turn};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, RwLock};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use once_cell::race::OnceBox;
@@ -44,6 +45,11 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         fence,
         read_only: options.read_only,
         verify_on_read: options.verify_on_read,
+        clock: StoreClock::new(
+            attached.clock.clone(),
+            chain.clock,
+            chain.clock != 0 || pair.current.optional_features & FEATURE_EXPIRY != 0,
+        ),
         entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy.unwrap_or_default(), 0),
     };
     let log = Log::new(storage, pair, log_options);
@@ -60,6 +66,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         nameless: OnceBox::new(),
         doubt: OnceBox::new(),
         set_aside: Mutex::default(),
+        living: RwLock::default(),
         moments: Moments::default(),
         seed,
     };
@@ -67,6 +74,8 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     if lost_snapshot {
         report.snapshot = SnapshotState::Damaged;
     }
+    (report.clock_behind_ms, _) = engine.log.clock.state();
+    report.clock_ahead_ms = engine.log.clock.ahead();
     engine.log.start_at(end_of(&engine, &chain, &pair, report.created), &engine.pins)?;
     #[cfg(feature = "ordered")]
     if options.ordered {
@@ -144,6 +153,9 @@ fn is_much_lost(engine: &Engine) -> bool {
 }
 
 fn start(engine: Engine, names: Names, report: OpenReport, options: Options, attached: Attached) -> Arc<Store> {
+    let mut names = names;
+    names.set_store_ttl(attached.default_ttl);
+    engine.living.write().extend(names.pairs().map(|(_, number)| number));
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();
     let was_closed = report.clean || report.created;
@@ -165,6 +177,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
         steps: Mutex::default(),
         dead_left: AtomicU64::new(0),
+        sweep_next: AtomicU32::new(0),
         overdue: AtomicBool::new(overdue),
         // Names that were rebuilt from the log match its records; those of a loaded snapshot still have to be checked.
         names_checked: AtomicBool::new(is_replayed),
@@ -179,7 +192,10 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
     if options.has_thread() {
         // Ignoring the error is safe: either it has closed the store to writes, and the next write reports that, or there is no space, and
         // nothing is lost.
-        store.thread.start(&store, |store| drop(store.maintain()));
+        store.thread.start(&store, |store| {
+            drop(store.maintain());
+            store.looks_again_after()
+        });
     }
     store
 }

@@ -87,9 +87,8 @@ impl Store {
                     }
                     let frame = self.engine.log.frame_if(slot.offset(), |other, _| other == number);
                     match frame.and_then(|frame| {
-                        frame
-                            .map(|frame| self.engine.log.check(&frame).and_then(|()| frame.is_readable()).map(|()| frame))
-                            .transpose()
+                        let readable = |frame| self.engine.log.check(&frame).and_then(|()| self.engine.readable(frame));
+                        frame.map_or(Ok(None), readable)
                     }) {
                         Ok(Some(_)) if !self.engine.is_certain(slot.offset()) => {}
                         Ok(Some(frame)) if each(frame.key(), frame.value()) => {}

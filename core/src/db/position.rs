@@ -72,7 +72,7 @@ impl Namespace {
     pub fn insert_with_position(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
         let store = &self.store;
         store.engine.log.make_positions_unique()?;
-        store.insert(&self.name, key.as_ref(), value.as_ref(), &|placed| store.position_of(placed))
+        store.insert(self, self.ttl, key.as_ref(), value.as_ref(), &|placed| store.position_of(placed))
     }
 
     /// Like [`Self::remove`]; returns the position of the commit, or `None` if the key was not there.

@@ -298,12 +298,16 @@ impl Store {
                     }
                     continue;
                 }
-                let frame = self.readable(offset).map_err(|error| self.named(log.or_fenced(error), number, offset))?;
-                if !each(frame.key(), frame.value()) {
-                    return Ok(());
-                }
+                let frame = self.checked(offset).map_err(|error| self.named(log.or_fenced(error), number, offset))?;
                 if at + 1 == WINDOW {
                     last = Some(frame.key().to_vec());
+                }
+                if self.engine.has_expired_now(&frame) {
+                    continue;
+                }
+                frame.is_readable().map_err(|error| self.named(log.or_fenced(error), number, offset))?;
+                if !each(frame.key(), frame.value()) {
+                    return Ok(());
                 }
             }
             if offsets.len() < WINDOW {
@@ -315,12 +319,11 @@ impl Store {
 
     /// The record at an offset, verified unless the store is opened without.
     #[inline]
-    fn readable(&self, offset: u64) -> Result<Frame<'_>> {
+    fn checked(&self, offset: u64) -> Result<Frame<'_>> {
         let frame = self.engine.log.frame(offset)?;
         if self.engine.log.verify_on_read {
             frame.check()?;
         }
-        frame.is_readable()?;
         Ok(frame)
     }
 

@@ -2,6 +2,7 @@
 
 use super::handle::Namespace;
 use super::value::Value;
+use crate::clock::Now;
 use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::Result;
 use crate::index::KeyHash;
@@ -204,7 +205,18 @@ impl Store {
     }
 
     fn checked_frame<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
-        self.find_checked(pin, key).map_err(|error| self.engine.log.or_fenced(error))
+        let found = self.find_checked(pin, key).and_then(|frame| frame.map_or(Ok(None), |frame| self.engine.readable(frame)));
+        found.map_err(|error| self.engine.log.or_fenced(error))
+    }
+
+    /// The record of a key, unless it has expired at a moment that the caller names.
+    pub(super) fn frame_by<'a>(&'a self, pin: &Pin<'_>, name: &Name, key: &[u8], now: &Now<'_>) -> Result<Option<Frame<'a>>> {
+        check_key(key)?;
+        let Some(number) = name.number() else { return Ok(None) };
+        let found =
+            self.find_checked(pin, self.engine.full_key(number, key)).map_err(|error| self.engine.log.or_fenced(error))?;
+        let found = found.filter(|frame| !self.engine.has_expired(frame, now));
+        found.map(|frame| frame.is_readable().map(|()| frame)).transpose()
     }
 
     fn find_checked<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
@@ -214,7 +226,6 @@ impl Store {
         if self.verifies() {
             self.engine.log.check(&frame)?;
         }
-        frame.is_readable()?;
         Ok(Some(frame))
     }
 

@@ -189,7 +189,7 @@ impl SnapshotNamespace {
         self.number.map_or_else(|| self.taken.default_number(), Ok)
     }
 
-    fn frame<'a>(&'a self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
+    pub(super) fn frame<'a>(&'a self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let engine = self.taken.engine();
         let frame = engine.find_at(pin, &self.taken.moment, engine.full_key(self.number()?, key))?;

@@ -53,6 +53,14 @@ pub struct Stats {
     pub owned_values: u64,
     /// Bytes of the segments that compaction has emptied, and that cannot be reused while such values of them are kept.
     pub held_bytes: u64,
+    /// Records that expire and have not yet. Some that were replaced a short time ago may be among them.
+    pub expiring: u64,
+    /// Milliseconds by which the host's clock is behind the latest expiry that the store has acted on; see
+    /// [`OpenReport::clock_behind_ms`](crate::OpenReport::clock_behind_ms).
+    pub clock_behind_ms: u64,
+    /// The most milliseconds, if more than a day, by which the host's clock went forward between two looks at it in this session. 0 in a
+    /// store without records that expire.
+    pub clock_jumped_ms: u64,
     /// Living [snapshots](Db::snapshot).
     pub snapshots: u64,
     /// Age of the oldest snapshot: bytes of log that were written since.
@@ -151,7 +159,8 @@ impl Store {
         // Records of namespaces that were cleared or dropped may stay in the index for snapshots.
         let dead = self.engine.moments.unpurged().into_iter().chain([crate::frame::NAMESPACE_OF_NAMES]);
         let dead = dead.map(|number| self.engine.count(number)).sum::<Result<u64>>()?;
-        Ok(self.engine.index.len_all().saturating_sub(dead))
+        let hidden = self.engine.count_hidden()?;
+        Ok(self.engine.index.len_all().saturating_sub(dead + hidden))
     }
 
     pub(super) fn segments(&self) -> Result<Vec<SegmentUse>> {
@@ -189,6 +198,7 @@ impl Store {
         let log = &engine.log;
         let usage = log.usage();
         let moments = engine.moments.figures();
+        let (clock_behind_ms, clock_jumped_ms) = log.clock.state();
         Ok(Stats {
             records,
             file_bytes: log.storage.len()?,
@@ -204,6 +214,9 @@ impl Store {
             damaged_segments,
             owned_values: log.holds.count(),
             held_bytes: log.held_bytes(),
+            expiring: engine.count_expiring(),
+            clock_behind_ms,
+            clock_jumped_ms,
             snapshots: moments.living,
             snapshot_age_bytes: if moments.oldest == 0 { 0 } else { log.end().saturating_sub(moments.oldest) },
             snapshot_held_bytes: log.noted_bytes(),

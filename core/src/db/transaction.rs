@@ -3,10 +3,12 @@
 use super::commit::{BatchOp, Read, Seen};
 use super::handle::Namespace;
 use super::position::Position;
+use crate::clock::Now;
 use crate::error::{Error, Result};
 use crate::names::Name;
 use crate::nested::Held;
 use crate::store::{check_key, check_value};
+use crate::ttl::Ttl;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -14,6 +16,14 @@ use alloc::vec::Vec;
 
 /// Key, then name of the namespace: in this order, because comparing keys decides sooner; names are mostly the same, and often empty.
 type Place = (Vec<u8>, String);
+
+/// What is to be written to a key.
+struct Write {
+    name: Arc<Name>,
+    /// `None` removes it.
+    value: Option<Vec<u8>>,
+    ttl: Ttl,
+}
 
 /// How often [`Db::try_transaction`](crate::Namespace::try_transaction) runs its body.
 const ATTEMPTS_MAX: usize = 100;
@@ -36,7 +46,9 @@ const ATTEMPTS_MAX: usize = 100;
 pub struct Transaction<'a> {
     /// The namespace of the methods that take none.
     home: &'a Namespace,
-    writes: BTreeMap<Place, (Arc<Name>, Option<Vec<u8>>)>,
+    writes: BTreeMap<Place, Write>,
+    /// Its time: what had expired then reads as gone.
+    now: Now<'a>,
     /// The record of each key when it was first read.
     reads: BTreeMap<Place, (Arc<Name>, Option<Read>)>,
 }
@@ -138,7 +150,8 @@ impl Namespace {
         let store = &self.store;
         store.engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
         let _one_at_a_time = store.transactions.lock();
-        let mut transaction = Transaction { home: self, writes: BTreeMap::new(), reads: BTreeMap::new() };
+        let mut transaction =
+            Transaction { home: self, writes: BTreeMap::new(), reads: BTreeMap::new(), now: store.engine.moment_of_now() };
         let answer = {
             let _inside = store.engine.inside(Held::Transaction);
             body(&mut transaction)
@@ -149,9 +162,11 @@ impl Namespace {
         };
         let Transaction { writes, reads, .. } = &transaction;
         let ops: Vec<BatchOp<'_>> =
-            writes.iter().map(|((key, _), (name, value))| BatchOp { name, key, value: value.as_deref() }).collect();
+            writes.iter().map(|((key, _), Write { name, value, .. })| BatchOp { name, key, value: value.as_deref() }).collect();
+        let ttls = writes.values().enumerate().map(|(place, write)| (place, write.ttl));
+        let ttls: Vec<(usize, Ttl)> = ttls.filter(|(_, ttl)| *ttl != Ttl::Default).collect();
         let seen: Vec<Seen<'_>> = reads.iter().map(|((key, _), (name, read))| Seen { name, key, read: read.as_ref() }).collect();
-        let position = store.commit(&ops, &seen)?.end;
+        let position = store.commit(&ops, &ttls, &seen)?.end;
         Ok(Ok((answer, position)))
     }
 }
@@ -201,7 +216,21 @@ impl Transaction<'_> {
     /// ```
     pub fn insert(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let home = self.home;
-        self.write(&home.name, key.as_ref(), Some(value.as_ref()))
+        self.write(&home.name, home.ttl, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// [`Self::insert`] of a record that lives this long from the commit on.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # use std::time::Duration;
+    /// db.transaction(|tx| tx.insert_with_ttl("session", "ada", Duration::from_secs(3600)))?;
+    /// assert!(db.expires_at("session")?.is_some());
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn insert_with_ttl(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: impl Into<Ttl>) -> Result<()> {
+        let home = self.home;
+        self.write(&home.name, ttl.into(), key.as_ref(), Some(value.as_ref()))
     }
 
     /// Removes a key; returns whether it had a value.
@@ -272,7 +301,18 @@ impl Transaction<'_> {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub fn insert_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write(namespace.name_in(&self.home.store)?, key.as_ref(), Some(value.as_ref()))
+        self.write(namespace.name_in(&self.home.store)?, namespace.ttl, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// [`Self::insert_with_ttl`] in another namespace.
+    pub fn insert_in_with_ttl(
+        &mut self,
+        namespace: &Namespace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: impl Into<Ttl>,
+    ) -> Result<()> {
+        self.write(namespace.name_in(&self.home.store)?, ttl.into(), key.as_ref(), Some(value.as_ref()))
     }
 
     /// [`Self::remove`] in another namespace.
@@ -294,28 +334,28 @@ impl Transaction<'_> {
 
     fn read(&mut self, name: &Arc<Name>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let place = (key.to_vec(), name.name.clone());
-        if let Some((_, value)) = self.writes.get(&place) {
-            return Ok(value.clone());
+        if let Some(write) = self.writes.get(&place) {
+            return Ok(write.value.clone());
         }
-        let found = self.home.store.get_versioned(name, key)?;
+        let found = self.home.store.get_versioned_by(name, key, &self.now)?;
         let read = || found.as_ref().map(|(value, version)| Read::of(value, *version));
         self.reads.entry(place).or_insert_with(|| (name.clone(), read()));
         Ok(found.map(|(value, _)| value))
     }
 
-    fn write(&mut self, name: &Arc<Name>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    fn write(&mut self, name: &Arc<Name>, ttl: Ttl, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.home.store.writable()?;
         check_key(key)?;
         check_value(value.unwrap_or_default())?;
         let place = (key.to_vec(), name.name.clone());
-        self.writes.insert(place, (name.clone(), value.map(<[u8]>::to_vec)));
+        self.writes.insert(place, Write { name: name.clone(), value: value.map(<[u8]>::to_vec), ttl });
         Ok(())
     }
 
     fn take(&mut self, name: &Arc<Name>, key: &[u8]) -> Result<bool> {
         let there = self.read(name, key)?.is_some();
         if there {
-            self.write(name, key, None)?;
+            self.write(name, Ttl::Never, key, None)?;
         }
         Ok(there)
     }

@@ -3,6 +3,7 @@
 
 use super::handle::Namespace;
 use super::write::Change;
+use crate::clock::Now;
 use crate::error::Result;
 use crate::log::Frame;
 use crate::names::Name;
@@ -101,7 +102,7 @@ impl Namespace {
     ///
     /// As for [`Db::insert`](crate::Namespace::insert).
     pub fn compare_version_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<Version>, new: Option<&[u8]>) -> Result<bool> {
-        self.store.compare_version_and_swap(&self.name, key.as_ref(), expected, new)
+        self.store.compare_version_and_swap(self, key.as_ref(), expected, new)
     }
 }
 
@@ -112,10 +113,23 @@ impl Store {
         Ok(frame.map(|frame| (frame.value().to_vec(), Version::of(&frame))))
     }
 
-    fn compare_version_and_swap(&self, name: &Name, key: &[u8], expected: Option<Version>, new: Option<&[u8]>) -> Result<bool> {
+    /// The same at a moment that the caller names.
+    pub(super) fn get_versioned_by(&self, name: &Name, key: &[u8], now: &Now<'_>) -> Result<Option<(Vec<u8>, Version)>> {
+        let pin = self.engine.pin();
+        let frame = self.frame_by(&pin, name, key, now)?;
+        Ok(frame.map(|frame| (frame.value().to_vec(), Version::of(&frame))))
+    }
+
+    fn compare_version_and_swap(
+        &self,
+        to: &Namespace,
+        key: &[u8],
+        expected: Option<Version>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
         check_value(new.unwrap_or_default())?;
         let mut swapped = false;
-        self.change(name, key, &mut |old| {
+        self.change(to, key, &mut |old| {
             swapped = old.map(Version::of) == expected;
             if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
         })?;

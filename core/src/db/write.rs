@@ -4,13 +4,14 @@
 use super::handle::Namespace;
 use crate::engine::FullKey;
 use crate::error::{Error, Result};
-use crate::frame::{FrameSpec, Kind, Meta};
+use crate::frame::{FrameSpec, Kind, Meta, Until};
 use crate::index::ShardGuard;
 use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::nested::Held;
 use crate::planted::{Bug, is};
 use crate::store::{Store, check_key, check_value};
+use crate::ttl::Ttl;
 use alloc::vec::Vec;
 
 /// A key with its shard locked: other writers of it wait.
@@ -36,7 +37,7 @@ impl Namespace {
     /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Poisoned`](crate::Error::Poisoned)
     /// after an earlier failure. After each of these the store is as it was before.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.store.insert(&self.name, key.as_ref(), value.as_ref(), &drop)
+        self.store.insert(self, self.ttl, key.as_ref(), value.as_ref(), &drop)
     }
 
     /// Removes a key; returns whether it was there. Works on a full disk too: some space is reserved for removals.
@@ -68,7 +69,7 @@ impl Namespace {
     ///
     /// As for [`Self::insert`], and [`Error::Corrupt`](crate::Error::Corrupt) when the current record does not match its checksum.
     pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
-        self.store.compare_and_swap(&self.name, key.as_ref(), expected, new)
+        self.store.compare_and_swap(self, key.as_ref(), expected, new)
     }
 
     /// Atomic read-modify-write: replaces the value of a key with the result of `new` (`None` removes the key).
@@ -89,7 +90,7 @@ impl Namespace {
     /// ```
     pub fn update(&self, key: impl AsRef<[u8]>, new: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
         let mut new = Some(new);
-        self.store.change(&self.name, key.as_ref(), &mut |old| {
+        self.store.change(self, key.as_ref(), &mut |old| {
             let _inside = self.store.engine.inside(Held::Shard);
             Change::To(new.take().and_then(|new| new(old.map(Frame::value))))
         })
@@ -120,7 +121,7 @@ impl Namespace {
         new: impl FnOnce(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<Result<(), E>> {
         let (mut new, mut refused) = (Some(new), Ok(()));
-        self.store.change(&self.name, key.as_ref(), &mut |old| {
+        self.store.change(self, key.as_ref(), &mut |old| {
             let _inside = self.store.engine.inside(Held::Shard);
             match new.take().map(|new| new(old.map(Frame::value))) {
                 Some(Ok(value)) => Change::To(value),
@@ -139,6 +140,19 @@ impl Namespace {
     pub(crate) fn insert_whole(&self, kind: Kind, meta: Meta<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         self.store.insert_whole(&self.name, kind, meta, key, value)
     }
+
+    /// Removes a record that salvage has copied, even if it has expired since: its source had removed it before that.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn remove_whole(&self, key: &[u8]) -> Result<bool> {
+        let store = &self.store;
+        let removed = store.with_space(|| {
+            let mut locked = store.lock_key(&self.name, key)?;
+            let old = store.engine.find_locked(&locked.shard, locked.key)?;
+            old.map(|old| store.append_tombstone(&mut locked, Some(old))).transpose()
+        })?;
+        store.after_write()?;
+        Ok(removed.is_some())
+    }
 }
 
 impl Store {
@@ -156,18 +170,26 @@ impl Store {
     }
 
     /// Returns what `answer` makes of the place of the record, while its shard is locked.
-    pub(super) fn insert<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
+    pub(super) fn insert<T>(
+        &self,
+        to: &Namespace,
+        ttl: Ttl,
+        key: &[u8],
+        value: &[u8],
+        answer: &impl Fn(Placed) -> T,
+    ) -> Result<T> {
         check_key(key)?;
         check_value(value)?;
-        let answer = self.with_room(|| self.try_insert(name, key, value, answer))?;
+        let answer = self.with_room(|| self.try_insert(&to.name, ttl, key, value, answer))?;
         self.after_write()?;
         Ok(answer)
     }
 
-    fn try_insert<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
+    fn try_insert<T>(&self, name: &Name, ttl: Ttl, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
-        Ok(answer(self.put(&mut locked, value, old)?))
+        let expiry = self.expiry(name, ttl, &self.engine.moment_of_now())?;
+        Ok(answer(self.put(&mut locked, value, expiry, old)?))
     }
 
     /// Returns what `answer` makes of the place of the tombstone, `None` if the key was not there, while its shard is locked.
@@ -183,16 +205,20 @@ impl Store {
         if old.is_none() && !self.engine.may_be_there(locked.key.hash) {
             return Ok(answer(None));
         }
+        // What has expired is not there, and is a tombstone already.
+        if self.is_gone(old, &self.engine.moment_of_now())? {
+            return Ok(answer(None));
+        }
         let answer = answer(Some(self.append_tombstone(&mut locked, old)?));
         drop(locked);
         self.after_write()?;
         Ok(answer)
     }
 
-    fn compare_and_swap(&self, name: &Name, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+    fn compare_and_swap(&self, to: &Namespace, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
         check_value(new.unwrap_or_default())?;
         let mut swapped = false;
-        self.change(name, key, &mut |old| {
+        self.change(to, key, &mut |old| {
             swapped = old.map(Frame::value) == expected;
             if swapped { Change::To(new.map(<[u8]>::to_vec)) } else { Change::None }
         })?;
@@ -200,37 +226,60 @@ impl Store {
     }
 
     /// Atomic read-modify-write of a key: `decide` sees the current record and returns the change.
-    pub(super) fn change(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
+    /// What is written lives as long as the handle says.
+    pub(super) fn change(&self, to: &Namespace, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
+        self.change_with(&to.name, to.ttl, key, decide)
+    }
+
+    pub(super) fn change_with(
+        &self,
+        name: &Name,
+        ttl: Ttl,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change,
+    ) -> Result<()> {
         check_key(key)?;
         self.writable()?;
         // Make space first: `decide` may run only once, and no space can be made with the key's shard locked.
         self.make_space()?;
-        self.or_what_is_kept(self.change_locked(name, key, decide))
+        self.or_what_is_kept(self.change_locked(name, ttl, key, decide))
     }
 
-    fn change_locked(&self, name: &Name, key: &[u8], decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change) -> Result<()> {
+    fn change_locked(
+        &self,
+        name: &Name,
+        ttl: Ttl,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change,
+    ) -> Result<()> {
         let mut locked = self.lock_key(name, key)?;
         let frame = self.engine.frame_locked(&locked.shard, locked.key)?;
+        let now = self.engine.moment_of_now();
         if let Some(frame) = &frame {
             frame.check()?;
+        }
+        let current = frame.as_ref().filter(|frame| !self.engine.has_expired(frame, &now));
+        if let Some(frame) = current {
             frame.is_readable()?;
         }
         let old = frame.as_ref().map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 });
-        match (decide(frame.as_ref()), old) {
+        match (decide(current), old) {
             (Change::To(Some(value)), old) => {
                 check_value(&value)?;
-                self.put(&mut locked, &value, old)?;
+                let expiry = self.expiry(name, ttl, &now)?;
+                self.put(&mut locked, &value, expiry, old)?;
             }
-            (Change::To(None), Some(old)) => drop(self.append_tombstone(&mut locked, Some(old))?),
-            (Change::To(None), None) | (Change::None, _) => return Ok(()),
+            (Change::To(None), Some(old)) if current.is_some() => drop(self.append_tombstone(&mut locked, Some(old))?),
+            (Change::To(None) | Change::None, _) => return Ok(()),
         }
         drop(locked);
         self.after_write()
     }
 
-    fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], old: Option<Placed>) -> Result<Placed> {
+    fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], expiry: u64, old: Option<Placed>) -> Result<Placed> {
         let FullKey { namespace, key, .. } = locked.key;
-        let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(namespace), key, value };
+        let until = Until::new(expiry);
+        let spec = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
         let new = match self.engine.log.append_one(&spec, Purpose::Store) {
             Err(error) if is(Bug::IndexBeforeAppend) => {
                 if let Some(old) = old {
@@ -241,6 +290,9 @@ impl Store {
             result => result?,
         };
         self.engine.publish_put(&mut locked.shard, locked.key, old, new);
+        if expiry != 0 {
+            locked.shard.expires(locked.key.hash.slot(new.offset), expiry);
+        }
         Ok(new)
     }
 
@@ -263,9 +315,16 @@ impl Store {
             log.saw_event(crate::frame::event_number(value));
             return Ok(());
         }
+        let expiry = meta.expiry();
+        if expiry.is_some() && !log.clock.in_use() {
+            log.begin_expiring()?;
+        }
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
         let new = log.append_one(&spec, Purpose::Store)?;
         self.engine.publish_put(&mut locked.shard, locked.key, old, new);
+        if let Some(expiry) = expiry {
+            locked.shard.expires(locked.key.hash.slot(new.offset), expiry);
+        }
         Ok(())
     }
 

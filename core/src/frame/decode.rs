@@ -148,6 +148,23 @@ impl Header {
         Meta { copied: self.copied, ..Meta::new(self.namespace, self.flags, fields) }
     }
 
+    /// True if the record expires.
+    #[inline]
+    pub(crate) const fn expires(&self) -> bool {
+        self.flags & meta::FLAG_EXPIRY != 0
+    }
+
+    /// True for the tombstone that compaction has left of an expired record.
+    pub(crate) const fn is_expired_tombstone(&self) -> bool {
+        self.flags & meta::FLAG_EXPIRED != 0
+    }
+
+    /// True if the value is more than its bytes: it may have expired, or have to be decoded.
+    #[inline]
+    pub(crate) const fn needs_a_closer_look(&self) -> bool {
+        self.flags & !(meta::FLAG_ORIGIN) != 0
+    }
+
     /// Why this build cannot return the value; `None` when it can.
     #[inline]
     pub(crate) const fn unsupported(&self) -> Option<&'static str> {

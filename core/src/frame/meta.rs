@@ -12,16 +12,18 @@ pub(super) const FLAG_CODEC: u8 = 0x04;
 /// The record is a copy: bytes of log between it and the record's first version (varint).
 pub(super) const FLAG_ORIGIN: u8 = 0x08;
 /// Only in a tombstone: the key expired.
-const FLAG_EXPIRED: u8 = 0x10;
+pub(super) const FLAG_EXPIRED: u8 = 0x10;
 /// A second byte of flags, the length of their fields (1), and these.
 const FLAG_MORE: u8 = 0x80;
 /// Never set in this version.
 const FLAGS_UNUSED: u8 = 0x60;
 
+/// Length in bytes of an expiry.
+pub(super) const EXPIRY_LEN: usize = 6;
 /// Limit in bytes of the fields of the second byte of flags.
 const MORE_LEN_MAX: usize = 16;
 /// Limit in bytes of the optional fields: expiry, codec, origin, and those of the second byte of flags.
-pub(super) const FIELDS_LEN_MAX: usize = 6 + (1 + 5 + 5) + 9 + (2 + MORE_LEN_MAX);
+pub(super) const FIELDS_LEN_MAX: usize = EXPIRY_LEN + (1 + 5 + 5) + 9 + (2 + MORE_LEN_MAX);
 
 /// All metadata of a record beside its key and value, including what this build does not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +55,11 @@ impl<'a> Meta<'a> {
         Self { copied: true, ..self }
     }
 
+    /// The record expires then, in milliseconds since 1970; `None` if it never does.
+    pub(crate) fn expiry(&self) -> Option<u64> {
+        expiry(self.flags, self.fields)
+    }
+
     /// The same metadata with another namespace number.
     #[cfg(feature = "salvage")]
     pub(crate) const fn with_namespace(self, namespace: u32) -> Self {
@@ -60,11 +67,43 @@ impl<'a> Meta<'a> {
     }
 }
 
+/// The expiry of a record as its field holds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until {
+    bytes: [u8; EXPIRY_LEN],
+    is_set: bool,
+}
+
+impl Until {
+    /// Milliseconds since 1970; 0 for never.
+    #[inline]
+    pub(crate) const fn new(expiry: u64) -> Self {
+        let [a, b, c, d, e, f, ..] = expiry.to_le_bytes();
+        Self { bytes: [a, b, c, d, e, f], is_set: expiry != 0 }
+    }
+
+    /// Metadata of a record without any other optional field.
+    #[inline]
+    pub(crate) const fn meta(&self, namespace: u32) -> Meta<'_> {
+        if self.is_set { Meta::new(namespace, FLAG_EXPIRY, &self.bytes) } else { Meta::plain(namespace) }
+    }
+}
+
+/// Metadata of the tombstone that takes the place of an expired record.
+pub(crate) const fn expired(namespace: u32) -> Meta<'static> {
+    Meta::new(namespace, FLAG_EXPIRED, &[]).copied()
+}
+
+/// The expiry at the front of the optional fields; `None` without one.
+pub(super) fn expiry(flags: u8, fields: &[u8]) -> Option<u64> {
+    let bytes = fields.first_chunk::<EXPIRY_LEN>().filter(|_| flags & FLAG_EXPIRY != 0)?;
+    let &[a, b, c, d, e, f] = bytes;
+    Some(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+}
+
 /// Why this build cannot return the value of a record with these flags; `None` when it can.
 pub(crate) const fn unsupported(flags: u8) -> Option<&'static str> {
-    if flags & FLAG_EXPIRY != 0 {
-        Some("a time to live")
-    } else if flags & FLAG_CODEC != 0 {
+    if flags & FLAG_CODEC != 0 {
         Some("a compressed value")
     } else if flags & FLAG_MORE != 0 {
         Some("a property that this build does not know")
@@ -91,7 +130,7 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn skip(&mut self, flags: u8) -> Result<Option<usize>, &'static str> {
         let before = self.rest.len();
-        if flags & FLAG_EXPIRY != 0 && self.take(6).is_none() {
+        if flags & FLAG_EXPIRY != 0 && self.take(EXPIRY_LEN).is_none() {
             return Ok(None);
         }
         if flags & FLAG_CODEC != 0 {

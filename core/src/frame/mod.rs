@@ -29,9 +29,9 @@ pub(crate) use decode::{DecodeError, Header, check, check_sum, event_number};
 pub(crate) use encode::{FrameSpec, ONE_PIECE_MAX, bind_front, pad_spec};
 #[cfg(feature = "testing")]
 pub use event::{Event, Tag};
-pub(crate) use meta::Meta;
 #[cfg(feature = "testing")]
 pub use meta::Optional;
+pub(crate) use meta::{Meta, Until, expired};
 pub(crate) use origin::{CopyMeta, ORIGIN_LEN_MAX};
 #[cfg(feature = "testing")]
 pub use reencode::{build, reencode, reencode_event};

@@ -152,19 +152,18 @@ fn short_ways_for_small_frames_come_to_the_same() {
 /// Optional fields with their flags and bytes, and why this build cannot return a value that has them.
 fn optional_fields() -> Vec<(Optional, u8, Vec<u8>, Option<&'static str>)> {
     let none = Optional::default;
-    let (ttl, packed, strange) =
-        (Some("a time to live"), Some("a compressed value"), Some("a property that this build does not know"));
+    let (packed, strange) = (Some("a compressed value"), Some("a property that this build does not know"));
     let all =
         Optional { expiry: Some(1), codec: Some((1, 0, 0)), origin: Some(3), expired: false, more: Some((0x40, vec![8; 16])) };
     let bytes_of_all = [&[1, 0, 0, 0, 0, 0, 1, 0, 0, 3, 0x40, 16][..], &[8; 16]].concat();
     vec![
         (none(), 0, vec![], None),
-        (Optional { expiry: Some(0x0102_0304_0506), ..none() }, 0x02, vec![6, 5, 4, 3, 2, 1], ttl),
+        (Optional { expiry: Some(0x0102_0304_0506), ..none() }, 0x02, vec![6, 5, 4, 3, 2, 1], None),
         (Optional { codec: Some((7, 300, 128)), ..none() }, 0x04, vec![7, 0xac, 2, 0x80, 1], packed),
         (Optional { origin: Some(1 << 62), ..none() }, 0x08, vec![0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40], None),
         (Optional { more: Some((1, vec![9, 9])), ..none() }, 0x80, vec![1, 2, 9, 9], strange),
         (Optional { more: Some((1, vec![])), ..none() }, 0x80, vec![1, 0], strange),
-        (all, 0x8e, bytes_of_all, ttl),
+        (all, 0x8e, bytes_of_all, packed),
     ]
 }
 
@@ -180,6 +179,7 @@ fn optional_fields_read_back_and_say_what_this_build_cannot_return() {
             let header = Header::decode(&bytes).unwrap();
             check(&header, &bytes, 3, 8192).unwrap();
             assert_eq!((header.meta(&bytes), header.flags, header.unsupported()), (meta, flags, unsupported));
+            assert_eq!((header.expires(), header.meta(&bytes).expiry()), (optional.expiry.is_some(), optional.expiry));
             let renamed = meta.with_namespace(7);
             assert_eq!(renamed, Meta { copied, ..Meta::new(7, flags, meta.fields) });
             assert_eq!(renamed.with_namespace(namespace), meta);
@@ -188,6 +188,10 @@ fn optional_fields_read_back_and_say_what_this_build_cannot_return() {
                 assert_eq!(Header::decode(&bytes[..cut]), Err(DecodeError::Truncated), "{optional:?} cut at {cut}");
             }
         }
+    }
+    for expiry in [1, 0x0102_0304_0506, crate::limits::EXPIRY_MAX] {
+        let until = Until::new(expiry);
+        assert_eq!((until.meta(7).expiry(), Until::new(0).meta(7)), (Some(expiry), Meta::plain(7)));
     }
     let expired = Optional { expired: true, ..Optional::default() };
     assert_eq!(expired.encode(), (0x10, vec![]));

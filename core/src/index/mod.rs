@@ -4,6 +4,7 @@
 //! shard exclude each other, and append to the log while they hold the shard, so that per key the order of the log is the order of the
 //! index.
 
+mod calendar;
 mod parked;
 mod shard;
 mod slot;
@@ -165,6 +166,11 @@ impl Index {
     /// Bytes of memory of the tables.
     pub(crate) fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().bytes()).sum::<u64>() + (SHARDS * size_of::<Shard>()) as u64
+    }
+
+    /// Entries of all calendars: records that expire, and some that were replaced since.
+    pub(crate) fn count_expiring(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().count_expiring()).sum()
     }
 
     /// Frees replaced tables that no reader uses any more.

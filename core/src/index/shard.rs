@@ -1,6 +1,7 @@
 //! One shard: a table for readers, and the state of its writers under a lock.
 
 use super::KeyHash;
+use super::calendar::Calendar;
 use super::parked::Parked;
 use super::slot::Slot;
 use super::table::{LINE_SLOTS, OldTable, Table, TableCell};
@@ -55,6 +56,10 @@ struct State {
     changes: Changes,
     /// What the shard must be built from, if it is parked.
     parked: Option<Parked>,
+    /// Which records expire; `None` until one does.
+    calendar: Option<Box<Calendar>>,
+    /// The calendar has all records that expire, those from before the store was opened included.
+    knows_expiring: bool,
     /// Tables that readers may still use.
     old: Vec<(Ticket, OldTable)>,
 }
@@ -301,6 +306,51 @@ impl ShardGuard<'_> {
     pub(crate) fn note_removed(&mut self, slot: Slot) {
         let len = self.len();
         self.state.changes.remove(slot, len);
+        if let Some(calendar) = &mut self.state.calendar
+            && calendar.lost_one()
+        {
+            self.drop_stale();
+        }
+    }
+
+    #[cold]
+    fn drop_stale(&mut self) {
+        if let Some(mut calendar) = self.state.calendar.take() {
+            calendar.drop_stale(|slot| self.has(slot));
+            self.state.calendar = Some(calendar);
+        }
+    }
+
+    /// The record of a slot expires then.
+    pub(crate) fn expires(&mut self, slot: Slot, expiry: u64) {
+        self.state.calendar.get_or_insert_default().add(slot, expiry);
+    }
+
+    /// Slots of records that may have expired at `now`, in order. The caller forgets them, or calls [`Self::expires`] again.
+    pub(crate) fn take_due(&mut self, now: u64) -> Vec<Slot> {
+        self.state
+            .calendar
+            .as_mut()
+            .filter(|calendar| calendar.may_be_due(now))
+            .map_or_else(Vec::new, |calendar| calendar.take_due(now))
+    }
+
+    /// True if the calendar has all records that expire.
+    pub(crate) fn knows_expiring(&self) -> bool {
+        self.state.knows_expiring
+    }
+
+    pub(crate) fn set_knows_expiring(&mut self) {
+        self.state.knows_expiring = true;
+    }
+
+    /// True if it has, or has had, a record that expires, as far as it knows.
+    pub(crate) fn has_expiring(&self) -> bool {
+        self.state.calendar.is_some()
+    }
+
+    pub(crate) fn count_expiring(&self) -> u64 {
+        self.state.calendar.as_ref().map_or(0, |calendar| calendar.len() as u64)
     }
 
     /// Starts to record changes: the shard is now as in the newest snapshot.
@@ -420,7 +470,8 @@ impl ShardGuard<'_> {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.table().map_or(0, Table::bytes) + self.old_bytes()
+        let calendar = self.state.calendar.as_ref().map_or(0, |calendar| calendar.bytes());
+        self.table().map_or(0, Table::bytes) + self.old_bytes() + calendar
     }
 
     /// A copy for a snapshot: later changes are not part of it. With `since`, which is true for offsets of records appended after

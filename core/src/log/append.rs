@@ -45,6 +45,7 @@ impl Log {
     ) -> Result<()> {
         self.writable()?;
         self.announce(tail)?;
+        self.say_clock(tail, frames.first())?;
         let kept = kept_room(tail, purpose);
         let mut runs = self.plan(tail, frames, purpose, kept)?.into_iter();
         let (active, next_base) = (tail.active, tail.next_base);
@@ -152,7 +153,8 @@ impl Log {
         let mut pair = self.superblocks.lock();
         let headers = self.headers_so_far();
         if let Some(fence) = self.fence() {
-            let superblock = Superblock { headers, ..change(pair.current) };
+            let clock = self.clock_to_write(pair.current.clock);
+            let superblock = Superblock { headers, clock, ..change(pair.current) };
             let slot = pair.slot.other();
             return self.flip_fenced(fence, &mut pair, superblock, slot);
         }
@@ -161,7 +163,8 @@ impl Log {
         if pair.current.generation > LOG_POSITION_MAX - LOG_POSITION_SPARE {
             return Err(Error::LogExhausted);
         }
-        let current = Superblock { generation: pair.current.generation + step, headers, ..change(pair.current) };
+        let (generation, clock) = (pair.current.generation + step, self.clock_to_write(pair.current.clock));
+        let current = Superblock { generation, headers, clock, ..change(pair.current) };
         // The superblock that marks the store as closed may not be on the medium, if its sync failed. The other slot differs only in that,
         // so it must stay until the new superblock is synced.
         let in_place = pair.current.clean_end.is_some() && !pair.other_damaged;
@@ -184,9 +187,11 @@ impl Log {
     pub(super) fn make_room(&self, tail: &mut Tail, len: impl Fn(&Tail) -> u64) -> Result<Active> {
         self.writable()?;
         self.announce(tail)?;
+        self.say_clock(tail, None)?;
         let result = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
         result.map_err(|error| self.poison(error))?;
         tail.mark_due = None;
+        self.mark_said(tail);
         let room = tail.active.map_or(0, |active| active.room());
         if room < len(tail) {
             let need = SEGMENT_HEADER_LEN as u64 + len(tail) + TRAILER_LEN;
@@ -247,7 +252,10 @@ impl Log {
             return Ok(());
         };
         let claimed = if is(Bug::SyncMarkTooHigh) { synced + self.geometry.segment_size() } else { synced };
-        self.put(tail, active, &FrameSpec::control(Kind::Mark, &Mark { synced: claimed, clock: 0 }.encode()))
+        let clock = self.clock_to_write(0);
+        self.put(tail, active, &FrameSpec::control(Kind::Mark, &Mark { synced: claimed, clock }.encode()))?;
+        tail.clock_said = tail.clock_said.max(clock);
+        Ok(())
     }
 
     /// Writes the sync mark that is due, unless the room is needed for frames that must follow; false if it did not fit. Does not
@@ -365,6 +373,7 @@ impl Log {
         let active = Active::new(segment, segment.end, self.geometry, run.fresh);
         tail.active = Some(active);
         tail.mark_due = None;
+        self.mark_said(tail);
         Ok(active)
     }
 

@@ -218,7 +218,8 @@ impl Log {
         let pair = &mut *pair;
         let synced = pair.current.synced.max(self.sync_state.synced());
         let session = pair.current.generation + BEGUN;
-        let superblock = Superblock { active, synced, session, headers: self.headers_so_far(), ..pair.current };
+        let clock = self.clock_to_write(pair.current.clock);
+        let superblock = Superblock { active, synced, session, clock, headers: self.headers_so_far(), ..pair.current };
         if is(Bug::TakeoverOneSlot) {
             return self.put_superblock(fence, pair, superblock, BEGUN, pair.slot.other());
         }

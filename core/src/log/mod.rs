@@ -1,5 +1,6 @@
 //! The append-only log: one file of superblocks and segments, appended to at the tail and read at any offset.
 
+mod acted;
 mod append;
 mod copies;
 mod cut;
@@ -29,6 +30,7 @@ mod window;
 mod write_behind;
 mod zeros;
 
+pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
@@ -53,6 +55,7 @@ pub(crate) use walk::{Step, Walk};
 pub(crate) use window::Window;
 pub(crate) use zeros::without_last_zeros;
 
+use crate::clock::StoreClock;
 use crate::error::{Error, Result};
 use crate::limits::LOG_POSITION_FIRST;
 use crate::sorted::Map;
@@ -178,6 +181,8 @@ struct Tail {
     pub(crate) space: Space,
     /// The log is synced up to this position, and no sync mark records it yet.
     pub(crate) mark_due: Option<u64>,
+    /// The latest expiry that the file says was acted on.
+    pub(crate) clock_said: u64,
     /// The superblock records that this session writes. Until then nothing may be appended.
     pub(crate) announced: bool,
     /// Segments of earlier sessions, each up to its end, that are not proven to be wholly synced.
@@ -236,6 +241,7 @@ pub(crate) struct Log {
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
     pub(crate) verify_on_read: bool,
+    pub(crate) clock: StoreClock,
     /// The storage remembers which records have been verified.
     remembers_checks: bool,
     /// Set when another session may write to the file, too.
@@ -304,6 +310,7 @@ impl Log {
                 previous: Previous::default(),
                 space: Space::new(geometry),
                 mark_due: None,
+                clock_said: options.clock.floor(),
                 announced: false,
                 unproven: Vec::new(),
                 torn_headers: Vec::new(),
@@ -329,6 +336,7 @@ impl Log {
             medium_full: AtomicBool::new(false),
             medium_was_full: AtomicBool::new(false),
             latch: OnceBox::new(),
+            clock: options.clock,
         }
     }
 
@@ -418,6 +426,7 @@ pub(crate) struct LogOptions {
     pub(crate) read_only: bool,
     pub(crate) verify_on_read: bool,
     pub(crate) entropy: u64,
+    pub(crate) clock: StoreClock,
 }
 
 /// A salt that no other session, segment or store is likely to have. It hashes the generation of the superblock, which grows and

@@ -51,6 +51,12 @@ impl<'a> Frame<'a> {
         self.header.meta(self.bytes())
     }
 
+    /// When the record expires, in milliseconds since 1970; `None` if it never does.
+    #[inline]
+    pub(crate) fn expiry(&self) -> Option<u64> {
+        if self.header.expires() { self.meta().expiry() } else { None }
+    }
+
     /// Fails if the record's value has an encoding that this build does not know.
     #[inline]
     pub(crate) fn is_readable(&self) -> Result<()> {
@@ -200,7 +206,7 @@ impl Log {
             // SAFETY: as for the front: pinned, and published as a whole.
             None => unsafe { self.storage.view(offset, header.frame_len()) }?,
         };
-        if header.namespace != namespace || header.key(bytes)? != key || header.unsupported().is_some() {
+        if header.namespace != namespace || header.key(bytes)? != key || header.needs_a_closer_look() {
             return None;
         }
         if verify && check(header, bytes, self.salt_at(offset), offset).is_err() {

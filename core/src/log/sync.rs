@@ -153,7 +153,12 @@ impl Log {
             Ok(true) => Ok(()),
             Ok(false) => {
                 tail.mark_due = None;
-                self.flip(&|superblock| Superblock { synced: superblock.synced.max(due), ..superblock })
+                let floor = self.clock.floor();
+                let flipped = self.flip(&|superblock| Superblock { synced: superblock.synced.max(due), ..superblock });
+                if flipped.is_ok() {
+                    tail.clock_said = tail.clock_said.max(floor);
+                }
+                flipped
             }
             Err(error) => Err(error),
         };

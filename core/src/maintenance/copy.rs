@@ -1,8 +1,8 @@
 //! Emptying segments: the live records of one are appended again at the end of the log, and the segment is retired. Reads and writes
 //! continue meanwhile; one free segment is enough.
 
-use super::choose;
 use super::report::CompactReport;
+use super::{choose, expired};
 use crate::engine::{Engine, FullKey, GROUP};
 use crate::error::Result;
 use crate::frame::{CopyMeta, FrameSpec, Kind, ORIGIN_LEN_MAX};
@@ -79,7 +79,7 @@ impl<'a> Emptying<'a> {
                         group.push(offset);
                     }
                     if group.len() == GROUP {
-                        copy_group(engine, &pin, &group, &mut report)?;
+                        copy_group(engine, &pin, &group, oldest, &mut report)?;
                         group.clear();
                         pace(report.bytes_copied);
                     }
@@ -89,7 +89,7 @@ impl<'a> Emptying<'a> {
             }
             Ok(())
         })?;
-        copy_group(engine, &pin, &group, &mut report)?;
+        copy_group(engine, &pin, &group, oldest, &mut report)?;
         pace(report.bytes_copied);
         log.write_behind();
         self.copied += report.bytes_copied;
@@ -163,7 +163,7 @@ fn whole(engine: &Engine, segment: &Segment) -> Stretch {
 }
 
 /// Copies those records and tombstones of a group that still count.
-fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[u64], report: &mut CompactReport) -> Result<()> {
+fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[u64], oldest: bool, report: &mut CompactReport) -> Result<()> {
     let mut frames = Vec::with_capacity(group.len());
     for &offset in group {
         let frame = engine.log.frame(offset)?;
@@ -174,6 +174,7 @@ fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[u64], report: &mut Compac
     }
     for (hash, frame) in &frames {
         match frame.header.kind {
+            Kind::Put if frame.header.expires() && expired::shrink(engine, frame, *hash, oldest, report)? => {}
             Kind::Put => copy_put(engine, frame, *hash, report)?,
             kind if kind.is_carried() => carry(engine, frame, report)?,
             _ => copy_tombstone(engine, frame, *hash, report)?,
@@ -196,6 +197,9 @@ fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut Comp
     let new = append_copy(engine, frame)?;
     let old = Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
     engine.publish_copy(&mut shard, full_key, if lives { Some(old) } else { current }, new);
+    if let Some(expiry) = frame.expiry() {
+        shard.expires(hash.slot(new.offset), expiry);
+    }
     report.records_copied += 1;
     report.bytes_copied += new.len;
     Ok(())
@@ -215,7 +219,7 @@ fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Resu
 /// Appends a tombstone again: an older segment may still hold a record of its key. Not if the key lives: its record is later in the log
 /// than the tombstone, and hides older ones just as well.
 fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
-    if is(Bug::TombstoneDroppedEarly) {
+    if is(Bug::TombstoneDroppedEarly) || is(Bug::ExpiredTombstoneDropped) && frame.header.is_expired_tombstone() {
         return Ok(());
     }
     let (namespace, key) = (frame.header.namespace, frame.key());

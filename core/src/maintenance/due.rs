@@ -74,6 +74,7 @@ impl Store {
         };
         self.engine.build_all(&|| self.is_closed())?;
         self.end_purges()?;
+        self.sweep_unasked()?;
         self.limit_snapshots();
         let log = &self.engine.log;
         self.checkpoint_if_due()?;
@@ -84,6 +85,19 @@ impl Store {
             self.free_a_segment()?;
         }
         self.engine.index.reclaim(&self.engine.pins);
+        Ok(())
+    }
+
+    /// Forgets records that have expired, as many at a time as the options allow.
+    fn sweep_unasked(&self) -> Result<()> {
+        if !self.options.sweep {
+            return Ok(());
+        }
+        let most = self.options.sweep_rate.unwrap_or(u64::MAX);
+        let first = self.sweep_next.load(Ordering::Relaxed);
+        let stop = |removed: u64| removed >= most || self.is_closed() || self.turn.is_wanted();
+        let (_, next) = self.engine.sweep_some(first as usize, &stop)?;
+        self.sweep_next.store(next as u32, Ordering::Relaxed);
         Ok(())
     }
 

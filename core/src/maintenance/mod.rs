@@ -3,9 +3,11 @@
 
 mod checkpoint;
 mod choose;
+mod clock;
 mod compact;
 mod copy;
 mod due;
+mod expired;
 mod namespaces;
 mod report;
 mod space;

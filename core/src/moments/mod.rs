@@ -25,6 +25,8 @@ use once_cell::race::OnceBox;
 pub(crate) struct Moment {
     /// Records from this log position on are later.
     pub(crate) position: u64,
+    /// Its time: records with an expiry up to here are gone in it. 0: it shows no record that expires.
+    pub(crate) now: u64,
     /// Given up to make space: what it shows is no longer complete.
     ended: AtomicBool,
     /// One bit for each shard in which no commit from before the moment is unpublished.
@@ -32,8 +34,8 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    fn new(position: u64) -> Self {
-        Self { position, ended: AtomicBool::new(false), settled: Default::default() }
+    fn new(position: u64, now: u64) -> Self {
+        Self { position, now, ended: AtomicBool::new(false), settled: Default::default() }
     }
 
     /// Called after reading: what was read is valid only if the moment had not ended by then.
@@ -84,6 +86,8 @@ pub(crate) struct Moments {
     /// Positions of the newest and the oldest living moment; 0 without one.
     newest: AtomicU64,
     oldest: AtomicU64,
+    /// The earliest time of a living moment that shows records that expire; 0 without one.
+    earliest: AtomicU64,
     /// Log position of the newest copy that compaction has made.
     copied: AtomicU64,
     /// The living moments, oldest first.
@@ -125,15 +129,23 @@ impl Moments {
         self.oldest.load(Ordering::Acquire)
     }
 
+    /// The time up to which expired records may be forgotten, at `now`: no living moment shows them.
+    pub(crate) fn forgotten_until(&self, now: u64) -> u64 {
+        match self.earliest.load(Ordering::Acquire) {
+            0 => now,
+            earliest => now.min(earliest),
+        }
+    }
+
     /// Prepares for the first moment, so that [`Self::begin`] is short.
     pub(crate) fn prepare(&self) {
         self.shards.get_or_init(|| Box::new((0..SHARDS).map(|_| ShardNotes::default()).collect()));
     }
 
     /// Begins a moment at the end of the log, whose tail the caller holds: every later append sees it.
-    pub(crate) fn begin(&self, end: u64) -> Arc<Moment> {
+    pub(crate) fn begin(&self, end: u64, now: u64) -> Arc<Moment> {
         // No record is before position 1, and 0 means that no moment lives.
-        let moment = Arc::new(Moment::new(end.max(1)));
+        let moment = Arc::new(Moment::new(end.max(1), now));
         let mut living = self.living.lock();
         living.push(moment.clone());
         self.publish(&living);
@@ -142,6 +154,8 @@ impl Moments {
 
     fn publish(&self, living: &[Arc<Moment>]) {
         let position = |moment: Option<&Arc<Moment>>| moment.map_or(0, |moment| moment.position);
+        let times = living.iter().map(|moment| moment.now).filter(|&now| now != 0);
+        self.earliest.store(times.min().unwrap_or(0), Ordering::Release);
         self.oldest.store(position(living.first()), Ordering::Release);
         self.newest.store(position(living.last()), Ordering::Release);
     }

@@ -39,6 +39,8 @@ pub(crate) struct Chain {
     pub(crate) end: u64,
     /// The log is known to have been synced up to here.
     pub(crate) proven: u64,
+    /// The latest expiry that was acted on.
+    pub(crate) clock: u64,
     /// The last session that wrote has closed the store.
     pub(crate) clean: bool,
     /// File offset of the unfinished end, and its length in bytes.

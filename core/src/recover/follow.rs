@@ -86,6 +86,7 @@ impl<'a> Follower<'a> {
         }
         self.chain.next_event = listed.next_event;
         self.chain.listed = listed;
+        self.chain.clock = self.superblock.clock;
         self.chain.proven = self.superblock.synced.max(self.superblock.clean_end.unwrap_or(0));
         self.chain.clean = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
         if self.chain.tail.is_empty() {
@@ -282,6 +283,7 @@ impl<'a> Follower<'a> {
                         Kind::Mark => {
                             if let Some(mark) = Mark::decode(walk.value(offset, &header)?) {
                                 self.chain.proven = self.chain.proven.max(mark.synced);
+                                self.chain.clock = self.chain.clock.max(mark.clock);
                             }
                         }
                         Kind::Retire => {

@@ -72,6 +72,13 @@ pub struct OpenReport {
     pub damaged_list: bool,
     /// One of the two superblocks was damaged; the other one was used.
     pub damaged_superblock: bool,
+    /// Milliseconds by which the host's clock is behind the latest expiry that the store has acted on: it was set back, or it was wrong
+    /// before. Until it has caught up, the store's time stands still, and what has expired stays expired. See
+    /// [`Db::reset_clock`](crate::Db::reset_clock).
+    pub clock_behind_ms: u64,
+    /// Milliseconds by which the host's clock is ahead of that, if it is more than a day: usual after a pause, and a sign of a wrong clock
+    /// otherwise. 0 in a store without records that expire.
+    pub clock_ahead_ms: u64,
 }
 
 /// What became of the index snapshot.

@@ -8,7 +8,8 @@ use super::headers::{are_apart, find_headers};
 use crate::error::Result;
 use crate::frame::Kind;
 use crate::log::{
-    CheckpointPlace, Figures, Segment, SegmentHeader, SegmentKind, SegmentList, Step, SuperblockPair, Walk, Window, read_next,
+    CheckpointPlace, FEATURE_EXPIRY, Figures, Segment, SegmentHeader, SegmentKind, SegmentList, Step, SuperblockPair, Walk,
+    Window, read_next,
 };
 use crate::scan::{Found, Stretch, scan};
 use crate::snapshot::{Directory, SegmentUse, load, load_shard, read_directory};
@@ -24,7 +25,7 @@ use alloc::vec::Vec;
 pub(super) fn without_list(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Option<Chain>> {
     let superblock = pair.current;
     // Only the list has the number of the next event, and which segments are kept as history.
-    let is_plain = superblock.floor == 0 && superblock.optional_features == 0;
+    let is_plain = superblock.floor == 0 && superblock.optional_features & !FEATURE_EXPIRY == 0;
     let (Some(place), true) = (superblock.checkpoint, is_plain && !pair.other_damaged) else { return Ok(None) };
     let headers = find_headers(storage, superblock.geometry(), superblock.store_id, &SegmentList::default())?;
     let Some((last, behind)) = last_listed(storage, pair, &place, &headers)? else { return Ok(None) };

@@ -4,7 +4,7 @@ mod names;
 
 use crate::db::{Db, Namespace};
 use crate::error::{Error, Result};
-use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
+use crate::frame::{Header, Kind, Mark, NAMESPACE_OF_NAMES};
 use crate::index::KeyHash;
 use crate::log::Window;
 use crate::names::DEFAULT;
@@ -42,7 +42,7 @@ pub struct SalvageReport {
     pub removed: u64,
     /// Valid records of the log, dead ones and tombstones included.
     pub read: u64,
-    /// Of these, records that a later record of the same key replaced.
+    /// Of these, records that a later record of the same key replaced, or that have expired.
     pub replaced: u64,
     /// Of these, tombstones.
     pub tombstones: u64,
@@ -209,6 +209,10 @@ struct Copy<'a> {
     puts: u64,
     /// The records being copied are stranded: they do not count in the log.
     is_stranded: bool,
+    /// The latest expiry that the source has acted on.
+    clock: u64,
+    /// Base and offset of the newest checkpoint: marks before it may say more than was true after a reset of the clock.
+    marks_from: (u64, u64),
 }
 
 impl<'a> Copy<'a> {
@@ -251,6 +255,8 @@ impl<'a> Copy<'a> {
             since: None,
             puts: 0,
             is_stranded: false,
+            clock: survey.pair.current.clock,
+            marks_from: survey.pair.current.checkpoint.map_or((0, 0), |place| (place.base, place.offset)),
         })
     }
 
@@ -274,6 +280,10 @@ impl<'a> Copy<'a> {
     }
 
     fn frame(&mut self, base: u64, offset: u64, header: Header) -> Result<()> {
+        if header.kind == Kind::Mark && (base, offset) > self.marks_from {
+            let mark = Mark::decode(&value_of(self.source, offset, &header)?);
+            self.clock = mark.map_or(self.clock, |mark| self.clock.max(mark.clock));
+        }
         // Skip control frames: the end of a segment may be in the middle of a commit.
         if header.kind.is_control() {
             return Ok(());
@@ -358,17 +368,25 @@ impl<'a> Copy<'a> {
                 self.report.replaced += 1;
             }
         }
-        if header.kind == Kind::Tombstone {
+        let counts = |audit: &Audit<'_>| !audit.shown.covers(base, offset) || audit.shown.has(hash, offset);
+        let is_older = header.kind == Kind::Put && !self.is_stranded && !self.audit.as_ref().is_none_or(counts);
+        // A record that was swept is a tombstone of what it had replaced.
+        if header.kind == Kind::Tombstone || is_older && self.has_expired(offset, &header)? {
             self.report.tombstones += 1;
-            self.report.removed += u64::from(namespace.remove(key)?);
+            self.report.removed += u64::from(namespace.remove_whole(&key)?);
             return Ok(());
         }
-        let counts = |audit: &Audit<'_>| !audit.shown.covers(base, offset) || audit.shown.has(hash, offset);
-        if header.kind == Kind::Put && !self.is_stranded && !self.audit.as_ref().is_none_or(counts) {
+        if is_older {
             self.older.insert(hash.bits(), place);
             return Ok(());
         }
         self.copy(&namespace, &key, place)
+    }
+
+    /// True if the source has acted on the expiry of the record.
+    fn has_expired(&self, offset: u64, header: &Header) -> Result<bool> {
+        let front = Window::new(self.source, offset + header.header_len() as u64).bytes(offset, header.header_len())?.to_vec();
+        Ok(header.meta(&front).expiry().is_some_and(|expiry| expiry <= self.clock))
     }
 
     fn copy(&mut self, namespace: &Namespace, key: &[u8], Place { offset, header, .. }: Place) -> Result<()> {
@@ -405,6 +423,8 @@ impl<'a> Copy<'a> {
             self.release()?;
         }
         self.settle_older()?;
+        // What had expired there has expired here.
+        self.target.acted_on(self.clock);
         if let Err(Error::Corrupt { offset, what, .. }) = Chain::follow(self.source, pair) {
             let is_known = |damage: &Damage| (damage.offset..damage.offset + damage.len).contains(&offset);
             if !self.report.damage.iter().any(is_known) {

@@ -147,7 +147,17 @@ impl Names {
                 audit.is_some_and(|audit| audit.shown.has(audit.shown.hash(NAMESPACE_OF_NAMES, name.as_bytes()), named.offset))
             };
             let is_gone = |name: &str, named: &Named| is_damaged_before && !counts(name, named);
-            contradicted = merge(&mut by_name, names.collect(), &is_lost, &is_gone);
+            let names: BTreeMap<String, Named> = names.collect();
+            // Compaction has copied their records since the checkpoint, and the originals are gone.
+            let is_copied = |name: &String, number: u32| {
+                later.iter().any(|record| record.is_put && record.name == *name && record.named.number == number)
+            };
+            for (name, Named { number, options, .. }) in &names {
+                if !by_name.contains_key(name) && is_copied(name, *number) {
+                    by_name.insert(name.clone(), Named { number: *number, options: options.clone(), offset: 0 });
+                }
+            }
+            contradicted = merge(&mut by_name, names, &is_lost, &is_gone);
         }
         mentioned.extend(by_name.values().map(|named| named.number));
         let by_name = apply(by_name, later);

@@ -17,8 +17,12 @@ use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::names::{Name, Names};
 use crate::recover::OpenReport;
 use crate::storage::Durability;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, RwLock};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, RwLock};
 use alloc::sync::Arc;
+
+/// The background thread of a store with records that expire sweeps this often.
+#[cfg(feature = "std")]
+const SWEEP_EVERY: core::time::Duration = core::time::Duration::from_secs(1);
 
 /// An open store: the engine, and the state of its maintenance.
 pub(crate) struct Store {
@@ -39,6 +43,8 @@ pub(crate) struct Store {
     pub(crate) steps: Mutex<Steps>,
     /// Dead bytes that were left when a write last failed to make room: compaction could not free them.
     pub(crate) dead_left: AtomicU64,
+    /// Shard with which the next automatic sweep begins.
+    pub(crate) sweep_next: AtomicU32,
     /// Maintenance that earlier sessions left undone is over its bound: the first write does it.
     pub(crate) overdue: AtomicBool,
     /// The names of the namespaces have been checked against their records.
@@ -75,6 +81,12 @@ impl Store {
     pub(crate) fn dead_bytes(&self) -> u64 {
         let usage = self.engine.log.usage();
         usage.kept.saturating_sub(usage.live)
+    }
+
+    /// How long the background thread waits for something to do, before it looks by itself.
+    #[cfg(feature = "std")]
+    pub(crate) fn looks_again_after(&self) -> Option<core::time::Duration> {
+        (self.options.sweep && self.engine.log.clock.in_use()).then_some(SWEEP_EVERY)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The options of a store that do not depend on its storage, as the builder hands them to the open store.
 
+use crate::clock::HostClock;
 use crate::error::{Error, Result};
 use crate::limits::{REPLAY_DEBT_MAX_DEFAULT, SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 use crate::merge::Operators;
@@ -51,6 +52,9 @@ pub(crate) struct Options {
     #[cfg(feature = "std")]
     pub(crate) background: Option<bool>,
     pub(crate) entropy: Option<[u8; 32]>,
+    /// Automatic maintenance sweeps what has expired, at most so many records per second.
+    pub(crate) sweep: bool,
+    pub(crate) sweep_rate: Option<u64>,
     /// Bytes that snapshots may hold; beyond it the oldest is ended.
     pub(crate) snapshot_limit: Option<u64>,
 }
@@ -59,6 +63,9 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attached {
     pub(crate) operators: Operators,
+    pub(crate) clock: HostClock,
+    /// Milliseconds that a record lives if neither the write nor its namespace says; 0: for ever.
+    pub(crate) default_ttl: u64,
     /// The absolute path of the file; `None` for another storage.
     #[cfg(feature = "native")]
     pub(crate) path: Option<std::path::PathBuf>,
@@ -81,6 +88,8 @@ impl Default for Options {
             #[cfg(feature = "std")]
             background: None,
             entropy: None,
+            sweep: true,
+            sweep_rate: None,
             snapshot_limit: None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The background thread, and the signal that wakes or stops it.
 #[derive(Default)]
@@ -23,9 +24,9 @@ struct State {
 }
 
 impl Thread {
-    /// Starts a thread that runs `maintain` on `owner` whenever something is due, as long as that lives. If the host cannot start a thread,
+    /// Starts a thread that runs `maintain` on `owner` whenever something is due, or after the time that it returned, as long as that lives. If the host cannot start a thread,
     /// the store works without: it only replays more when it is opened after a crash.
-    pub(crate) fn start<T: Send + Sync + 'static>(&self, owner: &Arc<T>, maintain: fn(&T)) {
+    pub(crate) fn start<T: Send + Sync + 'static>(&self, owner: &Arc<T>, maintain: fn(&T) -> Option<Duration>) {
         let (weak, signal) = (Arc::downgrade(owner), self.signal.clone());
         // Run once now, to build the shards that opening has parked.
         self.wake();
@@ -55,11 +56,19 @@ impl Thread {
     }
 }
 
-fn run<T>(owner: &Weak<T>, signal: &Signal, maintain: fn(&T)) {
+fn run<T>(owner: &Weak<T>, signal: &Signal, maintain: fn(&T) -> Option<Duration>) {
+    let mut again = None;
     loop {
         let mut state = signal.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.due && !state.stop {
-            state = signal.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            match again {
+                None => state = signal.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(time) => {
+                    let waited = signal.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
+                    state = waited.0;
+                    state.due |= waited.1.timed_out();
+                }
+            }
         }
         if state.stop {
             return;
@@ -67,6 +76,6 @@ fn run<T>(owner: &Weak<T>, signal: &Signal, maintain: fn(&T)) {
         state.due = false;
         drop(state);
         let Some(owner) = owner.upgrade() else { return };
-        maintain(&owner);
+        again = maintain(&owner);
     }
 }

@@ -71,6 +71,8 @@ pub struct Contents {
     pub namespaces: BTreeMap<String, Vec<u8>>,
     /// Where the log ends, if something stands behind that which a crash has cut off.
     pub torn: Option<u64>,
+    /// The latest expiry that was acted on; 0: none.
+    pub clock: u64,
     /// What the file has of the things that not every store has.
     pub found: Found,
 }
@@ -92,7 +94,7 @@ pub struct Found {
     pub is_closed: bool,
 }
 
-/// Reads a store.
+/// Reads a store by the clock of the file: records that expire later are among its contents, even if that is long ago.
 ///
 /// A store with a snapshot is read twice, with it and without.
 ///
@@ -100,6 +102,15 @@ pub struct Found {
 ///
 /// [`Refusal`] when the bytes are no store, a newer one, or a damaged one; also when the snapshot says something else than the log.
 pub fn read(file: &[u8]) -> Result<Contents, Refusal> {
+    read_at(file, 0)
+}
+
+/// Reads a store at this time, in milliseconds since 1970, or that of the file, if it is later.
+///
+/// # Errors
+///
+/// As for [`read`].
+pub fn read_at(file: &[u8], now: u64) -> Result<Contents, Refusal> {
     let Some(superblock) = superblock::read(file)? else { return Ok(State::new().contents()) };
     let log = match log::read_list(file, &superblock) {
         Ok(list) => log::find(file, &superblock, list)?,
@@ -109,7 +120,9 @@ pub fn read(file: &[u8]) -> Result<Contents, Refusal> {
     for stretch in log.listed.iter().chain(&log.tail) {
         state.apply(file, stretch)?;
     }
-    let by_snapshot = snapshot::state(file, &superblock, &log)?;
+    let clock = superblock.clock.max(log.clock);
+    state.expire(clock.max(now));
+    let mut by_snapshot = snapshot::state(file, &superblock, &log)?;
     let found = Found {
         segments: log.listed.len() + log.tail.len(),
         linked: log.linked,
@@ -118,13 +131,17 @@ pub fn read(file: &[u8]) -> Result<Contents, Refusal> {
         has_snapshot: by_snapshot.is_some(),
         is_closed: superblock.closed.is_some(),
     };
+    // What has expired may have left the index, and be in the log.
+    if let Some(other) = &mut by_snapshot {
+        other.expire(clock.max(now));
+    }
     if let Some(other) = by_snapshot
         && !is_same(&other, &state)
     {
         let offset = superblock.snapshot.map_or(0, |place| place.offset);
         return Err(Refusal::Damaged { offset, what: "an index that says something else than the log" });
     }
-    Ok(Contents { torn: log.torn, found, ..state.contents() })
+    Ok(Contents { torn: log.torn, clock, found, ..state.contents() })
 }
 
 /// The index knows no events, and may have forgotten records under numbers that no name has.

@@ -30,6 +30,8 @@ pub(crate) struct Log {
     pub(crate) next_event: u64,
     /// Segments that the next frame of the trailer before names, which agrees with their header.
     pub(crate) linked: usize,
+    /// The latest expiry that was acted on, according to the marks behind the checkpoint.
+    pub(crate) clock: u64,
 }
 
 const MARK_SHAPE: [u8; 3] = [3, 0, 16];
@@ -141,7 +143,11 @@ impl<'a> Finder<'a> {
             while let Some(frame) = self.frame(&segment, at, to) {
                 let value = || Bytes(frame.value).u64();
                 match frame.kind {
-                    Kind::Mark => proven = proven.max(value().unwrap_or(0)),
+                    Kind::Mark => {
+                        let mut mark = Bytes(frame.value);
+                        proven = proven.max(mark.u64().unwrap_or(0));
+                        log.clock = log.clock.max(mark.u64().unwrap_or(0));
+                    }
                     Kind::Retire => retired.extend(value()),
                     Kind::Adopt => return Err(Refusal::Newer),
                     _ => {}

@@ -52,6 +52,11 @@ impl State {
         Ok(())
     }
 
+    /// Leaves out the records that have expired at `now`: each is a tombstone of what it had replaced.
+    pub(crate) fn expire(&mut self, now: u64) {
+        self.records.retain(|_, living| living.record.fields.expiry.is_none_or(|expiry| expiry > now));
+    }
+
     /// Applies one frame.
     pub(crate) fn apply_frame(&mut self, frame: &Frame<'_>, offset: u64) -> Option<()> {
         if frame.namespace == NAMES && matches!(frame.kind, Kind::Put | Kind::Tombstone) {

@@ -5,6 +5,8 @@ use crate::bytes::{bind, crc, part};
 
 const MAGIC: &[u8] = b"PIPKIN\x1a\n";
 const VERSION: u32 = 1;
+/// Of the features that may be known: records that expire.
+const EXPIRY: u64 = 1;
 const SLOTS: [u64; 2] = [0, 4096];
 pub(crate) const FRONT_LEN: u64 = 16 * 1024;
 pub(crate) const POSITION_MAX: u64 = 1 << 62;
@@ -41,7 +43,9 @@ pub(crate) struct Superblock {
     pub(crate) session: u64,
     pub(crate) headers: u64,
     pub(crate) seed: [u8; 16],
-    /// Both superblocks check, no history is kept, and no capability that a reader may know has been used.
+    /// The latest expiry that was acted on when it was written.
+    pub(crate) clock: u64,
+    /// Both superblocks check, no history is kept, and no capability that a reader may know has been used but that of records that expire.
     pub(crate) is_plain: bool,
 }
 
@@ -94,7 +98,7 @@ fn decode(file: &[u8], slot: u64) -> Result<Option<Superblock>, Refusal> {
         let checkpoint = Checkpoint { base: bytes.u64()?, salt: bytes.u64()?, offset: bytes.u64()? };
         let snapshot = DirectoryPlace { offset: bytes.u64()?, len: bytes.u64()?, salt: bytes.u64()? };
         let (closed, synced, _leftovers) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        let (floor, _clock) = (bytes.u64()?, bytes.u64()?);
+        let (floor, clock) = (bytes.u64()?, bytes.u64()?);
         let _active = bytes.take(24)?;
         let headers = bytes.u64()?;
         let _sealing = bytes.take(16)?;
@@ -106,9 +110,22 @@ fn decode(file: &[u8], slot: u64) -> Result<Option<Superblock>, Refusal> {
             && [checkpoint.offset, snapshot.offset].iter().all(|&offset| offset <= OFFSET_MAX);
         let checkpoint = (checkpoint.base != 0).then_some(checkpoint);
         let snapshot = (snapshot.offset != 0).then_some(snapshot);
-        let is_plain = floor == 0 && may_know == Some(0);
-        let superblock =
-            Superblock { id, generation, full, first, checkpoint, snapshot, closed, synced, session, headers, seed, is_plain };
+        let is_plain = floor == 0 && may_know.is_some_and(|features| features & !EXPIRY == 0);
+        let superblock = Superblock {
+            id,
+            generation,
+            full,
+            first,
+            checkpoint,
+            snapshot,
+            closed,
+            synced,
+            session,
+            headers,
+            seed,
+            clock,
+            is_plain,
+        };
         (sizes && in_range).then_some(superblock)
     })();
     Ok(decoded)

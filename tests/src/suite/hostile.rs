@@ -79,6 +79,7 @@ fn kinds(name: &str) -> Base {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/kinds").join(name).with_extension("pipkin");
     let bytes = std::fs::read(path).unwrap();
     let mut written = Written::new();
+    // By the clock of the file: what expired long ago is among them.
     for ((space, key), record) in pipkin_reader::read(&bytes).unwrap().records {
         written.entry((space.into_bytes(), key)).or_default().push(record.value);
     }

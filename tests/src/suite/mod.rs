@@ -5,6 +5,7 @@ pub mod codec;
 pub mod crash;
 pub mod errors;
 pub mod exhaustive;
+pub mod expiry;
 pub mod full;
 pub mod hostile;
 pub mod left_space;

@@ -10,9 +10,11 @@ pub const SPACE: &str = "named";
 /// Keys of both namespaces whose records every build reads.
 pub const READABLE: [&str; 3] = ["plain", "with an origin", "written twice"];
 /// Keys of both namespaces whose records this build carries, and answers with a clear error.
-pub const CARRIED: [&str; 5] = ["expires far off", "expired long ago", "compressed", "with more flags", "with everything"];
-/// Keys that were removed, in every way that there is.
-pub const REMOVED: [&str; 4] = ["removed", "expired", "removed with an origin", "removed with more flags"];
+pub const CARRIED: [&str; 3] = ["compressed", "with more flags", "with everything"];
+/// A key of both namespaces whose record expires one day, and its value.
+pub const EXPIRES: (&str, &str) = ("expires far off", "until then");
+/// Keys that were removed or have expired, in every way that there is.
+pub const REMOVED: [&str; 5] = ["removed", "expired", "expired long ago", "removed with an origin", "removed with more flags"];
 /// Numbers of the events.
 pub const EVENTS: [u64; 3] = [1, 2, 3];
 /// Number of the event of which retention left a stub.
@@ -36,6 +38,10 @@ pub fn check_kinds(db: &Db) -> Result<(), String> {
                 return Err(format!("{space:?} {key}: {found:?}"));
             }
         }
+        let found = get(EXPIRES.0).map_err(|error| format!("{space:?} {}: {error}", EXPIRES.0))?;
+        if found.as_deref() != Some(EXPIRES.1.as_bytes()) {
+            return Err(format!("{space:?} {}: {found:?}", EXPIRES.0));
+        }
         for key in CARRIED {
             match get(key) {
                 Err(Error::Unsupported { .. }) => {}
@@ -50,7 +56,7 @@ pub fn check_kinds(db: &Db) -> Result<(), String> {
     }
     let keys = |count: Result<u64, Error>| count.map_err(|error| format!("len: {error}"));
     let named = db.namespace(SPACE).map_err(|error| format!("namespace: {error}"))?;
-    let expected = (READABLE.len() + CARRIED.len()) as u64;
+    let expected = (READABLE.len() + CARRIED.len() + 1) as u64;
     match (keys(db.len())?, keys(named.len())?) {
         (one, other) if one == expected && other == expected => Ok(()),
         found => Err(format!("{found:?} keys instead of {expected} in both namespaces")),

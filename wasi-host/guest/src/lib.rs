@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod admin;
 mod bindings;
+mod clock;
 mod convert;
 mod keyvalue;
 mod open;

@@ -131,6 +131,7 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     let storage = Arc::new(cached(storage, how.cache_bytes.min(CACHE_BYTES_MAX) as usize)?);
     let db = Db::builder()
         .entropy(entropy())
+        .clock(crate::clock::WasiClock)
         .create(how.create)
         .read_only(how.read_only)
         .segment_size(if how.segment_bytes == 0 { SEGMENT_SIZE_DEFAULT } else { how.segment_bytes })

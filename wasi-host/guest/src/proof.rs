@@ -138,6 +138,7 @@ fn open(path: &str, access: Access, entropy: Entropy) -> Result<Db, String> {
     }
     Db::builder()
         .entropy(random)
+        .clock(crate::clock::WasiClock)
         .read_only(access == Access::Read)
         .open_storage(Box::new(storage))
         .map_err(|error| error.to_string())

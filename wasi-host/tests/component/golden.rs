@@ -2,7 +2,7 @@
 
 use super::{host, open};
 use pipkin_tape::Tape;
-use pipkin_tape::kinds::{CARRIED, READABLE, REMOVED, SPACE, value_of};
+use pipkin_tape::kinds::{CARRIED, EXPIRES, READABLE, REMOVED, SPACE, value_of};
 use pipkin_wasi_host::{Error, Options, Reason};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,7 @@ fn stores_with_every_kind_and_flag_are_read_and_carried() {
                         "{round} {space:?} {key}"
                     );
                 }
+                assert_eq!(get(EXPIRES.0).unwrap().as_deref(), Some(EXPIRES.1.as_bytes()), "{round} {space:?}");
                 for key in CARRIED {
                     let refused = get(key).unwrap_err();
                     assert!(matches!(refused.reason(), Some(Reason::Unsupported(_))), "{space:?} {key}: {refused}");
@@ -65,7 +66,8 @@ fn stores_with_every_kind_and_flag_are_read_and_carried() {
         db.close().unwrap();
         // A copy needs no origin, since nobody holds a position.
         let without_origins = |path: &std::path::Path| {
-            let mut contents = pipkin_reader::read(&fs::read(path).unwrap()).unwrap();
+            // At a time at which what expired long ago has expired.
+            let mut contents = pipkin_reader::read_at(&fs::read(path).unwrap(), 2).unwrap();
             contents.events.iter_mut().for_each(|event| event.fields.origin = None);
             contents.records.values_mut().for_each(|record| record.fields.origin = None);
             contents

@@ -1,0 +1,49 @@
+//! For tests of programs that use pipkin.
+
+use crate::clock::Clock;
+use crate::limits::EXPIRY_MAX;
+use crate::sync::{AtomicU64, Ordering};
+use alloc::sync::Arc;
+use core::time::Duration;
+
+/// A clock that goes when it is told to. Its clones are the same clock.
+///
+/// ```
+/// use pipkin::testing::TestClock;
+/// use std::time::Duration;
+///
+/// let clock = TestClock::new(1_000_000);
+/// let db = pipkin::Db::builder().clock(clock.clone()).in_memory()?;
+/// db.insert_with_ttl("session", "ada", Duration::from_secs(60))?;
+/// clock.advance(Duration::from_secs(59));
+/// assert!(db.contains_key("session")?);
+/// clock.advance(Duration::from_secs(1));
+/// assert!(!db.contains_key("session")?);
+/// # Ok::<(), pipkin::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TestClock(Arc<AtomicU64>);
+
+impl TestClock {
+    /// A clock that shows this time, in milliseconds since 1970.
+    pub fn new(ms: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(ms)))
+    }
+
+    /// Sets the time, forward or back.
+    pub fn set(&self, ms: u64) {
+        self.0.store(ms, Ordering::SeqCst);
+    }
+
+    /// Moves the time forward.
+    pub fn advance(&self, by: Duration) {
+        let ms = u64::try_from(by.as_millis()).unwrap_or(EXPIRY_MAX);
+        self.set(self.now_ms().saturating_add(ms));
+    }
+}
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
