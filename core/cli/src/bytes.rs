@@ -103,13 +103,21 @@ pub(crate) struct RecordJson<'a> {
     value: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value_encoding: Option<&'static str>,
+    /// Milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_ms: Option<u64>,
 }
 
 impl<'a> RecordJson<'a> {
     pub(crate) fn new(form: Form, key: &'a [u8], value: &'a [u8]) -> Self {
         let (key, key_encoding) = form.marked(key);
         let (value, value_encoding) = form.marked(value);
-        Self { key, key_encoding, value, value_encoding }
+        Self { key, key_encoding, value, value_encoding, expires_ms: None }
+    }
+
+    /// The same of a record that expires then.
+    pub(crate) fn expiring(self, expires_ms: Option<u64>) -> Self {
+        Self { expires_ms, ..self }
     }
 }
 

@@ -4,7 +4,8 @@ use crate::args::Global;
 use crate::exit::{self, Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::verbs::{
-    backup, compact, completions, digest, export, get, import, man, namespaces, put, rm, salvage, scan, stats, verify,
+    backup, compact, completions, digest, export, get, import, man, namespaces, persist, put, rm, salvage, scan, stats, sweep,
+    ttl, verify,
 };
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -84,6 +85,12 @@ pub(crate) enum Verb {
     Get(get::GetArgs),
     /// Remove keys
     Rm(rm::RmArgs),
+    /// Show how long a record still lives
+    Ttl(ttl::TtlOfArgs),
+    /// Let records live for ever that would expire
+    Persist(persist::PersistArgs),
+    /// Forget the records that have expired
+    Sweep(sweep::SweepArgs),
     /// List records
     Scan(scan::ScanArgs),
     /// Show how many records a store holds and what they cost
@@ -118,6 +125,9 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Put(args) => put::run(global, args),
         Verb::Get(args) => get::run(global, args),
         Verb::Rm(args) => rm::run(global, args),
+        Verb::Ttl(args) => ttl::run(global, args),
+        Verb::Persist(args) => persist::run(global, args),
+        Verb::Sweep(args) => sweep::run(global, args),
         Verb::Scan(args) => scan::run(global, args),
         Verb::Stats(args) => stats::run(global, args),
         Verb::Verify(args) => verify::run(global, args),

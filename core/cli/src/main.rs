@@ -4,6 +4,7 @@ mod args;
 mod bytes;
 mod command;
 mod exit;
+mod expiry;
 mod file_kind;
 mod interrupt;
 mod new_file;

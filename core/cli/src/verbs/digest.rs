@@ -55,7 +55,7 @@ pub(crate) fn run(global: Global, args: &DigestArgs) -> Outcome {
     {
         let progress = Progress::start(global.progress, Unit::Records, "digest", selection.total(&store));
         progress.say(selection.first_step());
-        selection.records(&store, |key, value| {
+        selection.records(&store, |key, value, _| {
             if report.records == 0 {
                 progress.say("");
             }

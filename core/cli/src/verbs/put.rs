@@ -3,6 +3,7 @@
 use crate::args::{FormArgs, Global, NamespaceArg, NewStoreArgs};
 use crate::bytes::{KeyJson, os_bytes};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::expiry::TtlArgs;
 use crate::output;
 use crate::store::{Store, durability_name};
 use clap::Args;
@@ -17,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   pipkin put app.pipkin greeting hello
   pipkin put app.pipkin photo/1 --file photo.jpg
+  pipkin put app.pipkin session/7 ada --ttl 2h
   tar c docs | pipkin put app.pipkin docs.tar -
   pipkin put app.pipkin --hex 00ff2a 'a binary key'
 
@@ -37,6 +39,8 @@ pub(crate) struct PutArgs {
     #[arg(long, short, value_name = "PATH")]
     file: Option<PathBuf>,
     #[command(flatten)]
+    ttl: TtlArgs,
+    #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
     new_store: NewStoreArgs,
@@ -55,10 +59,11 @@ struct Report<'a> {
 pub(crate) fn run(global: Global, args: &PutArgs) -> Outcome {
     let form = args.form.form();
     let key = form.parse_argument(&args.key)?;
+    let ttl = args.ttl.ttl()?;
     // Read before the store is opened: a slow pipe must not keep the store locked, and a failed read must not create one.
     let value = read_value(args)?;
     let store = Store::fill(args.new_store.builder().background(false), &args.store, &args.namespace)?;
-    store.records().insert(&key, &value).map_err(|error| store.failure(&error))?;
+    store.records().insert_with_ttl(&key, &value, ttl).map_err(|error| store.failure(&error))?;
     let durability = durability_name(store.flush_and_close()?);
     output::report(global.json, &Report { key: KeyJson::new(form, &key), value_bytes: value.len(), durability }, "")?;
     Ok(Exit::Done)

@@ -46,8 +46,10 @@ pub(crate) fn run(global: Global, args: &ScanArgs) -> Outcome {
     if args.keys_only {
         selection.keys(&store, |key| write_key(&mut out, global.json, form, key).map_err(|error| Failure::stdout(&error)))?;
     } else {
-        selection.records(&store, |key, value| {
-            write_record(&mut out, global.json, form, key, value).map_err(|error| Failure::stdout(&error))
+        selection.records(&store, |key, value, expires_ms| {
+            let json = RecordJson::new(form, key, value).expiring(expires_ms);
+            let written = if global.json { json_line(&mut out, &json) } else { write_record(&mut out, form, key, value) };
+            written.map_err(|error| Failure::stdout(&error))
         })?;
     }
     output::finish(out)?;
@@ -58,10 +60,6 @@ fn write_key(out: &mut dyn Write, json: bool, form: Form, key: &[u8]) -> io::Res
     if json { json_line(out, &KeyJson::new(form, key)) } else { writeln!(out, "{}", form.plain(key)) }
 }
 
-fn write_record(out: &mut dyn Write, json: bool, form: Form, key: &[u8], value: &[u8]) -> io::Result<()> {
-    if json {
-        json_line(out, &RecordJson::new(form, key, value))
-    } else {
-        writeln!(out, "{}\t{}", form.plain(key), form.plain(value))
-    }
+fn write_record(out: &mut dyn Write, form: Form, key: &[u8], value: &[u8]) -> io::Result<()> {
+    writeln!(out, "{}\t{}", form.plain(key), form.plain(value))
 }

@@ -69,27 +69,31 @@ impl Selection {
         if self.sort { "(ordering the keys)" } else { "" }
     }
 
-    /// Passes every selected record to `each`.
-    pub(crate) fn records(&self, store: &Store, mut each: impl FnMut(&[u8], &[u8]) -> Outcome<()>) -> Outcome<()> {
+    /// Passes every selected record to `each`, with its expiry in milliseconds since 1970.
+    pub(crate) fn records(&self, store: &Store, mut each: impl FnMut(&[u8], &[u8], Option<u64>) -> Outcome<()>) -> Outcome<()> {
+        let records = store.moment()?;
+        // A second look-up of each record, but only where some expire.
+        let some_expire = store.db().stats().map_err(|error| store.failure(&error))?.expiring > 0;
+        let expiry = |key: &[u8]| {
+            if some_expire { records.expires_at(key).map_err(|error| store.failure(&error)) } else { Ok(None) }
+        };
         if self.sort {
-            let records = store.moment()?;
             for key in self.sorted_keys(store, &records)? {
                 let value = records.get_zerocopy(&key);
                 // Always present: keys and values are of one moment.
                 if let Some(value) = value.map_err(|error| store.failure(&error))? {
-                    each(&key, &value)?;
+                    each(&key, &value, expiry(&key)?)?;
                 }
             }
             return Ok(());
         }
-        let records = store.moment()?;
         let chosen = records.iter().filter(|record| match record {
             Ok((key, _)) => key.starts_with(&self.prefix),
             Err(_) => true,
         });
         for record in chosen.take(self.take()) {
             let (key, value) = record.map_err(|error| store.failure(&error))?;
-            each(&key, &value)?;
+            each(&key, &value, expiry(&key)?)?;
         }
         Ok(())
     }

@@ -43,6 +43,8 @@ struct Report {
     replayed_records: u64,
     torn_bytes: u64,
     stranded_records: u64,
+    expiring: u64,
+    clock_behind_ms: u64,
 }
 
 pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
@@ -66,6 +68,8 @@ pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
         replayed_records: opened.replayed_records,
         torn_bytes: opened.torn_bytes,
         stranded_records: opened.stranded_records,
+        expiring: stats.expiring,
+        clock_behind_ms: stats.clock_behind_ms,
     };
     output::report(global.json, &report, plain(&report).trim_end())?;
     Ok(Exit::Done)
@@ -83,6 +87,13 @@ fn plain(report: &Report) -> String {
     line("store", report.path.clone());
     line("records", human_count(report.records));
     line("namespaces", human_count(report.namespaces));
+    if report.expiring > 0 {
+        line("expiring", human_count(report.expiring));
+    }
+    if report.clock_behind_ms > 0 {
+        let seconds = human_count(report.clock_behind_ms.div_ceil(1000));
+        line("clock", format!("{seconds} s behind the latest expiry that was acted on: it is wrong, or was"));
+    }
     line("file", bytes(report.file_bytes));
     line("live", bytes(report.live_bytes));
     line("dead", format!("{}{}", bytes(report.dead_bytes), dead_share(report)));

@@ -2,10 +2,13 @@
 
 use crate::support::Folder;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 18] = [
     "put",
     "get",
     "rm",
+    "ttl",
+    "persist",
+    "sweep",
     "scan",
     "stats",
     "verify",

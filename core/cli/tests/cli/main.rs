@@ -4,6 +4,7 @@
 mod damage;
 mod data;
 mod errors;
+mod expiry;
 mod export;
 mod help;
 mod import;

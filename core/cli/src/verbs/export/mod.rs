@@ -25,6 +25,7 @@ Examples:
 ndjson (.ndjson, .jsonl; the default on stdout)
   {\"key\":\"...\",\"value\":\"...\"} per line. Bytes that are not UTF-8 are base64,
   with \"key_encoding\":\"base64\" or \"value_encoding\":\"base64\" beside them.
+  A record that expires has \"expires_ms\", in milliseconds since 1970.
 csv (.csv; .tsv with tabs)
   The columns key, value, key_encoding and value_encoding; an encoding is
   empty for UTF-8 text.
@@ -67,6 +68,13 @@ struct Report {
     records: u64,
     payload_bytes: u64,
     skipped: u64,
+    /// Records that expire, in a format that does not say so.
+    #[serde(skip_serializing_if = "is_none")]
+    unsaid_expiries: u64,
+}
+
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 pub(crate) fn run(global: Global, args: &ExportArgs) -> Outcome {
@@ -79,12 +87,14 @@ pub(crate) fn run(global: Global, args: &ExportArgs) -> Outcome {
     {
         let progress = Progress::start(global.progress, Unit::Records, "export", selection.total(&store));
         progress.say(selection.first_step());
-        selection.records(&store, |key, value| {
+        selection.records(&store, |key, value, expires_ms| {
             if report.records == 0 {
                 progress.say("");
             }
-            match sink.write(key, value) {
+            match sink.write(key, value, expires_ms) {
                 Ok(()) => {
+                    let is_unsaid = expires_ms.is_some() && format != Format::Ndjson;
+                    report.unsaid_expiries = report.unsaid_expiries.saturating_add(u64::from(is_unsaid));
                     report.records = report.records.saturating_add(1);
                     let payload = key.len().saturating_add(value.len());
                     report.payload_bytes = report.payload_bytes.saturating_add(u64::try_from(payload).unwrap_or(u64::MAX));
@@ -108,6 +118,10 @@ fn tell(global: Global, args: &ExportArgs, report: &Report) -> Outcome<()> {
     let skipped = match report.skipped {
         0 => String::new(),
         skipped => format!(", {skipped} passed over"),
+    };
+    let skipped = match report.unsaid_expiries {
+        0 => skipped,
+        some => format!("{skipped}; {some} of them expire, which only ndjson says"),
     };
     if is_stdout(&args.target) {
         let plain = format!("{} ({}) exported{skipped}", records(report.records), human_bytes(report.payload_bytes));

@@ -44,12 +44,12 @@ impl Sink {
         }
     }
 
-    pub(crate) fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), Refused> {
+    pub(crate) fn write(&mut self, key: &[u8], value: &[u8], expires_ms: Option<u64>) -> Result<(), Refused> {
         match self {
-            Self::Stdout(table) => table.write(key, value).map_err(|error| Refused::Failed(Failure::stdout(&error))),
-            Self::File { table, new_file } => {
-                table.write(key, value).map_err(|error| Refused::Failed(Failure::io("write", new_file.target(), &error)))
-            }
+            Self::Stdout(table) => table.write(key, value, expires_ms).map_err(|error| Refused::Failed(Failure::stdout(&error))),
+            Self::File { table, new_file } => table
+                .write(key, value, expires_ms)
+                .map_err(|error| Refused::Failed(Failure::io("write", new_file.target(), &error))),
             Self::Tree { root, store } => write_file(store, root, key, value),
         }
     }
@@ -92,9 +92,9 @@ impl<W: Write> Table<W> {
         Ok(Self { rows, form })
     }
 
-    fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    fn write(&mut self, key: &[u8], value: &[u8], expires_ms: Option<u64>) -> io::Result<()> {
         match &mut self.rows {
-            Rows::Ndjson(out) => json_line(out, &RecordJson::new(self.form, key, value)),
+            Rows::Ndjson(out) => json_line(out, &RecordJson::new(self.form, key, value).expiring(expires_ms)),
             Rows::Csv(writer) => {
                 let (key, key_encoding) = self.form.marked(key);
                 let (value, value_encoding) = self.form.marked(value);

@@ -16,6 +16,8 @@ pub(crate) struct Batch {
     bytes: Vec<u8>,
     /// Length of key and value of each record.
     records: Vec<(usize, usize)>,
+    /// When some of them expire, by their place in `records`: milliseconds since 1970.
+    expiries: Vec<(usize, u64)>,
     /// Lines, rows or files skipped since the previous batch.
     pub(crate) skipped: u64,
     /// How far the source was read at the end of this batch, in bytes.
@@ -38,6 +40,27 @@ impl Batch {
         self.bytes.extend_from_slice(value);
         self.records.push((key.len(), value.len()));
         Ok(())
+    }
+
+    /// Adds a record that expires then.
+    pub(crate) fn push_expiring(&mut self, key: &[u8], value: &[u8], expires_ms: u64) -> Result<(), String> {
+        self.push(key, value)?;
+        self.expiries.push((self.records.len().saturating_sub(1), expires_ms));
+        Ok(())
+    }
+
+    /// True if one of the records expires.
+    pub(crate) fn has_expiring(&self) -> bool {
+        !self.expiries.is_empty()
+    }
+
+    /// Key, value and expiry of each record, in order.
+    pub(crate) fn iter_expiring(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<u64>)> {
+        let mut expiries = self.expiries.iter().peekable();
+        self.iter().enumerate().map(move |(place, (key, value))| {
+            let expiry = expiries.next_if(|(expiring, _)| *expiring == place).map(|(_, expiry)| *expiry);
+            (key, value, expiry)
+        })
     }
 
     /// Adds a record whose value `read` appends to the buffer. After an error the batch is unchanged.
@@ -90,6 +113,7 @@ impl Batch {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_CAPACITY_MAX);
         self.records.clear();
+        self.expiries.clear();
         self.skipped = 0;
     }
 }

@@ -13,7 +13,7 @@ use std::io::Read;
 
 /// The fields of key and value in a line.
 pub(crate) enum Fields {
-    /// `key` and `value`, each with an encoding field if it is not text, as `export` writes them.
+    /// `key` and `value`, each with an encoding field if it is not text, and `expires_ms`, as `export` writes them.
     Own,
     /// Fields that the user named; without `value` the whole line is the value.
     Named { key: String, value: Option<String> },
@@ -57,12 +57,16 @@ impl RecordSource for Ndjson {
 fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
     match fields {
         Fields::Own => {
-            let found = pick(line, ["key", "value", "key_encoding", "value_encoding"])?;
-            let [key, value, key_encoding, value_encoding] = found;
+            let found = pick(line, ["key", "value", "key_encoding", "value_encoding", "expires_ms"])?;
+            let [key, value, key_encoding, value_encoding, expires] = found;
             let key = decode(key_bytes(key, "key")?, key_encoding)?;
             let value =
                 value.ok_or("it has no field \"value\"; name the field with --value, or store whole lines with --key alone")?;
-            batch.push(&key, &decode(json_bytes(value)?, value_encoding)?)
+            let value = decode(json_bytes(value)?, value_encoding)?;
+            match expires.filter(|text| *text != "null") {
+                Some(text) => batch.push_expiring(&key, &value, expiry(text)?),
+                None => batch.push(&key, &value),
+            }
         }
         Fields::Named { key: key_name, value: Some(value_name) } => {
             let [key, value] = pick(line, [key_name, value_name])?;
@@ -170,6 +174,11 @@ fn json_bytes(json: &str) -> Result<Cow<'_, [u8]>, String> {
     Ok(Cow::Owned(text.into_bytes()))
 }
 
+/// An expiry: a number of milliseconds since 1970.
+fn expiry(json: &str) -> Result<u64, String> {
+    json.parse().map_err(|_| format!("the field \"expires_ms\" is {json:.20}; it is a number of milliseconds since 1970"))
+}
+
 /// Decodes bytes from the encoding that the encoding field names.
 fn decode<'a>(bytes: Cow<'a, [u8]>, encoding: Option<&str>) -> Result<Cow<'a, [u8]>, String> {
     let Some(encoding) = encoding else {
@@ -209,6 +218,16 @@ mod tests {
     }
 
     #[test]
+    fn our_own_form_says_when_a_record_expires() {
+        let mut batch = Batch::default();
+        for line in [r#"{"key":"a","value":"1","expires_ms":77}"#, r#"{"key":"b","value":"2","expires_ms":null}"#] {
+            take(line.as_bytes(), &Fields::Own, &mut batch).unwrap();
+        }
+        let records: Vec<_> = batch.iter_expiring().collect();
+        assert_eq!(records, [(&b"a"[..], &b"1"[..], Some(77)), (b"b", b"2", None)]);
+    }
+
+    #[test]
     fn values_that_are_no_strings_keep_their_json_text() {
         assert_eq!(own(r#"{"key":17,"value":{"a": [1.50, null]}}"#).unwrap(), pair("17", r#"{"a": [1.50, null]}"#));
     }
@@ -243,6 +262,8 @@ mod tests {
             (r#"{"key":null,"value":"b"}"#, "string or a number"),
             (r#"{"key":"a","value":"b","value_encoding":"rot13"}"#, "rot13"),
             (r#"{"key":"?","key_encoding":"base64","value":"b"}"#, "base64"),
+            (r#"{"key":"a","value":"b","expires_ms":"soon"}"#, "milliseconds"),
+            (r#"{"key":"a","value":"b","expires_ms":-5}"#, "milliseconds"),
             ("{\"key\":\"\u{1}\",\"value\":\"b\"}", "JSON"),
         ] {
             let what = own(line).unwrap_err();

@@ -102,9 +102,23 @@ fn receive(from_parser: &Receiver<Message>) -> Result<Message, Ended> {
     }
 }
 
+/// As one commit; a record that has expired takes the one away that it replaces.
+fn insert_expiring(store: &Store, batch: &Batch) -> pipkin::Result<()> {
+    let mut commit = store.records().batch();
+    for (key, value, expiry) in batch.iter_expiring() {
+        commit = match expiry {
+            Some(expiry) => commit.insert_with_ttl(key, value, pipkin::Ttl::At(expiry)),
+            None => commit.insert(key, value),
+        };
+    }
+    commit.commit()
+}
+
 fn write(store: &Store, batch: &Batch, durable: bool) -> Outcome<()> {
     if batch.len() > 0 {
-        store.records().insert_many(batch.iter()).map_err(|error| store.failure(&error))?;
+        let written =
+            if batch.has_expiring() { insert_expiring(store, batch) } else { store.records().insert_many(batch.iter()) };
+        written.map_err(|error| store.failure(&error))?;
         if durable {
             store.db().flush().map_err(|error| store.failure(&error))?;
         }
