@@ -14,7 +14,7 @@ mod checksum;
 mod control;
 mod decode;
 mod encode;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 mod event;
 mod meta;
 mod origin;
