@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::cell::{Ref, RefCell};
 
 use pipkin::storage::{CachedStorage, MemoryStorage};
-use pipkin::{Db, Error, Storage, verify_storage};
+use pipkin::{Db, Error, Position, PositionState, Storage, verify_storage};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::FileSystemSyncAccessHandle;
@@ -164,7 +164,7 @@ impl Store {
             let origin = parts(rest, client).0.try_into().ok().map(|client| (client, number as u64));
             let request = wire::decode(request, origin);
             let request = request.ok_or_else(|| Failure::new(Code::Usage, "a message that makes no sense"))?;
-            Ok(give(wire::encode(&run::run(&open.db, &open.order, &open.room, &request))))
+            Ok(give(wire::encode(&run::run(open, &request))))
         })
     }
 
@@ -228,6 +228,58 @@ impl Store {
         Ok(())
     }
 
+    /// Takes a snapshot, which a message then reads by that number, unless there is one already. Returns its position, or no bytes if it has
+    /// none.
+    #[wasm_bindgen(js_name = takeSnapshot)]
+    pub fn take_snapshot(&self, number: f64) -> Result<Vec<u8>, JsValue> {
+        let open = self.open_one()?;
+        open.held.take(&open.db, number);
+        Ok(open
+            .held
+            .with(number, |held| Ok(held.snapshot.position().map(|position| position.to_bytes().to_vec()).unwrap_or_default()))?)
+    }
+
+    /// How many records a snapshot has.
+    #[wasm_bindgen(js_name = sizeOfSnapshot)]
+    pub fn size_of_snapshot(&self, number: f64) -> Result<f64, JsValue> {
+        Ok(self.open_one()?.held.with(number, |held| held.snapshot.len().map(|len| len as f64).map_err(failed))?)
+    }
+
+    /// Gives a snapshot up.
+    #[wasm_bindgen(js_name = giveUpSnapshot)]
+    pub fn give_up_snapshot(&self, number: f64) -> Result<(), JsValue> {
+        let open = self.open_one()?;
+        open.held.give_up(number);
+        open.room.look_again();
+        Ok(())
+    }
+
+    /// The position of what is visible, as 16 bytes.
+    pub fn position(&self) -> Result<Vec<u8>, JsValue> {
+        let open = self.open_one()?;
+        let mut position = None;
+        open.room.with(&open.db, &mut || open.db.position().map(|now| position = Some(now))).map_err(written)?;
+        Ok(position.map(|position| position.to_bytes().to_vec()).unwrap_or_default())
+    }
+
+    /// What the store knows about a position: a number, in the order of `STATES` in `wasm.ts`.
+    #[wasm_bindgen(js_name = stateOf)]
+    pub fn state_of(&self, position: &[u8]) -> Result<u8, JsValue> {
+        let open = self.open_one()?;
+        Ok(match open.db.state_of(position_of(position)?) {
+            PositionState::Durable => 0,
+            PositionState::Appended => 1,
+            PositionState::Compacted => 2,
+            _ => 3,
+        })
+    }
+
+    /// Makes the browser hand everything up to a position to the operating system.
+    #[wasm_bindgen(js_name = flushTo)]
+    pub fn flush_to(&self, position: &[u8]) -> Result<(), JsValue> {
+        Ok(self.open_one()?.db.flush_to(position_of(position)?).map(drop).map_err(written)?)
+    }
+
     /// Forgets the requests of all tabs except the living ones. `living` is their concatenated names of 16 bytes.
     #[wasm_bindgen(js_name = forgetRequestsOfAllBut)]
     pub fn forget_requests_of_all_but(&self, living: &[u8]) -> Result<(), JsValue> {
@@ -239,6 +291,11 @@ impl Store {
         let open = self.0.borrow_mut().take();
         Ok(open.map_or(Ok(()), |open| open.db.clone().close().map_err(written))?)
     }
+}
+
+fn position_of(bytes: &[u8]) -> Result<Position, Failure> {
+    let bytes = bytes.try_into().map_err(|_| Failure::new(Code::Usage, "a position has 16 bytes"))?;
+    Ok(Position::from_bytes(bytes))
 }
 
 fn file_of(open: &Open) -> Result<&dyn Storage, Failure> {

@@ -20,6 +20,8 @@ pub(crate) enum Code {
     Closed = 8,
     Failed = 9,
     Missing = 10,
+    SnapshotTooOld = 11,
+    UnknownPosition = 12,
 }
 
 /// A failure with its code and message.
@@ -89,6 +91,8 @@ impl From<&Error> for Failure {
             Error::NewerVersion { .. } | Error::Unsupported { .. } => Code::Version,
             Error::NotFound { .. } => Code::Missing,
             Error::Closed => Code::Closed,
+            Error::SnapshotTooOld => Code::SnapshotTooOld,
+            Error::UnknownPosition => Code::UnknownPosition,
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,
             Error::Storage(error) if error.kind == StorageErrorKind::PermissionDenied => Code::Unavailable,
             Error::Storage(error) if error.kind == StorageErrorKind::NoSpace => Code::Quota,

@@ -15,6 +15,7 @@ mod failure;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 mod files;
+mod held;
 mod hold;
 mod json;
 mod newest;
@@ -23,6 +24,7 @@ mod one_thread;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step is a failed test")]
 mod opfs_tests;
 mod order;
+mod records;
 mod requests;
 mod room;
 mod run;

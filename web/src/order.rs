@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::ops::Bound;
 
-use pipkin::{Db, Result};
+use pipkin::Result;
 
+use crate::records::Records;
 use crate::wire::{Bounds, Damage, Range, Write};
 
 /// A block with more keys is split in two.
@@ -38,19 +39,19 @@ impl Order {
     /// have no position in the order: their damage comes first, in every range.
     pub(crate) fn range(
         &self,
-        db: &Db,
+        records: &dyn Records,
         range: Range<'_>,
         mut each: impl FnMut(core::result::Result<(&[u8], &[u8]), Damage>) -> bool,
     ) -> Result<()> {
         let mut keys = self.0.borrow_mut();
         let keys = match &mut *keys {
             Some(keys) => keys,
-            none => none.insert(Keys::read(db)?),
+            none => none.insert(Keys::read(records)?),
         };
         let mut goes_on = keys.unread.iter().all(|damage| each(Err(damage.clone())));
         let mut keys = keys.between(range.bounds);
         while goes_on && let Some(key) = if range.reverse { keys.next_back() } else { keys.next() } {
-            goes_on = match if range.values { db.get(key) } else { Ok(Some(Vec::new())) } {
+            goes_on = match if range.values { records.get(key) } else { Ok(Some(Vec::new())) } {
                 Ok(value) => value.is_none_or(|value| each(Ok((key, &value)))),
                 Err(error) => each(Err(Damage::of(error)?.of_key(key))),
             };
@@ -68,14 +69,15 @@ struct Keys {
 }
 
 impl Keys {
-    fn read(db: &Db) -> Result<Self> {
+    fn read(records: &dyn Records) -> Result<Self> {
         let mut keys = Self::default();
-        for key in db.keys() {
+        records.keys(&mut |key| {
             match key {
                 Ok(key) => keys.insert(&key),
                 Err(error) => keys.unread.push(Damage::of(error)?),
             }
-        }
+            Ok(())
+        })?;
         Ok(keys)
     }
 

@@ -4,13 +4,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use pipkin::{Cursor, Db, Error};
+use pipkin::{Cursor, Error};
 
 use crate::failure::{Code, Failure};
+use crate::held::AllHeld;
 use crate::newest::Newest;
 use crate::order::Order;
+use crate::records::Records;
 use crate::requests;
-use crate::room::Room;
+use crate::shared::Open;
 use crate::wire::{Answer, DAMAGED, Damage, Op, Range, Request, Write, put_bytes, put_damage, put_value};
 
 /// A page ends with the record that brings it to this many bytes.
@@ -19,13 +21,14 @@ const PAGE_BYTES: usize = 256 * 1024;
 const READ_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Runs all operations of a request, one after the other, and answers each.
-pub(crate) fn run(db: &Db, order: &Order, room: &Room, request: &Request<'_>) -> Vec<Answer> {
+pub(crate) fn run(open: &Open, request: &Request<'_>) -> Vec<Answer> {
+    let db = &open.db;
     let known = match request.origin.map(|origin| requests::outcomes(db, origin)).transpose() {
         Ok(known) => known.unwrap_or_default(),
         Err(error) => return vec![Answer::Failed((&error).into()); request.ops.len()],
     };
     let mut outcomes = known.into_iter();
-    let mut run = Run { db, order, room, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
+    let mut run = Run { open, origin: request.origin, outcomes: Vec::new(), answers: Vec::new() };
     // A page is read from the store, so the writes before it are committed first: a page is a group by itself.
     for ops in request.ops.chunk_by(|one, next| !is_page(one) && !is_page(next)) {
         run.group(ops, &mut outcomes);
@@ -45,9 +48,7 @@ fn is_write(op: &Op<'_>) -> bool {
 }
 
 struct Run<'a> {
-    db: &'a Db,
-    order: &'a Order,
-    room: &'a Room,
+    open: &'a Open,
     origin: Option<([u8; 16], u64)>,
     /// The outcome of every write of the request so far.
     outcomes: Vec<u8>,
@@ -59,8 +60,8 @@ impl Run<'_> {
     /// succeed.
     fn group(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) {
         let retry = known.clone();
-        let (db, room) = (self.db, self.room);
-        let committed = room.with(db, &mut || {
+        let open = self.open;
+        let committed = open.room.with(&open.db, &mut || {
             *known = retry.clone();
             self.commit(ops, known)
         });
@@ -79,7 +80,7 @@ impl Run<'_> {
     }
 
     fn commit(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) -> Result<(), Error> {
-        let mut stage = Stage::new(self.db, self.order);
+        let mut stage = Stage::of(&self.open.db, &self.open.order, &self.open.held);
         let before = self.outcomes.len();
         let mut answers = Vec::with_capacity(ops.len());
         for op in ops {
@@ -92,7 +93,7 @@ impl Run<'_> {
             }
             answers.push(answer);
         }
-        let written = stage.write(self.origin, &self.outcomes);
+        let written = stage.write(self.open, self.origin, &self.outcomes);
         match written {
             Ok(()) => self.answers.append(&mut answers),
             Err(_) => self.outcomes.truncate(before),
@@ -101,7 +102,7 @@ impl Run<'_> {
     }
 
     fn flush(&mut self) {
-        let flushed = self.db.flush();
+        let flushed = self.open.db.flush();
         for answer in &mut self.answers {
             match (&flushed, &answer) {
                 (Ok(durability), Answer::Flushed(_)) => *answer = Answer::Flushed(*durability as u8),
@@ -112,10 +113,11 @@ impl Run<'_> {
     }
 }
 
-/// Writes that are not in the log yet, and the store that they will be written to.
+/// Writes that are not in the log yet, and the records that they will be written to.
 struct Stage<'a> {
-    db: &'a Db,
+    records: &'a dyn Records,
     order: &'a Order,
+    held: &'a AllHeld,
     writes: Vec<Write<'a>>,
     newest: Newest,
     /// Bytes of the values that were read.
@@ -123,8 +125,8 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(db: &'a Db, order: &'a Order) -> Self {
-        Self { db, order, writes: Vec::new(), newest: Newest::default(), read: 0 }
+    fn of(records: &'a dyn Records, order: &'a Order, held: &'a AllHeld) -> Self {
+        Self { records, order, held, writes: Vec::new(), newest: Newest::default(), read: 0 }
     }
 
     fn run(&mut self, op: &Op<'a>) -> Result<Answer, Failure> {
@@ -162,9 +164,15 @@ impl<'a> Stage<'a> {
                 Answer::Written(u8::from(fits))
             }
             Op::GetMany(keys) => self.get_many(keys)?,
-            Op::Page { from, values, prefix } => page(self.db, *from, *values, prefix)?,
-            Op::Range(wanted) => range(self.db, self.order, *wanted)?,
+            Op::Page { from, values, prefix } => page(self.records, *from, *values, prefix)?,
+            Op::Range(wanted) => range(self.records, self.order, *wanted)?,
             Op::Flush => Answer::Flushed(0),
+            Op::At(snapshot, op) => self.held.with(*snapshot, |held| {
+                let mut then = Stage { read: self.read, ..Stage::of(&held.snapshot, &held.order, self.held) };
+                let answer = then.run(op);
+                self.read = then.read;
+                answer
+            })?,
         })
     }
 
@@ -176,7 +184,7 @@ impl<'a> Stage<'a> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         match self.staged(key) {
             Some(value) => Ok(value.map(<[u8]>::to_vec)),
-            None => self.db.get(key).map_err(|error| (&error).into()),
+            None => self.records.get(key).map_err(|error| (&error).into()),
         }
     }
 
@@ -185,7 +193,7 @@ impl<'a> Stage<'a> {
         self.may_read()?;
         let value = match self.staged(key) {
             Some(value) => value.map(<[u8]>::to_vec),
-            None => match self.db.get(key) {
+            None => match self.records.get(key) {
                 Ok(value) => value,
                 Err(error) => return Damage::of(error).map(Err).map_err(|error| (&error).into()),
             },
@@ -217,16 +225,16 @@ impl<'a> Stage<'a> {
     fn has(&mut self, key: &[u8]) -> Result<bool, Failure> {
         match self.staged(key) {
             Some(value) => Ok(value.is_some()),
-            None => self.db.contains_key(key).map_err(|error| (&error).into()),
+            None => self.records.has(key).map_err(|error| (&error).into()),
         }
     }
 
     /// Commits the gathered writes, and in the same commit the record that the request has been carried out.
-    fn write(&self, origin: Option<([u8; 16], u64)>, outcomes: &[u8]) -> Result<(), Error> {
+    fn write(&self, open: &Open, origin: Option<([u8; 16], u64)>, outcomes: &[u8]) -> Result<(), Error> {
         if self.writes.is_empty() {
             return Ok(());
         }
-        let mut batch = self.db.batch();
+        let mut batch = open.db.batch();
         for (key, value) in &self.writes {
             batch = match value {
                 Some(value) => batch.insert(*key, *value),
@@ -237,13 +245,13 @@ impl<'a> Stage<'a> {
             None => batch.commit(),
             Some((client, number)) => {
                 let record = requests::record(number, outcomes);
-                requests::namespace(self.db)
+                requests::namespace(&open.db)
                     .and_then(|namespace| batch.insert_in(&namespace, client.as_slice(), &record).commit())
             }
         };
         // A full medium has room for removals, but not for the record that they were carried out: better twice than never.
         if matches!(written, Err(Error::NoSpace)) && origin.is_some() && self.writes.iter().all(|(_, value)| value.is_none()) {
-            return self.write(None, outcomes);
+            return self.write(open, None, outcomes);
         }
         if written.is_ok() {
             self.order.apply(&self.writes);
@@ -264,15 +272,15 @@ fn check((key, value): &Write<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The records of a page that is being put together.
-struct Records {
+/// A page that is being put together.
+struct Filling {
     values: bool,
     count: u32,
     bytes: Vec<u8>,
     damage: Vec<Damage>,
 }
 
-impl Records {
+impl Filling {
     fn new(values: bool) -> Self {
         Self { values, count: 0, bytes: Vec::new(), damage: Vec::new() }
     }
@@ -293,9 +301,9 @@ impl Records {
 }
 
 /// A page ends at a damaged record, and the next one begins after it.
-fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Failure> {
-    let mut records = Records::new(values);
-    let next = match db.page(from, |key, value| !key.starts_with(prefix) || records.put(key, value)) {
+fn page(store: &dyn Records, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Failure> {
+    let mut records = Filling::new(values);
+    let next = match store.page(from, &mut |key, value| !key.starts_with(prefix) || records.put(key, value)) {
         Ok(next) => next,
         Err(error) => {
             let behind = error.next_page();
@@ -306,9 +314,9 @@ fn page(db: &Db, from: Cursor, values: bool, prefix: &[u8]) -> Result<Answer, Fa
     Ok(records.answer(next.map_or(-1.0, |next| next.to_bits() as f64)))
 }
 
-fn range(db: &Db, order: &Order, range: Range<'_>) -> Result<Answer, Failure> {
-    let (mut records, mut full) = (Records::new(range.values), false);
-    let walked = order.range(db, range, |found| {
+fn range(store: &dyn Records, order: &Order, range: Range<'_>) -> Result<Answer, Failure> {
+    let (mut records, mut full) = (Filling::new(range.values), false);
+    let walked = order.range(store, range, |found| {
         match found {
             Ok((key, value)) => full = !records.put(key, value),
             Err(damage) => records.damage.push(damage),

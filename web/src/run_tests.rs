@@ -9,10 +9,9 @@ use std::sync::Arc;
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use crate::failure::Code;
-use crate::order::Order;
 use crate::requests;
-use crate::room::Room;
 use crate::run;
+use crate::shared::Open;
 use crate::wire::{Answer, Op, Range, Request, decode};
 
 const TAB: [u8; 16] = [7; 16];
@@ -23,7 +22,7 @@ fn memory() -> Db {
 }
 
 fn run(db: &Db, request: &Request<'_>) -> Vec<Answer> {
-    run::run(db, &Order::default(), &Room::default(), request)
+    run::run(&Open::new(db.clone(), None), request)
 }
 
 fn request<'a>(origin: Option<([u8; 16], u64)>, ops: &[Op<'a>]) -> Request<'a> {
@@ -152,17 +151,12 @@ fn who_asks_for_too_much_at_once_is_told_to_ask_for_less() {
 }
 
 /// The keys of a range, page by page as a page of the web asks for it.
-fn range(
-    db: &Db,
-    order: &Order,
-    (values, reverse): (bool, bool),
-    mut bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
-) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn range(open: &Open, (values, reverse): (bool, bool), mut bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
     loop {
         let now = (bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..]));
         let ops = [Op::Range(Range { values, reverse, bounds: now })];
-        let answers = run::run(db, order, &Room::default(), &request(None, &ops));
+        let answers = run::run(open, &request(None, &ops));
         let [Answer::Page { next, count, records, .. }] = &answers[..] else { panic!("{answers:?}") };
         let mut rest = &records[..];
         let mut bytes = || {
@@ -182,7 +176,7 @@ fn range(
 
 #[wasm_bindgen_test]
 fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
-    let (db, order) = (memory(), Order::default());
+    let open = Open::new(memory(), None);
     let mut model = BTreeMap::new();
     let mut random = 1_u32;
     let mut draw = |below: u32| {
@@ -194,7 +188,7 @@ fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
             .map(|_| (draw(4000).to_string().into_bytes(), (draw(3) > 0).then(|| vec![round as u8; draw(500) as usize])))
             .collect();
         let ops = [Op::WriteMany(writes.iter().map(|(key, value)| (&key[..], value.as_deref())).collect())];
-        assert_eq!(outcomes(&run::run(&db, &order, &Room::default(), &request(None, &ops))), [Ok(0)]);
+        assert_eq!(outcomes(&run::run(&open, &request(None, &ops))), [Ok(0)]);
         for (key, value) in writes {
             match value {
                 Some(value) => model.insert(key, value),
@@ -210,10 +204,10 @@ fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
         let inside = |key: &Vec<u8>| (start.clone(), end.clone()).contains(key);
         let expected: Vec<_> =
             model.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (key.clone(), value.clone())).collect();
-        assert_eq!(range(&db, &order, (true, false), (start.clone(), end.clone())), expected, "round {round}: {start:?} {end:?}");
-        let keys = range(&db, &order, (false, false), (start.clone(), end.clone()));
+        assert_eq!(range(&open, (true, false), (start.clone(), end.clone())), expected, "round {round}: {start:?} {end:?}");
+        let keys = range(&open, (false, false), (start.clone(), end.clone()));
         assert!(keys.iter().map(|(key, _)| key).eq(expected.iter().map(|(key, _)| key)));
-        let back = range(&db, &order, (true, true), (start, end));
+        let back = range(&open, (true, true), (start, end));
         assert!(back.iter().eq(expected.iter().rev()), "round {round}, the last key first");
     }
     assert!(model.len() > 1500, "{} keys are too few to fill blocks", model.len());
@@ -222,18 +216,35 @@ fn ranges_are_those_of_a_sorted_map_whatever_is_written_between_them() {
 #[wasm_bindgen_test]
 fn after_a_write_that_failed_a_range_shows_what_is_there() {
     let storage = Arc::new(FaultStorage::new(MemoryStorage::new()));
-    let (db, order) = (Db::builder().entropy([6; 32]).open_storage(Box::new(storage.clone())).unwrap(), Order::default());
-    let write =
-        |key: &'static [u8]| outcomes(&run::run(&db, &order, &Room::default(), &request(None, &[Op::Write((key, Some(b"1")))])));
-    let keys = || {
-        range(&db, &order, (true, false), (Bound::Unbounded, Bound::Unbounded))
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect::<Vec<_>>()
-    };
+    let open = Open::new(Db::builder().entropy([6; 32]).open_storage(Box::new(storage.clone())).unwrap(), None);
+    let write = |key: &'static [u8]| outcomes(&run::run(&open, &request(None, &[Op::Write((key, Some(b"1")))])));
+    let keys =
+        || range(&open, (true, false), (Bound::Unbounded, Bound::Unbounded)).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
     assert_eq!((write(b"a"), keys()), (vec![Ok(0)], vec![b"a".to_vec()]));
     storage.arm(Fault::nth(1, Io::Write, Effect::Late));
     assert_eq!((write(b"b"), keys()), (vec![Err(Code::OutcomeUnknown)], vec![b"a".to_vec()]));
+}
+
+#[wasm_bindgen_test]
+fn reads_of_a_snapshot_see_no_write_of_their_message_and_are_refused_once_it_was_given_up() {
+    let open = Open::new(memory(), None);
+    open.db.insert("k", "then").unwrap();
+    open.held.take(&open.db, 7.0);
+    let at = || Op::At(7.0, Box::new(Op::Get(b"k")));
+    let message = request(None, &[Op::Write((b"k", Some(b"now"))), at(), Op::Get(b"k")]);
+    for _ in 0..2 {
+        let answers = run::run(&open, &message);
+        let [Answer::Written(_), Answer::Value(Some(then)), Answer::Value(Some(now))] = &answers[..] else {
+            panic!("{answers:?}")
+        };
+        assert_eq!((&then[..], &now[..]), (&b"then"[..], &b"now"[..]));
+        // Asked for again, it is the same one.
+        open.held.take(&open.db, 7.0);
+    }
+    assert_eq!(open.db.stats().unwrap().snapshots, 1);
+    open.held.give_up(7.0);
+    assert_eq!(outcomes(&run::run(&open, &request(None, &[at()]))), [Err(Code::SnapshotTooOld)]);
+    assert_eq!(open.db.stats().unwrap().snapshots, 0);
 }
 
 #[wasm_bindgen_test]
@@ -241,10 +252,17 @@ fn bytes_that_are_no_request_are_refused() {
     let with = |rest: &[u8]| [&[0], rest].concat();
     assert!(decode(&[0], None).is_some_and(|request| request.ops.is_empty()));
     assert!(decode(&with(&[1, 1, 0, 0, 0, b'k']), None).is_some_and(|request| request.ops.len() == 1));
+    assert!(
+        decode(&with(&[11, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, b'k']), None).is_some_and(|request| request.ops.len() == 1)
+    );
     assert!(decode(&with(&[10, 1, 0, 2, 1, 0, 0, 0, b'k']), None).is_some_and(|request| request.ops.len() == 1));
-    let wrong: [&[u8]; 8] = [
+    let wrong: [&[u8]; 11] = [
         &[0],
         &[11],
+        &[12],
+        // A write of a snapshot, and a snapshot of a snapshot.
+        &[11, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, b'k'],
+        &[11, 0, 0, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, b'k'],
         &[1, 2, 0, 0, 0, b'k'],
         &[3, 2, 0, 0, 0, 0],
         &[5, 255, 255, 255, 255, 0],

@@ -8,6 +8,7 @@ use pipkin::Db;
 use pipkin::storage::CachedStorage;
 
 use crate::failure::Failure;
+use crate::held::AllHeld;
 use crate::hold::Hold;
 use crate::one_thread::OfOneThread;
 use crate::order::Order;
@@ -20,6 +21,8 @@ pub(crate) struct Open {
     pub(crate) db: Db,
     pub(crate) order: Order,
     pub(crate) room: Room,
+    /// Snapshots of tabs.
+    pub(crate) held: AllHeld,
     /// Set while an export is read from the file.
     pub(crate) hold: RefCell<Option<Hold>>,
     /// The file of the store; `None` for a store in memory.
@@ -28,7 +31,7 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn new(db: Db, file: Option<Arc<CachedStorage<OpfsStorage>>>) -> Self {
-        Self { db, order: Order::default(), room: Room::default(), hold: RefCell::default(), file }
+        Self { db, order: Order::default(), room: Room::default(), held: AllHeld::default(), hold: RefCell::default(), file }
     }
 
     /// Releases the cached blocks that the last call may have viewed. Every call must begin with this.

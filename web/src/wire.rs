@@ -6,6 +6,7 @@
 //! request  := flags u8, operation*                                   flags: 1 durable, 2 writes (for who passes it on)
 //! bytes    := length u32, that many bytes
 //! bound    := 0 | 1, key bytes | 2, key bytes                         none | with the key | without it
+//! operation of kind 11 := snapshot f64, operation                      a read of a snapshot
 //! write    := 0, key bytes | 1, key bytes, value bytes               removes | stores
 //! answer   := result*
 //! result   := 0 failed, code u8, message bytes | 1 written, outcome u8 | 2 no value | 3 value bytes
@@ -15,6 +16,7 @@
 //! key      := 0 | 1 bytes                                             of a damaged record, where it is known
 //! ```
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -34,6 +36,7 @@ mod kind {
     pub(super) const PAGE: u8 = 8;
     pub(super) const FLUSH: u8 = 9;
     pub(super) const RANGE: u8 = 10;
+    pub(super) const AT: u8 = 11;
 }
 
 /// A key and its new value; `None` removes it.
@@ -63,6 +66,8 @@ pub(crate) enum Op<'a> {
     /// A page of the records between two bounds, in the order of their keys.
     Range(Range<'a>),
     Flush,
+    /// A read of the snapshot of that number.
+    At(f64, Box<Op<'a>>),
 }
 
 /// The bounds of a range of keys.
@@ -150,7 +155,20 @@ impl<'a> Reader<'a> {
     }
 
     fn op(&mut self) -> Option<Op<'a>> {
-        Some(match self.byte()? {
+        let kind = self.byte()?;
+        if kind != kind::AT {
+            return self.op_of(kind);
+        }
+        let snapshot = f64::from_le_bytes(self.array()?);
+        let read = match self.byte()? {
+            kind @ (kind::GET | kind::HAS | kind::GET_MANY | kind::PAGE | kind::RANGE) => self.op_of(kind)?,
+            _ => return None,
+        };
+        Some(Op::At(snapshot, Box::new(read)))
+    }
+
+    fn op_of(&mut self, kind: u8) -> Option<Op<'a>> {
+        Some(match kind {
             kind::GET => Op::Get(self.bytes()?),
             kind::HAS => Op::Has(self.bytes()?),
             kind::WRITE => Op::Write(self.write()?),

@@ -30,12 +30,17 @@ export type ErrorCode =
   | "closed"
   /** There is no store of that name, and `create` was false. */
   | "missing"
+  /** The snapshot has been given up: its tab or the one that had the store open has gone, or a full storage needed its room. Take another one. */
+  | "snapshot-too-old"
+  /** The store does not contain the commit of a position. */
+  | "unknown-position"
   /** The browser's file system failed. */
   | "failed";
 
 /** Codes as numbers, in the order of `web/src/failure.rs`, which begins at 1. */
 const CODES: readonly ErrorCode[] = [
   "unavailable", "locked", "quota", "corrupt", "version", "outcome-unknown", "usage", "closed", "failed", "missing",
+  "snapshot-too-old", "unknown-position",
 ];
 
 /** Every error of this package. */

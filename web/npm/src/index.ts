@@ -12,12 +12,14 @@ import { Store } from "./store.js";
 import { type OpenOptions, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
+export { Reads } from "./reads.js";
+export { Snapshot } from "./snapshot.js";
 export { Store } from "./store.js";
 export { View } from "./view.js";
 export type { Batch, Batched } from "./codec.js";
 export type { Events } from "./events.js";
 export type {
-  Bytes, CallOptions, Change, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, Report, Role, Segment, Stats, Value, WriteOptions,
+  Bytes, CallOptions, Change, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, Report, Role, Segment, Stats, Value, WriteOptions,
 } from "./types.js";
 
 /**

@@ -5,8 +5,9 @@ import { PipkinError, pack } from "./errors.js";
 import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
 import { PROTOCOL, commonChannel, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
-import type { EngineOptions, Stats } from "./types.js";
 import { isDurable, isWrite, transferred, writtenKeys } from "./request.js";
+import { Snapshots } from "./snapshots.js";
+import type { EngineOptions, Stats } from "./types.js";
 
 /** A relaxed write is handed to the system so long after it at the latest, and the file of a store that is written to is looked for so often. */
 const FLUSH_AFTER_MS = 250;
@@ -47,6 +48,7 @@ export class Leader {
   #calls = 0;
   /** Exports that are being read. */
   readonly #copies = new Map<string, { readonly end: () => void; readonly ended: Promise<void>; idle: ReturnType<typeof setTimeout> }>();
+  readonly #snapshots: Snapshots;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
   /** What waits while a file is looked at and put in place, that nothing is written in between. */
   #held: (() => void)[] | undefined;
@@ -65,6 +67,7 @@ export class Leader {
     private store: WasmStore,
     private readonly owner: Owner,
   ) {
+    this.#snapshots = new Snapshots(options.memory ? undefined : name, (tab) => this.#giveUpOf(tab));
     this.#common = openChannel(commonChannel(name));
     this.#requests = openChannel(leaderChannel(name, this.epoch));
     this.#requests.onmessage = ({ data }: MessageEvent<ToLeader>) => this.#hear(data);
@@ -146,6 +149,7 @@ export class Leader {
   /** Closes the file; the caller then gives up the lock. */
   end(): void {
     clearTimeout(this.#flushTimer);
+    this.#snapshots.end();
     for (const { idle } of this.#copies.values()) clearTimeout(idle);
     this.#requests.close();
     this.#common.close();
@@ -173,6 +177,7 @@ export class Leader {
       case "gone":
         this.#visible.delete(message.tab);
         this.#listeners.delete(message.tab);
+        this.#giveUpOf(message.tab);
         for (const [copy, { end }] of this.#copies) if (copy.startsWith(message.tab)) end();
         this.#tabs.get(message.tab)?.close();
         this.#tabs.delete(message.tab);
@@ -299,9 +304,24 @@ export class Leader {
       }
       case "install":
         return this.#install(call.file, call.replace, tab);
+      case "takeSnapshot":
+        return this.#snapshots.take(this.store, call.snapshot, tab);
+      case "giveUpSnapshot":
+        return this.#snapshots.giveUp(this.store, call.snapshot, tab);
+      case "sizeOfSnapshot":
+        return this.store.sizeOfSnapshot(call.snapshot);
+      case "stateOf":
+        return this.store.stateOf(call.position);
+      case "flushTo":
+        return this.store.flushTo(call.position);
       default:
         return this.store[call.method]();
     }
+  }
+
+  /** What a tab held that has gone. */
+  #giveUpOf(tab: string): void {
+    if (!this.#isEnded) this.#snapshots.giveUpAll(this.store, tab);
   }
 
   #export(copy: string): Uint8Array {

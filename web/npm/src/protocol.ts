@@ -6,7 +6,10 @@ import type { Bytes, EngineOptions, Role } from "./types.js";
 
 /** A call that is no packed operation. */
 export type Call =
-  | { readonly method: "compact" | "stats" | "segments" | "verify" }
+  | { readonly method: "compact" | "stats" | "segments" | "verify" | "position" }
+  | { readonly method: "stateOf" | "flushTo"; readonly position: Uint8Array }
+  /** Takes the snapshot of that number, which the tab has chosen and reads it by until it gives it up or ends; says how many records it has. */
+  | { readonly method: "takeSnapshot" | "sizeOfSnapshot" | "giveUpSnapshot"; readonly snapshot: number }
   /** Says what a copy of the store as it is now consists of, and keeps that in its place until a call with `end`, or a long time without a `piece`. */
   | { readonly method: "export"; readonly copy: string; readonly end?: true }
   /** A piece of such a copy. */

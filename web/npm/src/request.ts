@@ -5,7 +5,7 @@ import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import type { Bytes, Durability } from "./types.js";
 
-const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range }
+const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At }
 
 /** A key and its new value; without one it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined];
@@ -55,6 +55,12 @@ export class RequestWriter {
     if (durability === "strict") this.#flags |= DURABLE;
   }
 
+  /** The next operation, a read, is one of the snapshot of that number. */
+  at(snapshot: number): void {
+    this.#byte(Kind.At);
+    this.#float(snapshot);
+  }
+
   /** `from` is what the bytes of the key were made of. */
   get(key: Uint8Array, from?: string | Uint8Array): void {
     if (this.isEmpty && typeof from === "string" && from.length === key.length) this.#text = from;
@@ -90,9 +96,7 @@ export class RequestWriter {
 
   page(from: number, values: boolean, prefix: Uint8Array): void {
     this.#byte(Kind.Page);
-    this.#room(8);
-    this.#view.setFloat64(this.#length, from, true);
-    this.#length += 8;
+    this.#float(from);
     this.#byte(values ? 1 : 0);
     this.#blob(prefix);
   }
@@ -176,6 +180,12 @@ export class RequestWriter {
     this.#bytes[this.#length++] = value;
   }
 
+  #float(value: number): void {
+    this.#room(8);
+    this.#view.setFloat64(this.#length, value, true);
+    this.#length += 8;
+  }
+
   #number(value: number): void {
     this.#room(4);
     this.#view.setUint32(this.#length, value, true);
@@ -253,6 +263,10 @@ export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Arr
         reader.blob();
         break;
       case Kind.Flush:
+        break;
+      // The operation itself is next.
+      case Kind.At:
+        reader.cursor();
         break;
       case Kind.Range:
         reader.byte();

@@ -8,7 +8,8 @@ import { PipkinError } from "./errors.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { randomHex } from "./names.js";
-import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type Report, type Role, type Segment, type Stats, type Value, valueBytes } from "./types.js";
+import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type PositionState, type Report, type Role, type Segment, type Stats, type Value, valueBytes } from "./types.js";
+import { Snapshot } from "./snapshot.js";
 import { View } from "./view.js";
 
 /** A copy comes in in pieces of at most this size. */
@@ -56,6 +57,26 @@ export class Store extends View<Bytes, Value, Bytes> {
   /** Has the browser hand everything that was acknowledged to the system, and ask for it to be written out. */
   flush(options?: CallOptions): Promise<void> {
     return this.connection.operate(undefined, (request) => request.flush(), (answer) => answer.flushed(), options?.signal);
+  }
+
+  /** Takes a snapshot of the store: it shows what every call has written that has been answered, and of each commit all or nothing. Close it when it has been read. */
+  snapshot(options?: CallOptions): Promise<Snapshot> {
+    return Snapshot.take(this.connection, options);
+  }
+
+  /** The place of the last commit: 16 bytes that stay valid in this file, here and on every other host. The first one of a session may write. */
+  position(options?: CallOptions): Promise<Bytes> {
+    return this.connection.call({ method: "position" }, options?.signal);
+  }
+
+  /** What the store knows about a position. */
+  async stateOf(position: Uint8Array, options?: CallOptions): Promise<PositionState> {
+    return this.connection.call({ method: "stateOf", position: positionBytes(position) }, options?.signal);
+  }
+
+  /** As `flush`, for everything up to a position; nothing is done if that was flushed. Rejects as `unknown-position` if the store does not contain it. */
+  async flushTo(position: Uint8Array, options?: CallOptions): Promise<void> {
+    return this.connection.call({ method: "flushTo", position: positionBytes(position) }, options?.signal);
   }
 
   /** Copies what lives together and gives the rest of the file back. It happens by itself, too, when half of a segment is dead. */
@@ -198,6 +219,12 @@ export class Store extends View<Bytes, Value, Bytes> {
   #copyName(): string {
     return copyFile(this.name, `${this.connection.tab}-${randomHex().slice(0, 8)}`);
   }
+}
+
+/** The caller may fill the buffer again. */
+function positionBytes(position: Uint8Array): Uint8Array {
+  if (position instanceof Uint8Array && position.length === 16) return position.slice();
+  throw new PipkinError("usage", "a position is the Uint8Array of 16 bytes that `position()` gave");
 }
 
 /** Waits for `work`, which goes on by itself when the signal says that nobody waits for it any more. */

@@ -5,9 +5,9 @@ import { type Batch, type Codec, KEYS, RECORDS, type Target, filled, keeper, lis
 import { Damaged } from "./damage.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
+import { tooLong } from "./reads.js";
 import { RequestWriter, type Write } from "./request.js";
 import { type Damage, type DamageOptions, type Durability, type IterateOptions, type Key, type SyncWriteOptions, checkDurability, keyBytes } from "./types.js";
-import { tooLong } from "./view.js";
 import { Walk, joined } from "./walk.js";
 
 /** Requests of this thread come once, and nobody else's are answered. */

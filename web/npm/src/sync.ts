@@ -9,13 +9,13 @@ import { withLock } from "./lock.js";
 import { checkName, syncLock } from "./names.js";
 import { hint } from "./place.js";
 import { SyncView } from "./sync-view.js";
-import { type Bytes, type CompactReport, type Durability, type Key, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
+import { type Bytes, type CompactReport, type Durability, type Key, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { SyncView } from "./sync-view.js";
 export type { Batch, Batched } from "./codec.js";
 export type {
-  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
+  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
 } from "./types.js";
 
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */
@@ -68,6 +68,21 @@ export class SyncStore extends SyncView<Bytes, Value, Bytes> {
 
   flush(): void {
     this.attempt(() => this.wasm.flush());
+  }
+
+  /** The place of the last commit: 16 bytes that stay valid in this file, here and on every other host. The first one of a session may write. */
+  position(): Bytes {
+    return this.attempt(() => this.wasm.position());
+  }
+
+  /** What the store knows about a position. */
+  stateOf(position: Uint8Array): PositionState {
+    return this.attempt(() => this.wasm.stateOf(position));
+  }
+
+  /** As `flush`, for everything up to a position. Throws `unknown-position` if the store does not contain it. */
+  flushTo(position: Uint8Array): void {
+    this.attempt(() => this.wasm.flushTo(position));
   }
 
   compact(): CompactReport {

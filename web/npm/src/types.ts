@@ -125,6 +125,9 @@ export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"]
   };
 }
 
+/** What a store knows about the position of a commit: whether it has it, and has flushed it; or compaction has freed that part of the log, and it cannot tell. */
+export type PositionState = "durable" | "appended" | "compacted" | "unknown";
+
 /** Figures about a store; sizes in bytes. */
 export interface Stats {
   /** Those of namespaces that a native program has made, too. */

@@ -5,13 +5,15 @@
 
 import { Store, answer, failure, initSync, room, verifyFile as verifyOpen } from "../engine/pipkin.js";
 import type { SyncHandle } from "./files.js";
-import type { Bytes } from "./types.js";
+import type { Bytes, PositionState } from "./types.js";
 
 /** Stands for "nothing"; what is less is a failure. */
 const NONE = -1;
 /** A longer answer is given back when it has been copied. */
 const KEPT_MAX = 64 * 1024;
 const NO_BYTES = new Uint8Array();
+/** In the order of `exports.rs`. */
+const STATES: readonly PositionState[] = ["durable", "appended", "compacted", "unknown"];
 /** So long are values at most that a message copies anyway. */
 const SENT_MAX = 1024;
 
@@ -187,6 +189,33 @@ export class WasmStore {
   /** Keeps every record in its place while exports are read, or stops doing so. */
   hold(on: boolean): void {
     this.store.hold(on);
+  }
+
+  /** Takes the snapshot of that number, unless there is one. Returns its position, if it has one. */
+  takeSnapshot(snapshot: number): Bytes | undefined {
+    const position = this.store.takeSnapshot(snapshot) as Bytes;
+    return position.length > 0 ? position : undefined;
+  }
+
+  /** How many records a snapshot has. */
+  sizeOfSnapshot(snapshot: number): number {
+    return this.store.sizeOfSnapshot(snapshot);
+  }
+
+  giveUpSnapshot(snapshot: number): void {
+    this.store.giveUpSnapshot(snapshot);
+  }
+
+  position(): Bytes {
+    return this.store.position() as Bytes;
+  }
+
+  stateOf(position: Uint8Array): PositionState {
+    return STATES[this.store.stateOf(position)] ?? "unknown";
+  }
+
+  flushTo(position: Uint8Array): void {
+    this.store.flushTo(position);
   }
 
   /** Forgets the requests of all tabs but the living ones, whose names of 16 bytes stand one behind the other. */

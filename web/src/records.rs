@@ -1,0 +1,39 @@
+//! What reads read: the store as it is now, or as it was at the moment of a snapshot.
+
+use alloc::vec::Vec;
+
+use pipkin::{Cursor, Db, Result, Snapshot};
+
+/// Reads of records. As `dyn`, so that the module has the code above it once.
+pub(crate) trait Records {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    fn has(&self, key: &[u8]) -> Result<bool>;
+    fn page(&self, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>>;
+    /// Passes all keys to `each`, or the errors in their places, until that fails.
+    fn keys(&self, each: &mut dyn FnMut(Result<Vec<u8>>) -> Result<()>) -> Result<()>;
+}
+
+macro_rules! impl_records {
+    ($($kind:ty),*) => {$(
+        impl Records for $kind {
+            fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+                (**self).get(key)
+            }
+
+            fn has(&self, key: &[u8]) -> Result<bool> {
+                (**self).contains_key(key)
+            }
+
+            fn page(&self, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
+                (**self).page(from, each)
+            }
+
+            fn keys(&self, each: &mut dyn FnMut(Result<Vec<u8>>) -> Result<()>) -> Result<()> {
+                (**self).keys().try_for_each(each)
+            }
+        }
+    )*};
+}
+
+// Both dereference to their default namespace.
+impl_records!(Db, Snapshot);
