@@ -198,13 +198,8 @@ impl Engine {
     pub(crate) fn publish_remove(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, tombstone: Placed) {
         self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
         self.leave_note(shard, key, old, tombstone, Ends::Removed);
-        if let Some(old) = old
-            && shard.remove(key.hash, key.namespace, old.offset)
-        {
-            self.count_live(shard, old.offset, -(old.len as i64));
-            if self.log.clock.in_use() {
-                self.count_removed(old.offset);
-            }
+        if let Some(old) = old {
+            self.take_out(shard, key.hash, key.namespace, old);
         }
         if let Some(doubt) = self.doubt.get() {
             doubt.settle(key.hash);
@@ -214,6 +209,17 @@ impl Engine {
             ordered.remove(key.namespace, key.key);
         }
         self.leave_note_late(shard, key, old, tombstone, Ends::Removed);
+    }
+
+    /// Takes a record out of the hash index.
+    #[inline]
+    pub(crate) fn take_out(&self, shard: &mut ShardGuard<'_>, hash: KeyHash, namespace: u32, old: Placed) {
+        if shard.remove(hash, namespace, old.offset) {
+            self.count_live(shard, old.offset, -(old.len as i64));
+            if self.log.clock.in_use() {
+                self.count_removed(old.offset);
+            }
+        }
     }
 
     fn count_live(&self, shard: &ShardGuard<'_>, offset: u64, change: i64) {

@@ -85,6 +85,13 @@ pub enum Error {
         /// Its length in bytes.
         len: usize,
     },
+    /// With the name of its [group](crate::Focus) the key is longer than [`KEY_LEN_MAX`](crate::limits::KEY_LEN_MAX).
+    GroupKeyTooLong {
+        /// Length of the group's name and the dot, in bytes.
+        group: usize,
+        /// Length of the key without them.
+        key: usize,
+    },
     /// The value is longer than [`VALUE_LEN_MAX`](crate::limits::VALUE_LEN_MAX).
     ValueTooLong {
         /// Its length in bytes.
@@ -313,6 +320,11 @@ impl fmt::Display for Error {
             Self::KeyTooLong { len } => {
                 write!(f, "the key has {len} bytes, the limit is {}; use a shorter key", crate::limits::KEY_LEN_MAX)
             }
+            Self::GroupKeyTooLong { group, key } => write!(
+                f,
+                "the key has {key} bytes, and {group} more with the name of its group; the limit of both is {}. Use a shorter key or group",
+                crate::limits::KEY_LEN_MAX
+            ),
             Self::ValueTooLong { len } => {
                 write!(f, "the value has {len} bytes, the limit is {}; split it over several keys", crate::limits::VALUE_LEN_MAX)
             }

@@ -55,13 +55,13 @@ mod verify;
 pub use clock::Clock;
 pub use cursor::Cursor;
 pub use db::{
-    BackupReport, Batch, BatchBytes, Builder, Db, Iter, Keys, Namespace, OwnedValue, Position, PositionState, SegmentUse,
-    Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats, Transaction, Value, Version,
+    BackupReport, Batch, BatchBytes, Builder, Db, Focus, Group, Iter, Keys, Namespace, OwnedValue, Position, PositionState,
+    SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats, Transaction, Value, Version,
 };
 #[cfg(feature = "typed")]
 pub use db::{FixedKey, TypedKey, TypedNamespace};
 #[cfg(feature = "ordered")]
-pub use db::{KeyRange, Range, RangeKeys};
+pub use db::{FocusRange, KeyRange, Range, RangeKeys};
 pub use error::{Error, Result};
 /// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]

@@ -36,6 +36,8 @@ pub enum Bug {
     BatchEndIgnored,
     /// Each record of a transaction is a separate commit.
     TransactionSplit,
+    /// The tombstones of a group are two commits.
+    GroupInTwoCommits,
     /// After an unclean end the log continues in the torn segment.
     TornTailKept,
     /// A retired segment is free before its retirement is durable.
@@ -167,6 +169,7 @@ mod imp {
             Self::ReadUnchecked,
             Self::BatchEndIgnored,
             Self::TransactionSplit,
+            Self::GroupInTwoCommits,
             Self::TornTailKept,
             Self::ReuseBeforeRetire,
             Self::SuperblockBeforeData,

@@ -90,9 +90,9 @@ const EMDB: [(&str, Here); 44] = [
     ("enable_encryption", NotYet("enable_encryption")),
     ("disable_encryption", NotYet("disable_encryption")),
     ("rotate_encryption_key", NotYet("rotate_encryption_key")),
-    ("group", NotYet("group")),
-    ("delete_group", NotYet("delete_group")),
-    ("focus", NotYet("focus")),
+    ("group", Calls(|db, _| assert_eq!(grouped(db).group("g").unwrap().count(), 2))),
+    ("delete_group", Calls(|db, _| assert_eq!(grouped(db).delete_group("g").unwrap(), 2))),
+    ("focus", Calls(|db, _| assert_eq!(grouped(db).focus("g").name(), b"g"))),
 ];
 
 const NAMESPACE: [(&str, Here); 23] = [
@@ -125,14 +125,14 @@ const NAMESPACE: [(&str, Here); 23] = [
 ];
 
 const FOCUS: [(&str, Here); 8] = [
-    ("set", NotYet("focus")),
-    ("get", NotYet("focus")),
-    ("remove", NotYet("focus")),
-    ("contains_key", NotYet("focus")),
-    ("focus", NotYet("focus")),
-    ("iter", NotYet("focus")),
-    ("delete_all", NotYet("focus")),
-    ("set_with_ttl", NotYet("focus")),
+    ("set", Calls(|db, _| grouped(db).focus("g").insert("key", "value").unwrap())),
+    ("get", Calls(|db, _| assert_eq!(grouped(db).focus("g").get("x").unwrap(), Some(b"8".to_vec())))),
+    ("remove", Calls(|db, _| assert_eq!(grouped(db).focus("g").take("x").unwrap(), Some(b"8".to_vec())))),
+    ("contains_key", Calls(|db, _| assert!(grouped(db).focus("g").contains_key("x").unwrap()))),
+    ("focus", Calls(|db, _| assert!(grouped(db).focus("g").focus("y").contains_key("z").unwrap()))),
+    ("iter", Calls(|db, _| assert_eq!(grouped(db).focus("g").iter().count(), 2))),
+    ("delete_all", Calls(|db, _| assert_eq!(grouped(db).focus("g").delete_all().unwrap(), 2))),
+    ("set_with_ttl", Calls(|db, _| db.focus("g").insert_with_ttl("key", "value", Duration::from_secs(60)).unwrap())),
 ];
 
 const TRANSACTION: [(&str, Here); 5] = [
@@ -224,6 +224,12 @@ fn foreign() -> std::path::PathBuf {
     let path = scratch("foreign");
     fs::write(&path, "a file of another program, and long enough to be one".repeat(100)).unwrap();
     path
+}
+
+/// The store with a group of two records.
+fn grouped(db: &Db) -> &Db {
+    db.insert_many([("g.x", "8"), ("g.y.z", "9")]).unwrap();
+    db
 }
 
 fn value(db: &Db) -> OwnedValue {

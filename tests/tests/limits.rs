@@ -67,6 +67,27 @@ fn empty_keys_empty_values_and_the_longest_key_are_records_like_any_other() {
     quota.finish("checked before and after a reopen");
 }
 
+/// 24 bytes a record in the list, and 16 for where its tombstone is; less than 64 while the list grows and is sorted.
+#[test]
+fn deleting_a_group_takes_at_most_64_bytes_of_memory_for_each_record() {
+    const RECORDS: u64 = 200_000;
+    let quota = Quota::new("limits, memory of a deletion", 2);
+    for ordered in [false, true] {
+        let (_folder, path) = folder();
+        // No checkpoint in between: its buffers are not of the deletion.
+        let db = Db::builder().path(&path).ordered(ordered).background(false).replay_debt_max(1 << 40).open().unwrap();
+        for first in (0..RECORDS).step_by(1000) {
+            db.insert_many((first..first + 1000).map(|number| (format!("g.{}.{number}", "x".repeat(80)), "value"))).unwrap();
+        }
+        let (removed, held) = peak(|| db.delete_group("g").unwrap());
+        println!("ordered {ordered}: {} bytes a record", held as f64 / RECORDS as f64);
+        assert_eq!((removed, db.len().unwrap()), (RECORDS, 0));
+        assert!(held > 24 * RECORDS && held < 64 * RECORDS, "ordered {ordered}: {held}");
+        quota.add(1);
+    }
+    quota.finish("with and without the ordered index");
+}
+
 #[test]
 fn a_key_or_value_over_its_limit_is_refused_by_every_verb_and_changes_nothing() {
     let (_folder, path) = folder();

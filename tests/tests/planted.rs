@@ -9,8 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, codec, crash, errors, exhaustive, expiry, left_space, lies, lives, lost_headers, moments, shared_sync, threads,
-    two_writers, verbs, writers,
+    cache, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments, shared_sync,
+    threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -95,6 +95,8 @@ const LIVES: Suite = ("lives", || {
 
 const WRITERS: Suite = ("writers", || writers::run(&writers::Budget { images: 3000, seed: 1 }, &writers::Counts::new(0)));
 
+const GROUPS: Suite = ("groups", || groups::run(&groups::Budget { images: 3000, seed: 1 }, &Quota::new("groups", 0)));
+
 const ROT: Suite = ("rot", || {
     verbs::run(0..1500, &verbs::Counts::new(0))?;
     lies::run(300, &Quota::new("rot, lies", 0))?;
@@ -126,6 +128,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::PurgedUnderSnapshot
         | Bug::CountsKeptLate
         | Bug::GhostAfterRemoval => MOMENTS,
+        Bug::GroupInTwoCommits => GROUPS,
         Bug::PositionsNotUnique => SIBLINGS,
         Bug::ExpiredPutDropped
         | Bug::ExpiredTombstoneDropped

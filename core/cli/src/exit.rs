@@ -148,7 +148,7 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::NewerVersion { .. } => (Exit::NoStore, "newer-version"),
         Error::ReadOnly => (Exit::Io, "read-only"),
         Error::NoSpace | Error::StrandedInTheWay { .. } => (Exit::NoSpace, "no-space"),
-        Error::KeyTooLong { .. } => (Exit::Usage, "key-too-long"),
+        Error::KeyTooLong { .. } | Error::GroupKeyTooLong { .. } => (Exit::Usage, "key-too-long"),
         Error::ValueTooLong { .. } => (Exit::Usage, "value-too-long"),
         Error::NamespaceName { .. } => (Exit::Usage, "namespace-name"),
         Error::SystemNamespace => (Exit::Usage, "system-namespace"),

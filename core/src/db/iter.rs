@@ -106,7 +106,7 @@ impl Namespace {
         Keys(self.frames())
     }
 
-    fn frames(&self) -> Frames<'_> {
+    pub(super) fn frames(&self) -> Frames<'_> {
         Frames {
             store: &self.store,
             number: self.name.number(),
@@ -150,7 +150,7 @@ impl<'a> IntoIterator for &'a Namespace {
 }
 
 impl<'a> Frames<'a> {
-    fn next(&mut self) -> Option<Result<Frame<'a>>> {
+    pub(super) fn next(&mut self) -> Option<Result<Frame<'a>>> {
         let number = self.number?;
         loop {
             let Some(offset) = self.offsets.next() else {

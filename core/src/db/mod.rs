@@ -8,8 +8,14 @@ mod builder;
 mod close;
 mod commit;
 mod compact;
+mod delete_group;
 mod expiry;
+mod focus;
+mod focus_keys;
+#[cfg(feature = "ordered")]
+mod focus_range;
 mod front;
+mod group;
 mod handle;
 mod iter;
 #[cfg(feature = "ordered")]
@@ -49,6 +55,10 @@ mod write;
 pub use backup::BackupReport;
 pub use batch::{Batch, BatchBytes};
 pub use builder::Builder;
+pub use focus::Focus;
+#[cfg(feature = "ordered")]
+pub use focus_range::FocusRange;
+pub use group::Group;
 pub use handle::{Db, Namespace};
 pub use iter::{Iter, Keys};
 #[cfg(feature = "ordered")]

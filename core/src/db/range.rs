@@ -343,7 +343,7 @@ impl Store {
 
     /// Adds the key of the record to an error of damage. Rarely needed, so the ordered index is searched for the damaged offset.
     #[cold]
-    fn named(&self, error: Error, number: u32, damaged: u64) -> Error {
+    pub(super) fn named(&self, error: Error, number: u32, damaged: u64) -> Error {
         let mut key = None;
         if matches!(error, Error::Corrupt { .. })
             && let Ok(ordered) = self.engine.ordered()

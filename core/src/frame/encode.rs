@@ -30,13 +30,13 @@ impl<'a> FrameSpec<'a> {
     /// Bytes of the whole frame.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        CRC_LEN
-            + 1
-            + self.meta_len()
-            + varint::len(self.key.len() as u32)
-            + varint::len(self.value.len() as u32)
-            + self.key.len()
-            + self.value.len()
+        self.len_with(self.key.len(), self.value.len())
+    }
+
+    /// Bytes that the frame would have with a key and a value of these lengths.
+    #[inline]
+    pub(crate) fn len_with(&self, key: usize, value: usize) -> usize {
+        CRC_LEN + 1 + self.meta_len() + varint::len(key as u32) + varint::len(value as u32) + key + value
     }
 
     /// Bytes of flags, namespace and optional fields.

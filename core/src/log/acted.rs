@@ -3,7 +3,6 @@
 
 use super::{Log, Superblock, Tail};
 use crate::error::Result;
-use crate::frame::FrameSpec;
 use crate::planted::{Bug, is};
 
 /// Of the features that a reader may ignore: the store has, or has had, a record that expires.
@@ -40,8 +39,8 @@ impl Log {
         }
     }
 
-    /// Writes a superblock where a mark is due for the clock and does not fit in front of the next frame.
-    pub(super) fn say_clock(&self, tail: &mut Tail, first: Option<&FrameSpec<'_>>) -> Result<()> {
+    /// Writes a superblock where a mark is due for the clock and does not fit in front of the next frame, of `first` bytes.
+    pub(super) fn say_clock(&self, tail: &mut Tail, first: u64) -> Result<()> {
         self.mark_said(tail);
         if self.clock.floor() <= tail.clock_said || self.mark_fits(tail, first) || is(Bug::FloorNotKept) {
             return Ok(());

@@ -1,6 +1,7 @@
 //! Appending commits. Space is secured first, so that a full medium is detected before the first byte is written.
 
 use super::fence::LOST;
+use super::frames::Frames;
 use super::space::{Purpose, Run};
 use super::{
     Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, SuperblockPair, SuperblockSlot,
@@ -43,9 +44,24 @@ impl Log {
         purpose: Purpose,
         placed: &mut Vec<Placed>,
     ) -> Result<()> {
+        self.append_all(tail, frames, purpose, placed)
+    }
+
+    /// Like [`Self::append`], with frames that are made one at a time. An error of their source closes the store to writes, too.
+    pub(crate) fn append_from(&self, frames: &impl Frames, purpose: Purpose, placed: &mut Vec<Placed>) -> Result<()> {
+        self.append_all(&mut self.tail.lock(), frames, purpose, placed)
+    }
+
+    fn append_all<F: Frames + ?Sized>(
+        &self,
+        tail: &mut Tail,
+        frames: &F,
+        purpose: Purpose,
+        placed: &mut Vec<Placed>,
+    ) -> Result<()> {
         self.writable()?;
         self.announce(tail)?;
-        self.say_clock(tail, frames.first())?;
+        self.say_clock(tail, frames.len_of(0))?;
         let kept = kept_room(tail, purpose);
         let mut runs = self.plan(tail, frames, purpose, kept)?.into_iter();
         let (active, next_base) = (tail.active, tail.next_base);
@@ -187,8 +203,8 @@ impl Log {
     pub(super) fn make_room(&self, tail: &mut Tail, len: impl Fn(&Tail) -> u64) -> Result<Active> {
         self.writable()?;
         self.announce(tail)?;
-        self.say_clock(tail, None)?;
-        let result = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
+        self.say_clock(tail, 0)?;
+        let result = self.put_mark(tail, 0).and_then(|()| self.write_gathered(tail));
         result.map_err(|error| self.poison(error))?;
         tail.mark_due = None;
         self.mark_said(tail);
@@ -208,27 +224,27 @@ impl Log {
         }
     }
 
-    fn write_planned(
+    fn write_planned<F: Frames + ?Sized>(
         &self,
         tail: &mut Tail,
-        frames: &[FrameSpec<'_>],
+        frames: &F,
         runs: &mut dyn Iterator<Item = Run>,
         mut kept: u64,
         placed: &mut Vec<Placed>,
     ) -> Result<()> {
-        self.put_mark(tail, frames.first())?;
-        for (index, frame) in frames.iter().enumerate() {
-            let len = frame.len() as u64;
+        self.put_mark(tail, frames.len_of(0))?;
+        for index in 0..frames.count() {
+            let len = frames.len_of(index);
             let active = match tail.active {
                 Some(active) if len + kept <= active.room() => active,
                 _ => {
                     kept = 0;
                     let run = runs.next().ok_or(Error::Bug("a commit needs more segments than were set aside for it"))?;
-                    let carried_over = if index == 0 { 0 } else { self.front_of(frames.get(index..).unwrap_or_default(), &run) };
+                    let carried_over = if index == 0 { 0 } else { self.front_of(frames, index, &run) };
                     self.begin_segment(tail, run, carried_over)?
                 }
             };
-            self.put(tail, active, frame)?;
+            frames.with(index, |frame| self.put(tail, active, frame))?;
             placed.push(Placed { offset: active.position, len });
         }
         self.write_gathered(tail)?;
@@ -236,15 +252,15 @@ impl Log {
         Ok(())
     }
 
-    /// True if a sync mark is due and fits into the active segment together with the first frame of the commit. A new segment needs no
-    /// mark, since its header records how far the log is synced.
-    pub(super) fn mark_fits(&self, tail: &Tail, first: Option<&FrameSpec<'_>>) -> bool {
+    /// True if a sync mark is due and fits into the active segment together with the first frame of the commit, of `first` bytes. A
+    /// new segment needs no mark, since its header records how far the log is synced.
+    pub(super) fn mark_fits(&self, tail: &Tail, first: u64) -> bool {
         let room = tail.active.map_or(0, |active| active.room());
-        tail.mark_due.is_some() && room >= MARK_LEN as u64 + first.map_or(0, |frame| frame.len() as u64)
+        tail.mark_due.is_some() && room >= MARK_LEN as u64 + first
     }
 
     /// Appends the sync mark that is due, if it fits.
-    pub(super) fn put_mark(&self, tail: &mut Tail, first: Option<&FrameSpec<'_>>) -> Result<()> {
+    pub(super) fn put_mark(&self, tail: &mut Tail, first: u64) -> Result<()> {
         if !self.mark_fits(tail, first) {
             return Ok(());
         }
@@ -266,7 +282,7 @@ impl Log {
         if active.room() < MARK_LEN as u64 + kept_room(tail, Purpose::MakeSpace) {
             return Ok(false);
         }
-        let written = self.put_mark(tail, None).and_then(|()| self.write_gathered(tail));
+        let written = self.put_mark(tail, 0).and_then(|()| self.write_gathered(tail));
         written.map_err(|error| {
             // The end of the log is unchanged.
             tail.scratch.clear();
@@ -303,11 +319,11 @@ impl Log {
         Ok(())
     }
 
-    /// Bytes of the rest of a commit that fit at the front of a new segment on `run`.
-    fn front_of(&self, rest: &[FrameSpec<'_>], run: &Run) -> u32 {
+    /// Bytes of a commit from the frame at `index` on that fit at the front of a new segment on `run`.
+    fn front_of<F: Frames + ?Sized>(&self, frames: &F, index: usize, run: &Run) -> u32 {
         let mut room = self.geometry.len_of(run.extent, run.extents) - SEGMENT_HEADER_LEN as u64 - TRAILER_LEN;
         let mut bytes = 0;
-        for len in rest.iter().map(|frame| frame.len() as u64) {
+        for len in (index..frames.count()).map(|index| frames.len_of(index)) {
             if len > room {
                 break;
             }

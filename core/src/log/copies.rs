@@ -37,7 +37,7 @@ impl Log {
         let longest = CopyMeta::new(&frame.meta, Some(u64::MAX));
         let longest = FrameSpec { meta: longest.meta(), ..*frame };
         // A sync mark that is due comes first, so that the place of the copy is known.
-        let marked = self.put_mark(&mut tail, Some(&longest)).and_then(|()| self.write_gathered(&mut tail));
+        let marked = self.put_mark(&mut tail, longest.len() as u64).and_then(|()| self.write_gathered(&mut tail));
         marked.map_err(|error| self.poison(error))?;
         let run = self.plan(&mut tail, core::slice::from_ref(&longest), purpose, kept)?.pop();
         let (active, next_base) = (tail.active, tail.next_base);

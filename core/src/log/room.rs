@@ -1,10 +1,10 @@
 //! Securing space: an append takes the segments that it needs before it writes a byte, so a full medium changes nothing.
 
 use super::append::{MARK_LEN, RETIRE_ROOM};
+use super::frames::Frames;
 use super::space::{Purpose, Run};
 use super::{Log, SEGMENT_HEADER_LEN, TRAILER_LEN, Tail};
 use crate::error::{Error, Result};
-use crate::frame::FrameSpec;
 use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX, LOG_POSITION_SPARE};
 use crate::storage::StorageErrorKind;
 use crate::sync::Ordering;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 impl Log {
     /// Takes the segments that the frames need beyond the active one, of which the last `kept` bytes stay free.
-    pub(super) fn plan(&self, tail: &mut Tail, frames: &[FrameSpec<'_>], purpose: Purpose, kept: u64) -> Result<Vec<Run>> {
+    pub(super) fn plan<F: Frames + ?Sized>(&self, tail: &mut Tail, frames: &F, purpose: Purpose, kept: u64) -> Result<Vec<Run>> {
         if tail.next_base.max(tail.next_header) > LOG_POSITION_MAX - LOG_POSITION_SPARE {
             return Err(Error::LogExhausted);
         }
@@ -21,12 +21,11 @@ impl Log {
         }
         let mut runs = Vec::new();
         let mut room = tail.active.map_or(0, |active| active.room());
-        if self.mark_fits(tail, frames.first()) {
+        if self.mark_fits(tail, frames.len_of(0)) {
             room -= MARK_LEN as u64;
         }
         room = room.saturating_sub(kept);
-        for frame in frames {
-            let len = frame.len() as u64;
+        for len in (0..frames.count()).map(|index| frames.len_of(index)) {
             if len > room {
                 match self.take(tail, SEGMENT_HEADER_LEN as u64 + len + TRAILER_LEN, purpose) {
                     Ok(run) => {

@@ -127,6 +127,11 @@ impl Block {
         Self::of(all.map(|(_, entry)| (self.bytes_of(entry), entry.offset.load(Ordering::Relaxed))))
     }
 
+    /// This block without the keys `from..to`.
+    pub(super) fn without_part(&self, from: usize, to: usize) -> Self {
+        Self::of(self.part(0, from).chain(self.part(to, self.len())))
+    }
+
     /// The keys before `at`, and the others.
     pub(super) fn cut(&self, at: usize) -> (Self, Self) {
         (Self::of(self.part(0, at)), Self::of(self.part(at, self.len())))

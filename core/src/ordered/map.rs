@@ -134,18 +134,43 @@ impl Map {
         let guard = &epoch::pin();
         self.change(key, guard, |writer, entry| {
             let block = writer.block(guard);
-            let Ok(at) = block.find(key) else { return };
-            let rest = block.without(at);
-            let is_over = rest.is_empty() && !entry.key().bytes().is_empty();
-            writer.replace(rest, guard);
-            if is_over {
-                self.begun.fetch_add(1, Ordering::Release);
-                self.step();
-                entry.remove();
-                self.step();
-                self.done.fetch_add(1, Ordering::Release);
+            if let Ok(at) = block.find(key) {
+                self.shorten(writer, entry, block.without(at), guard);
             }
         });
+    }
+
+    /// Removes every key that begins with `prefix`, a leaf at a time. The caller keeps other writers away.
+    pub(super) fn remove_prefix(&self, prefix: &[u8]) {
+        let mut next = Some(Key::new(prefix));
+        while let Some(from) = next.take() {
+            // For each leaf another one, so that the blocks that are no longer used can be freed meanwhile.
+            let guard = &epoch::pin();
+            self.change(from.bytes(), guard, |writer, entry| {
+                let block = writer.block(guard);
+                let start = block.find(from.bytes()).unwrap_or_else(|at| at);
+                let end = start + block.part(start, block.len()).take_while(|(key, _)| key.starts_with(prefix)).count();
+                if end == block.len() {
+                    next = entry.next().map(|next| next.key().clone()).filter(|key| key.bytes().starts_with(prefix));
+                }
+                if start < end {
+                    self.shorten(writer, entry, block.without_part(start, end), guard);
+                }
+            });
+        }
+    }
+
+    /// Replaces the block of a leaf by what is left of it; an empty leaf goes, unless it is the first.
+    fn shorten(&self, writer: &Writer<'_>, entry: &Entry<'_, '_, Key, Leaf>, rest: Block, guard: &Guard) {
+        let is_over = rest.is_empty() && !entry.key().bytes().is_empty();
+        writer.replace(rest, guard);
+        if is_over {
+            self.begun.fetch_add(1, Ordering::Release);
+            self.step();
+            entry.remove();
+            self.step();
+            self.done.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Calls `each` with the keys from `from` on, in order, until it returns `false`.
@@ -293,6 +318,28 @@ mod tests {
             map.remove(key);
         }
         assert_eq!((listed(&map, Bound::Unbounded), map.leaves.len()), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_prefix_goes_with_all_its_keys_and_no_others() {
+        for prefix in [&b""[..], b"s", b"shared prefix 1", b"\xff", b"shared prefix 999", b"nobody's", b"shared prefix"] {
+            let map = Map::new();
+            let mut model = BTreeMap::new();
+            for number in 0..if cfg!(miri) { 100 } else { 2_000 } {
+                for key in [key(number), [&[0xff; 3][..], &number.to_be_bytes()].concat()] {
+                    map.put(&key, number);
+                    model.insert(key, number);
+                }
+            }
+            map.remove_prefix(prefix);
+            model.retain(|key, _| !key.starts_with(prefix));
+            let rest: Vec<_> = model.into_iter().collect();
+            assert_eq!(listed(&map, Bound::Unbounded), rest, "{prefix:?}");
+            assert_eq!(listed_back(&map, Bound::Unbounded), rest, "{prefix:?}");
+            assert!(!prefix.is_empty() || map.leaves.len() == 1);
+            map.put(b"shared prefix 1 again", 7);
+            assert_eq!(listed(&map, Bound::Unbounded).len(), rest.len() + 1);
+        }
     }
 
     #[test]

@@ -54,6 +54,13 @@ impl Ordered {
         }
     }
 
+    /// Removes the keys that begin with `prefix`. The caller holds all shards.
+    pub(crate) fn remove_prefix(&self, namespace: u32, prefix: &[u8]) {
+        if let Some(map) = self.map(namespace) {
+            map.remove_prefix(prefix);
+        }
+    }
+
     /// Removes the namespace with all its keys.
     pub(crate) fn drop_namespace(&self, namespace: u32) {
         self.maps.write().remove(&namespace);

@@ -7,6 +7,7 @@ pub mod errors;
 pub mod exhaustive;
 pub mod expiry;
 pub mod full;
+pub mod groups;
 pub mod hostile;
 pub mod left_space;
 pub mod lies;

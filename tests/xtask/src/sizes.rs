@@ -9,6 +9,7 @@ const NIGHTLY: [(&str, &str, &str); 20] = [
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
     ("PIPKIN_EXPIRY_HISTORIES", "20000", "evidence-expiry: histories of records that expire"),
     ("PIPKIN_FUZZ_SECONDS", "600", "fuzz-build: seconds for each target"),
+    ("PIPKIN_GROUP_IMAGES", "300000", "evidence-groups: images of stores with deleted groups"),
     ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),
     ("PIPKIN_INPUTS", "3000000", "evidence-hostile: hostile files"),
     ("PIPKIN_KILLS", "3000", "evidence-kill: processes that are killed"),

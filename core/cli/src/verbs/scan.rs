@@ -7,6 +7,7 @@ use crate::output::{self, json_line};
 use crate::store::Store;
 use crate::verbs::select::SelectArgs;
 use clap::Args;
+use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   pipkin scan app.pipkin --limit 10
   pipkin scan app.pipkin --prefix user/ --sort --keys-only
+  pipkin scan app.pipkin --group user.7 --count
   pipkin scan app.pipkin --json | jq -r .key
 
 Plain lines are key TAB value, with \\\\, \\t, \\n, \\r and \\xNN for a backslash, \
@@ -30,6 +32,9 @@ pub(crate) struct ScanArgs {
     /// Leave the values out
     #[arg(long, short)]
     keys_only: bool,
+    /// Print only how many records there are
+    #[arg(long, conflicts_with = "keys_only")]
+    count: bool,
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
@@ -38,10 +43,24 @@ pub(crate) struct ScanArgs {
     namespace: NamespaceArg,
 }
 
+#[derive(Serialize)]
+struct CountReport {
+    records: u64,
+}
+
 pub(crate) fn run(global: Global, args: &ScanArgs) -> Outcome {
     let form = args.form.form();
     let selection = args.select.selection(args.form)?;
     let store = Store::read(&args.store, &args.namespace)?;
+    if args.count {
+        let mut report = CountReport { records: 0 };
+        selection.keys(&store, |_| {
+            report.records += 1;
+            Ok(())
+        })?;
+        output::report(global.json, &report, &report.records.to_string())?;
+        return Ok(Exit::Done);
+    }
     let mut out = output::stdout();
     if args.keys_only {
         selection.keys(&store, |key| write_key(&mut out, global.json, form, key).map_err(|error| Failure::stdout(&error)))?;

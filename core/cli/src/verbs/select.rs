@@ -1,7 +1,7 @@
 //! Which records `scan` and `export` read, and in which order.
 
 use crate::args::FormArgs;
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::store::Store;
 use clap::Args;
 use pipkin::SnapshotNamespace;
@@ -13,6 +13,9 @@ pub(crate) struct SelectArgs {
     /// Only keys that begin with these bytes; every key is read
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
+    /// Only keys of this group: those that begin with its name and a dot
+    #[arg(long, value_name = "NAME", conflicts_with = "prefix")]
+    group: Option<OsString>,
     /// Order by key, as unsigned bytes; holds all chosen keys in memory
     #[arg(long)]
     sort: bool,
@@ -31,8 +34,17 @@ pub(crate) struct Selection {
 
 impl SelectArgs {
     pub(crate) fn selection(&self, form: FormArgs) -> Outcome<Selection> {
-        let prefix = self.prefix.as_deref().map(|prefix| form.form().parse_argument(prefix)).transpose()?;
-        Ok(Selection { prefix: prefix.unwrap_or_default(), sort: self.sort, limit: self.limit })
+        let mut prefix = Vec::new();
+        if let Some(begin) = self.prefix.as_deref().or(self.group.as_deref()) {
+            prefix = form.form().parse_argument(begin)?;
+        }
+        if self.group.is_some() {
+            if prefix.is_empty() {
+                return Err(Failure::usage("a group needs a name"));
+            }
+            prefix.push(b'.');
+        }
+        Ok(Selection { prefix, sort: self.sort, limit: self.limit })
     }
 }
 

@@ -111,6 +111,32 @@ fn scan_selects_by_prefix_sorts_and_stops_at_the_limit() {
 }
 
 #[test]
+fn a_group_is_listed_counted_exported_and_removed_as_one() {
+    let folder = Folder::new();
+    for key in ["user.7.name", "user.7.mail.home", "user.70.name", "user.7", "user.7."] {
+        folder.ok(&["put", STORE, key, "x"]);
+    }
+    let listed = folder.run(&["scan", STORE, "--group", "user.7", "--sort", "-k"]).success();
+    assert_eq!(listed.text(), "user.7.\nuser.7.mail.home\nuser.7.name\n");
+    assert_eq!(folder.ok(&["scan", STORE, "--group", "user.7", "--count"]), b"3\n");
+    assert_eq!(folder.ok(&["scan", STORE, "--group", "757365722e37", "--hex", "--count"]), b"3\n");
+    assert_eq!(folder.json(&["scan", STORE, "--count"]), json!({"records": 5}));
+    folder.ok(&["export", STORE, "group.ndjson", "--group", "user.7"]);
+    assert_eq!(folder.read("group.ndjson").iter().filter(|byte| **byte == b'\n').count(), 3);
+    for usage in [
+        &["scan", STORE, "--group", ""][..],
+        &["rm", STORE, "--group", ""],
+        &["rm", STORE, "--group", "a", "key"],
+        &["rm", STORE],
+    ] {
+        folder.run(usage).exits(2);
+    }
+    assert_eq!(folder.json(&["rm", STORE, "--group", "user.7"]), json!({"removed": 3, "missing": 0}));
+    assert!(folder.run(&["rm", STORE, "--group", "user.7"]).exits(1).err.contains("the group user.7 has no records"));
+    assert_eq!(folder.run(&["scan", STORE, "--sort", "-k"]).success().text(), "user.7\nuser.70.name\n");
+}
+
+#[test]
 fn json_lines_of_scan_hold_every_byte_of_every_record() {
     let folder = Folder::new();
     let records = folder.fill(STORE);

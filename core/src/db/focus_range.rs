@@ -1,0 +1,110 @@
+//! Ranges of a group: those of its namespace, with keys that begin after the name of the group and the dot.
+
+use super::focus::Focus;
+use super::key_range::KeyRange;
+use super::range::{Range, bounds_of_prefix};
+use crate::error::Result;
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+/// Records of a group in the order of their keys, from either end; each key without the name of the group and the dot. See
+/// [`Focus::range`].
+pub struct FocusRange<'a> {
+    range: Range<'a>,
+    /// Leading bytes of each key that are not returned.
+    stripped: usize,
+}
+
+impl Focus {
+    /// Records of the group whose keys lie in a range, in the order of the keys; see [`Namespace::range`](crate::Namespace::range).
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let days = db.focus("log.2026");
+    /// days.insert_many([("01", "a"), ("02", "b"), ("03", "c")])?;
+    /// let keys = days.range("02"..)?.map(|record| Ok(record?.0)).collect::<pipkin::Result<Vec<_>>>()?;
+    /// assert_eq!(keys, [b"02", b"03"]);
+    /// assert_eq!(days.range(..)?.next_back().transpose()?, Some((b"03".to_vec(), b"c".to_vec())));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`](crate::Builder::ordered).
+    pub fn range(&self, range: impl KeyRange) -> Result<FocusRange<'_>> {
+        let whole = |key: &[u8]| [&self.prefix, key].concat();
+        let (first, behind) = bounds_of_prefix(&self.prefix);
+        let bounds = match range.bounds() {
+            (Bound::Unbounded, Bound::Unbounded) => (first, behind),
+            (Bound::Unbounded, end) => (first, end.map(whole)),
+            (start, Bound::Unbounded) => (start.map(whole), behind),
+            (start, end) => (start.map(whole), end.map(whole)),
+        };
+        Ok(FocusRange { range: self.records.range(bounds)?, stripped: self.prefix.len() })
+    }
+
+    /// Records of the group whose keys begin with `prefix`, in the order of the keys. See [`Self::range`].
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let days = db.focus("log");
+    /// days.insert_many([("2025-12", "a"), ("2026-01", "b"), ("2026-02", "c")])?;
+    /// assert_eq!(days.range_prefix("2026-")?.count(), 2);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<FocusRange<'_>> {
+        let range = self.records.range_prefix([&self.prefix, prefix.as_ref()].concat())?;
+        Ok(FocusRange { range, stripped: self.prefix.len() })
+    }
+
+    /// Records of the group from `key` on, `key` included, in the order of the keys. See [`Self::range`].
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let days = db.focus("log");
+    /// days.insert_many([("01", "a"), ("02", "b"), ("03", "c")])?;
+    /// assert_eq!(days.iter_from("02")?.count(), 2);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn iter_from(&self, key: impl AsRef<[u8]>) -> Result<FocusRange<'_>> {
+        self.range(key.as_ref()..)
+    }
+
+    /// Records of the group after `key`, `key` excluded, in the order of the keys. See [`Self::range`].
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let days = db.focus("log");
+    /// days.insert_many([("01", "a"), ("02", "b"), ("03", "c")])?;
+    /// assert_eq!(days.iter_after("02")?.count(), 1);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn iter_after(&self, key: impl AsRef<[u8]>) -> Result<FocusRange<'_>> {
+        self.range((Bound::Excluded(key.as_ref()), Bound::Unbounded))
+    }
+}
+
+impl FocusRange<'_> {
+    fn strip(&self, record: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {
+        record.map(|(mut key, value)| {
+            key.drain(..self.stripped.min(key.len()));
+            (key, value)
+        })
+    }
+}
+
+impl Iterator for FocusRange<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.range.next()?;
+        Some(self.strip(record))
+    }
+}
+
+impl DoubleEndedIterator for FocusRange<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let record = self.range.next_back()?;
+        Some(self.strip(record))
+    }
+}

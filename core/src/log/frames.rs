@@ -1,0 +1,34 @@
+//! The frames of a commit, as an append asks for them: a slice of them, or a source that makes one at a time, so that a commit of millions
+//! needs no memory for each.
+
+use crate::error::Result;
+use crate::frame::FrameSpec;
+
+/// The frames of one commit, in order.
+pub(crate) trait Frames {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Bytes of the frame at `index`; 0 behind the last one.
+    fn len_of(&self, index: usize) -> u64;
+
+    /// Calls `put` with the frame at `index`. It has the length that [`Self::len_of`] returned: space was planned by that.
+    fn with(&self, index: usize, put: impl FnOnce(&FrameSpec<'_>) -> Result<()>) -> Result<()>;
+}
+
+impl Frames for [FrameSpec<'_>] {
+    #[inline]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn len_of(&self, index: usize) -> u64 {
+        self.get(index).map_or(0, |frame| frame.len() as u64)
+    }
+
+    #[inline]
+    fn with(&self, index: usize, put: impl FnOnce(&FrameSpec<'_>) -> Result<()>) -> Result<()> {
+        self.get(index).map_or(Ok(()), put)
+    }
+}
