@@ -226,6 +226,39 @@ fn beside_writers_the_deletion_has_one_moment() {
     }
 }
 
+/// What has expired is not there: it is neither listed nor counted, and a deletion beside it takes it away for good.
+#[cfg(all(feature = "testing", feature = "ordered"))]
+#[test]
+fn records_of_a_group_that_have_expired_are_not_in_it() {
+    use std::time::Duration;
+    for ordered in [false, true] {
+        let clock = pipkin::testing::TestClock::new(1_700_000_000_000);
+        let file = MemoryStorage::new();
+        let open = || {
+            Db::builder().clock(clock.clone()).ordered(ordered).background(false).open_storage(Box::new(file.clone())).unwrap()
+        };
+        let db = open();
+        let group = db.focus("g");
+        group.insert_many([("old", "1"), ("stays", "2")]).unwrap();
+        group.insert_with_ttl("old", "newer", Duration::from_secs(60)).unwrap();
+        group.insert_with_ttl("late", "3", Duration::from_secs(600)).unwrap();
+        let before = db.snapshot();
+        assert_eq!((group.len().unwrap(), group.iter().count()), (3, 3));
+        clock.advance(Duration::from_secs(61));
+        assert_eq!((group.len().unwrap(), keys_of(group.iter())), (2, set([b"late", b"stays"])));
+        assert_eq!((group.delete_all().unwrap(), group.delete_all().unwrap()), (2, 0));
+        assert_eq!((db.len().unwrap(), group.is_empty().unwrap(), before.len().unwrap()), (0, true, 3));
+        drop(before);
+        db.insert_with_ttl("h.x", "4", Duration::from_secs(1)).unwrap();
+        clock.advance(Duration::from_secs(2));
+        assert_eq!((db.delete_group("h").unwrap(), db.compact().is_ok(), db.len().unwrap()), (0, true, 0));
+        drop((group, db));
+        clock.set(1_700_000_000_000);
+        let db = open();
+        assert_eq!((db.len().unwrap(), db.iter().count(), db.verify().unwrap().is_ok()), (0, 0, true), "under an earlier clock");
+    }
+}
+
 #[test]
 fn a_damaged_record_stops_the_deletion_unless_its_key_is_known() {
     let file = MemoryStorage::new();

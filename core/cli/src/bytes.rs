@@ -8,6 +8,14 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::Write;
+use std::ops::Bound;
+
+/// A range of keys.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+fn argument_bytes(argument: &OsStr) -> Outcome<&[u8]> {
+    os_bytes(argument).ok_or_else(|| Failure::usage("an argument is not valid Unicode; give its bytes with --hex or --base64"))
+}
 
 /// How bytes are written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +57,26 @@ impl Form {
 
     /// Decodes a key from the command line.
     pub(crate) fn parse_argument(self, argument: &OsStr) -> Outcome<Vec<u8>> {
-        let raw = os_bytes(argument)
-            .ok_or_else(|| Failure::usage("an argument is not valid Unicode; give its bytes with --hex or --base64"))?;
+        self.parse(argument_bytes(argument)?, argument)
+    }
+
+    /// Decodes the keys of a range `FROM..TO` or `FROM..=TO`. The border is where the first two dots are.
+    pub(crate) fn parse_range(self, argument: &OsStr) -> Outcome<KeyBounds> {
+        let raw = argument_bytes(argument)?;
+        let border = raw.windows(2).position(|pair| pair == b"..");
+        let Some((from, to)) = border.and_then(|at| Some((raw.get(..at)?, raw.get(at.saturating_add(2)..)?))) else {
+            return Err(Failure::usage("a range is FROM..TO, two keys with two dots between them; either key may be left out"));
+        };
+        let start = if from.is_empty() { Bound::Unbounded } else { Bound::Included(self.parse(from, argument)?) };
+        let end = match to.strip_prefix(b"=") {
+            Some(to) => Bound::Included(self.parse(to, argument)?),
+            None if to.is_empty() => Bound::Unbounded,
+            None => Bound::Excluded(self.parse(to, argument)?),
+        };
+        Ok((start, end))
+    }
+
+    fn parse(self, raw: &[u8], argument: &OsStr) -> Outcome<Vec<u8>> {
         match self.decode(raw) {
             Ok(bytes) => Ok(bytes.into_owned()),
             Err(what) => Err(Failure::usage(format!("{}: {what}", argument.display()))),

@@ -168,7 +168,7 @@ impl Group<'_> {
     fn judge(&self, number: usize, slots: &[Slot], members: &mut Vec<Member>) -> Result<()> {
         let engine = &self.store.engine;
         for (at, &slot) in slots.iter().enumerate() {
-            if at % GROUP == 0 {
+            if at.is_multiple_of(GROUP) {
                 let next: Vec<u64> = slots.iter().skip(at).take(GROUP).map(|slot| slot.offset()).collect();
                 engine.log.will_read(&next);
             }
@@ -321,7 +321,7 @@ impl Frames for Tombstones<'_> {
     fn with(&self, index: usize, put: impl FnOnce(&FrameSpec<'_>) -> Result<()>) -> Result<()> {
         let Some(member) = self.members.get(index) else { return Ok(()) };
         let log = &self.engine.log;
-        if index % GROUP == 0 {
+        if index.is_multiple_of(GROUP) {
             let mut next = [member.offset; GROUP];
             next.iter_mut().zip(self.members.iter().skip(index)).for_each(|(place, member)| *place = member.offset);
             log.will_read(&next);

@@ -2,7 +2,7 @@
 
 use super::focus::Focus;
 use super::key_range::KeyRange;
-use super::range::{Range, bounds_of_prefix};
+use super::range::{Order, Range, bounds_of_prefix};
 use crate::error::Result;
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -84,12 +84,73 @@ impl Focus {
     }
 }
 
+impl Focus {
+    /// The record of the group with the first key; see [`Namespace::first_key_value`](crate::Namespace::first_key_value).
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let jobs = db.focus("jobs");
+    /// jobs.insert_many([("2", "b"), ("1", "a")])?;
+    /// assert_eq!(jobs.first_key_value()?, Some((b"1".to_vec(), b"a".to_vec())));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn first_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        Ok(self.without_prefix(self.records.end_of(&bounds_of_prefix(&self.prefix), Order::Rising)?))
+    }
+
+    /// The record of the group with the last key.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let jobs = db.focus("jobs");
+    /// jobs.insert_many([("2", "b"), ("1", "a")])?;
+    /// assert_eq!(jobs.last_key_value()?, Some((b"2".to_vec(), b"b".to_vec())));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        Ok(self.without_prefix(self.records.end_of(&bounds_of_prefix(&self.prefix), Order::Falling)?))
+    }
+
+    /// Removes the record of the group with the first key and returns it; see [`Namespace::pop_first`](crate::Namespace::pop_first).
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let jobs = db.focus("jobs");
+    /// jobs.insert_many([("2", "b"), ("1", "a")])?;
+    /// assert_eq!(jobs.pop_first()?, Some((b"1".to_vec(), b"a".to_vec())));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn pop_first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        Ok(self.without_prefix(self.records.pop(&bounds_of_prefix(&self.prefix), Order::Rising)?))
+    }
+
+    /// Removes the record of the group with the last key and returns it.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// let jobs = db.focus("jobs");
+    /// jobs.insert_many([("2", "b"), ("1", "a")])?;
+    /// assert_eq!(jobs.pop_last()?, Some((b"2".to_vec(), b"b".to_vec())));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn pop_last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        Ok(self.without_prefix(self.records.pop(&bounds_of_prefix(&self.prefix), Order::Falling)?))
+    }
+
+    fn without_prefix(&self, record: Option<(Vec<u8>, Vec<u8>)>) -> Option<(Vec<u8>, Vec<u8>)> {
+        record.map(|(key, value)| (stripped(key, self.prefix.len()), value))
+    }
+}
+
+/// A key without its first bytes.
+fn stripped(mut key: Vec<u8>, bytes: usize) -> Vec<u8> {
+    key.drain(..bytes.min(key.len()));
+    key
+}
+
 impl FocusRange<'_> {
     fn strip(&self, record: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {
-        record.map(|(mut key, value)| {
-            key.drain(..self.stripped.min(key.len()));
-            (key, value)
-        })
+        record.map(|(key, value)| (stripped(key, self.stripped), value))
     }
 }
 

@@ -9,6 +9,8 @@ mod close;
 mod commit;
 mod compact;
 mod delete_group;
+#[cfg(feature = "ordered")]
+mod ends;
 mod expiry;
 mod focus;
 mod focus_keys;

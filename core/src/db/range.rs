@@ -35,6 +35,9 @@ pub(super) enum Order {
 ///
 /// A damaged record is returned as [`Error::Corrupt`] with its key, and the range continues after it.
 ///
+/// It holds nothing between two steps: it can be sent to another thread, and the store may be compacted. [`Range::rest`] says where to go on
+/// after a pause, in another session too.
+///
 /// Of a [`SnapshotNamespace`], it shows the moment of that; of a [`Namespace`](crate::Namespace), records that are written or removed meanwhile
 /// may appear or not, and so may a part of a commit.
 ///
@@ -76,6 +79,12 @@ impl Fetched {
     /// Takes the item furthest from this end, for the iterator of the other end.
     fn rest(&mut self) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
         self.error.take().map(Err).or_else(|| self.records.next_back().map(Ok))
+    }
+
+    /// The key that is handed out next, or that of the damaged record.
+    fn next_key(&self) -> Option<&[u8]> {
+        let fetched = self.records.as_slice().first().map(|(key, _)| key.as_slice());
+        fetched.or_else(|| self.error.as_ref()?.damaged_key())
     }
 
     fn nothing() -> Self {
@@ -215,7 +224,7 @@ impl Namespace {
     }
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
@@ -264,7 +273,7 @@ impl Store {
     }
 
     /// Hands the records inside the bounds to `each`, in the given order of their keys, until it returns `false`.
-    fn range_with(
+    pub(super) fn range_with(
         &self,
         name: &Name,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -374,6 +383,24 @@ impl<'a> Range<'a> {
 }
 
 impl Range<'_> {
+    /// The part of the range that has not been returned yet, as a range for another call: to go on after a pause, or after the store was
+    /// opened again. Records that were written into that part meanwhile are in it.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")])?;
+    /// let mut range = db.range("a".."d")?;
+    /// range.next().transpose()?;
+    /// let rest = range.rest(); // can be stored
+    /// assert_eq!(db.range(rest)?.map(|record| Ok(record?.0)).collect::<pipkin::Result<Vec<_>>>()?, [b"b", b"c"]);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn rest(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let start = self.front.next_key().map_or_else(|| self.bounds.0.clone(), |key| Bound::Included(key.to_vec()));
+        let end = self.back.next_key().map_or_else(|| self.bounds.1.clone(), |key| Bound::Included(key.to_vec()));
+        (start, end)
+    }
+
     /// The same range for a caller who wants only its keys. Nothing has been fetched yet.
     pub(super) fn without_values(self) -> Self {
         Self { keys_only: true, ..self }
@@ -431,17 +458,30 @@ impl Range<'_> {
     }
 }
 
+/// Moves a bound of what is left past a record that was handed out at that end.
+fn close(bound: &mut Bound<Vec<u8>>, record: &Result<(Vec<u8>, Vec<u8>)>) {
+    let key = match record {
+        Ok((key, _)) => Some(key.as_slice()),
+        Err(error) => error.damaged_key(),
+    };
+    if let Some(key) = key {
+        *bound = Bound::Excluded(key.to_vec());
+    }
+}
+
 impl Iterator for Range<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Finally, what the other end has fetched and not returned.
-        self.step(Order::Rising).or_else(|| self.back.rest())
+        self.step(Order::Rising).or_else(|| {
+            // Finally, what the other end has fetched and not returned.
+            self.back.rest().inspect(|record| close(&mut self.bounds.0, record))
+        })
     }
 }
 
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Order::Falling).or_else(|| self.front.rest())
+        self.step(Order::Falling).or_else(|| self.front.rest().inspect(|record| close(&mut self.bounds.1, record)))
     }
 }

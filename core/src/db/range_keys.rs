@@ -5,6 +5,7 @@ use super::key_range::KeyRange;
 use super::range::Range;
 use crate::error::Result;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 /// The keys of a range in their order, from either end. See [`Db::range_keys`](crate::Namespace::range_keys). Like [`Range`], it
 /// continues after damage.
@@ -36,6 +37,22 @@ impl Namespace {
 impl<'a> RangeKeys<'a> {
     pub(super) fn of(range: Range<'a>) -> Self {
         Self(range.without_values())
+    }
+}
+
+impl RangeKeys<'_> {
+    /// The part of the range that has not been returned yet; see [`Range::rest`].
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().ordered(true).in_memory()?;
+    /// db.insert_many([("a", "1"), ("b", "2")])?;
+    /// let mut keys = db.range_keys(..)?;
+    /// keys.next().transpose()?;
+    /// assert_eq!(db.range_keys(keys.rest())?.count(), 1);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn rest(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        self.0.rest()
     }
 }
 

@@ -16,6 +16,7 @@ Examples:
   pipkin scan app.pipkin --limit 10
   pipkin scan app.pipkin --prefix user/ --sort --keys-only
   pipkin scan app.pipkin --group user.7 --count
+  pipkin scan app.pipkin --range 2026-01..2026-02 --reverse --limit 10
   pipkin scan app.pipkin --json | jq -r .key
 
 Plain lines are key TAB value, with \\\\, \\t, \\n, \\r and \\xNN for a backslash, \
@@ -55,7 +56,7 @@ pub(crate) fn run(global: Global, args: &ScanArgs) -> Outcome {
     if args.count {
         let mut report = CountReport { records: 0 };
         selection.keys(&store, |_| {
-            report.records += 1;
+            report.records = report.records.saturating_add(1);
             Ok(())
         })?;
         output::report(global.json, &report, &report.records.to_string())?;

@@ -1,11 +1,13 @@
 //! Which records `scan` and `export` read, and in which order.
 
 use crate::args::FormArgs;
+use crate::bytes::KeyBounds;
 use crate::exit::{Failure, Outcome};
 use crate::store::Store;
 use clap::Args;
 use pipkin::SnapshotNamespace;
 use std::ffi::OsString;
+use std::ops::RangeBounds;
 
 /// The selection, as arguments.
 #[derive(Debug, Args)]
@@ -16,9 +18,15 @@ pub(crate) struct SelectArgs {
     /// Only keys of this group: those that begin with its name and a dot
     #[arg(long, value_name = "NAME", conflicts_with = "prefix")]
     group: Option<OsString>,
+    /// Only keys in this range: a..b, a..=b, a.. or ..b; the border is the first two dots, so give keys that contain two with --hex
+    #[arg(long, value_name = "FROM..TO", conflicts_with_all = ["prefix", "group"])]
+    range: Option<OsString>,
     /// Order by key, as unsigned bytes; holds all chosen keys in memory
     #[arg(long)]
     sort: bool,
+    /// The last keys first; orders as --sort does
+    #[arg(long)]
+    reverse: bool,
     /// Stop after this many records
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
@@ -28,7 +36,9 @@ pub(crate) struct SelectArgs {
 #[derive(Default)]
 pub(crate) struct Selection {
     prefix: Vec<u8>,
+    range: Option<KeyBounds>,
     sort: bool,
+    reverse: bool,
     limit: Option<u64>,
 }
 
@@ -44,7 +54,8 @@ impl SelectArgs {
             }
             prefix.push(b'.');
         }
-        Ok(Selection { prefix, sort: self.sort, limit: self.limit })
+        let range = self.range.as_deref().map(|range| form.form().parse_range(range)).transpose()?;
+        Ok(Selection { prefix, range, sort: self.sort || self.reverse, reverse: self.reverse, limit: self.limit })
     }
 }
 
@@ -56,7 +67,7 @@ impl Selection {
 
     /// The number of selected records, if it is known beforehand.
     pub(crate) fn total(&self, store: &Store) -> Option<u64> {
-        if !self.prefix.is_empty() {
+        if !self.prefix.is_empty() || self.range.is_some() {
             return None;
         }
         let len = store.records().len();
@@ -100,7 +111,7 @@ impl Selection {
             return Ok(());
         }
         let chosen = records.iter().filter(|record| match record {
-            Ok((key, _)) => key.starts_with(&self.prefix),
+            Ok((key, _)) => self.chooses(key),
             Err(_) => true,
         });
         for record in chosen.take(self.take()) {
@@ -116,13 +127,24 @@ impl Selection {
             keys.push(key.map_err(|error| store.failure(&error))?);
         }
         keys.sort_unstable();
+        if self.reverse {
+            keys.reverse();
+        }
         keys.truncate(self.take());
         Ok(keys)
     }
 
     /// Errors are selected, too, so that they are reported.
     fn chooses_key(&self, key: &pipkin::Result<Vec<u8>>) -> bool {
-        key.as_ref().map_or(true, |key| key.starts_with(&self.prefix))
+        key.as_ref().map_or(true, |key| self.chooses(key))
+    }
+
+    fn chooses(&self, key: &[u8]) -> bool {
+        let is_in = |(start, end): &KeyBounds| {
+            let bounds = (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+            RangeBounds::<[u8]>::contains(&bounds, key)
+        };
+        key.starts_with(&self.prefix) && self.range.as_ref().is_none_or(is_in)
     }
 
     fn take(&self) -> usize {

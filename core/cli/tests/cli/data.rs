@@ -111,6 +111,28 @@ fn scan_selects_by_prefix_sorts_and_stops_at_the_limit() {
 }
 
 #[test]
+fn scan_selects_by_range_from_either_end() {
+    let folder = Folder::new();
+    for key in ["a", "b", "ba", "c", "d"] {
+        folder.ok(&["put", STORE, key, "x"]);
+    }
+    let keys = |args: &[&str]| {
+        let run = folder.run(&[&["scan", STORE, "-k"], args].concat()).success();
+        run.text().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&["--range", "b..c", "--sort"]), ["b", "ba"]);
+    assert_eq!(keys(&["--range", "b..=c", "--reverse"]), ["c", "ba", "b"]);
+    assert_eq!(keys(&["--range", "b..", "--reverse", "--limit", "2"]), ["d", "c"]);
+    assert_eq!(keys(&["--range", "..ba", "--sort"]), ["a", "b"]);
+    assert_eq!(keys(&["--range", "62..=6261", "--hex", "--sort"]), ["62", "6261"]);
+    assert_eq!(keys(&["--range", "..", "--reverse"]), ["d", "c", "ba", "b", "a"]);
+    assert_eq!(keys(&["--range", "d..a"]).len(), 0);
+    assert_eq!(folder.ok(&["scan", STORE, "--range", "b..d", "--count"]), b"3\n");
+    folder.run(&["scan", STORE, "--range", "b"]).exits(2);
+    folder.run(&["scan", STORE, "--range", "b..c", "--prefix", "b"]).exits(2);
+}
+
+#[test]
 fn a_group_is_listed_counted_exported_and_removed_as_one() {
     let folder = Folder::new();
     for key in ["user.7.name", "user.7.mail.home", "user.70.name", "user.7", "user.7."] {
