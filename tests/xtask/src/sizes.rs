@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a suite reads from the environment, its size for a night, and which suite that is.
-const NIGHTLY: [(&str, &str, &str); 20] = [
+const NIGHTLY: [(&str, &str, &str); 21] = [
     ("PIPKIN_CACHE_CUTS", "150000", "evidence-cache: power cuts behind failed syncs"),
     ("PIPKIN_CRASH_IMAGES", "8000000", "evidence-crash: images that a crash leaves"),
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
