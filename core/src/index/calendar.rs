@@ -128,6 +128,8 @@ impl Calendar {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::indexing_slicing, reason = "tests fail by panicking")]
+
     use super::*;
     use alloc::collections::BTreeMap;
 
