@@ -2,6 +2,7 @@
 //! beside the deletion a thread that inserts and one that looks up keys of the others. Without the ordered index and with it.
 //!
 //! `PIPKIN_BENCH_RECORDS=1000000 cargo bench -p pipkin-bench --bench groups`
+#![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 use pipkin::{Db, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
