@@ -2,6 +2,7 @@
 //! locked, so that the log and the index see the writes of a key in the same order.
 
 use super::handle::Namespace;
+use crate::clock::Now;
 use crate::engine::FullKey;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta, Until};
@@ -36,6 +37,7 @@ impl Namespace {
     /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), [`Error::ValueTooLong`](crate::Error::ValueTooLong),
     /// [`Error::NoSpace`](crate::Error::NoSpace), [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Poisoned`](crate::Error::Poisoned)
     /// after an earlier failure. After each of these the store is as it was before.
+    #[inline]
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.store.insert(self, self.ttl, key.as_ref(), value.as_ref(), &drop)
     }
@@ -170,6 +172,7 @@ impl Store {
     }
 
     /// Returns what `answer` makes of the place of the record, while its shard is locked.
+    #[inline]
     pub(super) fn insert<T>(
         &self,
         to: &Namespace,
@@ -178,18 +181,44 @@ impl Store {
         value: &[u8],
         answer: &impl Fn(Placed) -> T,
     ) -> Result<T> {
+        // Apart, so that the way of a record that never expires stays short.
+        if matches!(ttl, Ttl::Default) && to.name.default_ttl() == 0 {
+            self.insert_for_ever(&to.name, key, value, answer)
+        } else {
+            self.insert_for(&to.name, ttl, key, value, answer)
+        }
+    }
+
+    fn insert_for_ever<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         check_key(key)?;
         check_value(value)?;
-        let answer = self.with_room(|| self.try_insert(&to.name, ttl, key, value, answer))?;
+        let answer = self.with_room(|| self.try_insert(name, key, value, |_| Ok(0), answer))?;
+        self.after_write()?;
+        Ok(answer)
+    }
+
+    #[cold]
+    fn insert_for<T>(&self, name: &Name, ttl: Ttl, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
+        check_key(key)?;
+        check_value(value)?;
+        let expiry = |now: &Now<'_>| self.expiry(name, ttl, now);
+        let answer = self.with_room(|| self.try_insert(name, key, value, expiry, answer))?;
         self.after_write()?;
         Ok(answer)
     }
 
     #[inline]
-    fn try_insert<T>(&self, name: &Name, ttl: Ttl, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
+    fn try_insert<T>(
+        &self,
+        name: &Name,
+        key: &[u8],
+        value: &[u8],
+        expiry: impl FnOnce(&Now<'_>) -> Result<u64>,
+        answer: &impl Fn(Placed) -> T,
+    ) -> Result<T> {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
-        let expiry = self.expiry(name, ttl, &self.engine.moment_of_now())?;
+        let expiry = expiry(&self.engine.moment_of_now())?;
         Ok(answer(self.put(&mut locked, value, expiry, old)?))
     }
 
