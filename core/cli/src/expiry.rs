@@ -3,7 +3,7 @@
 use crate::exit::{Failure, Outcome};
 use clap::Args;
 use pipkin::Ttl;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds of each unit of a duration.
 const UNITS: [(&str, u64); 5] = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)];
@@ -26,12 +26,25 @@ impl TtlArgs {
             (Some(text), _) => parse_duration(text).map(Ttl::After).ok_or_else(|| {
                 Failure::usage(format!("{text:?} is no time; give seconds, or a number with s, m, h, d or w behind it"))
             }),
-            (None, Some(text)) => parse_time(text).map(Ttl::At).ok_or_else(|| {
-                Failure::usage(format!("{text:?} is no date; give one like 2030-12-31T23:59:59Z, or milliseconds since 1970"))
-            }),
+            (None, Some(text)) => {
+                let time = parse_time(text).ok_or_else(|| {
+                    Failure::usage(format!("{text:?} is no date; give one like 2030-12-31T23:59:59Z, or milliseconds since 1970"))
+                })?;
+                if is_past(time) {
+                    // Seconds since 1970, taken for milliseconds, are in January or February of that year.
+                    return Err(Failure::usage(format!(
+                        "{text} has passed: the record would be gone at once; a number counts milliseconds since 1970, not seconds"
+                    )));
+                }
+                Ok(Ttl::At(time))
+            }
             (None, None) => Ok(Ttl::Default),
         }
     }
+}
+
+fn is_past(time: u64) -> bool {
+    SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| u128::from(time) <= now.as_millis())
 }
 
 /// The time of a duration like `5m`; at least a second.
