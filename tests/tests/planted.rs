@@ -75,8 +75,10 @@ const THREADS: Suite = ("model (threads)", || {
 const MOMENTS: Suite =
     ("moments", || moments::run(&moments::Budget { histories: 25, calls: 150, seed: 1 }, &Quota::new("moments", 0)));
 
-const EXPIRY: Suite =
-    ("expiry", || expiry::run(&expiry::Budget { histories: 400, calls: 120, seed: 1 }, &Quota::new("expiry", 0)));
+const EXPIRY: Suite = ("expiry", || {
+    expiry::under()?;
+    expiry::run(&expiry::Budget { histories: 400, calls: 120, seed: 1 }, &Quota::new("expiry", 0))
+});
 
 const SIBLINGS: Suite = ("moments (copies)", || (0..20).try_for_each(moments::siblings));
 
