@@ -118,7 +118,7 @@ impl<'a> Follower<'a> {
         let known = synced.max(clean_end.unwrap_or(0)).max(active.base).max(checkpoint.map_or(0, |place| place.base));
         let is_far = |(extent, header): &(u32, &SegmentHeader)| {
             let begun = header.segment(self.geometry, *extent).next_base(self.geometry);
-            header.number >= headers + AHEAD_MAX || begun >= known + AHEAD_MAX
+            header.number >= headers.saturating_add(AHEAD_MAX) || begun >= known.saturating_add(AHEAD_MAX)
         };
         if !self.headers.iter().any(|place| is_far(&place)) {
             return;
