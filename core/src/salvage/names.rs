@@ -148,12 +148,11 @@ impl Names {
             };
             let is_gone = |name: &str, named: &Named| is_damaged_before && !counts(name, named);
             let names: BTreeMap<String, Named> = names.collect();
-            // Compaction has copied their records since the checkpoint, and the originals are gone.
-            let is_copied = |name: &String, number: u32| {
-                later.iter().any(|record| record.is_put && record.name == *name && record.named.number == number)
-            };
+            // A later record of the same name has copied or replaced the one that the snapshot knew, whose segment compaction may have
+            // freed since.
             for (name, Named { number, options, .. }) in &names {
-                if !by_name.contains_key(name) && is_copied(name, *number) {
+                let differs = by_name.get(name).is_none_or(|logged| logged.number != *number);
+                if differs && later.iter().any(|record| record.name == *name) {
                     by_name.insert(name.clone(), Named { number: *number, options: options.clone(), offset: 0 });
                 }
             }
