@@ -1,5 +1,6 @@
 //! The errors of the store. Each message says what to do next.
 
+use crate::conflict::Conflict;
 use crate::cursor::Cursor;
 use crate::storage::{StorageError, StorageErrorKind};
 use alloc::boxed::Box;
@@ -131,7 +132,7 @@ pub enum Error {
     /// The store does not contain this position: the commit was lost, or made in another store or another copy of this one.
     UnknownPosition,
     /// Another writer changed what this transaction had read. Nothing was written; run it again.
-    Conflict,
+    Conflict(Conflict),
     /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
     /// lost. Writes are refused: open the store again.
     Fenced,
@@ -244,7 +245,6 @@ mod messages {
     pub(super) const UNKNOWN_POSITION: &str = "this store does not contain the position: its commit was lost, or made in another store or another copy of this \
          one; read the present state instead";
     pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
-    pub(super) const CONFLICT: &str = "another writer changed what this transaction had read; nothing was written, run it again";
     pub(super) const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
          since may be lost. Open the store again; where several share a store, let the host serve it to them";
     pub(super) const LOG_EXHAUSTED: &str = "the store's log positions or generations are used up; nothing was written. Copy its records into a new store with \
@@ -343,7 +343,7 @@ impl fmt::Display for Error {
             Self::LogExhausted => f.write_str(messages::LOG_EXHAUSTED),
             Self::SnapshotTooOld => f.write_str(messages::SNAPSHOT_TOO_OLD),
             Self::UnknownPosition => f.write_str(messages::UNKNOWN_POSITION),
-            Self::Conflict => f.write_str(messages::CONFLICT),
+            Self::Conflict(conflict) => write!(f, "{conflict}; nothing was written, run it again"),
             Self::Fenced => f.write_str(messages::FENCED),
             Self::Poisoned(first) => {
                 write!(

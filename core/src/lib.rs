@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 mod clock;
+mod conflict;
 mod cursor;
 mod damage;
 mod db;
@@ -37,6 +38,7 @@ pub mod planted;
 #[cfg(not(feature = "planted-bugs"))]
 mod planted;
 mod prefetch;
+mod recent;
 mod recover;
 #[cfg(feature = "salvage")]
 mod salvage;
@@ -53,15 +55,17 @@ mod ttl;
 mod verify;
 
 pub use clock::Clock;
+pub use conflict::Conflict;
 pub use cursor::Cursor;
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Db, Focus, Group, Iter, Keys, Namespace, OwnedValue, Position, PositionState,
-    SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats, Transaction, Value, Version,
+    Savepoint, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats, Transaction, TransactionIter,
+    TransactionKeys, TransactionNamespace, Value, Version,
 };
 #[cfg(feature = "typed")]
 pub use db::{FixedKey, TypedKey, TypedNamespace};
 #[cfg(feature = "ordered")]
-pub use db::{FocusRange, KeyRange, Range, RangeKeys};
+pub use db::{FocusRange, KeyRange, Range, RangeKeys, TransactionRange, TransactionRangeKeys};
 pub use error::{Error, Result};
 /// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]

@@ -145,6 +145,14 @@ pub enum Bug {
     CalendarTrusted,
     /// Opening forgets how long the records of a namespace live.
     DefaultTtlForgotten,
+    /// A transaction commits whatever others have changed.
+    TransactionUnchecked,
+    /// A transaction does not notice what others write into ranges that it has read.
+    TransactionForgetsRanges,
+    /// A transaction does not notice that a namespace in which it has read was cleared or dropped.
+    TransactionForgetsClear,
+    /// A transaction checks what it has read before it locks the tail of the log, and not with it.
+    TransactionCheckedEarly,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -223,6 +231,10 @@ mod imp {
             Self::FloorIsTimeSeen,
             Self::CalendarTrusted,
             Self::DefaultTtlForgotten,
+            Self::TransactionUnchecked,
+            Self::TransactionForgetsRanges,
+            Self::TransactionForgetsClear,
+            Self::TransactionCheckedEarly,
         ];
     }
 

@@ -170,7 +170,6 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         options,
         attached,
         names: RwLock::new(names),
-        transactions: Mutex::new(()),
         turn: Turn::default(),
         checkpoint_due: AtomicU64::new(due),
         // Each session that ends without a close leaves a partly used segment, and may be too short to fill another.

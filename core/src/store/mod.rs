@@ -32,8 +32,6 @@ pub(crate) struct Store {
     pub(crate) report: OpenReport,
     pub(crate) options: Options,
     pub(crate) attached: Attached,
-    /// Held by the running transaction: transactions run one at a time.
-    pub(crate) transactions: Mutex<()>,
     /// The maintenance lock.
     pub(crate) turn: Turn,
     /// Log position at which the next checkpoint is due.
