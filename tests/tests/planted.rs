@@ -9,8 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments, shared_sync,
-    threads, two_writers, verbs, writers,
+    cache, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments, serializable,
+    shared_sync, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -78,6 +78,11 @@ const MOMENTS: Suite =
 const EXPIRY: Suite =
     ("expiry", || expiry::run(&expiry::Budget { histories: 400, calls: 120, seed: 1 }, &Quota::new("expiry", 0)));
 
+const SERIALIZABLE: Suite = ("serializable", || {
+    let budget = serializable::Budget { histories: 12, tries: 150, seed: 1 };
+    serializable::run(&budget, &serializable::Counts::new(0, 0))
+});
+
 const SIBLINGS: Suite = ("moments (copies)", || (0..20).try_for_each(moments::siblings));
 
 const TWO_WRITERS: Suite = ("two writers", || {
@@ -138,6 +143,10 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::FloorIsTimeSeen
         | Bug::CalendarTrusted
         | Bug::DefaultTtlForgotten => EXPIRY,
+        Bug::TransactionUnchecked
+        | Bug::TransactionForgetsRanges
+        | Bug::TransactionForgetsClear
+        | Bug::TransactionCheckedEarly => SERIALIZABLE,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::TrailerNoEvidence | Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => {
             ROT

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a suite reads from the environment, its size for a night, and which suite that is.
-const NIGHTLY: [(&str, &str, &str); 21] = [
+const NIGHTLY: [(&str, &str, &str); 22] = [
     ("PIPKIN_CACHE_CUTS", "150000", "evidence-cache: power cuts behind failed syncs"),
     ("PIPKIN_CRASH_IMAGES", "8000000", "evidence-crash: images that a crash leaves"),
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
@@ -23,6 +23,7 @@ const NIGHTLY: [(&str, &str, &str); 21] = [
     ("PIPKIN_SCHEDULES", "20000", "schedules: orders of threads' steps"),
     ("PIPKIN_STORES", "30000", "evidence-rot: stores with rot"),
     ("PIPKIN_TAPES", "4000", "evidence-model: tapes against the model"),
+    ("PIPKIN_TRANSACTIONS", "100000", "evidence-serializable: transactions beside each other"),
     ("PIPKIN_WORKLOADS", "3000", "evidence-errors: workloads with failing calls"),
     ("PIPKIN_WRITERS_IMAGES", "25000", "evidence-writers: images of several writers"),
 ];
