@@ -155,6 +155,7 @@ impl Engine {
     }
 
     /// Publishes the copy that compaction has made of a record: for snapshots nothing changes.
+    #[inline]
     pub(crate) fn publish_copy(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         self.count_live(shard, new.offset, new.len as i64);
         self.point(shard, key, old, new);

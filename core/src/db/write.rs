@@ -164,6 +164,7 @@ impl Store {
         Ok(answer)
     }
 
+    #[inline]
     fn try_insert<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
@@ -228,6 +229,7 @@ impl Store {
         self.after_write()
     }
 
+    #[inline]
     fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], old: Option<Placed>) -> Result<Placed> {
         let FullKey { namespace, key, .. } = locked.key;
         let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(namespace), key, value };

@@ -15,28 +15,46 @@ const DEAD_PARTS: u64 = 64;
 impl Store {
     /// Like [`Self::with_reclaimed`], for new data: if that is not enough, compacts segments while that makes room, and repeats the write.
     pub(crate) fn with_room<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
-        match self.with_reclaimed(&write) {
-            Err(Error::NoSpace) if !self.engine.log.is_poisoned() && !is(Bug::RemovalsMakeNoRoom) => self.write_again(&write),
+        match self.caught_up(&write) {
+            Err(Error::NoSpace) => self.write_into_new_room(&write),
             result => result,
         }
     }
 
     /// Runs a write; if there is no space for it, frees retired segments that only wait for a sync or for readers, and runs it again.
     pub(crate) fn with_reclaimed<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
-        if self.overdue.load(Ordering::Relaxed) {
-            self.catch_up_if_possible();
-        }
-        match write() {
-            // A poisoned log takes no more writes, whatever the error was.
-            Err(Error::NoSpace) if !self.engine.log.is_poisoned() => {
-                self.reclaim()?;
-                write()
-            }
+        match self.caught_up(&write) {
+            Err(Error::NoSpace) => self.write_reclaimed(&write),
             result => result,
         }
     }
 
+    #[inline]
+    fn caught_up<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
+        if self.overdue.load(Ordering::Relaxed) {
+            self.catch_up_if_possible();
+        }
+        write()
+    }
+
     #[cold]
+    fn write_reclaimed<T>(&self, write: &dyn Fn() -> Result<T>) -> Result<T> {
+        // A poisoned log takes no more writes, whatever the error was.
+        if self.engine.log.is_poisoned() {
+            return Err(Error::NoSpace);
+        }
+        self.reclaim()?;
+        write()
+    }
+
+    #[cold]
+    fn write_into_new_room<T>(&self, write: &dyn Fn() -> Result<T>) -> Result<T> {
+        match self.write_reclaimed(write) {
+            Err(Error::NoSpace) if !self.engine.log.is_poisoned() && !is(Bug::RemovalsMakeNoRoom) => self.write_again(write),
+            result => result,
+        }
+    }
+
     fn write_again<T>(&self, write: &dyn Fn() -> Result<T>) -> Result<T> {
         if self.options.compact_dead_share > 1.0 || self.may_wait_for_the_turn().is_err() {
             return Err(Error::NoSpace);
@@ -93,7 +111,6 @@ impl Store {
         self.free_a_segment()
     }
 
-    #[cold]
     fn reclaim(&self) -> Result<()> {
         let log = &self.engine.log;
         log.sync_to(log.end())?;

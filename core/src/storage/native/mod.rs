@@ -178,15 +178,18 @@ impl NativeStorage {
         self.len.load(Ordering::Acquire)
     }
 
+    #[inline]
     fn check_writable(&self, operation: &'static str) -> Result<(), StorageError> {
+        if self.read_only || self.is_forked() { Err(self.not_writable(operation)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn not_writable(&self, operation: &'static str) -> StorageError {
         if self.read_only {
-            return Err(StorageError::new(StorageErrorKind::ReadOnly, operation, "the file was opened read-only"));
+            return StorageError::new(StorageErrorKind::ReadOnly, operation, "the file was opened read-only");
         }
-        if self.is_forked() {
-            let detail = "this process was forked from the one that opened the file, which still writes to it; open the file after the fork";
-            return Err(StorageError::new(StorageErrorKind::Other, operation, detail).with_path(words(&self.path)));
-        }
-        Ok(())
+        let detail = "this process was forked from the one that opened the file, which still writes to it; open the file after the fork";
+        StorageError::new(StorageErrorKind::Other, operation, detail).with_path(words(&self.path))
     }
 
     /// Makes the file longer. `file_len` is the locked field of this storage.

@@ -67,19 +67,23 @@ pub(super) const fn write_behind(_file: &File, _offset: u64, _len: u64) {}
 
 /// Writes the parts one after the other, with as few system calls as possible.
 pub(super) fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-    if let [part] = parts {
-        return file.write_all_at(part, offset);
-    }
-    let mut copied = [0; COPY_LEN_MAX];
-    let mut len = 0;
-    for part in parts {
-        match copied.get_mut(len..len + part.len()) {
-            Some(target) => target.copy_from_slice(part),
-            None => return write_slices(file, offset, parts),
+    let mut copied;
+    let whole = match parts {
+        [part] => part,
+        _ => {
+            copied = [0; COPY_LEN_MAX];
+            let mut len = 0;
+            for part in parts {
+                match copied.get_mut(len..len + part.len()) {
+                    Some(target) => target.copy_from_slice(part),
+                    None => return write_slices(file, offset, parts),
+                }
+                len += part.len();
+            }
+            copied.get(..len).unwrap_or_default()
         }
-        len += part.len();
-    }
-    file.write_all_at(copied.get(..len).unwrap_or_default(), offset)
+    };
+    file.write_all_at(whole, offset)
 }
 
 fn write_slices(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
