@@ -134,7 +134,7 @@ mod tests {
     use alloc::collections::BTreeMap;
 
     #[test]
-    #[cfg_attr(miri, ignore = "millions of steps, and nothing unsafe in them")]
+    #[cfg_attr(miri, ignore = "millions of steps of safe code")]
     fn every_entry_is_taken_when_it_is_due_and_rarely_before() {
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = |below: u64| {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "millions of steps, and nothing unsafe in them")]
+    #[cfg_attr(miri, ignore = "millions of steps of safe code")]
     fn entries_take_at_most_twelve_bytes_of_records_that_are_refreshed_a_thousand_times() {
         const RECORDS: u64 = 4_000;
         let mut calendar = Calendar::default();
