@@ -1,6 +1,7 @@
 //! The errors of the store. Each message says what to do next.
 
 use crate::cursor::Cursor;
+use crate::position::Position;
 use crate::storage::{StorageError, StorageErrorKind};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -130,6 +131,12 @@ pub enum Error {
     SnapshotTooOld,
     /// The store does not contain this position: the commit was lost, or made in another store or another copy of this one.
     UnknownPosition,
+    /// The changes behind this position are no longer kept: compaction has freed a part of that log. Take the present state, or go on from the
+    /// oldest position that is kept and do without what was in between.
+    Compacted {
+        /// The oldest position from which all changes are kept.
+        oldest: Position,
+    },
     /// Another writer changed what this transaction had read. Nothing was written; run it again.
     Conflict,
     /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
@@ -243,6 +250,7 @@ mod messages {
         "this snapshot was ended, because the store needed the space of what it had kept; take another one, and read it sooner";
     pub(super) const UNKNOWN_POSITION: &str = "this store does not contain the position: its commit was lost, or made in another store or another copy of this \
          one; read the present state instead";
+    pub(super) const COMPACTED: &str = "the changes behind this position are no longer kept, compaction has freed them; take the present state and go on from there";
     pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
     pub(super) const CONFLICT: &str = "another writer changed what this transaction had read; nothing was written, run it again";
     pub(super) const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
@@ -343,6 +351,7 @@ impl fmt::Display for Error {
             Self::LogExhausted => f.write_str(messages::LOG_EXHAUSTED),
             Self::SnapshotTooOld => f.write_str(messages::SNAPSHOT_TOO_OLD),
             Self::UnknownPosition => f.write_str(messages::UNKNOWN_POSITION),
+            Self::Compacted { .. } => f.write_str(messages::COMPACTED),
             Self::Conflict => f.write_str(messages::CONFLICT),
             Self::Fenced => f.write_str(messages::FENCED),
             Self::Poisoned(first) => {

@@ -8,6 +8,7 @@ extern crate alloc;
 #[cfg(all(test, not(feature = "std")))]
 extern crate std;
 
+mod changes;
 mod clock;
 mod cursor;
 mod damage;
@@ -36,6 +37,7 @@ mod pins;
 pub mod planted;
 #[cfg(not(feature = "planted-bugs"))]
 mod planted;
+mod position;
 mod prefetch;
 mod recover;
 #[cfg(feature = "salvage")]
@@ -52,11 +54,13 @@ pub mod testing;
 mod ttl;
 mod verify;
 
+pub use changes::{Change, Commit};
 pub use clock::Clock;
 pub use cursor::Cursor;
 pub use db::{
-    BackupReport, Batch, BatchBytes, Builder, Db, Focus, Group, Iter, Keys, Namespace, OwnedValue, Position, PositionState,
-    SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats, Transaction, Value, Version,
+    BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus, Group,
+    Iter, Keys, Namespace, OwnedValue, PositionState, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats,
+    Transaction, Value, Version,
 };
 #[cfg(feature = "typed")]
 pub use db::{FixedKey, TypedKey, TypedNamespace};
@@ -67,6 +71,7 @@ pub use error::{Error, Result};
 #[doc(hidden)]
 pub use frame::crc32c;
 pub use maintenance::{CompactProgress, CompactReport};
+pub use position::Position;
 pub use recover::{OpenReport, SnapshotState};
 #[cfg(feature = "salvage")]
 pub use salvage::{SalvageOptions, SalvageReport, salvage, salvage_with};

@@ -5,6 +5,7 @@ use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::ttl::default_of;
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,6 +17,9 @@ pub(crate) const DEFAULT: &str = "";
 pub(crate) const SYSTEM: char = '\0';
 /// The number of a dropped namespace: no real namespace has it.
 const DROPPED: u32 = NAMESPACE_NUMBER_MAX + 1;
+
+/// How many numbers are remembered that names had before.
+const ENDED_MAX: usize = 1024;
 
 /// One namespace, shared by all its handles.
 #[derive(Debug)]
@@ -56,6 +60,8 @@ pub(crate) struct Names {
     blocks: Vec<Vec<Arc<Name>>>,
     /// Options: the bytes after the number in a name record. Those of later versions are preserved.
     options: Vec<(String, Box<[u8]>)>,
+    /// Numbers that names had before they were cleared or dropped, newest last: the latest ones, for those who read the log.
+    ended: VecDeque<(u32, String)>,
     pub(crate) next: u32,
     /// Milliseconds that records live where a namespace does not say; 0: for ever.
     store_ttl: u64,
@@ -63,7 +69,8 @@ pub(crate) struct Names {
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names = Self { blocks: alloc::vec![Vec::new()], options: Vec::new(), next: 1, store_ttl: 0 };
+        let mut names =
+            Self { blocks: alloc::vec![Vec::new()], options: Vec::new(), ended: VecDeque::new(), next: 1, store_ttl: 0 };
         names.set(DEFAULT, 0, &[]);
         names
     }
@@ -89,6 +96,9 @@ impl Names {
         self.set_options(name, options);
         let default_ttl = self.default_ttl(options);
         if let Some(known) = self.get(name) {
+            if let Some(old) = known.number().filter(|&old| old != number) {
+                self.end_number(old, name);
+            }
             known.default_ttl.store(default_ttl, Ordering::Release);
             known.number.store(number, Ordering::Release);
             return known;
@@ -138,6 +148,9 @@ impl Names {
     /// Removes a name; `number()` of its handles is `None` from then on.
     pub(crate) fn drop_name(&mut self, name: &str) {
         self.options.retain(|(other, _)| other != name);
+        if let Some(number) = self.get(name).and_then(|name| name.number()) {
+            self.end_number(number, name);
+        }
         if let (index, Ok(place)) = self.place(name)
             && let Some(block) = self.blocks.get_mut(index)
         {
@@ -146,6 +159,19 @@ impl Names {
                 self.blocks.remove(index);
             }
         }
+    }
+
+    fn end_number(&mut self, number: u32, name: &str) {
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((number, name.into()));
+    }
+
+    /// The name that has this number, or had it before it was cleared or dropped. A number never belongs to two names.
+    pub(crate) fn name_of(&self, number: u32) -> Option<&str> {
+        let live = self.pairs().find(|(_, other)| *other == number).map(|(name, _)| name);
+        live.or_else(|| self.ended.iter().rev().find(|(other, _)| *other == number).map(|(_, name)| name.as_str()))
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Name>> {

@@ -145,6 +145,18 @@ pub enum Bug {
     CalendarTrusted,
     /// Opening forgets how long the records of a namespace live.
     DefaultTtlForgotten,
+    /// A retired segment that the floor or a follower holds is free all the same.
+    HistoryReused,
+    /// Recovery forgets at the first floor frame which segments the floor holds.
+    FloorForgotten,
+    /// Recovery counts the records of history.
+    HistoryReplayed,
+    /// A reader of changes shows what compaction has copied.
+    CopiesShown,
+    /// A reader of changes does not see that a segment is missing.
+    GapNotNoticed,
+    /// A reader of changes passes over the first commit of a segment.
+    BorderSkipped,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -223,6 +235,12 @@ mod imp {
             Self::FloorIsTimeSeen,
             Self::CalendarTrusted,
             Self::DefaultTtlForgotten,
+            Self::HistoryReused,
+            Self::FloorForgotten,
+            Self::HistoryReplayed,
+            Self::CopiesShown,
+            Self::GapNotNoticed,
+            Self::BorderSkipped,
         ];
     }
 

@@ -136,6 +136,10 @@ impl<K: Copy + Ord, V> Map<K, V> {
         self.0.iter().map(|(key, value)| (*key, value))
     }
 
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
     pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> + Clone {
         self.0.iter().map(|(_, value)| value)
     }

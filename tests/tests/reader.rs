@@ -74,6 +74,35 @@ fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() 
     }
 }
 
+/// Golden stores with history: a consumer of a later session reads what was kept for it.
+#[test]
+fn the_consumers_of_golden_stores_miss_nothing() {
+    for (name, from, to) in [("listed", 0, 120), ("tail", 60, 200)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/history").join(name).with_extension("pipkin");
+        let storage = MemoryStorage::from_vec(fs::read(&path).unwrap());
+        let before = contents(&storage);
+        let db = open(&storage);
+        let mut mirror = db.consumer("mirror").start().unwrap();
+        let mut heard = Vec::new();
+        while let Some(commit) = mirror.try_next().unwrap() {
+            for change in commit.into_changes() {
+                if let pipkin::Change::Put { namespace, value, .. } = change
+                    && namespace.is_empty()
+                {
+                    heard.push(u32::from_le_bytes(value[..4].try_into().unwrap()));
+                }
+            }
+        }
+        assert_eq!(heard, (from..to).collect::<Vec<_>>(), "{name}");
+        db.compact().unwrap();
+        assert!(db.verify().unwrap().is_ok(), "{name}");
+        db.close().unwrap();
+        let after = contents(&storage);
+        assert_eq!(after.namespaces, before.namespaces, "{name}");
+        assert!(pipkin_reader::read(&storage.to_vec()).unwrap().found.history > 0, "{name}");
+    }
+}
+
 /// What a later version says about a namespace behind its number, as its expiry: salvage left it out, and that version would have found the
 /// namespace without.
 #[test]

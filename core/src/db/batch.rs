@@ -2,9 +2,9 @@
 
 use super::commit::BatchOp;
 use super::handle::Namespace;
-use super::position::Position;
 use crate::error::{Error, Result};
 use crate::names::Name;
+use crate::position::Position;
 use crate::ttl::Ttl;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;

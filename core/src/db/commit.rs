@@ -1,6 +1,5 @@
 //! Writing a commit: locks the shards that it touches, checks what a transaction has read, appends all frames, then publishes them.
 
-use super::position::Position;
 use super::version::Version;
 use crate::clock::Now;
 use crate::engine::{FullKey, GROUP};
@@ -10,6 +9,7 @@ use crate::index::{KeyHash, SHARDS, ShardGuard};
 use crate::log::{Frame, Placed, Purpose};
 use crate::names::Name;
 use crate::planted::{Bug, is};
+use crate::position::Position;
 use crate::store::{Store, check_key, check_value};
 use crate::ttl::Ttl;
 use alloc::sync::Arc;

@@ -79,6 +79,11 @@ impl Namespace {
         &self.name.name
     }
 
+    /// The handle to its store.
+    pub(super) fn db(&self) -> Db {
+        Db { default: Self { store: self.store.clone(), name: self.store.default.clone(), ttl: Ttl::Default } }
+    }
+
     /// Its name, or an error if the handle belongs to another store: the number of a foreign namespace would mean another namespace here.
     pub(super) fn name_in(&self, store: &Store) -> Result<&Arc<Name>> {
         if core::ptr::eq::<Store>(&**self.store, store) { Ok(&self.name) } else { Err(Error::InvalidArgument(FOREIGN)) }

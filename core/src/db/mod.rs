@@ -5,9 +5,11 @@
 mod backup;
 mod batch;
 mod builder;
+mod changes;
 mod close;
 mod commit;
 mod compact;
+mod consumer;
 mod delete_group;
 #[cfg(feature = "ordered")]
 mod ends;
@@ -16,6 +18,7 @@ mod focus;
 mod focus_keys;
 #[cfg(feature = "ordered")]
 mod focus_range;
+mod follow;
 mod front;
 mod group;
 mod handle;
@@ -57,6 +60,8 @@ mod write;
 pub use backup::BackupReport;
 pub use batch::{Batch, BatchBytes};
 pub use builder::Builder;
+pub use changes::{Changes, ChangesBuilder};
+pub use consumer::{Consumer, ConsumerBuilder, ConsumerState};
 pub use focus::Focus;
 #[cfg(feature = "ordered")]
 pub use focus_range::FocusRange;
@@ -66,7 +71,7 @@ pub use iter::{Iter, Keys};
 #[cfg(feature = "ordered")]
 pub use key_range::KeyRange;
 pub use owned::OwnedValue;
-pub use position::{Position, PositionState};
+pub use position::PositionState;
 #[cfg(feature = "ordered")]
 pub use range::Range;
 #[cfg(feature = "ordered")]

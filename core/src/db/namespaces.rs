@@ -134,8 +134,12 @@ impl Namespace {
         store.writable()?;
         let old = name.number().ok_or(Error::NamespaceDropped)?;
         if store.engine.count(old)? > 0 {
-            // Another thread may have dropped it since, and created another of the same name.
-            let settled = |_: &Names| if name.number().is_some() { Ok(None) } else { Err(Error::NamespaceDropped) };
+            store.remember_number(old, &name.name)?;
+            // Another thread may have dropped it since, and created another of the same name; or cleared it, and that counts for this call, too.
+            let settled = |_: &Names| match name.number() {
+                Some(number) => Ok((number != old).then(|| name.clone())),
+                None => Err(Error::NamespaceDropped),
+            };
             store.with_space(|| store.renumber(&name.name, None, &settled))?;
         }
         Ok(())
@@ -144,7 +148,7 @@ impl Namespace {
 
 impl Store {
     /// Returns the namespace of that name; creates it with these options if there is none.
-    fn make_namespace(&self, name: &str, options: &[u8]) -> Result<Arc<Name>> {
+    pub(super) fn make_namespace(&self, name: &str, options: &[u8]) -> Result<Arc<Name>> {
         if name.is_empty() || name.len() > NAMESPACE_NAME_LEN_MAX {
             return Err(Error::NamespaceName { len: name.len() });
         }
@@ -159,18 +163,24 @@ impl Store {
     /// Drops a namespace with all its records; returns whether it existed.
     fn drop_namespace(&self, name: &str) -> Result<bool> {
         self.writable()?;
-        let old = self.with_space(|| {
-            let mut shards = self.engine.lock_all()?;
-            let mut names = self.names.write();
-            let Some(old) = (if name == DEFAULT { None } else { names.get(name).and_then(|name| name.number()) }) else {
-                return Ok(None);
-            };
-            let end = self.write_name(&mut shards, name, &old.to_le_bytes(), Kind::Tombstone)?;
-            names.drop_name(name);
-            self.engine.living.write().remove(&old);
-            Ok(Some((old, end)))
-        })?;
-        let Some((old, end)) = old else { return Ok(false) };
+        let known = |names: &Names| if name == DEFAULT { None } else { names.get(name).and_then(|name| name.number()) };
+        let (old, end) = loop {
+            let Some(expected) = known(&self.names.read()) else { return Ok(false) };
+            self.remember_number(expected, name)?;
+            let dropped = self.with_space(|| {
+                let mut shards = self.engine.lock_all()?;
+                let mut names = self.names.write();
+                // Another thread may have cleared it meanwhile: then it has another number.
+                let Some(old) = known(&names).filter(|&old| old == expected) else { return Ok(None) };
+                let end = self.write_name(&mut shards, name, &old.to_le_bytes(), Kind::Tombstone)?;
+                names.drop_name(name);
+                self.engine.living.write().remove(&old);
+                Ok(Some((old, end)))
+            })?;
+            if let Some(dropped) = dropped {
+                break dropped;
+            }
+        };
         self.purge_number(old, end)?;
         self.after_write()?;
         Ok(true)

@@ -28,10 +28,6 @@ const LOST_SEGMENTS_MAX: u64 = 8;
 pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attached) -> Result<Arc<Store>> {
     let mut report = OpenReport::default();
     let (mut pair, chain, slots) = find(&*storage, &options, &mut report)?;
-    if !options.read_only && (pair.current.floor != 0 || chain.has_history()) {
-        let offset = pair.current.checkpoint.map_or(0, |place| place.offset);
-        return Err(Error::Unsupported { offset, what: "history that is kept for followers (reading only is safe)" });
-    }
     let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
     report.clean = chain.clean;
     report.damaged_superblock = pair.other_damaged;
@@ -103,7 +99,9 @@ fn find_snapshot(storage: &dyn Storage, pair: &mut SuperblockPair, chain: &Chain
     let Some(place) = current.checkpoint else { return Ok((Directory::default(), false)) };
     let Some(directory) = place.directory else { return Ok((Directory::default(), false)) };
     match read_directory(storage, current.geometry(), current.store_id, directory) {
-        Ok(directory) if !overlaps(&directory, &chain.live_segments()) => return Ok((directory, false)),
+        Ok(directory) if !overlaps(&directory, &[chain.live_segments(), chain.history()].concat()) => {
+            return Ok((directory, false));
+        }
         Ok(_) | Err(Error::Corrupt { .. }) => {}
         Err(error) => return Err(error),
     }
@@ -120,12 +118,13 @@ fn overlaps(directory: &Directory, live: &[Segment]) -> bool {
 
 /// What recovery found about the end of the log, for `Log::start_at`.
 fn end_of(engine: &Engine, chain: &Chain, pair: &SuperblockPair, created: bool) -> LogEnd {
-    let retired = chain.listed.segments.iter().filter(|segment| chain.retired.contains(segment.base));
     let checkpoint = pair.current.checkpoint.and(chain.listed.segments.last());
     LogEnd {
         live: chain.live_segments(),
         kept: chain.kept.clone(),
-        retired: retired.copied().collect(),
+        retired: chain.gone(),
+        history: chain.history(),
+        floor: chain.floor,
         given_up: chain.given_up.clone(),
         snapshot: engine.checkpoints.lock().segments.clone(),
         listed: chain.listed.segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0),
@@ -171,6 +170,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         attached,
         names: RwLock::new(names),
         transactions: Mutex::new(()),
+        consumers: Mutex::default(),
+        acknowledging: Mutex::default(),
         turn: Turn::default(),
         checkpoint_due: AtomicU64::new(due),
         // Each session that ends without a close leaves a partly used segment, and may be too short to fill another.

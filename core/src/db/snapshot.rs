@@ -1,7 +1,6 @@
 //! Snapshots: the store as it is at one moment, however much is written afterwards.
 
 use super::handle::{Db, Open};
-use super::position::Position;
 use super::value::Value;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -10,6 +9,7 @@ use crate::log::{EndPlace, Frame};
 use crate::moments::Moment;
 use crate::names::{DEFAULT, SYSTEM};
 use crate::pins::Pin;
+use crate::position::Position;
 use crate::store::check_key;
 use crate::sync::{AtomicU64, Ordering};
 use alloc::string::String;
@@ -152,6 +152,11 @@ impl Snapshot {
     pub fn position(&self) -> Option<Position> {
         let EndPlace { lsn, salt, is_unique } = self.taken.end;
         is_unique.then_some(Position::new(lsn, salt))
+    }
+
+    /// The end of what it shows.
+    pub(super) fn end(&self) -> Position {
+        Position::new(self.taken.end.lsn, self.taken.end.salt)
     }
 }
 

@@ -69,6 +69,13 @@ pub struct Stats {
     pub snapshot_held_bytes: u64,
     /// Bytes of memory that are kept for snapshots: at most 24 for each record that was overwritten or removed since.
     pub snapshot_memory_bytes: u64,
+    /// Bytes of segments that compaction has emptied, and that are kept for those who read [changes](Db::changes).
+    pub history_bytes: u64,
+    /// Bytes of such segments that this session has given up although somebody had not read them: further behind than its limit, or because
+    /// removals needed the space.
+    pub history_given_up_bytes: u64,
+    /// Living readers of changes, [consumers](Db::consumer) that are being read included.
+    pub readers_of_changes: u64,
 }
 
 /// What one stretch of the file is used for. Sizes are in bytes.
@@ -199,6 +206,7 @@ impl Store {
         let usage = log.usage();
         let moments = engine.moments.figures();
         let (clock_behind_ms, clock_jumped_ms) = log.clock.state();
+        let history = log.history_figures();
         Ok(Stats {
             records,
             file_bytes: log.storage.len()?,
@@ -221,6 +229,9 @@ impl Store {
             snapshot_age_bytes: if moments.oldest == 0 { 0 } else { log.end().saturating_sub(moments.oldest) },
             snapshot_held_bytes: log.noted_bytes(),
             snapshot_memory_bytes: moments.bytes,
+            history_bytes: history.bytes,
+            history_given_up_bytes: history.given_up,
+            readers_of_changes: history.followers,
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use super::commit::{BatchOp, Read, Seen};
 use super::handle::Namespace;
-use super::position::Position;
 use crate::clock::Now;
 use crate::error::{Error, Result};
 use crate::names::Name;
 use crate::nested::Held;
+use crate::position::Position;
 use crate::store::{check_key, check_value};
 use crate::ttl::Ttl;
 use alloc::collections::BTreeMap;

@@ -189,7 +189,7 @@ impl Store {
         }
     }
 
-    fn insert_for_ever<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
+    pub(super) fn insert_for_ever<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         check_key(key)?;
         check_value(value)?;
         let answer = self.with_room(|| self.try_insert(name, key, value, |_| Ok(0), answer))?;

@@ -3,6 +3,7 @@
 use super::{Figures, LIST_ENTRY_LEN_MAX, Log, Purpose, Segment, SegmentList, Tail};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
+use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
 /// Length in bytes of an entry of the segment list in all but extraordinary stores.
@@ -25,6 +26,8 @@ pub(crate) struct Cut {
     pub(crate) listed: u32,
     /// The segments that it names; the last one ends with the list.
     pub(crate) segments: Vec<Segment>,
+    /// The floor of history; 0: none.
+    pub(crate) floor: u64,
 }
 
 impl Log {
@@ -40,32 +43,40 @@ impl Log {
 
     fn append_list(&self, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
         // The list names its own segment and offset, so appending it must not open a new segment.
-        let room = self.make_room(tail, |tail| list_len(tail.segments.len()))?;
-        let mut segments: Vec<_> = tail.segments.values().copied().collect();
+        let room = self.make_room(tail, |tail| list_len(tail.segments.len() + tail.history_len()))?;
+        let history = tail.recorded_history(self.geometry);
+        let is_history = |segment: &Segment| history.binary_search_by_key(&segment.base, |kept| kept.base).is_ok();
+        let mut segments: Vec<_> = tail.segments.values().chain(&history).copied().collect();
+        sort_by_key(&mut segments, |segment| segment.base);
         if let Some(last) = segments.last_mut() {
             last.end = room.position;
         }
         let listed = segments.iter().map(|segment| segment.extent + segment.extents).max().unwrap_or(0);
         // Clamp the counts: a reader refuses figures larger than the segment.
         let figures = segments.iter().map(|segment| {
+            if is_history(segment) {
+                return Figures { history: true, ..Figures::default() };
+            }
             let live = self.segment_stats.live(segment.extent).min(segment.len(self.geometry));
             let tombstones = self.segment_stats.tombstones(segment.extent).min(segment.len(self.geometry) - live);
             Figures { live, tombstones, ..Figures::default() }
         });
         let figures = figures.collect();
-        let list = SegmentList { segments, figures, next_namespace, next_event: tail.next_event, ..SegmentList::default() };
+        let floor = tail.history_floor();
+        let list = SegmentList { segments, figures, next_namespace, floor, next_event: tail.next_event };
         let value = list.encode(self.geometry);
         let mut placed = Vec::new();
         self.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;
         match placed.first() {
             Some(placed) if placed.offset == room.position => {
                 tail.unlisted.clear();
+                self.listed_history(tail);
                 self.claim_again(tail)?;
                 let (end, mut segments) = (placed.offset + placed.len, list.segments);
                 if let Some(last) = segments.last_mut() {
                     last.end = end;
                 }
-                Ok(Cut { segment: room.segment, offset: placed.offset, end, listed, segments })
+                Ok(Cut { segment: room.segment, offset: placed.offset, end, listed, segments, floor })
             }
             _ => Err(self.poison(Error::corrupt(room.position, "a checkpoint that did not land where it was planned"))),
         }

@@ -7,6 +7,7 @@ mod cut;
 mod fence;
 mod frames;
 mod geometry;
+mod history;
 mod hold;
 mod live;
 mod positions;
@@ -37,6 +38,7 @@ pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
 pub(crate) use frames::Frames;
 pub(crate) use geometry::Geometry;
+pub(crate) use history::FollowerId;
 pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
 pub(crate) use positions::{Contained, EndPlace};
@@ -199,6 +201,8 @@ struct Tail {
     pub(crate) unlisted: Vec<Segment>,
     /// Retired segments whose retirement is not durable yet.
     pub(crate) retired: Vec<retire::Retired>,
+    /// Retired segments that are kept for those who follow the log.
+    history: history::History,
     /// Gathered frames. Reused between appends, so that an append allocates nothing.
     pub(crate) scratch: Vec<u8>,
 }
@@ -320,6 +324,7 @@ impl Log {
                 given_up: Vec::new(),
                 unlisted: Vec::new(),
                 retired: Vec::new(),
+                history: history::History::default(),
                 scratch: Vec::new(),
             }),
             superblocks: Mutex::new(superblocks),

@@ -28,9 +28,14 @@ pub(crate) enum Contained {
 }
 
 impl Tail {
-    /// The last segment that begins before a log position.
-    fn covering(&self, lsn: u64) -> Option<Segment> {
-        let segment = self.segments.values().rev().find(|segment| segment.base < lsn).copied()?;
+    /// The last segment that begins before a log position, live or history.
+    pub(super) fn covering(&self, lsn: u64) -> Option<Segment> {
+        let live = self.segments.values().rev().find(|segment| segment.base < lsn).copied();
+        let kept = self.history.kept.values().rev().map(|kept| kept.segment).find(|segment| segment.base < lsn);
+        let segment = match (live, kept) {
+            (Some(live), Some(kept)) if kept.base > live.base => kept,
+            (live, kept) => live.or(kept)?,
+        };
         let active = self.active.filter(|active| active.segment.base == segment.base);
         Some(active.map_or(segment, |active| Segment { end: active.position, ..segment }))
     }

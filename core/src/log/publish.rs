@@ -68,8 +68,15 @@ impl Log {
     ) -> Result<()> {
         let place = CheckpointPlace { base: cut.segment.base, salt: cut.segment.salt, offset: cut.offset, directory };
         let synced = self.sync_state.synced();
+        // A floor that has been recorded since, or one in front of the list.
+        let floor = if cut.floor == 0 { self.floor() } else { cut.floor };
         for _ in 0..2 {
-            self.flip(&|superblock| Superblock { checkpoint: Some(place), synced: superblock.synced.max(synced), ..superblock })?;
+            self.flip(&|superblock| Superblock {
+                checkpoint: Some(place),
+                synced: superblock.synced.max(synced),
+                floor,
+                ..superblock
+            })?;
         }
         self.set_checkpoint(cut.segment.lsn(self.geometry, cut.offset));
         let mut tail = self.tail.lock();

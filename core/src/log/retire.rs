@@ -11,16 +11,28 @@ use alloc::vec::Vec;
 
 /// A retired segment that is not free yet.
 #[derive(Debug)]
-pub(crate) struct Retired {
+pub(super) struct Retired {
     extent: u32,
     extents: u32,
     backed: bool,
     /// Log position of the end of the frame that retires it.
-    durable_at: u64,
+    pub(super) durable_at: u64,
     /// Has passed when no reader is left that could refer to it.
     unread_at: Ticket,
     /// Notes for snapshots pointed at records in it when it was last looked at: readers that came after the ticket may read them.
     noted: bool,
+}
+
+impl Retired {
+    /// A segment whose retirement recovery found in the log, where it may not be synced yet.
+    pub(super) fn found(extent: u32, extents: u32, durable_at: u64, pins: &Pins) -> Self {
+        Self { extent, extents, backed: false, durable_at, unread_at: pins.ticket(), noted: false }
+    }
+
+    /// The same segment, once nobody holds it as history any more.
+    pub(super) fn released(self, durable_at: u64, pins: &Pins) -> Self {
+        Self { durable_at, unread_at: pins.ticket(), ..self }
+    }
 }
 
 impl Log {
@@ -39,14 +51,21 @@ impl Log {
             unread_at: pins.ticket(),
             noted: self.segment_stats.noted(segment.extent) > 0,
         };
-        tail.retired.push(entry);
+        let end = segment.next_base(self.geometry);
+        if let Some(entry) = tail.history.keep(segment, end, self.end(), entry) {
+            tail.retired.push(entry);
+        }
         Ok(())
     }
 
     /// Frees the retired segments that are durable and unread; returns how many bytes.
     pub(crate) fn reclaim(&self, pins: &Pins) -> u64 {
-        if self.tail.lock().retired.is_empty() {
-            return 0;
+        {
+            let mut tail = self.tail.lock();
+            self.let_history_go(&mut tail, pins);
+            if tail.retired.is_empty() {
+                return 0;
+            }
         }
         pins.advance();
         let mut tail = self.tail.lock();
@@ -90,7 +109,7 @@ impl Log {
 
     /// Adds an extent whose retirement recovery found in the log, where it may not be synced yet.
     pub(super) fn retire_again(&self, tail: &mut Tail, pins: &Pins, extent: u32, durable_at: u64) {
-        tail.retired.push(Retired { extent, extents: 1, backed: false, durable_at, unread_at: pins.ticket(), noted: false });
+        tail.retired.push(Retired::found(extent, 1, durable_at, pins));
     }
 
     /// Bytes of retired segments that only wait for snapshots.

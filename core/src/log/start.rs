@@ -1,5 +1,7 @@
 //! Start and end of a session: opening continues the log where recovery found its end, closing records where it ends.
 
+use super::history::Kept;
+use super::retire::Retired;
 use super::{Active, ActivePlace, Log, Previous, Segment, SegmentHeader, SnapshotSegment, Superblock, Tail};
 use crate::error::Result;
 use crate::limits::LOG_POSITION_FIRST;
@@ -16,6 +18,9 @@ pub(crate) struct LogEnd {
     pub(crate) kept: Vec<Segment>,
     /// Listed segments that a frame in the log retires.
     pub(crate) retired: Vec<Segment>,
+    /// Retired segments that are kept as history, and the floor that holds them.
+    pub(crate) history: Vec<Segment>,
+    pub(crate) floor: u64,
     /// Extents whose headers name the last segment as their predecessor, and that were given up.
     pub(crate) given_up: Vec<u32>,
     pub(crate) snapshot: Vec<SnapshotSegment>,
@@ -60,6 +65,12 @@ impl Log {
         tail.unproven.clone_from(&found.unproven);
         tail.snapshot.clone_from(&found.snapshot);
         tail.given_up.clone_from(&found.given_up);
+        let kept = |segment: &Segment| Kept {
+            segment: *segment,
+            retired: Retired::found(segment.extent, segment.extents, found.end, pins),
+            is_recorded: true,
+        };
+        tail.history.found(found.floor, found.history.iter().map(kept));
         if found.is_unsettled {
             self.set_unsettled();
         }
@@ -80,7 +91,7 @@ impl Log {
     fn occupy(&self, tail: &mut Tail, found: &LogEnd, pins: &Pins) -> Result<()> {
         let places = |segment: &Segment| segment.extent..segment.extent + segment.extents;
         let snapshot = tail.snapshot.iter().flat_map(|segment| segment.extent..segment.extent + segment.extents);
-        let mut used = Set::collect(found.live.iter().flat_map(places).chain(snapshot).map(u64::from));
+        let mut used = Set::collect(found.live.iter().chain(&found.history).flat_map(places).chain(snapshot).map(u64::from));
         // Segments that recovery has given up are kept for the records in them, none of which counts.
         for segment in found.kept.iter().filter(|_| !self.read_only) {
             if !places(segment).any(|extent| used.contains(extent.into())) {

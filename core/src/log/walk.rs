@@ -110,6 +110,14 @@ impl<'a> Walk<'a> {
         self.window.bytes(offset + (header.header_len() + header.key_len()) as u64, header.value_len())
     }
 
+    /// When the record of a frame that a step returned expires, in milliseconds since 1970; `None` if it never does.
+    pub(crate) fn expiry(&mut self, offset: u64, header: &Header) -> Result<Option<u64>> {
+        if !header.expires() {
+            return Ok(None);
+        }
+        Ok(header.meta(self.window.bytes(offset, header.header_len())?).expiry())
+    }
+
     /// The value of a frame that a step returned, as one number.
     pub(crate) fn value_u64(&mut self, offset: u64, header: &Header) -> Result<Option<u64>> {
         if header.value_len() != 8 {

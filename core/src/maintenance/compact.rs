@@ -37,6 +37,7 @@ impl Store {
         self.writable()?;
         self.engine.build_all(&|| false)?;
         self.end_purges()?;
+        self.settle_floor()?;
         let before = log.storage.len()?;
         log.sync_to(log.end())?;
         log.reclaim(&self.engine.pins);

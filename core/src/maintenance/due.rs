@@ -75,6 +75,7 @@ impl Store {
         self.engine.build_all(&|| self.is_closed())?;
         self.end_purges()?;
         self.sweep_unasked()?;
+        self.settle_floor()?;
         self.limit_snapshots();
         let log = &self.engine.log;
         self.checkpoint_if_due()?;

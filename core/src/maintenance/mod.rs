@@ -8,6 +8,7 @@ mod compact;
 mod copy;
 mod due;
 mod expired;
+mod history;
 mod namespaces;
 mod report;
 mod space;

@@ -120,12 +120,16 @@ impl Store {
     /// Compacts until a segment is free again, or no segment fits: removals must keep working on a full medium, and with each of them the
     /// live records of some segment come closer to fitting into the rest of the active one.
     ///
-    /// Where that frees none, the oldest snapshot is ended, and so on: removals come before snapshots.
+    /// Where that frees none, the oldest snapshot is ended, and so on: removals come before snapshots, and before history, which goes last.
     pub(super) fn free_a_segment(&self) -> Result<()> {
         self.end_purges()?;
         self.try_to_free_a_segment()?;
         while !self.engine.log.has_reserve() && self.engine.end_oldest_moment() {
             self.end_purges()?;
+            self.reclaim_noted();
+            self.try_to_free_a_segment()?;
+        }
+        if !self.engine.log.has_reserve() && self.give_up_history()? {
             self.reclaim_noted();
             self.try_to_free_a_segment()?;
         }

@@ -18,6 +18,7 @@ impl Store {
         self.writable()?;
         self.engine.build_all(&|| false)?;
         self.end_purges()?;
+        self.settle_floor()?;
         let log = &self.engine.log;
         let mut steps = *self.steps.lock();
         let victim = loop {

@@ -3,6 +3,7 @@
 use crate::frame::Next;
 use crate::index::KeyHash;
 use crate::log::{Figures, Segment, SegmentHeader, SegmentList, Stranded};
+use crate::planted::{Bug, is};
 use crate::sorted::Set;
 use alloc::vec::Vec;
 
@@ -27,6 +28,10 @@ pub(crate) struct Chain {
     pub(crate) ops: Vec<Op>,
     /// Bases of segments that were retired after the checkpoint.
     pub(crate) retired: Set,
+    /// Those of them, and of the listed history, that the floor holds: none of their records counts, and their space is in use.
+    pub(crate) kept_history: Set,
+    /// Log position from which on history is kept, at the end of the log; 0: none is.
+    pub(crate) floor: u64,
     /// Log position after every segment that was ever begun.
     pub(crate) next_base: u64,
     /// A number higher than that of every header ever written.
@@ -73,19 +78,30 @@ impl Chain {
     /// All live segments in log order, each with its end.
     pub(crate) fn live_segments(&self) -> Vec<Segment> {
         let first = self.tail.first().map_or(u64::MAX, |segment| segment.base);
-        let before = self.listed.segments.iter().filter(|segment| segment.base < first && !self.retired.contains(segment.base));
-        before.chain(&self.tail).copied().collect()
+        let before = self.counting_segments().into_iter().filter(|segment| segment.base < first);
+        before.chain(self.tail.iter().copied()).collect()
     }
 
     /// The listed segments whose records count: neither retired since nor kept only for history.
     pub(crate) fn counting_segments(&self) -> Vec<Segment> {
         let listed = self.listed.segments.iter().zip(&self.listed.figures);
-        let counts = |(segment, figures): &(&Segment, &Figures)| !figures.history && !self.retired.contains(segment.base);
+        let counts = |(segment, figures): &(&Segment, &Figures)| {
+            (!figures.history || is(Bug::HistoryReplayed)) && !self.retired.contains(segment.base)
+        };
         listed.filter(counts).map(|(segment, _)| *segment).collect()
     }
 
-    /// True if some segments are kept only for history. A build that does not keep history may only read such a store.
-    pub(crate) fn has_history(&self) -> bool {
-        self.listed.floor != 0 || self.listed.figures.iter().any(|figures| figures.history)
+    /// The listed segments that are kept only as history.
+    pub(crate) fn history(&self) -> Vec<Segment> {
+        self.listed.segments.iter().filter(|segment| self.kept_history.contains(segment.base)).copied().collect()
+    }
+
+    /// The listed segments whose space is free, or was when it was used again.
+    pub(crate) fn gone(&self) -> Vec<Segment> {
+        let listed = self.listed.segments.iter().zip(&self.listed.figures);
+        let is_gone = |(segment, figures): &(&Segment, &Figures)| {
+            (figures.history || self.retired.contains(segment.base)) && !self.kept_history.contains(segment.base)
+        };
+        listed.filter(is_gone).map(|(segment, _)| *segment).collect()
     }
 }

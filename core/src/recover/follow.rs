@@ -32,6 +32,8 @@ pub(super) struct Follower<'a> {
     pub(super) pending: Vec<Op>,
     /// Bases of retired segments, as they are met.
     pub(super) retired: Vec<u64>,
+    /// Those of the listed segments that are kept as history so far, and where each ends.
+    pub(super) kept_history: Vec<(u64, u64)>,
     /// Headers that an earlier session has written after the last session began: not part of the log, but their numbers are used up.
     pub(super) late: Vec<(u32, SegmentHeader)>,
     /// The segment in which the walk met a frame that is not valid; its `end` is the offset of that frame.
@@ -59,6 +61,7 @@ impl<'a> Follower<'a> {
             chain: Chain::default(),
             pending: Vec::new(),
             retired: Vec::new(),
+            kept_history: Vec::new(),
             late: Vec::new(),
             stopped: None,
         }
@@ -85,6 +88,9 @@ impl<'a> Follower<'a> {
             self.chain.tail.push(first);
         }
         self.chain.next_event = listed.next_event;
+        self.chain.floor = listed.floor;
+        let history = listed.segments.iter().zip(&listed.figures).filter(|(_, figures)| figures.history);
+        self.kept_history = history.map(|(segment, _)| (segment.base, segment.next_base(self.geometry))).collect();
         self.chain.listed = listed;
         self.chain.clock = self.superblock.clock;
         self.chain.proven = self.superblock.synced.max(self.superblock.clean_end.unwrap_or(0));
@@ -97,7 +103,9 @@ impl<'a> Follower<'a> {
         self.count_headers();
         self.chain.retired = Set::collect(self.retired.drain(..));
         // An extent is reused only after the frame that retires its old segment.
-        let listed = self.chain.listed.segments.iter().filter(|listed| !self.chain.retired.contains(listed.base));
+        self.chain.kept_history = Set::collect(self.kept_history.drain(..).map(|(base, _)| base));
+        let gone = Set::collect(self.chain.gone().iter().map(|segment| segment.base));
+        let listed = self.chain.listed.segments.iter().filter(|listed| !gone.contains(listed.base));
         for (used, segment) in listed.flat_map(|used| self.chain.tail.iter().map(move |segment| (used, segment))) {
             if used.base != segment.base && !are_apart(used, segment) {
                 return Err(Error::corrupt(self.geometry.start(segment.extent), "a segment that lies across another one"));
@@ -264,6 +272,24 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// A frame retires a segment: it is history if the floor holds it at this place of the log.
+    fn retire(&mut self, base: u64) {
+        self.retired.push(base);
+        let listed = &self.chain.listed.segments;
+        let place = listed.binary_search_by_key(&base, |segment| segment.base);
+        let end = place.ok().and_then(|place| listed.get(place)).map_or(0, |segment| segment.next_base(self.geometry));
+        if self.chain.floor != 0 && end > self.chain.floor && self.kept_history.iter().all(|(kept, _)| *kept != base) {
+            self.kept_history.push((base, end));
+        }
+    }
+
+    /// A floor frame frees what ends in front of it; what was free before stays so, even if the floor falls.
+    fn set_floor(&mut self, value: &[u8]) {
+        let Some(floor) = value.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)) else { return };
+        self.chain.floor = floor;
+        self.kept_history.retain(|&(_, end)| floor != 0 && end > floor && !is(Bug::FloorForgotten));
+    }
+
     /// Collects the effects of the frames in `position..end`. Returns where and why it stopped early.
     fn walk_segment(
         &mut self,
@@ -287,8 +313,11 @@ impl<'a> Follower<'a> {
                             }
                         }
                         Kind::Retire => {
-                            self.retired.extend(walk.value_u64(offset, &header)?);
+                            if let Some(base) = walk.value_u64(offset, &header)? {
+                                self.retire(base);
+                            }
                         }
+                        Kind::Floor => self.set_floor(walk.value(offset, &header)?),
                         Kind::Adopt => {
                             return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" });
                         }
@@ -296,7 +325,7 @@ impl<'a> Follower<'a> {
                             let next = Next::decode(walk.value(offset, &header)?);
                             self.chain.claims.extend(next.map(|next| (next, self.chain.successions)));
                         }
-                        Kind::Checkpoint | Kind::Pad | Kind::Floor => {}
+                        Kind::Checkpoint | Kind::Pad => {}
                         Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
                             if header.kind.is_carried() {
                                 let number = event_number(walk.value(offset, &header)?);

@@ -1,10 +1,12 @@
 //! The state that all handles of one open store share.
 
+mod consumers;
 mod options;
 #[cfg(feature = "std")]
 mod thread;
 mod turn;
 
+pub(crate) use consumers::{CONSUMERS, NAMESPACE as CONSUMERS_NAMESPACE, NUMBERS, Registered, encode_names};
 pub use options::FlushPolicy;
 pub(crate) use options::{Attached, Options};
 #[cfg(feature = "std")]
@@ -19,6 +21,7 @@ use crate::recover::OpenReport;
 use crate::storage::Durability;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, RwLock};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// The background thread of a store with records that expire sweeps this often.
 #[cfg(feature = "std")]
@@ -34,6 +37,10 @@ pub(crate) struct Store {
     pub(crate) attached: Attached,
     /// Held by the running transaction: transactions run one at a time.
     pub(crate) transactions: Mutex<()>,
+    /// The consumers of changes, once they have been asked for.
+    pub(crate) consumers: Mutex<Option<Vec<Registered>>>,
+    /// Held while what consumers have taken note of is written.
+    pub(crate) acknowledging: Mutex<()>,
     /// The maintenance lock.
     pub(crate) turn: Turn,
     /// Log position at which the next checkpoint is due.

@@ -84,6 +84,10 @@ pub struct Found {
     pub segments: usize,
     /// Of those behind the checkpoint: how many the trailer in front of them names.
     pub linked: usize,
+    /// Segments that are kept as history: none of their records counts.
+    pub history: usize,
+    /// The log position from which on history is kept; 0: none is.
+    pub floor: u64,
     /// The number that the next event gets, as the newest checkpoint has it.
     pub next_event: u64,
     /// A checkpoint.
@@ -120,12 +124,18 @@ pub fn read_at(file: &[u8], now: u64) -> Result<Contents, Refusal> {
     for stretch in log.listed.iter().chain(&log.tail) {
         state.apply(file, stretch)?;
     }
+    // None of its records counts, but each checks.
+    for stretch in &log.history {
+        State::new().apply(file, stretch)?;
+    }
     let clock = superblock.clock.max(log.clock);
     state.expire(clock.max(now));
     let mut by_snapshot = snapshot::state(file, &superblock, &log)?;
     let found = Found {
         segments: log.listed.len() + log.tail.len(),
         linked: log.linked,
+        history: log.history.len(),
+        floor: log.floor,
         next_event: log.next_event,
         has_checkpoint: superblock.checkpoint.is_some(),
         has_snapshot: by_snapshot.is_some(),

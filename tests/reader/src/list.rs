@@ -9,6 +9,8 @@ pub(crate) struct Entry {
     pub(crate) base: u64,
     pub(crate) extent: u32,
     pub(crate) extents: u32,
+    /// Log position behind its last byte.
+    pub(crate) behind: u64,
     /// Offset of the end of its frames.
     pub(crate) end: u64,
     /// Kept for those who read history: its records do not count.
@@ -21,13 +23,15 @@ pub(crate) struct List {
     pub(crate) entries: Vec<Entry>,
     /// The number that the next event gets.
     pub(crate) next_event: u64,
+    /// The log position from which on history is kept; 0: none is.
+    pub(crate) floor: u64,
 }
 
 /// `None` when the bytes are no list.
 pub(crate) fn decode(value: &[u8], extents: Extents) -> Option<List> {
     let mut rest = Bytes(value);
     let (version, count) = (rest.long()?, rest.count()?);
-    let (_next_namespace, _floor, next_event) = (rest.long()?, rest.long()?, rest.long()?);
+    let (_next_namespace, floor, next_event) = (rest.long()?, rest.long()?, rest.long()?);
     if version != 1 {
         return None;
     }
@@ -46,7 +50,7 @@ pub(crate) fn decode(value: &[u8], extents: Extents) -> Option<List> {
             return None;
         }
         behind = base.checked_add(after - start)?;
-        entries.push(Entry { salt, base, extent, extents: count, end, is_history: flags & 1 != 0 });
+        entries.push(Entry { salt, base, extent, extents: count, behind, end, is_history: flags & 1 != 0 });
     }
-    rest.is_empty().then_some(List { entries, next_event })
+    rest.is_empty().then_some(List { entries, next_event, floor })
 }

@@ -28,17 +28,30 @@ pub(crate) struct Log {
     pub(crate) torn: Option<u64>,
     /// The number that the next event gets, as the newest checkpoint has it.
     pub(crate) next_event: u64,
+    /// Segments that are kept, and of which no record counts.
+    pub(crate) history: Vec<Stretch>,
+    /// The floor at the end of the log; 0: there is none.
+    pub(crate) floor: u64,
+    /// What the tail says about history, in its order.
+    said: Vec<Said>,
     /// Segments that the next frame of the trailer before names, which agrees with their header.
     pub(crate) linked: usize,
     /// The latest expiry that was acted on, according to the marks behind the checkpoint.
     pub(crate) clock: u64,
 }
 
+/// A frame of the tail that is about history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Retired(u64),
+    Floor(u64),
+}
+
 const MARK_SHAPE: [u8; 3] = [3, 0, 16];
 const FRAME_LEN_MIN: u64 = 7;
 
 /// Finds the log by its list.
-pub(crate) fn find(file: &[u8], superblock: &Superblock, List { entries, next_event }: List) -> Result<Log, Refusal> {
+pub(crate) fn find(file: &[u8], superblock: &Superblock, List { entries, next_event, floor }: List) -> Result<Log, Refusal> {
     let headers = segment::all(file, superblock);
     let finder = Finder { file, superblock, headers };
     let mut log = Log { next_event, ..Log::default() };
@@ -52,6 +65,7 @@ pub(crate) fn find(file: &[u8], superblock: &Superblock, List { entries, next_ev
         let listed = finder.listed(entry)?;
         log.listed.push(Stretch { salt: entry.salt, base: entry.base, from: listed.start + FIRST_FRAME, to: entry.end });
     }
+    (log.floor, log.history) = finder.history(&entries, floor, &log)?;
     Ok(log)
 }
 
@@ -81,6 +95,35 @@ struct CommitEnd {
 }
 
 impl<'a> Finder<'a> {
+    /// The floor at the end of the log, and the segments that are history there.
+    fn history(&self, entries: &[Entry], floor: u64, log: &Log) -> Result<(u64, Vec<Stretch>), Refusal> {
+        let mut floor = floor;
+        let mut kept: Vec<&Entry> = entries.iter().filter(|entry| entry.is_history).collect();
+        for said in &log.said {
+            match *said {
+                Said::Floor(now) => {
+                    floor = now;
+                    kept.retain(|entry| floor != 0 && entry.behind > floor);
+                }
+                Said::Retired(base) => {
+                    let retired = entries.iter().find(|entry| entry.base == base && !kept.contains(entry));
+                    kept.extend(retired.filter(|entry| floor != 0 && entry.behind > floor));
+                }
+            }
+        }
+        let tail = log.tail.iter().filter_map(|stretch| self.headers.iter().find(|header| header.salt == stretch.salt));
+        let tail: Vec<&Segment> = tail.collect();
+        let mut history = Vec::new();
+        for entry in kept {
+            let listed = self.listed(entry)?;
+            if tail.iter().any(|segment| segment.overlaps(&listed)) {
+                return Err(Refusal::Damaged { offset: listed.start, what: "history that was written over" });
+            }
+            history.push(Stretch { salt: entry.salt, base: entry.base, from: listed.start + FIRST_FRAME, to: entry.end });
+        }
+        Ok((floor, history))
+    }
+
     /// A segment that the list names.
     fn listed(&self, entry: &Entry) -> Result<Segment, Refusal> {
         let extents = Extents::new(self.superblock);
@@ -148,7 +191,11 @@ impl<'a> Finder<'a> {
                         proven = proven.max(mark.u64().unwrap_or(0));
                         log.clock = log.clock.max(mark.u64().unwrap_or(0));
                     }
-                    Kind::Retire => retired.extend(value()),
+                    Kind::Retire => {
+                        log.said.extend(value().map(Said::Retired));
+                        retired.extend(value());
+                    }
+                    Kind::Floor => log.said.extend(value().map(Said::Floor)),
                     Kind::Adopt => return Err(Refusal::Newer),
                     _ => {}
                 }

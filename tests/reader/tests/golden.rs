@@ -123,6 +123,21 @@ fn stores_with_every_kind_and_flag_are_read_whole() {
     }
 }
 
+/// What is kept for those who follow the log counts nowhere, and is there.
+#[test]
+fn stores_with_history_are_read_without_it() {
+    for (name, last, is_closed) in [("listed", 120, true), ("tail", 200, false)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/history").join(name).with_extension("pipkin");
+        let contents = read(&fs::read(&path).unwrap()).unwrap();
+        let of_user = contents.records.iter().filter(|((space, _), _)| space.is_empty());
+        let numbers: Vec<u32> = of_user.map(|(_, record)| u32::from_le_bytes(record.value[..4].try_into().unwrap())).collect();
+        assert_eq!(numbers, (last - 5..last).collect::<Vec<_>>(), "{name}");
+        let found = contents.found;
+        assert!(found.history > 1 && found.floor > 0 && found.is_closed == is_closed, "{name}: {found:?}");
+        assert_eq!(contents.namespaces.keys().collect::<Vec<_>>(), ["", "\0changes", "cache"], "{name}");
+    }
+}
+
 #[test]
 fn stores_of_a_newer_version_are_refused() {
     let files = golden("refused");

@@ -1,0 +1,316 @@
+//! Consumers of changes: readers with a name, whose cursor the store keeps.
+
+use super::changes::ChangesBuilder;
+use super::commit::BatchOp;
+use super::follow::Follow;
+use super::handle::Db;
+use super::snapshot::Snapshot;
+use crate::changes::Commit;
+use crate::error::{Error, Result};
+use crate::position::Position;
+use crate::store::{CONSUMERS, CONSUMERS_NAMESPACE, NUMBERS, Registered, Store, encode_names};
+use crate::ttl::Ttl;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Longest name of a consumer, in bytes.
+const NAME_LEN_MAX: usize = 255;
+
+/// How a consumer is registered; from [`Db::consumer`].
+#[derive(Clone, Debug)]
+#[must_use = "it does nothing until `start`"]
+pub struct ConsumerBuilder {
+    name: String,
+    changes: ChangesBuilder,
+    retain: Option<u64>,
+}
+
+/// A reader of changes with a name: the store keeps its cursor, and what it has not [acknowledged](Self::ack) is kept, within its limit, also
+/// while the store is closed. From [`ConsumerBuilder::start`].
+pub struct Consumer {
+    name: String,
+    follow: Follow,
+}
+
+/// What the store knows of a consumer; from [`Db::consumers`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerState {
+    /// Its name.
+    pub name: String,
+    /// It has acknowledged everything up to here.
+    pub cursor: Position,
+    /// Bytes of log that may be kept for it.
+    pub retain: u64,
+    /// Bytes of log that were written since, those of other readers' records and of maintenance included.
+    pub behind_bytes: u64,
+    /// It is further behind than its limit: what it has not read may be gone.
+    pub is_too_far_behind: bool,
+}
+
+impl fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("name", &self.name).field("position", &self.position()).finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// A consumer of changes by name. It goes on where it has [acknowledged](Consumer::ack), in a later session, too; a new one begins now, unless
+    /// it says otherwise. While one is registered, compaction keeps what it has not acknowledged.
+    ///
+    /// ```
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// let mut mailer = db.consumer("mailer").start()?;
+    /// db.insert("order:1", "3 apples")?;
+    /// db.flush()?;
+    /// while let Some(commit) = mailer.try_next()? {
+    ///     // ... send mail ...
+    ///     mailer.ack(commit.position())?;
+    /// }
+    /// drop(mailer);
+    /// assert_eq!(db.consumer("mailer").start()?.try_next()?, None); // all is acknowledged
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn consumer(&self, name: impl Into<String>) -> ConsumerBuilder {
+        ConsumerBuilder { name: name.into(), changes: self.changes(), retain: None }
+    }
+
+    /// All consumers that are registered, in no order.
+    ///
+    /// ```
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// db.consumer("mailer").start()?;
+    /// assert_eq!(db.consumers()?[0].name, "mailer");
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn consumers(&self) -> Result<Vec<ConsumerState>> {
+        let (store, end) = (&self.store, self.store.engine.log.end());
+        let state = |consumer: Registered| ConsumerState {
+            behind_bytes: end.saturating_sub(consumer.cursor.lsn),
+            is_too_far_behind: store.is_too_far_behind(&consumer) || consumer.cursor.lsn < store.engine.log.floor(),
+            name: consumer.name,
+            cursor: consumer.cursor,
+            retain: consumer.retain,
+        };
+        Ok(store.consumers()?.into_iter().map(state).collect())
+    }
+
+    /// Forgets a consumer, and lets go of what was kept for it; returns whether there was one.
+    ///
+    /// ```
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// db.consumer("mailer").start()?;
+    /// assert!(db.remove_consumer("mailer")?);
+    /// assert!(!db.remove_consumer("mailer")?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn remove_consumer(&self, name: &str) -> Result<bool> {
+        self.store.remove_consumer(name)
+    }
+}
+
+impl ConsumerBuilder {
+    /// Bytes of log that may be kept for it; 64 MiB without this call. Further behind, it gets
+    /// [`Error::Compacted`](crate::Error::Compacted), and [`Self::with_state`] begins again.
+    pub fn retain(mut self, bytes: u64) -> Self {
+        self.retain = Some(bytes);
+        self
+    }
+
+    /// Where a new consumer begins, instead of now; one that is registered goes on at its cursor.
+    pub fn from(mut self, position: Position) -> Self {
+        self.changes = self.changes.from(position);
+        self
+    }
+
+    /// As [`ChangesBuilder::namespace`].
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.changes = self.changes.namespace(name);
+        self
+    }
+
+    /// As [`ChangesBuilder::prefix`].
+    pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        self.changes = self.changes.prefix(prefix);
+        self
+    }
+
+    /// As [`ChangesBuilder::coalesced`].
+    pub fn coalesced(mut self, coalesced: bool) -> Self {
+        self.changes = self.changes.coalesced(coalesced);
+        self
+    }
+
+    /// Registers the consumer, durably, if it is not registered, and begins at its cursor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Compacted`](crate::Error::Compacted) when what it has not acknowledged is no longer kept. Those of [`ChangesBuilder::start`]
+    /// and of a write.
+    pub fn start(self) -> Result<Consumer> {
+        let store = self.changes.db.store.clone();
+        let known = self.known(&store)?;
+        let begin = match &known {
+            Some(known) => self.changes.clone().from(known.cursor),
+            None => self.changes.clone(),
+        };
+        let follow = Follow::new(&begin.db, &begin.wanted)?;
+        let retain = self.retain.or(known.as_ref().map(|known| known.retain)).unwrap_or(self.changes.wanted.retain);
+        let wanted = Registered { name: self.name.clone(), cursor: follow.position(), retain };
+        if known.as_ref() != Some(&wanted) {
+            store.register(wanted)?;
+        }
+        Ok(Consumer { name: self.name, follow })
+    }
+
+    /// Registers the consumer at the present state, which it returns as a snapshot, or begins again there: its cursor moves to the snapshot.
+    ///
+    /// ```
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// db.insert("color", "green")?;
+    /// let (state, mut mirror) = db.consumer("mirror").with_state()?;
+    /// assert_eq!(state.len()?, 1); // copy it, then follow
+    /// assert_eq!(mirror.try_next()?, None);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ChangesBuilder::with_state`] and of a write.
+    pub fn with_state(self) -> Result<(Snapshot, Consumer)> {
+        let store = self.changes.db.store.clone();
+        let known = self.known(&store)?;
+        let (snapshot, follow) = Follow::with_state(&self.changes.db, &self.changes.wanted)?;
+        let retain = self.retain.or(known.map(|known| known.retain)).unwrap_or(self.changes.wanted.retain);
+        store.register(Registered { name: self.name.clone(), cursor: follow.position(), retain })?;
+        Ok((snapshot, Consumer { name: self.name, follow }))
+    }
+
+    fn known(&self, store: &Store) -> Result<Option<Registered>> {
+        if self.name.is_empty() || self.name.len() > NAME_LEN_MAX {
+            return Err(Error::InvalidArgument("a consumer needs a name of 1 to 255 bytes"));
+        }
+        Ok(store.consumers()?.into_iter().find(|known| known.name == self.name))
+    }
+}
+
+impl Consumer {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// As [`Changes::try_next`](crate::Changes::try_next).
+    pub fn try_next(&mut self) -> Result<Option<Commit>> {
+        self.follow.try_next()
+    }
+
+    /// As [`Changes::position`](crate::Changes::position).
+    pub fn position(&self) -> Position {
+        self.follow.position()
+    }
+
+    /// Moves the cursor to the position of a commit that has been dealt with, and everything before it: it does not come again. A cursor never
+    /// moves back. This is a write like any other: durable with the next flush. If a power cut takes it, the commits come again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownPosition`](crate::Error::UnknownPosition) when the store does not contain the position; those of a write.
+    pub fn ack(&self, position: Position) -> Result<()> {
+        self.follow.store().ack(&self.name, position)
+    }
+}
+
+impl Store {
+    /// Writes a consumer, after what it holds is safe.
+    fn register(&self, consumer: Registered) -> Result<()> {
+        self.writable()?;
+        self.may_wait_for_the_turn()?;
+        let _one = self.acknowledging.lock();
+        let before = self.consumers()?;
+        let mut consumers = before.clone();
+        consumers.retain(|other| other.name != consumer.name);
+        consumers.push(consumer.clone());
+        // First of all it counts for maintenance, which would let go of everything without it.
+        self.change_consumers(|known| known.clone_from(&consumers));
+        let record = (&Registered::key(&consumer.name)[..], Some(&consumer.value()[..]));
+        let written = self.hold_from(consumer.cursor).and_then(|()| self.write_consumers(&[record], &consumers));
+        if written.is_err() {
+            self.change_consumers(|known| *known = before);
+        }
+        written?;
+        self.engine.log.sync_to(self.engine.log.end()).map(drop)
+    }
+
+    fn remove_consumer(&self, name: &str) -> Result<bool> {
+        self.writable()?;
+        {
+            let _one = self.acknowledging.lock();
+            let mut consumers = self.consumers()?;
+            let before = consumers.len();
+            consumers.retain(|other| other.name != name);
+            if consumers.len() == before {
+                return Ok(false);
+            }
+            let key = Registered::key(name);
+            let numbers = (NUMBERS, None);
+            let records = [(&key[..], None), numbers];
+            self.write_consumers(if consumers.is_empty() { &records } else { &records[..1] }, &consumers)?;
+            self.change_consumers(|known| *known = consumers);
+        }
+        self.may_wait_for_the_turn()?;
+        let _turn = self.turn.lock();
+        self.settle_floor()?;
+        Ok(true)
+    }
+
+    /// Writes records of the system namespace and the names of all consumers, as one commit.
+    fn write_consumers(&self, records: &[(&[u8], Option<&[u8]>)], consumers: &[Registered]) -> Result<()> {
+        let name = self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
+        let names = encode_names(consumers);
+        let all = records.iter().copied().chain([(CONSUMERS, Some(&names[..]))]);
+        let ops: Vec<BatchOp<'_>> = all.map(|(key, value)| BatchOp { name: &name, key, value }).collect();
+        // Also where the store says that records expire.
+        let ttls: Vec<(usize, Ttl)> = (0..ops.len()).map(|place| (place, Ttl::Never)).collect();
+        self.commit(&ops, &ttls, &[]).map(drop)
+    }
+
+    fn ack(&self, name: &str, position: Position) -> Result<()> {
+        if self.contains_position(position) == crate::db::PositionState::Unknown {
+            return Err(Error::UnknownPosition);
+        }
+        self.may_wait_for_the_turn()?;
+        let _one = self.acknowledging.lock();
+        let known = self.consumers()?.into_iter().find(|known| known.name == name);
+        let mut consumer = known.ok_or(Error::InvalidArgument("this consumer was removed; register it again"))?;
+        if position.lsn <= consumer.cursor.lsn {
+            return Ok(());
+        }
+        consumer.cursor = position;
+        let namespace = self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
+        self.insert_for_ever(&namespace, &Registered::key(name), &consumer.value(), &drop)?;
+        self.change_consumers(|known| {
+            if let Some(known) = known.iter_mut().find(|known| known.name == name) {
+                known.cursor = position;
+            }
+        });
+        Ok(())
+    }
+
+    /// Before a namespace is cleared or dropped: whoever reads history still needs the name of its records.
+    pub(super) fn remember_number(&self, number: u32, name: &str) -> Result<()> {
+        if self.engine.log.floor() == 0 || self.names.read().get(CONSUMERS_NAMESPACE).is_none() {
+            return Ok(());
+        }
+        self.may_wait_for_the_turn()?;
+        let _one = self.acknowledging.lock();
+        let namespace = self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
+        let value = self.numbers_with(number, name)?;
+        match self.insert_for_ever(&namespace, NUMBERS, &value, &drop) {
+            // Clearing works on a full medium, too: whoever reads its records later finds them compacted.
+            Err(Error::NoSpace) => Ok(()),
+            result => result,
+        }
+    }
+}

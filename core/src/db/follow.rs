@@ -1,0 +1,218 @@
+//! A reader of changes on an open store: it holds what it has not read, resolves names, and filters.
+
+use super::handle::{Db, Open};
+use super::snapshot::Snapshot;
+use crate::changes::{Change, Commit, Item, Reader, merged};
+use crate::error::{Error, Result};
+use crate::frame::{Kind, NAMESPACE_OF_NAMES};
+use crate::index::SHARDS;
+use crate::log::FollowerId;
+use crate::names::SYSTEM;
+use crate::nested::Held;
+use crate::position::Position;
+use crate::store::Store;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Bytes of log that are read at a time.
+const READ_TOGETHER: u64 = 256 * 1024;
+
+/// Which changes are asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    pub(super) namespace: Option<String>,
+    pub(super) prefix: Vec<u8>,
+}
+
+/// What a reader of changes asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) from: Option<Position>,
+    pub(super) filter: Filter,
+    pub(super) retain: u64,
+    pub(super) appended: bool,
+    pub(super) coalesced: bool,
+}
+
+/// Names by number. A number never belongs to another name.
+#[derive(Debug, Default)]
+struct Known(BTreeMap<u32, Arc<str>>);
+
+/// A reader of changes.
+pub(super) struct Follow {
+    reader: Reader,
+    filter: Filter,
+    known: Known,
+    appended: bool,
+    coalesced: bool,
+    waiting: VecDeque<Commit>,
+    /// Position of the last commit that was handed out, while others wait.
+    handed_out: Position,
+    holds: Holds,
+}
+
+/// Keeps what a reader has not read, until it is dropped.
+struct Holds {
+    id: FollowerId,
+    store: Arc<Open>,
+}
+
+impl Drop for Holds {
+    fn drop(&mut self) {
+        self.store.engine.log.unfollow(self.id);
+    }
+}
+
+impl Holds {
+    fn new(store: &Arc<Open>, lsn: u64, limit: u64) -> Self {
+        Self { id: store.engine.log.follow(lsn, limit), store: store.clone() }
+    }
+}
+
+impl Follow {
+    pub(super) fn new(db: &Db, wanted: &Wanted) -> Result<Self> {
+        let store = &db.store;
+        let position = match wanted.from {
+            Some(position) => {
+                store.make_unique()?;
+                position
+            }
+            None => {
+                store.make_unique()?;
+                store.position()?
+            }
+        };
+        // In this order: what the reader finds there is kept for it.
+        let holds = Holds::new(store, position.lsn, wanted.retain);
+        Self::at(wanted, position, holds)
+    }
+
+    pub(super) fn with_state(db: &Db, wanted: &Wanted) -> Result<(Snapshot, Self)> {
+        let store = &db.store;
+        store.make_unique()?;
+        let holds = Holds::new(store, store.engine.log.end(), wanted.retain);
+        let snapshot = db.snapshot();
+        let position = snapshot.end();
+        if !wanted.appended && !store.engine.log.read_only {
+            store.engine.log.sync_to(position.lsn)?;
+        }
+        store.engine.log.followed(holds.id, position.lsn);
+        Ok((snapshot, Self::at(wanted, position, holds)?))
+    }
+
+    fn at(wanted: &Wanted, position: Position, holds: Holds) -> Result<Self> {
+        let reader = Reader::new(&holds.store.engine, position)?;
+        Ok(Self {
+            reader,
+            filter: wanted.filter.clone(),
+            known: Known::default(),
+            appended: wanted.appended,
+            coalesced: wanted.coalesced,
+            waiting: VecDeque::new(),
+            handed_out: position,
+            holds,
+        })
+    }
+
+    pub(super) fn store(&self) -> &Arc<Open> {
+        &self.holds.store
+    }
+
+    pub(super) fn position(&self) -> Position {
+        if self.waiting.is_empty() { self.reader.place() } else { self.handed_out }
+    }
+
+    pub(super) fn try_next(&mut self) -> Result<Option<Commit>> {
+        if self.waiting.is_empty() {
+            self.read()?;
+        }
+        let commit = if self.coalesced { merged(self.waiting.drain(..).collect()) } else { self.waiting.pop_front() };
+        if let Some(commit) = &commit {
+            self.handed_out = commit.position();
+        }
+        Ok(commit)
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let Self { reader, filter, known, waiting, holds, .. } = self;
+        let (store, engine) = (&holds.store, &holds.store.engine);
+        engine.refuse_inside(&[Held::Shard])?;
+        let limit = if self.appended { engine.log.end() } else { engine.log.sync_state.synced() };
+        if limit <= reader.place().lsn {
+            return Ok(());
+        }
+        // Every commit before the limit holds its shards until it is published: who hears of it can read it.
+        (0..SHARDS).for_each(|shard| drop(engine.index.lock_shard(shard)));
+        let mut commits = Vec::new();
+        loop {
+            let before = reader.place();
+            let mut select = |item: Item<'_>| filter.select(known, store, item);
+            let read = reader.read(engine, limit, READ_TOGETHER, &mut select, &mut commits);
+            waiting.extend(commits.drain(..));
+            engine.log.followed(holds.id, reader.place().lsn);
+            if !waiting.is_empty() {
+                // What was read comes before the error, which comes again.
+                return Ok(());
+            }
+            read?;
+            if reader.place() == before {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Filter {
+    fn select(&self, known: &mut Known, store: &Store, item: Item<'_>) -> Result<Option<Change>> {
+        let Item { kind, namespace: number, key, value, expires_at } = item;
+        let is_name = number == NAMESPACE_OF_NAMES;
+        let namespace: Arc<str> = if is_name {
+            core::str::from_utf8(&key).map_err(|_| Error::Bug("a namespace record without a name"))?.into()
+        } else {
+            known.name_of(store, number)?
+        };
+        let is_asked_for = self.namespace.as_deref().is_none_or(|asked| asked == &*namespace);
+        if !is_asked_for || namespace.starts_with(SYSTEM) || !is_name && !key.starts_with(&self.prefix) {
+            return Ok(None);
+        }
+        Ok(Some(match (kind, is_name) {
+            (Kind::Put, false) => Change::Put { namespace, key, value: value.to_vec(), expires_at },
+            (_, false) => Change::Remove { namespace, key },
+            (Kind::Put, true) => Change::Clear { namespace },
+            (_, true) => Change::Drop { namespace },
+        }))
+    }
+}
+
+impl Known {
+    /// # Errors
+    ///
+    /// [`Error::Compacted`] for a number of a namespace that was cleared or dropped before anybody followed the store: nobody knows its name.
+    fn name_of(&mut self, store: &Store, number: u32) -> Result<Arc<str>> {
+        if let Some(name) = self.0.get(&number) {
+            return Ok(name.clone());
+        }
+        let name: Option<Arc<str>> = store.names.read().name_of(number).map(Arc::from);
+        let name = match name {
+            Some(name) => Some(name),
+            None => store.recorded_name(number)?,
+        };
+        let Some(name) = name else {
+            // Reading from the oldest position would come here again.
+            let end = store.engine.log.at_the_end(|end| Position::new(end.lsn, end.salt));
+            return Err(Error::Compacted { oldest: end });
+        };
+        self.0.insert(number, name.clone());
+        Ok(name)
+    }
+}
+
+impl Store {
+    /// Sees to it that positions of what this session writes are those of no copy of the file.
+    fn make_unique(&self) -> Result<()> {
+        let log = &self.engine.log;
+        if log.read_only { Ok(()) } else { log.make_positions_unique() }
+    }
+}

@@ -1,0 +1,60 @@
+//! How much history is kept: what the consumers have not taken note of, within the limit of each.
+
+use super::checkpoint::Extent;
+use crate::error::Result;
+use crate::position::Position;
+use crate::store::{Registered, Store};
+
+impl Store {
+    /// Lets go of the history that no consumer holds any more. The caller holds the maintenance lock.
+    pub(crate) fn settle_floor(&self) -> Result<()> {
+        let log = &self.engine.log;
+        let now = log.floor();
+        let consumers = if now == 0 && !log.floor_would_free(0) { return Ok(()) } else { self.consumers()? };
+        // No floor is at 0, which means that there is none.
+        let is_kept = |consumer: &Registered| consumer.cursor.lsn.max(1) >= now;
+        let holds = |consumer: &&Registered| is_kept(consumer) && !self.is_too_far_behind(consumer);
+        let lowest = consumers.iter().filter(holds).map(|consumer| consumer.cursor).min_by_key(|cursor| cursor.lsn);
+        let wanted = match lowest {
+            Some(cursor) => Position::new(cursor.lsn.max(1), cursor.salt),
+            None if consumers.is_empty() => Position::START,
+            // Nobody is within its limit: whoever comes back begins with what is written from now on.
+            None => log.at_the_end(|end| Position::new(end.lsn, end.salt)),
+        };
+        if wanted.lsn == 0 || log.floor_would_free(wanted.lsn) {
+            let gives_up = consumers.iter().any(|consumer| is_kept(consumer) && !holds(&consumer));
+            log.set_floor((wanted.lsn, wanted.salt), gives_up)?;
+        }
+        Ok(())
+    }
+
+    /// True when more has been written since its cursor than may be kept for it.
+    pub(crate) fn is_too_far_behind(&self, consumer: &Registered) -> bool {
+        self.engine.log.end().saturating_sub(consumer.cursor.lsn) > consumer.retain
+    }
+
+    /// Holds everything after the cursor of a new consumer. The caller holds no lock.
+    pub(crate) fn hold_from(&self, cursor: Position) -> Result<()> {
+        self.may_wait_for_the_turn()?;
+        let _turn = self.turn.lock();
+        let log = &self.engine.log;
+        let floor = log.floor();
+        if floor == 0 || cursor.lsn < floor {
+            log.set_floor((cursor.lsn.max(1), cursor.salt), false)?;
+        }
+        // What was retired before is kept so far only because somebody in this process reads it.
+        if log.has_unrecorded_history() { self.write_checkpoint(Extent::Changes) } else { Ok(()) }
+    }
+
+    /// To make space: gives up all history. Whoever has not read it finds it compacted. False if there was none.
+    pub(super) fn give_up_history(&self) -> Result<bool> {
+        let log = &self.engine.log;
+        let Some((lsn, salt)) = log.end_of_history() else { return Ok(false) };
+        log.give_up_followed();
+        if log.floor_would_free(lsn) {
+            log.set_floor((lsn, salt), true)?;
+            log.sync_to(log.end())?;
+        }
+        Ok(true)
+    }
+}
