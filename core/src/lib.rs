@@ -57,6 +57,8 @@ mod verify;
 pub use changes::{Change, Commit};
 pub use clock::Clock;
 pub use cursor::Cursor;
+#[cfg(feature = "std")]
+pub use db::Watching;
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus, Group,
     Iter, Keys, Namespace, OwnedValue, PositionState, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats,

@@ -49,6 +49,16 @@ mod imp {
         pub(crate) fn wait<'a, T>(&self, _mutex: &'a Mutex<T>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             self.0.wait(guard).unwrap_or_else(host::PoisonError::into_inner)
         }
+        /// As [`Self::wait`], for at most so long.
+        pub(crate) fn wait_at_most<'a, T>(
+            &self,
+            mutex: &'a Mutex<T>,
+            guard: MutexGuard<'a, T>,
+            timeout: Option<std::time::Duration>,
+        ) -> MutexGuard<'a, T> {
+            let Some(timeout) = timeout else { return self.wait(mutex, guard) };
+            self.0.wait_timeout(guard, timeout).unwrap_or_else(host::PoisonError::into_inner).0
+        }
         pub(crate) fn notify_all(&self) {
             self.0.notify_all();
         }

@@ -9,8 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments, shared_sync,
-    threads, two_writers, verbs, writers,
+    cache, changes, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments,
+    shared_sync, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -80,6 +80,9 @@ const EXPIRY: Suite = ("expiry", || {
     expiry::run(&expiry::Budget { histories: 400, calls: 120, seed: 1 }, &Quota::new("expiry", 0))
 });
 
+const CHANGES: Suite =
+    ("changes", || changes::run(&changes::Budget { lives: 30, crowds: 1, seed: 1 }, &Quota::new("changes", 0)));
+
 const SIBLINGS: Suite = ("moments (copies)", || (0..20).try_for_each(moments::siblings));
 
 const TWO_WRITERS: Suite = ("two writers", || {
@@ -140,6 +143,12 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::FloorIsTimeSeen
         | Bug::CalendarTrusted
         | Bug::DefaultTtlForgotten => EXPIRY,
+        Bug::HistoryReused
+        | Bug::FloorForgotten
+        | Bug::HistoryReplayed
+        | Bug::CopiesShown
+        | Bug::GapNotNoticed
+        | Bug::BorderSkipped => CHANGES,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::TrailerNoEvidence | Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => {
             ROT

@@ -155,6 +155,8 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::InvalidArgument(_) => (Exit::Usage, "usage"),
         Error::Corrupt { .. } => (Exit::Damage, "damage"),
         Error::Unsupported { .. } => (Exit::NoStore, "unsupported"),
+        Error::UnknownPosition => (Exit::No, "unknown-position"),
+        Error::Compacted { .. } => (Exit::No, "compacted"),
         Error::LogExhausted => (Exit::Io, "log-exhausted"),
         Error::Poisoned(first) => classify(first),
         _ => (Exit::Io, "io"),

@@ -50,6 +50,11 @@ pub(super) struct Follow {
     waiting: VecDeque<Commit>,
     /// Position of the last commit that was handed out, while others wait.
     handed_out: Position,
+    /// Everything up to this log position has been looked at.
+    seen: u64,
+    /// An iteration has ended with an error.
+    #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "only who waits asks"))]
+    has_failed: bool,
     holds: Holds,
 }
 
@@ -112,6 +117,8 @@ impl Follow {
             coalesced: wanted.coalesced,
             waiting: VecDeque::new(),
             handed_out: position,
+            seen: 0,
+            has_failed: false,
             holds,
         })
     }
@@ -121,7 +128,12 @@ impl Follow {
     }
 
     pub(super) fn position(&self) -> Position {
-        if self.waiting.is_empty() { self.reader.place() } else { self.handed_out }
+        if !self.waiting.is_empty() {
+            return self.handed_out;
+        }
+        let Position { lsn, salt } = self.reader.place();
+        let (lsn, salt) = self.holds.store.engine.log.unique_before(lsn, salt);
+        Position::new(lsn, salt)
     }
 
     pub(super) fn try_next(&mut self) -> Result<Option<Commit>> {
@@ -136,11 +148,14 @@ impl Follow {
     }
 
     fn read(&mut self) -> Result<()> {
-        let Self { reader, filter, known, waiting, holds, .. } = self;
+        let Self { reader, filter, known, waiting, seen, holds, .. } = self;
         let (store, engine) = (&holds.store, &holds.store.engine);
         engine.refuse_inside(&[Held::Shard])?;
+        // Everything before has been handed out. What is read now stays until it has been, too: a reader may begin again there.
+        engine.log.followed(holds.id, reader.place().lsn);
         let limit = if self.appended { engine.log.end() } else { engine.log.sync_state.synced() };
         if limit <= reader.place().lsn {
+            *seen = limit;
             return Ok(());
         }
         // Every commit before the limit holds its shards until it is published: who hears of it can read it.
@@ -151,16 +166,38 @@ impl Follow {
             let mut select = |item: Item<'_>| filter.select(known, store, item);
             let read = reader.read(engine, limit, READ_TOGETHER, &mut select, &mut commits);
             waiting.extend(commits.drain(..));
-            engine.log.followed(holds.id, reader.place().lsn);
             if !waiting.is_empty() {
                 // What was read comes before the error, which comes again.
                 return Ok(());
             }
             read?;
             if reader.place() == before {
+                *seen = limit;
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Follow {
+    /// True when something has been written, or has become durable, that has not been looked at.
+    pub(super) fn has_more(&self) -> bool {
+        let log = &self.holds.store.engine.log;
+        (if self.appended { log.end() } else { log.sync_state.synced() }) > self.seen
+    }
+
+    /// Hears commits before they are durable.
+    pub(super) const fn is_early(&self) -> bool {
+        self.appended
+    }
+
+    pub(super) const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    pub(super) const fn fail_if(&mut self, failed: bool) {
+        self.has_failed |= failed;
     }
 }
 

@@ -40,6 +40,7 @@ mod range;
 #[cfg(feature = "ordered")]
 mod range_keys;
 mod read;
+mod register;
 #[cfg(all(test, shuttle, feature = "ordered"))]
 mod schedules;
 mod snapshot;
@@ -55,6 +56,8 @@ mod typed_key;
 mod value;
 mod verify;
 mod version;
+#[cfg(feature = "std")]
+mod waiting;
 mod write;
 
 pub use backup::BackupReport;
@@ -86,3 +89,5 @@ pub use typed::TypedNamespace;
 pub use typed_key::{FixedKey, TypedKey};
 pub use value::Value;
 pub use version::Version;
+#[cfg(feature = "std")]
+pub use waiting::Watching;

@@ -254,8 +254,12 @@ impl Log {
 
     /// Log positions that a copy of this file could have, too, with other commits: those that this session has written before it began a
     /// segment. Returns the position in front of them.
-    pub(crate) fn unique_before(&self, lsn: u64, salt: u64, base: u64) -> (u64, u64) {
+    pub(crate) fn unique_before(&self, lsn: u64, salt: u64) -> (u64, u64) {
         let tail = self.tail.lock();
-        if base >= tail.first_own_base || lsn <= tail.found_end { (lsn, salt) } else { (tail.found_end, salt) }
+        if lsn <= tail.found_end || tail.covering(lsn).is_some_and(|segment| segment.base >= tail.first_own_base) {
+            (lsn, salt)
+        } else {
+            (tail.found_end, salt)
+        }
     }
 }

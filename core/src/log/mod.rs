@@ -4,6 +4,7 @@ mod acted;
 mod append;
 mod copies;
 mod cut;
+mod feed;
 mod fence;
 mod frames;
 mod geometry;
@@ -268,6 +269,8 @@ pub(crate) struct Log {
     /// Number of the newest segment header.
     headers: AtomicU64,
     pub(crate) sync_state: sync::SyncState,
+    /// Who waits for commits.
+    pub(crate) feed: feed::Feed,
     stranded: stranded::StrandedState,
     /// Everything that an earlier session has left is known to be on the medium.
     settled: AtomicBool,
@@ -332,6 +335,7 @@ impl Log {
             session: AtomicU64::new(superblocks.current.session),
             headers: AtomicU64::new(superblocks.current.headers),
             sync_state: sync::SyncState::default(),
+            feed: feed::Feed::default(),
             stranded: stranded::StrandedState::default(),
             settled: AtomicBool::new(true),
             appended: AtomicU64::new(0),
@@ -376,6 +380,7 @@ impl Log {
     pub(crate) fn poison(&self, error: Error) -> Error {
         let error = error.half_way();
         let _ = self.latch.set(Box::new(Arc::new(error.clone())));
+        self.feed.wake();
         error
     }
 
@@ -387,6 +392,7 @@ impl Log {
     /// Closes the store: writes through handles that still exist fail with [`Error::Closed`].
     pub(crate) fn close_to_writes(&self) {
         self.closed.store(true, Ordering::Release);
+        self.feed.wake();
     }
 
     /// Counts a header that has been given the next number.

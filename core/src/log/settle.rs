@@ -41,6 +41,7 @@ impl Log {
         self.sync_alone()?;
         self.sync_state.start_at(self.sync_state.synced().max(self.end()));
         self.settled.store(true, Ordering::Release);
+        self.feed.wake();
         Ok(())
     }
 

@@ -179,6 +179,7 @@ impl Log {
         if self.sync_state.synced() < end {
             self.sync_state.synced.store(end, Ordering::Release);
             self.sync_state.unproven.store(true, Ordering::Release);
+            self.feed.wake();
         }
         Ok(achieved)
     }

@@ -18,6 +18,7 @@ impl Store {
     /// failure of maintenance is not, because the write has succeeded.
     pub(crate) fn after_write(&self) -> Result<()> {
         let end = self.engine.log.end();
+        self.engine.log.feed.wake_early();
         if self.options.flush_policy == FlushPolicy::WriteThrough {
             self.engine.log.sync_to(end)?;
         }

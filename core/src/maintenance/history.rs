@@ -1,6 +1,7 @@
 //! How much history is kept: what the consumers have not taken note of, within the limit of each.
 
 use super::checkpoint::Extent;
+use super::due::unless_full;
 use crate::error::Result;
 use crate::position::Position;
 use crate::store::{Registered, Store};
@@ -16,14 +17,15 @@ impl Store {
         let holds = |consumer: &&Registered| is_kept(consumer) && !self.is_too_far_behind(consumer);
         let lowest = consumers.iter().filter(holds).map(|consumer| consumer.cursor).min_by_key(|cursor| cursor.lsn);
         let wanted = match lowest {
-            Some(cursor) => Position::new(cursor.lsn.max(1), cursor.salt),
+            // A record that was made by hand may name any position.
+            Some(cursor) => Position::new(cursor.lsn.clamp(1, log.end().max(1)), cursor.salt),
             None if consumers.is_empty() => Position::START,
             // Nobody is within its limit: whoever comes back begins with what is written from now on.
             None => log.at_the_end(|end| Position::new(end.lsn, end.salt)),
         };
         if wanted.lsn == 0 || log.floor_would_free(wanted.lsn) {
             let gives_up = consumers.iter().any(|consumer| is_kept(consumer) && !holds(&consumer));
-            log.set_floor((wanted.lsn, wanted.salt), gives_up)?;
+            unless_full(log.set_floor((wanted.lsn, wanted.salt), gives_up))?;
         }
         Ok(())
     }
@@ -52,7 +54,7 @@ impl Store {
         let Some((lsn, salt)) = log.end_of_history() else { return Ok(false) };
         log.give_up_followed();
         if log.floor_would_free(lsn) {
-            log.set_floor((lsn, salt), true)?;
+            unless_full(log.set_floor((lsn, salt), true))?;
             log.sync_to(log.end())?;
         }
         Ok(true)

@@ -5,7 +5,7 @@ use super::headers::{are_apart, drop_within, is_inside_a_record};
 use crate::error::{Error, Result};
 use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
 use crate::index::{KeyHash, seed_of};
-use crate::limits::{AHEAD_MAX, DATA_START, LOG_POSITION_FIRST};
+use crate::limits::{AHEAD_MAX, DATA_START, LOG_POSITION_FIRST, LOG_POSITION_MAX};
 use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, SegmentList, Step, Superblock, SuperblockPair, Walk, read_next};
 use crate::planted::{Bug, is};
 use crate::sorted::{Map, Set};
@@ -88,7 +88,7 @@ impl<'a> Follower<'a> {
             self.chain.tail.push(first);
         }
         self.chain.next_event = listed.next_event;
-        self.chain.floor = listed.floor;
+        self.chain.floor = listed.floor.min(LOG_POSITION_MAX);
         let history = listed.segments.iter().zip(&listed.figures).filter(|(_, figures)| figures.history);
         self.kept_history = history.map(|(segment, _)| (segment.base, segment.next_base(self.geometry))).collect();
         self.chain.listed = listed;
@@ -286,6 +286,8 @@ impl<'a> Follower<'a> {
     /// A floor frame frees what ends in front of it; what was free before stays so, even if the floor falls.
     fn set_floor(&mut self, value: &[u8]) {
         let Some(floor) = value.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)) else { return };
+        // A higher one could not be written again.
+        let floor = floor.min(LOG_POSITION_MAX);
         self.chain.floor = floor;
         self.kept_history.retain(|&(_, end)| floor != 0 && end > floor && !is(Bug::FloorForgotten));
     }

@@ -1,6 +1,7 @@
 //! The engines of the suites, each with a budget, so that the suite of planted bugs can run them small.
 
 pub mod cache;
+pub mod changes;
 pub mod codec;
 pub mod crash;
 pub mod errors;

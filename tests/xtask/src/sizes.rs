@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a suite reads from the environment, its size for a night, and which suite that is.
-const NIGHTLY: [(&str, &str, &str); 21] = [
+const NIGHTLY: [(&str, &str, &str); 22] = [
     ("PIPKIN_CACHE_CUTS", "150000", "evidence-cache: power cuts behind failed syncs"),
     ("PIPKIN_CRASH_IMAGES", "8000000", "evidence-crash: images that a crash leaves"),
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
     ("PIPKIN_EXPIRY_HISTORIES", "20000", "evidence-expiry: histories of records that expire"),
+    ("PIPKIN_FOLLOWED", "20000", "evidence-changes: stores whose changes are followed"),
     ("PIPKIN_FUZZ_SECONDS", "600", "fuzz-build: seconds for each target"),
     ("PIPKIN_GROUP_IMAGES", "300000", "evidence-groups: images of stores with deleted groups"),
     ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),

@@ -20,3 +20,4 @@ pub(crate) mod stats;
 pub(crate) mod sweep;
 pub(crate) mod ttl;
 pub(crate) mod verify;
+pub(crate) mod watch;

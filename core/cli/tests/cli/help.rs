@@ -2,7 +2,7 @@
 
 use crate::support::Folder;
 
-const VERBS: [&str; 18] = [
+const VERBS: [&str; 19] = [
     "put",
     "get",
     "rm",
@@ -18,6 +18,7 @@ const VERBS: [&str; 18] = [
     "import",
     "export",
     "digest",
+    "watch",
     "namespaces",
     "completions",
     "man",

@@ -12,3 +12,4 @@ mod import;
 mod interrupt;
 mod manage;
 mod support;
+mod watch;

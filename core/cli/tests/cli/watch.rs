@@ -1,0 +1,80 @@
+//! watch.
+
+use crate::support::{Folder, STORE};
+use serde_json::{Value, json};
+
+fn lines(folder: &Folder, args: &[&str]) -> Vec<Value> {
+    let text = folder.run(&[&["watch", STORE][..], args].concat()).success().text().to_owned();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The changes of each commit, and the position at the end.
+fn changes(folder: &Folder, args: &[&str]) -> (Vec<Value>, String) {
+    let mut lines = lines(folder, args);
+    let end = lines.pop().unwrap()["end"].as_str().unwrap().to_owned();
+    (lines.into_iter().map(|mut line| line["changes"].take()).collect(), end)
+}
+
+#[test]
+fn watch_prints_every_commit_from_a_position_on_and_says_where_it_ends() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "a", "1"]);
+    folder.ok(&["put", STORE, "b", "2", "-n", "users"]);
+    let (first, end) = changes(&folder, &["--from", "start"]);
+    let put = |key: &str, value: &str| json!({"change": "put", "key": key, "value": value});
+    let users = json!({"change": "clear", "namespace": "users"});
+    let of_users = json!({"change": "put", "namespace": "users", "key": "b", "value": "2"});
+    assert_eq!(first, [json!([put("a", "1")]), json!([users]), json!([of_users])]);
+    folder.ok(&["rm", STORE, "a"]);
+    folder.ok(&["put", STORE, "c", "3"]);
+    let bytes = folder.read(STORE);
+    let (more, _) = changes(&folder, &["--from", &end]);
+    assert_eq!(more, [json!([{"change": "remove", "key": "a"}]), json!([put("c", "3")])]);
+    assert_eq!(changes(&folder, &["--from", &end, "--prefix", "c"]).0, [json!([put("c", "3")])]);
+    assert_eq!(changes(&folder, &["--from", "start", "--namespace", "users"]).0.len(), 2);
+    assert!(folder.read(STORE) == bytes, "reading changes nothing");
+    let state = lines(&folder, &["--initial"]);
+    let records: Vec<&Value> = state.iter().filter(|line| line.get("record").is_some()).collect();
+    assert_eq!(
+        records,
+        [&json!({"record": {"key": "c", "value": "3"}}), &json!({"record": {"key": "b", "value": "2"}, "namespace": "users"})]
+    );
+}
+
+#[test]
+fn a_consumer_goes_on_where_it_has_ended() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "a", "1"]);
+    assert_eq!(changes(&folder, &["--consumer", "mailer"]).0, [] as [Value; 0]);
+    for value in ["2", "3"] {
+        folder.ok(&["put", STORE, "a", value]);
+        folder.ok(&["compact", STORE]);
+    }
+    assert_eq!(changes(&folder, &["--consumer", "mailer"]).0.len(), 2);
+    assert_eq!(changes(&folder, &["--consumer", "mailer"]).0.len(), 0);
+    folder.run(&["watch", STORE, "--consumer", "mailer", "--forget"]).success();
+    folder.run(&["watch", STORE, "--consumer", "mailer", "--forget"]).exits(1);
+    assert_eq!(lines(&folder, &["--consumer", "mirror", "--initial"]).len(), 2);
+}
+
+#[test]
+fn watch_refuses_what_makes_no_sense_and_names_what_helps() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "a", "1"]);
+    let (_, end) = changes(&folder, &["--from", "start"]);
+    folder.run(&["watch", STORE]).exits(2);
+    folder.run(&["watch", STORE, "--from", "yesterday"]).exits(2);
+    folder.run(&["watch", STORE, "--from", &end, "--consumer", "a"]).exits(2);
+    folder.run(&["watch", STORE, "--from", "ffffffffffffffffffffffffffffff00"]).exits(1);
+    let lines: String = (0..2000).map(|number| format!("{{\"key\":\"k\",\"value\":\"{number:0>100}\"}}\n")).collect();
+    folder.write("lines", lines);
+    folder.ok(&["import", STORE, "lines", "--format", "ndjson"]);
+    folder.ok(&["compact", STORE]);
+    let run = folder.run(&["watch", STORE, "--from", "start", "--json"]);
+    if run.code != 0 {
+        let error: Value = serde_json::from_str(run.err.lines().last().unwrap()).unwrap();
+        assert_eq!((run.code, &error["error"]["kind"]), (1, &json!("compacted")));
+        let oldest = error["error"]["oldest"].as_str().unwrap();
+        folder.run(&["watch", STORE, "--from", oldest]).success();
+    }
+}

@@ -1,0 +1,160 @@
+//! Waiting for what changes, and hearing of it in a thread of its own.
+
+use super::changes::{Changes, ChangesBuilder};
+use super::consumer::Consumer;
+use super::follow::Follow;
+use super::handle::Open;
+use crate::changes::Commit;
+use crate::error::{Error, Result};
+use crate::storage::{StorageError, StorageErrorKind};
+use core::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A thread that hears of changes; from [`ChangesBuilder::spawn`]. Dropping it ends the thread, and waits for a call that is running.
+#[must_use = "dropping it ends the thread"]
+pub struct Watching {
+    stop: Arc<AtomicBool>,
+    store: alloc::sync::Arc<Open>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Watching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watching").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.store.engine.log.feed.wake();
+        // From inside of its own callback it cannot wait for itself.
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl ChangesBuilder {
+    /// Calls `heard` with every commit, in a thread of its own, until the result is dropped or the store is closed. The last call is with an error, if
+    /// one ends it. It may use the store like any other thread; while it runs, commits wait.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// let watching = db.watch("user:").spawn(move |commit| sender.send(commit).unwrap())?;
+    /// db.insert("user:7", "Ada")?;
+    /// db.flush()?;
+    /// assert_eq!(receiver.recv().unwrap()?.changes().len(), 1);
+    /// drop(watching);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::start`]; [`Error::Storage`](crate::Error::Storage) when the host starts no thread.
+    pub fn spawn(self, mut heard: impl FnMut(Result<Commit>) + Send + 'static) -> Result<Watching> {
+        let mut changes = self.start()?;
+        let (stop, store) = (Arc::new(AtomicBool::new(false)), changes.0.store().clone());
+        let stopped = stop.clone();
+        let run = move || {
+            while let Some(commit) = changes.0.next_until(None, &|| stopped.load(Ordering::SeqCst)).transpose() {
+                let is_last = commit.is_err();
+                heard(commit);
+                if is_last {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("pipkin changes".into()).spawn(run);
+        let failed = |error: std::io::Error| {
+            let detail = error.to_string();
+            Error::Storage(StorageError::new(StorageErrorKind::Other, "starting a thread", detail).with_cause(error))
+        };
+        Ok(Watching { stop, store, thread: Some(thread.map_err(failed)?) })
+    }
+}
+
+/// Blocks until there is a commit. Ends when the store is [closed](crate::Db::close), and after an error; without a call of `close` it never does,
+/// for it keeps the store open itself.
+impl Iterator for Changes {
+    type Item = Result<Commit>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next_or_end()
+    }
+}
+
+/// As [`Changes`].
+impl Iterator for Consumer {
+    type Item = Result<Commit>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.follow.next_or_end()
+    }
+}
+
+impl Changes {
+    /// The next commit, for which this waits so long; `None` if there is none by then, or the store was closed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::try_next`], and [`Error::Poisoned`](crate::Error::Poisoned) when a failed write or sync has ended the session.
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Commit>> {
+        self.0.next_until(Some(timeout), &|| false)
+    }
+}
+
+impl Consumer {
+    /// As [`Changes::next_timeout`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Commit>> {
+        self.follow.next_until(Some(timeout), &|| false)
+    }
+}
+
+impl Follow {
+    fn next_or_end(&mut self) -> Option<Result<Commit>> {
+        if self.has_failed() {
+            return None;
+        }
+        let next = self.next_until(None, &|| false).transpose();
+        self.fail_if(matches!(next, Some(Err(_))));
+        next
+    }
+
+    /// The next commit; `None` after so long, once `stop` is true, or when none can come any more.
+    fn next_until(&mut self, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<Option<Commit>> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            // Asked first: what was written before the end is handed out.
+            let writable = self.store().engine.log.writable();
+            if stop() {
+                return Ok(None);
+            }
+            if let Some(commit) = self.try_next()? {
+                return Ok(Some(commit));
+            }
+            match writable {
+                Ok(()) => {}
+                Err(Error::Closed | Error::ReadOnly) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            let log = &self.store().engine.log;
+            let is_due = || stop() || self.has_more() || log.writable().is_err();
+            log.wait_for_commits(self.is_early(), left, &is_due);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What a store must answer.
+
+use super::model::State;
+use crate::suite::{Checked, words};
+use pipkin::{Change, Db, Error, Position};
+
+pub(super) fn is_unknown(db: &Db, position: Position) -> Checked {
+    match db.changes().from(position).start() {
+        Err(Error::UnknownPosition) => Ok(()),
+        other => Err(format!("the position of a lost commit is answered with {other:?}")),
+    }
+}
+
+/// Later its place may have been compacted: then nobody can tell any more.
+pub(super) fn is_refused(db: &Db, position: Position) -> Checked {
+    match db.changes().from(position).start() {
+        Err(Error::UnknownPosition | Error::Compacted { .. }) => Ok(()),
+        other => Err(format!("the position of a commit that was lost long ago is answered with {other:?}")),
+    }
+}
+
+pub(super) fn has_state(db: &Db, expected: &State) -> Checked {
+    let mut found = State::new();
+    for name in [String::new()].into_iter().chain(db.list_namespaces()) {
+        let namespace = if name.is_empty() { db.default_namespace() } else { db.namespace(&name).map_err(words)? };
+        found.insert(name, namespace.iter().collect::<pipkin::Result<_>>().map_err(words)?);
+    }
+    if found == *expected { Ok(()) } else { Err("the store holds other records than its commits come to".into()) }
+}
+
+pub(super) fn short(changes: &[Change]) -> Vec<String> {
+    changes.iter().map(|change| format!("{change:?}").chars().take(90).collect()).collect()
+}
