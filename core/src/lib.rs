@@ -60,9 +60,9 @@ pub use cursor::Cursor;
 #[cfg(feature = "std")]
 pub use db::Watching;
 pub use db::{
-    BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus, Group,
-    Iter, Keys, Namespace, OwnedValue, PositionState, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace, Stats,
-    Transaction, Value, Version,
+    BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus,
+    Group, Iter, Keys, Namespace, OwnedValue, PositionState, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace,
+    Stats, Transaction, Value, Version,
 };
 #[cfg(feature = "typed")]
 pub use db::{FixedKey, TypedKey, TypedNamespace};

@@ -70,6 +70,8 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 
 /// Kind of the option of a namespace that says how long its records live: milliseconds, in six bytes.
 const OPTION_DEFAULT: u8 = 1;
+/// Kind of the option of a namespace whose record has changed while it kept its number: that number, in four bytes.
+const OPTION_KEPT: u8 = 2;
 
 /// The options of a namespace one by one: kind (1), length (1), bytes. What follows a malformed one is of a later version, and no option.
 fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
@@ -92,18 +94,42 @@ pub(crate) fn default_of(options: &[u8]) -> u64 {
 
 /// The options with another such time; 0 takes it out. Other options stay as they are.
 pub(crate) fn with_default(options: &[u8], ms: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(options.len() + 8);
+    let [a, b, c, d, e, f, ..] = ms.min(EXPIRY_MAX).to_le_bytes();
+    let time = [a, b, c, d, e, f];
+    with_option(options, OPTION_DEFAULT, if ms > 0 { &time } else { &[] })
+}
+
+/// The options of a namespace that has kept its number. Its record tells whoever follows the log that no record under it has ended.
+pub(crate) fn with_kept_number(options: &[u8], number: u32) -> Vec<u8> {
+    with_option(options, OPTION_KEPT, &number.to_le_bytes())
+}
+
+/// The options of a namespace that gets another number.
+pub(crate) fn without_kept_number(options: &[u8]) -> Vec<u8> {
+    with_option(options, OPTION_KEPT, &[])
+}
+
+/// True if the value of a namespace's record says that it had its number before, so that only its options have changed. Another number
+/// there is that of a record that a build has copied from which does not know this option.
+pub(crate) fn has_kept_number(value: &[u8]) -> bool {
+    let Some((number, options)) = value.split_first_chunk::<4>() else { return false };
+    each_option(options).any(|(kind, bytes)| kind == OPTION_KEPT && bytes == number)
+}
+
+/// The options with another value of one kind, which goes behind the others; an empty one takes it out.
+fn with_option(options: &[u8], changed: u8, value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(options.len() + 2 + value.len());
     let mut known = 0;
     for (kind, bytes) in each_option(options) {
         known += 2 + bytes.len();
-        if kind != OPTION_DEFAULT {
+        if kind != changed {
             out.extend_from_slice(&[kind, bytes.len() as u8]);
             out.extend_from_slice(bytes);
         }
     }
-    if ms > 0 {
-        let [a, b, c, d, e, f, ..] = ms.min(EXPIRY_MAX).to_le_bytes();
-        out.extend_from_slice(&[OPTION_DEFAULT, 6, a, b, c, d, e, f]);
+    if !value.is_empty() {
+        out.extend_from_slice(&[changed, value.len() as u8]);
+        out.extend_from_slice(value);
     }
     out.extend_from_slice(options.get(known..).unwrap_or_default());
     out
@@ -145,6 +171,18 @@ mod tests {
         let malformed = [9, 1, 7, 200, 200, 1];
         assert_eq!(with_default(&malformed, 3), [&[9, 1, 7, 1, 6, 3, 0, 0, 0, 0, 0], &malformed[3..]].concat());
         assert_eq!((default_of(&malformed), default_of(&[1, 5, 0, 0, 0, 0, 0]), default_of(&[1])), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_record_says_that_its_number_is_kept_only_of_that_number() {
+        let record = |number: u32, options: &[u8]| [&number.to_le_bytes(), options].concat();
+        let options = with_kept_number(&with_default(&[], 60_000), 7);
+        assert!(has_kept_number(&record(7, &options)) && has_kept_number(&record(7, &with_kept_number(&options, 7))));
+        assert!(!has_kept_number(&record(8, &options)), "a build that does not know it has cleared the namespace");
+        assert!(has_kept_number(&record(0, &with_kept_number(&[], 0))));
+        assert!(!has_kept_number(&record(0, &[])) && !has_kept_number(&[7, 0, 0]));
+        assert_eq!(default_of(&options), 60_000);
+        assert_eq!(without_kept_number(&options), with_default(&[], 60_000));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod common;
 use common::{killed, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Change, Changes, Commit, Consumer, Db, Error, Position, PositionState};
+use std::collections::BTreeSet;
 
 const SEGMENT: u32 = 4096;
 
@@ -566,4 +567,25 @@ fn after_a_failed_sync_readers_are_told() {
     let heard = reader.join().unwrap();
     assert_eq!(heard.len(), 2, "{heard:?}");
     assert!(heard[0].is_ok() && matches!(heard[1], Err(Error::Poisoned(_))), "{heard:?}");
+}
+
+/// However many records and segments a group has, its end is one commit.
+#[test]
+fn a_deleted_group_is_one_commit() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let users = db.namespace("users").unwrap();
+    let keys: BTreeSet<Vec<u8>> = (0..300).map(|number| format!("7.{number}").into_bytes()).collect();
+    users.insert_many(keys.iter().map(|key| (key, "1"))).unwrap();
+    users.insert("8.1", "1").unwrap();
+    let mut changes = db.changes().start().unwrap();
+    assert_eq!(users.delete_group("7").unwrap(), 300);
+    users.insert("7.0", "2").unwrap();
+    db.flush().unwrap();
+    let commits = changes.drain().unwrap();
+    assert_eq!(commits.len(), 2);
+    assert_eq!(commits[0].changes().len(), 300);
+    let removed: BTreeSet<Vec<u8>> = commits[0].changes().iter().map(|change| change.key().unwrap().to_vec()).collect();
+    assert_eq!(removed, keys);
+    assert!(commits[0].changes().iter().all(|change| *change == remove("users", change.key().unwrap())));
+    assert_eq!(commits[1].changes(), [put("users", "7.0", "2")]);
 }

@@ -43,6 +43,8 @@ impl Db {
     /// Follows what changes: every commit after a [`Position`], or from now on, in log order, as soon as it is durable. What compaction copies is no
     /// change.
     ///
+    /// That a record has expired is in no commit, either: what it was [written](crate::Change::Put) with says when it does.
+    ///
     /// How far back the log reaches is up to compaction, unless a [consumer](Db::consumer) holds it.
     ///
     /// ```

@@ -11,6 +11,7 @@ use crate::names::SYSTEM;
 use crate::nested::Held;
 use crate::position::Position;
 use crate::store::Store;
+use crate::ttl::has_kept_number;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -211,7 +212,9 @@ impl Filter {
             known.name_of(store, number)?
         };
         let is_asked_for = self.namespace.as_deref().is_none_or(|asked| asked == &*namespace);
-        if !is_asked_for || namespace.starts_with(SYSTEM) || !is_name && !key.starts_with(&self.prefix) {
+        // Its records go on: another default of how long they live, for one.
+        let is_only_changed = is_name && kind == Kind::Put && has_kept_number(value);
+        if is_only_changed || !is_asked_for || namespace.starts_with(SYSTEM) || !is_name && !key.starts_with(&self.prefix) {
             return Ok(None);
         }
         Ok(Some(match (kind, is_name) {

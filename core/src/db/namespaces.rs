@@ -3,11 +3,11 @@
 use super::handle::{Db, Namespace};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta, NAMESPACE_OF_NAMES};
-use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
+use crate::limits::{EXPIRY_MAX, NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::Purpose;
 use crate::names::{DEFAULT, Name, Names, SYSTEM};
 use crate::store::Store;
-use crate::ttl::{Ttl, with_default};
+use crate::ttl::{Ttl, default_of, with_default, with_kept_number, without_kept_number};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -208,7 +208,7 @@ impl Store {
                     "all numbers of namespaces have been given out; copy the records into a new store",
                 ));
             }
-            let options: Vec<u8> = options.unwrap_or_else(|| names.options(name)).into();
+            let options: Vec<u8> = without_kept_number(options.unwrap_or_else(|| names.options(name)));
             let end = self.write_name(&mut shards, name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
             let mut living = self.engine.living.write();
             old.map(|old| living.remove(&old));
@@ -230,8 +230,9 @@ impl Store {
             let mut names = self.names.write();
             // Another thread may have dropped it since, and created another of the same name.
             let number = name.number().ok_or(Error::NamespaceDropped)?;
-            let options = with_default(names.options(&name.name), ms);
-            if options != names.options(&name.name) {
+            let options = names.options(&name.name);
+            if default_of(options) != ms.min(EXPIRY_MAX) {
+                let options = with_kept_number(&with_default(options, ms), number);
                 self.write_name(&mut shards, &name.name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
                 names.set(&name.name, number, &options);
             }

@@ -31,3 +31,20 @@ pub(super) fn has_state(db: &Db, expected: &State) -> Checked {
 pub(super) fn short(changes: &[Change]) -> Vec<String> {
     changes.iter().map(|change| format!("{change:?}").chars().take(90).collect()).collect()
 }
+
+/// The answer of a store that no longer has what comes after a position.
+pub(super) const COMPACTED: &str = "compacted";
+
+/// What comes from a position on are the last commits, all behind the `first` ones if it is known how many are before the position.
+pub(super) fn is_a_suffix(db: &Db, position: Position, first: Option<usize>, commits: &[Vec<Change>]) -> Checked {
+    let read = db.changes().from(position).appended(true).start().and_then(|mut changes| changes.drain());
+    let heard = match read {
+        Err(Error::Compacted { .. }) => return Err(COMPACTED.into()),
+        read => read.map_err(words)?,
+    };
+    let last = commits.len();
+    let is_same = heard.len() <= last
+        && first.is_none_or(|first| first + heard.len() == last)
+        && heard.iter().zip(&commits[last - heard.len()..]).all(|(commit, made)| commit.changes() == &made[..]);
+    if is_same { Ok(()) } else { Err(format!("{} commits come after {position:?}, {first:?} of {last}", heard.len())) }
+}

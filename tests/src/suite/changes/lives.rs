@@ -1,6 +1,6 @@
 //! The life of one store with a consumer: sessions of writes, reads, compactions, each of which ends in its own way.
 
-use super::answers::{has_state, is_refused, is_unknown, short};
+use super::answers::{COMPACTED, has_state, is_a_suffix, is_refused, is_unknown, short};
 use super::model::{Commits, State};
 use crate::rng::Rng;
 use crate::suite::{Checked, words};
@@ -214,19 +214,8 @@ impl Life {
         }
     }
 
-    /// What comes from a position on are the last commits.
     fn is_a_suffix(&self, db: &Db, position: Position) -> Checked {
-        let read = db.changes().from(position).appended(true).start().and_then(|mut changes| changes.drain());
-        let heard = match read {
-            Err(Error::Compacted { .. }) => return Err(COMPACTED.into()),
-            read => read.map_err(words)?,
-        };
-        let first = self.places.get(&position).copied();
-        let last = self.commits.0.len();
-        let is_same = heard.len() <= last
-            && first.is_none_or(|first| first + heard.len() == last)
-            && heard.iter().zip(&self.commits.0[last - heard.len()..]).all(|(commit, made)| commit.changes() == &made[..]);
-        if is_same { Ok(()) } else { Err(format!("{} commits come after {position:?}, {first:?} of {last}", heard.len())) }
+        is_a_suffix(db, position, self.places.get(&position).copied(), &self.commits.0)
     }
 
     fn back_up(&self, db: &Db) -> Checked {
@@ -303,6 +292,3 @@ impl Life {
         (self.durable..=self.commits.0.len()).rev().find(fits).ok_or_else(|| "no prefix of the commits is there".into())
     }
 }
-
-/// The answer of a store that no longer has what comes after a position.
-const COMPACTED: &str = "compacted";
