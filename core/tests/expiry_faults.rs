@@ -1,0 +1,114 @@
+//! Media that fail or are full while records expire or a whole group goes.
+#![cfg(all(feature = "ordered", feature = "testing"))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+use pipkin::storage::{MemoryStorage, Storage, StorageErrorKind};
+use pipkin::testing::TestClock;
+use pipkin::{Db, Error};
+use std::time::Duration;
+
+const START: u64 = 1_700_000_000_000;
+const MINUTE: Duration = Duration::from_secs(60);
+
+type File = FaultStorage<MemoryStorage>;
+
+fn open(file: &File, clock: &TestClock) -> pipkin::Result<Db> {
+    let builder = Db::builder().clock(clock.clone()).segment_size(4096).ordered(true).auto_compact_dead_share(2.0);
+    builder.open_storage(Box::new(file.clone()))
+}
+
+/// Whoever relies on an expiry writes, and one call fails: if the write is there afterwards, the record is gone, whatever the clock says.
+#[test]
+fn an_expiry_that_a_commit_relied_on_is_past_after_any_failed_call() {
+    let effects = [
+        Effect::Error(StorageErrorKind::Other),
+        Effect::Error(StorageErrorKind::NoSpace),
+        Effect::Torn { bytes: 3 },
+        Effect::Torn { bytes: 30 },
+        Effect::Late,
+        Effect::LostSync,
+    ];
+    let (mut failed, mut relied) = (0, 0);
+    for (effect, ending) in effects.into_iter().flat_map(|effect| ["flush", "checkpoint", "close"].map(|ending| (effect, ending)))
+    {
+        for nth in 1.. {
+            let (file, clock) = (File::new(MemoryStorage::new()), TestClock::new(START));
+            // Never comes, but makes the file remember what a power cut would take.
+            file.arm(Fault::nth(u64::MAX, Io::Sync, Effect::LostSync));
+            let db = open(&file, &clock).unwrap();
+            db.insert_with_ttl("lock", "ada", MINUTE).unwrap();
+            db.flush().unwrap();
+            clock.advance(MINUTE);
+            file.arm(Fault::nth(nth, Io::Change, effect));
+            assert_eq!(db.get("lock").unwrap(), None);
+            let taken = db.insert("taken", "by bob");
+            let ended = match ending {
+                "flush" => db.flush().map(drop),
+                "checkpoint" => db.checkpoint(),
+                _ => db.close(),
+            };
+            let has_failed = file.counts().failed > 0;
+            file.disarm();
+            file.lose_unsynced().unwrap();
+            clock.set(START - 5_000);
+            let at = format!("{effect:?}, call {nth}, {ending}: {taken:?}, {ended:?}");
+            let db = open(&file, &clock).unwrap_or_else(|error| panic!("{at}: {error}"));
+            let is_there = db.get("taken").unwrap().is_some();
+            assert!(is_there || taken.is_err() || ended.is_err(), "{at}: what was acknowledged is lost");
+            assert!(!is_there || db.get("lock").unwrap().is_none(), "{at}: the lock is back beside what relied on its end");
+            relied += u32::from(is_there && has_failed);
+            if !has_failed {
+                break;
+            }
+            failed += 1;
+        }
+    }
+    assert!(failed >= 30 && relied >= 10, "{failed} failures, {relied} with the write");
+}
+
+/// Either the whole group goes or none of it, and the store goes on.
+#[test]
+fn a_group_goes_from_a_full_medium_as_a_whole_or_not_at_all() {
+    let (mut gone, mut kept) = (0, 0);
+    for (records, ordered) in [1, 10, 100, 1000, 5000].into_iter().flat_map(|records| [(records, true), (records, false)]) {
+        let file = File::new(MemoryStorage::new());
+        let open = || Db::builder().segment_size(4096).ordered(ordered).open_storage(Box::new(file.clone())).unwrap();
+        let db = open();
+        db.insert_many((0..records).map(|number| (format!("g.{number:05}"), "value"))).unwrap();
+        db.insert("other", "stays").unwrap();
+        file.set_capacity(Some(file.inner().len().unwrap()));
+        let mut filler = 0_u32;
+        while db.insert(format!("filler {filler}"), [7; 64]).is_ok() {
+            filler += 1;
+        }
+        let result = db.delete_group("g");
+        let left = match result {
+            Ok(count) => {
+                assert_eq!(count, records);
+                gone += 1;
+                0
+            }
+            Err(Error::NoSpace) => {
+                kept += 1;
+                records
+            }
+            Err(error) => panic!("{records}: {error}"),
+        };
+        let check = |db: &Db| {
+            let found = db.group("g").unwrap().map(Result::unwrap).count() as u64;
+            assert_eq!((found, db.len().unwrap()), (left, left + 1 + u64::from(filler)), "{records} {ordered}");
+            assert_eq!(db.get("other").unwrap().unwrap(), b"stays");
+        };
+        check(&db);
+        assert!(!db.is_poisoned(), "{records} {ordered}");
+        drop(db);
+        let db = open();
+        check(&db);
+        // With some room, what had failed works.
+        file.set_capacity(None);
+        assert_eq!(db.delete_group("g").unwrap(), left);
+    }
+    println!("{gone} gone, {kept} kept");
+    assert!(gone > 0 && kept > 0, "{gone} gone, {kept} kept: one of both was not tried");
+}
