@@ -110,6 +110,9 @@ pub fn sequences(budget: &Budget) -> Vec<Sequence> {
                 number /= LETTERS;
             }
             letters.reverse();
+            if len == budget.longest && letters.iter().sum::<usize>() % budget.every != 0 {
+                continue;
+            }
             for start in STARTS.into_iter().filter(|&start| len <= budget.longest_from(start)) {
                 out.push(Sequence { start, letters: letters.clone() });
             }
@@ -125,6 +128,8 @@ pub struct Budget {
     pub longest: usize,
     /// Longest sequence from the other starts.
     pub longest_elsewhere: usize,
+    /// One in so many of the longest sequences: those whose letters have a sum that it divides. With 1 all of them.
+    pub every: usize,
 }
 
 impl Budget {

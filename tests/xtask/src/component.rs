@@ -28,6 +28,10 @@ const PASSES: [&str; 5] = [
     "--strip-producers",
 ];
 
+/// The packages that stand on Wasmtime, for cargo's command line. They are always chosen together: features depend on the choice, and with
+/// others cargo compiles Wasmtime, with all that it stands on, once more.
+pub(crate) const WASMTIME_PACKAGES: &str = "-p pipkin-wasi-host -p pipkin-host -p pipkin-wasi-shared";
+
 /// Kinds of sections in a component.
 const CUSTOM: u8 = 0;
 const CORE_MODULE: u8 = 1;
@@ -41,6 +45,13 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let path = shipped(&Tools::default())?;
     println!("{}: {} bytes", path.display(), fs::metadata(&path)?.len());
     Ok(())
+}
+
+/// Builds `pipkin-host`, with the features that the tests give its dependencies, and says where it is.
+pub(crate) fn host_command() -> Outcome<PathBuf> {
+    // Some test makes cargo count the dependencies of tests.
+    Step::new(&format!("cargo build {WASMTIME_PACKAGES} --bins --test component")).limit_minutes(60).run()?;
+    Ok(target_dir().join("debug").join(format!("pipkin-host{}", std::env::consts::EXE_SUFFIX)))
 }
 
 /// Builds it, and says where it is.

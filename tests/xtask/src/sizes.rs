@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a suite reads from the environment, its size for a night, and which suite that is.
-const NIGHTLY: [(&str, &str, &str); 22] = [
+const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_CACHE_CUTS", "150000", "evidence-cache: power cuts behind failed syncs"),
     ("PIPKIN_CRASH_IMAGES", "8000000", "evidence-crash: images that a crash leaves"),
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
@@ -18,6 +18,7 @@ const NIGHTLY: [(&str, &str, &str); 22] = [
     ("PIPKIN_KILLS_FIREFOX", "50", "web-firefox: the same"),
     ("PIPKIN_LIES", "6000", "evidence-rot: devices that lie"),
     ("PIPKIN_LIFE_DEATHS", "30000", "evidence-lives: deaths in a row on full media"),
+    ("PIPKIN_LONGEST", "3", "evidence-exhaustive: operations in a row, from every start"),
     ("PIPKIN_LOST_HEADERS", "20000", "evidence-rot: lost headers of flushed segments"),
     ("PIPKIN_PLANS", "60000", "evidence-two_writers: schedules of two sessions"),
     ("PIPKIN_RECORDS_MAX", "20000000", "evidence-reopen: records of the largest store"),
@@ -37,7 +38,7 @@ static IS_NIGHTLY: AtomicBool = AtomicBool::new(false);
 pub(crate) fn set_nightly() {
     IS_NIGHTLY.store(true, Ordering::Relaxed);
     for (name, size, suite) in NIGHTLY {
-        println!("{name}={} ({suite})", setting(name).unwrap_or_else(|| size.to_owned()));
+        println!("{name}={} ({suite})", setting(name).unwrap_or_else(|| (*size).to_owned()));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Form, lints, documentation.
 
 use super::Check;
+use crate::component::WASMTIME_PACKAGES;
 use crate::shell::{Outcome, Step};
 use crate::tools::Tools;
 
@@ -21,9 +22,10 @@ fn fmt(_: &Tools) -> Outcome {
 }
 
 fn clippy(_: &Tools) -> Outcome {
-    // The features of that one exclude each other.
-    Step::new("cargo clippy --workspace --exclude pipkin-wasi-host --all-targets --all-features -- -D warnings").run()?;
-    Step::new("cargo clippy -p pipkin-wasi-host --all-targets -- -D warnings").run()
+    // The features of the host's crate exclude each other.
+    let others = "--workspace --exclude pipkin-wasi-host --exclude pipkin-host --all-targets --all-features";
+    Step::new(&format!("cargo clippy {others} -- -D warnings")).run()?;
+    Step::new(&format!("cargo clippy {WASMTIME_PACKAGES} --all-targets -- -D warnings")).run()
 }
 
 /// Packages whose code hides from this host behind `cfg`.

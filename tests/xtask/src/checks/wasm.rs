@@ -1,7 +1,7 @@
 //! The two WebAssembly hosts.
 
 use super::Check;
-use crate::component::shipped;
+use crate::component::{WASMTIME_PACKAGES, host_command, shipped};
 use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 
@@ -37,14 +37,14 @@ pub(super) fn checks() -> Vec<Check> {
 /// The tests build the guests by themselves.
 fn wasi(tools: &Tools) -> Outcome {
     tools.rust_targets(&["wasm32-wasip2"])?;
-    Step::new("cargo test -p pipkin-wasi-host -p pipkin-host -p pipkin-wasi-shared").run()
+    Step::new(&format!("cargo test {WASMTIME_PACKAGES}")).run()
 }
 
 fn wasi_shipped(tools: &Tools) -> Outcome {
     let component = shipped(tools)?;
     let page = std::fs::read_to_string(root().join("wasi-host/README.md"))?;
     is_as_large_as_said(std::fs::metadata(&component)?.len(), &page)?;
-    let tests = Step::new("cargo test -p pipkin-wasi-host --test component");
+    let tests = Step::new(&format!("cargo test {WASMTIME_PACKAGES} --test component"));
     tests.env("PIPKIN_COMPONENT", component.display().to_string()).run()
 }
 
@@ -64,8 +64,7 @@ fn wasi_javascript(tools: &Tools) -> Outcome {
     tools.node()?;
     tools.npm_packages(FOLDER)?;
     Step::new("npm run build").dir(FOLDER).run()?;
-    Step::new("cargo build -p pipkin-host").run()?;
-    let command = target_dir().join("debug").join(format!("pipkin-host{}", std::env::consts::EXE_SUFFIX));
+    let command = host_command()?;
     let data = target_dir().join("javascript");
     if data.exists() {
         std::fs::remove_dir_all(&data)?;

@@ -3,6 +3,7 @@
 
 use super::native::{Stage, tell_rate};
 use super::plan::{Edit, Plan};
+use crate::component::host_command;
 use crate::shell::{Outcome, Step, target_dir};
 use crate::tools::Tools;
 use std::fs::{self, File};
@@ -17,11 +18,10 @@ pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     wasm.clone().args(["-p", "pipkin-wasi-guest"]).run()?;
     wasm.args(["-p", "pipkin-wasi-programs", "--bin", "editor"]).run()?;
     // What the component does is optimised in any case; an optimised Wasmtime would take three times as long to build.
-    Step::new("cargo build -p pipkin-host").limit_minutes(60).run()?;
+    let program = host_command()?;
     let built = target_dir().join("wasm32-wasip2/component");
     let component = built.join("pipkin_wasi_guest.wasm");
     println!("the component has {} bytes", fs::metadata(&component)?.len());
-    let program = target_dir().join("debug").join(format!("pipkin-host{}", std::env::consts::EXE_SUFFIX));
 
     println!("\n=== changed in the component");
     let command = Step::new("").path(&program).arg("--component").path(&component).arg("edit").path(&stage.store);
