@@ -1,5 +1,6 @@
 //! The errors of the store. Each message says what to do next.
 
+use crate::conflict::Conflict;
 use crate::cursor::Cursor;
 use crate::position::Position;
 use crate::storage::{StorageError, StorageErrorKind};
@@ -138,7 +139,7 @@ pub enum Error {
         oldest: Position,
     },
     /// Another writer changed what this transaction had read. Nothing was written; run it again.
-    Conflict,
+    Conflict(Conflict),
     /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
     /// lost. Writes are refused: open the store again.
     Fenced,
@@ -252,7 +253,6 @@ mod messages {
          one; read the present state instead";
     pub(super) const COMPACTED: &str = "the changes behind this position are no longer kept, compaction has freed them; take the present state and go on from there";
     pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
-    pub(super) const CONFLICT: &str = "another writer changed what this transaction had read; nothing was written, run it again";
     pub(super) const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
          since may be lost. Open the store again; where several share a store, let the host serve it to them";
     pub(super) const LOG_EXHAUSTED: &str = "the store's log positions or generations are used up; nothing was written. Copy its records into a new store with \
@@ -352,7 +352,7 @@ impl fmt::Display for Error {
             Self::SnapshotTooOld => f.write_str(messages::SNAPSHOT_TOO_OLD),
             Self::UnknownPosition => f.write_str(messages::UNKNOWN_POSITION),
             Self::Compacted { .. } => f.write_str(messages::COMPACTED),
-            Self::Conflict => f.write_str(messages::CONFLICT),
+            Self::Conflict(conflict) => write!(f, "{conflict}; nothing was written, run it again"),
             Self::Fenced => f.write_str(messages::FENCED),
             Self::Poisoned(first) => {
                 write!(

@@ -10,6 +10,7 @@ extern crate std;
 
 mod changes;
 mod clock;
+mod conflict;
 mod cursor;
 mod damage;
 mod db;
@@ -39,6 +40,7 @@ pub mod planted;
 mod planted;
 mod position;
 mod prefetch;
+mod recent;
 mod recover;
 #[cfg(feature = "salvage")]
 mod salvage;
@@ -56,18 +58,19 @@ mod verify;
 
 pub use changes::{Change, Commit};
 pub use clock::Clock;
+pub use conflict::Conflict;
 pub use cursor::Cursor;
 #[cfg(feature = "std")]
 pub use db::Watching;
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus,
-    Group, Iter, Keys, Namespace, OwnedValue, PositionState, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys, SnapshotNamespace,
-    Stats, Transaction, Value, Version,
+    Group, Iter, Keys, Namespace, OwnedValue, PositionState, Savepoint, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys,
+    SnapshotNamespace, Stats, Transaction, TransactionIter, TransactionKeys, TransactionNamespace, Value, Version,
 };
 #[cfg(feature = "typed")]
 pub use db::{FixedKey, TypedKey, TypedNamespace};
 #[cfg(feature = "ordered")]
-pub use db::{FocusRange, KeyRange, Range, RangeKeys};
+pub use db::{FocusRange, KeyRange, Range, RangeKeys, TransactionRange, TransactionRangeKeys};
 pub use error::{Error, Result};
 /// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]

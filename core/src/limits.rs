@@ -35,6 +35,9 @@ pub(crate) const AHEAD_MAX: u64 = 1 << 44;
 pub(crate) const EXTENT_FIRST_MAX: u32 = 16 * 1024;
 /// Largest number of a namespace: the two above it have other meanings.
 pub(crate) const NAMESPACE_NUMBER_MAX: u32 = u32::MAX - 2;
+/// Bytes of memory for what is written while a transaction lives: a transaction during which more than that is written conflicts. A write
+/// takes 16 bytes, and in a store with the ordered index its key.
+pub const RECENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Log bytes after the newest checkpoint from which a new one is due. It bounds the work of a reopen after a crash.
 pub const REPLAY_DEBT_MAX_DEFAULT: u64 = 32 * 1024 * 1024;
 

@@ -1,17 +1,17 @@
-//! Refuses calls from a closure that another call of the same store runs, if they need a lock that the outer call holds: they would
-//! deadlock. Tracked per thread, so only with the standard library; without it they do deadlock.
+//! Refuses calls from a closure that another call of the same store runs, if they need a lock that the outer call holds, and would
+//! deadlock, or would not see what it has written. Tracked per thread, so only with the standard library; without it they do deadlock.
 
 use crate::engine::Engine;
 use crate::error::Result;
 
-/// The lock that a call holds while it runs its caller's closure.
+/// What a call holds while it runs its caller's closure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     /// `update`: the shard of its key.
     Shard,
     /// `compact_with`: the maintenance lock.
     Turn,
-    /// `transaction`: the lock that admits one transaction at a time.
+    /// `transaction`: none, but another transaction inside of it would not see what it has written, and would conflict with it.
     Transaction,
 }
 

@@ -46,7 +46,7 @@ impl Engine {
         let Some(kept) = self.moments.of_shard(number) else { return };
         let end = self.log.lsn(new.offset);
         if is(Bug::CountsKeptLate) == is_late {
-            self.moments.keep_counts(kept, end, shard.counts());
+            self.moments.keep_counts(number, kept, end, shard.counts());
         }
         let Some(old) = old else { return };
         // Asked before the slot changes, so that the record cannot be moved or its segment be reused.
@@ -64,6 +64,7 @@ impl Engine {
             Err(_) => Some(0),
         };
         let mut notes = kept.lock();
+        self.moments.uses(number);
         let slot = key.hash.slot(old.offset);
         let is_needed = self.moments.needs(begin.unwrap_or(lsn), end);
         let has_older = leaves_ghost && notes.with_tag(slot.tag()).next().is_some();
@@ -97,9 +98,26 @@ impl Engine {
     /// Begins a moment: what was appended before it counts, what is appended from now on does not. Builds nothing, and waits for no commit.
     pub(crate) fn begin_moment(&self) -> (Arc<Moment>, crate::log::EndPlace) {
         self.moments.prepare();
-        // The time is read with the tail locked: what is appended before the moment is judged by it.
-        let now = || if self.log.clock.in_use() { self.log.clock.now().max(1) } else { 0 };
-        self.log.at_the_end(|end| (self.moments.begin(end.lsn, now()), end))
+        self.log.at_the_end(|end| (self.moments.begin(end.lsn, self.time_of_moment()), end))
+    }
+
+    /// The time of a moment that begins. Read with the tail locked: what is appended before the moment is judged by it.
+    fn time_of_moment(&self) -> u64 {
+        if self.log.clock.in_use() { self.log.clock.now().max(1) } else { 0 }
+    }
+
+    /// Begins a moment as [`Self::begin_moment`] does, for a transaction: everything that is appended from then on is remembered, from the
+    /// returned number of a write on.
+    pub(crate) fn begin_watched_moment(&self) -> (Arc<Moment>, crate::log::EndPlace, u64) {
+        self.moments.prepare();
+        #[cfg(feature = "ordered")]
+        let keeps_keys = self.ordered.get().is_some();
+        #[cfg(not(feature = "ordered"))]
+        let keeps_keys = false;
+        self.log.at_the_end(|end| {
+            let from = self.log.recent.begin(self.seed, keeps_keys);
+            (self.moments.begin(end.lsn, self.time_of_moment()), end, from)
+        })
     }
 
     /// Ends a moment and forgets what only it needed.
@@ -121,13 +139,17 @@ impl Engine {
     /// Drops the notes that no living moment needs.
     fn forget_notes(&self) {
         let (log, stats) = (&self.log, &self.log.segment_stats);
-        for shard in self.moments.all_shards() {
+        for number in self.moments.used_shards() {
+            let Some(shard) = self.moments.of_shard(number) else { continue };
             let mut notes = shard.lock();
             // Asked for each shard: a moment that has begun meanwhile may need notes that have been left since.
             let living = self.moments.positions();
             notes.forget_counts(&living);
             let gone = |slot: Slot| stats.drop_note(log.geometry.extent_of(slot.offset()));
             notes.retain(|offset| log.lsn(offset), |begin, end| needed(&living, begin, end), gone);
+            if notes.is_empty() {
+                self.moments.uses_no_more(number);
+            }
         }
         self.moments.forget_keys();
     }

@@ -157,6 +157,14 @@ pub enum Bug {
     GapNotNoticed,
     /// A reader of changes passes over the first commit of a segment.
     BorderSkipped,
+    /// A transaction commits whatever others have changed.
+    TransactionUnchecked,
+    /// A transaction does not notice what others write into ranges that it has read.
+    TransactionForgetsRanges,
+    /// A transaction does not notice that a namespace in which it has read was cleared or dropped.
+    TransactionForgetsClear,
+    /// A transaction checks what it has read before it locks the tail of the log, and not with it.
+    TransactionCheckedEarly,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -241,6 +249,10 @@ mod imp {
             Self::CopiesShown,
             Self::GapNotNoticed,
             Self::BorderSkipped,
+            Self::TransactionUnchecked,
+            Self::TransactionForgetsRanges,
+            Self::TransactionForgetsClear,
+            Self::TransactionCheckedEarly,
         ];
     }
 

@@ -141,7 +141,7 @@ fn a_transaction_is_all_or_nothing_and_notices_other_writers() {
         tx.insert("a", "2")?;
         tx.insert_in(&ns, "b", "3")?;
         assert_eq!(tx.get("a")?.unwrap(), b"2");
-        Err(Error::Conflict)
+        Err(Error::Conflict(pipkin::Conflict::Key))
     });
     assert!(failed.is_err());
     assert_eq!((db.get("a").unwrap().unwrap(), ns.len().unwrap()), (b"1".to_vec(), 0));
@@ -150,7 +150,7 @@ fn a_transaction_is_all_or_nothing_and_notices_other_writers() {
         db.insert("a", "other")?;
         tx.insert("c", "4")
     });
-    assert!(matches!(conflict, Err(Error::Conflict)));
+    assert!(matches!(conflict, Err(Error::Conflict(pipkin::Conflict::Key))));
     assert_eq!(db.get("c").unwrap(), None);
     assert!(db.compare_and_swap("a", Some(b"other"), Some(b"mine")).unwrap());
     assert!(!db.compare_and_swap("a", Some(b"other"), None).unwrap());
@@ -438,12 +438,12 @@ fn a_transaction_notices_a_value_of_the_same_hash() {
     assert_ne!(one, other);
     let db = Db::open_in_memory().unwrap();
     db.insert("account", &one).unwrap();
-    let lost = db.transaction(|tx| {
-        assert_eq!(tx.get("account")?.as_ref(), Some(&one));
-        db.insert("account", &other)?;
-        tx.insert("account", "made of the first value")
-    });
-    assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
+    let mut tx = db.begin().unwrap();
+    assert_eq!(tx.get("account").unwrap().as_ref(), Some(&one));
+    db.insert("account", &other).unwrap();
+    tx.insert("account", "made of the first value").unwrap();
+    let lost = tx.commit();
+    assert!(matches!(lost, Err(Error::Conflict(pipkin::Conflict::Key))), "{lost:?}");
     assert_eq!(db.get("account").unwrap(), Some(other));
 }
 

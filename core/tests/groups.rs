@@ -1,12 +1,12 @@
 //! Groups of records and handles to them: borders of prefixes, limits, damage, other writers.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 
 use common::{find, flipped, killed, opened};
 use pipkin::limits::KEY_LEN_MAX;
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Error, Focus, Namespace};
+use pipkin::{Conflict, Db, Error, Focus, Namespace, Transaction};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -317,5 +317,52 @@ fn a_call_that_fails_leaves_all_of_a_group_or_nothing() {
         }
         println!("{on:?} {effect:?}: {failed} calls failed, {poisoned} stores were closed to writes");
         assert!(failed > 3, "{on:?} {effect:?}: {failed}");
+    }
+}
+
+#[test]
+fn a_group_that_is_deleted_conflicts_with_who_has_read_of_it() {
+    for db in stores() {
+        let other = db.namespace("other").unwrap();
+        // More than one block of what transactions remember, and more than a window of what is read ahead.
+        let fill = || {
+            for space in [&*db, &other] {
+                space.insert_many((0..200).map(|number| (format!("g.{number:03}"), "1"))).unwrap();
+                space.insert("h.1", "1").unwrap();
+            }
+        };
+        let tries = |read: &dyn Fn(&mut Transaction)| {
+            fill();
+            let mut tx = db.begin().unwrap();
+            read(&mut tx);
+            assert_eq!(db.delete_group("g").unwrap(), 200);
+            tx.insert("written", "1").unwrap();
+            match tx.commit() {
+                Ok(()) => None,
+                Err(Error::Conflict(conflict)) => Some(conflict),
+                Err(error) => panic!("{error:?}"),
+            }
+        };
+        assert_eq!(tries(&|_| ()), None);
+        assert_eq!(tries(&|tx| assert!(tx.contains_key("h.1").unwrap() && !tx.contains_key("g").unwrap())), None);
+        assert_eq!(tries(&|tx| assert!(tx.get_in(&other, "g.007").unwrap().is_some())), None);
+        assert_eq!(tries(&|tx| tx.insert("g.007", "2").unwrap()), None);
+        assert_eq!(db.get("g.007").unwrap().as_deref(), Some(&b"2"[..]), "written after the group was deleted");
+        db.remove("g.007").unwrap();
+        for key in ["g.000", "g.063", "g.064", "g.100", "g.199"] {
+            assert_eq!(tries(&|tx| assert!(tx.get(key).unwrap().is_some())), Some(Conflict::Key), "{key}");
+        }
+        assert_eq!(tries(&|tx| assert!(tx.iter().unwrap().count() > 200)), Some(Conflict::Range));
+        #[cfg(feature = "ordered")]
+        if db.range(..).is_ok() {
+            assert_eq!(tries(&|tx| assert_eq!(tx.range("g.150".."g.151").unwrap().count(), 1)), Some(Conflict::Range));
+            assert_eq!(tries(&|tx| assert_eq!(tx.range("g.".."g.000").unwrap().count(), 0)), None);
+        }
+        // A transaction reads on in its snapshot, and a read that comes later counts, too.
+        fill();
+        let mut tx = db.begin().unwrap();
+        assert_eq!(db.delete_group("g").unwrap(), 200);
+        assert!(tx.remove("g.007").unwrap());
+        assert!(matches!(tx.commit(), Err(Error::Conflict(Conflict::Key))));
     }
 }

@@ -44,6 +44,7 @@ fn what_would_wait_for_the_update_that_it_is_made_in_is_an_error() {
             said(&mut calls, "update", db.update("key", |_| None));
             said(&mut calls, "compare_and_swap", db.compare_and_swap("key", None, None));
             said(&mut calls, "transaction", db.transaction(|_| Ok(())));
+            said(&mut calls, "begin", db.begin());
             said(&mut calls, "try_transaction", db.try_transaction(|_| Ok::<_, Error>(())));
             said(&mut calls, "modify", db.modify("key", |value| Ok::<_, ()>(value.take())));
             said(&mut calls, "take", db.take("key"));
@@ -69,7 +70,7 @@ fn what_would_wait_for_the_update_that_it_is_made_in_is_an_error() {
         .unwrap();
         (calls, db)
     });
-    all_nested(&calls, 30);
+    all_nested(&calls, 31);
     // Nothing of it was done, and the store goes on.
     assert_eq!((store.get("key").unwrap(), store.len().unwrap()), (Some(b"new".to_vec()), 1));
     assert_eq!(store.list_namespaces(), ["users"]);
@@ -127,7 +128,7 @@ fn what_would_wait_for_the_step_that_it_is_made_in_is_an_error() {
     assert_eq!((db.get("key").unwrap(), db.len().unwrap()), (Some(b"merged".to_vec()), 2));
 }
 
-/// A transaction waits until no other one runs: inside of one that was for ever.
+/// A transaction inside of another would not see what that has written.
 #[test]
 fn a_transaction_inside_of_a_transaction_is_an_error() {
     let said = ends(|| {

@@ -125,7 +125,7 @@ fn transactions_on_both_sides_of_a_checkpoint_are_whole() {
                         tx.insert([from], [left - 1])?;
                         tx.insert([to], [right + 1])
                     });
-                    assert!(matches!(moved, Ok(()) | Err(pipkin::Error::Conflict)), "{moved:?}");
+                    assert!(matches!(moved, Ok(()) | Err(pipkin::Error::Conflict(_))), "{moved:?}");
                 }
             }));
         }
@@ -209,5 +209,43 @@ fn a_snapshot_shows_its_state_in_every_order_of_steps() {
         db.compact().unwrap();
         let stats = db.stats().unwrap();
         assert_eq!((stats.snapshot_memory_bytes, stats.snapshot_held_bytes), (0, 0));
+    });
+}
+
+#[test]
+fn of_two_transactions_that_read_what_the_other_writes_only_one_does() {
+    check(|| {
+        let db = open(MemoryStorage::new());
+        db.insert_many([([0], [1]), ([1], [1])]).unwrap();
+        let threads = [(0_u8, 1_u8), (1, 0)].map(|(read, written)| {
+            let db = db.clone();
+            thread::spawn(move || {
+                let mut tx = db.begin().unwrap();
+                if tx.get([read]).unwrap() == Some(vec![1]) {
+                    tx.insert([written], [0]).unwrap();
+                }
+                tx.commit().is_ok()
+            })
+        });
+        assert!(threads.map(|thread| thread.join().unwrap()).contains(&true), "each has waited for the other");
+        let left: u8 = (0..2).map(|key| db.get([key]).unwrap().unwrap()[0]).sum();
+        assert_eq!(left, 1, "each has read what was there before the other");
+    });
+}
+
+#[test]
+fn what_is_left_for_a_snapshot_beside_its_end_is_forgotten() {
+    check(|| {
+        let db = open(MemoryStorage::new());
+        db.insert([0], value(0, 0)).unwrap();
+        let writer = db.clone();
+        let writer = thread::spawn(move || (1..4).for_each(|version| writer.insert([0], value(0, version)).unwrap()));
+        for _ in 0..2 {
+            let found = db.snapshot().get([0]).unwrap().unwrap();
+            assert!(found[1] < 4);
+        }
+        writer.join().unwrap();
+        let stats = db.stats().unwrap();
+        assert_eq!((stats.snapshots, stats.snapshot_held_bytes, stats.snapshot_memory_bytes), (0, 0, 0));
     });
 }

@@ -243,6 +243,6 @@ fn a_transaction_runs_again_when_others_were_faster_and_hands_on_the_callers_err
         tx.insert("b", "never")?;
         Ok::<_, Failed>(())
     });
-    assert_eq!((beaten, runs), (Err(Failed::Store("Conflict".into())), 100));
+    assert_eq!((beaten, runs), (Err(Failed::Store("Conflict(Key)".into())), 100));
     assert_eq!(db.get("b").unwrap(), Some(vec![6]));
 }

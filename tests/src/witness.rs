@@ -96,7 +96,7 @@ impl Spaces {
         let records = edits.iter().map(|(&key, &set)| (key, key_of(writer, key.1), set.then(|| value_of(writer, key, number))));
         match kind {
             Kind::One => {
-                for ((space, _), key, value) in records {
+                for ((space, _), key, value) in records.clone() {
                     match (space.checked_sub(1).map(|named| &self.named[named as usize]), value) {
                         (None, Some(value)) => self.db.insert(key, value)?,
                         (None, None) => drop(self.db.remove(key)?),
@@ -115,7 +115,7 @@ impl Spaces {
                 }
             }
             Kind::Transaction => self.db.transaction(|txn| {
-                for ((space, _), key, value) in records {
+                for ((space, _), key, value) in records.clone() {
                     match (space.checked_sub(1).map(|named| &self.named[named as usize]), value) {
                         (None, Some(value)) => txn.insert(key, value)?,
                         (None, None) => drop(txn.remove(key)?),

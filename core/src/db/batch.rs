@@ -258,7 +258,7 @@ impl<'a> Batch<'a> {
                         *op = BatchOp { name: op.name, key, value: value.as_deref() };
                     }
                 }
-                Ok(self.home.store.commit(&ops, &self.ttls, &[])?.end)
+                Ok(self.home.store.commit(&ops, &self.ttls, None)?.end)
             }
         }
     }
@@ -292,7 +292,7 @@ impl Namespace {
             Ttl::Default => Vec::new(),
             ttl => (0..ops.len()).map(|place| (place, ttl)).collect(),
         };
-        self.store.commit(&ops, &ttls, &[]).map(drop)
+        self.store.commit(&ops, &ttls, None).map(drop)
     }
 
     /// Removes many keys as one commit. Returns how many existed; faster than single removes.
@@ -309,7 +309,7 @@ impl Namespace {
     pub fn remove_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<usize> {
         let (name, keys) = (&self.name, keys.into_iter().collect::<Vec<K>>());
         let ops: Vec<BatchOp<'_>> = keys.iter().map(|key| BatchOp { name, key: key.as_ref(), value: None }).collect();
-        Ok(self.store.commit(&ops, &[], &[])?.removed)
+        Ok(self.store.commit(&ops, &[], None)?.removed)
     }
 
     /// Begins a commit of writes and removals, in this namespace and others. See [`Batch`].

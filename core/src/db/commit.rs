@@ -1,12 +1,13 @@
-//! Writing a commit: locks the shards that it touches, checks what a transaction has read, appends all frames, then publishes them.
+//! Writing a commit: locks the shards that it touches, appends all frames, then publishes them. Under the lock of the append, what a
+//! transaction has read is checked for the last time: no shard is locked for what was only read.
 
-use super::version::Version;
+use super::check::Check;
 use crate::clock::Now;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta};
 use crate::index::{KeyHash, SHARDS, ShardGuard};
-use crate::log::{Frame, Placed, Purpose};
+use crate::log::{Placed, Purpose};
 use crate::names::Name;
 use crate::planted::{Bug, is};
 use crate::position::Position;
@@ -25,41 +26,6 @@ pub(super) struct BatchOp<'a> {
     pub(super) key: &'a [u8],
     /// `None` removes the key.
     pub(super) value: Option<&'a [u8]>,
-}
-
-/// Longest value, in bytes, of which a transaction keeps a copy to compare at its end.
-const KEPT_MAX: usize = 64 * 1024;
-
-/// The record that a transaction has read.
-#[derive(Debug)]
-pub(super) struct Read {
-    version: Version,
-    /// Its value, up to [`KEPT_MAX`] bytes: compaction changes the version of a record, and an equal value shows that this is no conflict.
-    value: Option<Vec<u8>>,
-}
-
-impl Read {
-    pub(super) fn of(value: &[u8], version: Version) -> Self {
-        Self { version, value: (value.len() <= KEPT_MAX).then(|| value.to_vec()) }
-    }
-
-    /// True if `frame` is this record, or has its value.
-    fn is(&self, frame: &Frame<'_>) -> Result<bool> {
-        if Version::of(frame) == self.version {
-            return Ok(true);
-        }
-        frame.check()?;
-        frame.is_readable()?;
-        Ok(self.value.as_deref().is_some_and(|value| value == frame.value()))
-    }
-}
-
-/// What a transaction has read and must find unchanged at its end: a record, or none.
-#[derive(Debug)]
-pub(super) struct Seen<'a> {
-    pub(super) name: &'a Arc<Name>,
-    pub(super) key: &'a [u8],
-    pub(super) read: Option<&'a Read>,
 }
 
 /// The locked shards of a commit. They are locked in order, so that two commits cannot deadlock.
@@ -111,37 +77,42 @@ enum Old {
 }
 
 impl Store {
-    /// Writes a commit, if everything in `seen` is unchanged.
+    /// Writes a commit, if `check` finds what a transaction has read unchanged.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] when something in `seen` has changed; nothing was written.
+    /// [`Error::Conflict`] when it has changed; nothing was written.
     ///
     /// `ttls` says how long some records live, by their place in `ops`, in order; the others live as long as their namespace says.
-    pub(super) fn commit(&self, ops: &[BatchOp<'_>], ttls: &[(usize, Ttl)], seen: &[Seen<'_>]) -> Result<Committed> {
+    pub(super) fn commit(&self, ops: &[BatchOp<'_>], ttls: &[(usize, Ttl)], check: Option<&Check<'_>>) -> Result<Committed> {
         for op in ops {
             check_key(op.key)?;
             check_value(op.value.unwrap_or_default())?;
         }
         if ops.is_empty() {
-            // Nothing to write: only what was read is checked, which needs no space, no sync and no writable store.
-            return if seen.is_empty() { Ok(Committed::default()) } else { self.try_commit(ops, ttls, seen, Purpose::Store) };
+            return Ok(Committed::default());
         }
         self.writable()?;
         let stores = ops.iter().any(|op| op.value.is_some());
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
-        let commit = || self.try_commit(ops, ttls, seen, purpose);
+        let commit = || self.try_commit(ops, ttls, check, purpose);
         // Removals free space, so compaction may run to make room for them.
         let committed = if stores { self.with_room(commit) } else { self.with_space(commit) }?;
         self.after_write()?;
         Ok(committed)
     }
 
-    fn try_commit(&self, ops: &[BatchOp<'_>], ttls: &[(usize, Ttl)], seen: &[Seen<'_>], purpose: Purpose) -> Result<Committed> {
-        let (mut shards, targets, read) = self.lock_targets(ops, seen)?;
+    fn try_commit(
+        &self,
+        ops: &[BatchOp<'_>],
+        ttls: &[(usize, Ttl)],
+        check: Option<&Check<'_>>,
+        purpose: Purpose,
+    ) -> Result<Committed> {
+        check.map_or(Ok(()), Check::ahead)?;
+        let (mut shards, targets) = self.lock_targets(ops)?;
         // Under the locks: what others commit to these keys comes before or after.
         let now = self.engine.moment_of_now();
-        self.check_seen(&mut shards, seen, &read, &now)?;
         let expiries = self.expiries(&targets, ttls, &now)?;
         let old = self.find_old(&mut shards, &targets, &now)?;
         // A removal that finds nothing writes no tombstone.
@@ -163,10 +134,19 @@ impl Store {
             });
         }
         if frames.is_empty() {
+            // It must have been true that there was nothing to remove.
+            check.map_or(Ok(()), |check| self.engine.log.at_the_end(|_| check.finally()))?;
             return Ok(Committed::default());
         }
         let mut placed = Vec::with_capacity(frames.len());
-        self.engine.log.append(&frames, purpose, &mut placed)?;
+        match check {
+            None => self.engine.log.append(&frames, purpose, &mut placed)?,
+            Some(check) => {
+                check.ahead()?;
+                check.too_early()?;
+                self.engine.log.append_if(&|| check.finally(), &frames, purpose, &mut placed)?;
+            }
+        }
         let mut removed = 0;
         let mut tally = self.engine.log.segment_stats.tally();
         for ((index, (target, looked)), &new) in all().enumerate().filter(|(_, both)| is_needed(*both)).zip(&placed) {
@@ -248,24 +228,17 @@ impl Store {
 
     /// Locks every shard that the commit touches. Repeats if a namespace got another number meanwhile, so that the keys are valid under the
     /// locks.
-    fn lock_targets<'a>(
-        &self,
-        ops: &'a [BatchOp<'a>],
-        seen: &[Seen<'a>],
-    ) -> Result<(Shards<'_>, Vec<Target<'a>>, Vec<FullKey<'a>>)> {
+    fn lock_targets<'a>(&self, ops: &'a [BatchOp<'a>]) -> Result<(Shards<'_>, Vec<Target<'a>>)> {
         loop {
             let target = |op: &'a BatchOp<'a>| -> Result<Target<'a>> {
                 let number = op.name.number().ok_or_else(|| Error::NamespaceDropped)?;
                 Ok(Target { key: self.engine.full_key(number, op.key), op })
             };
             let targets: Vec<Target<'a>> = ops.iter().map(target).collect::<Result<_>>()?;
-            let key =
-                |seen: &Seen<'a>| Ok(self.engine.full_key(seen.name.number().ok_or_else(|| Error::NamespaceDropped)?, seen.key));
-            let read: Vec<FullKey<'a>> = seen.iter().map(key).collect::<Result<_>>()?;
             // One bit per shard.
-            let all = targets.len() + seen.len() >= ALL_SHARDS_FROM;
+            let all = targets.len() >= ALL_SHARDS_FROM;
             let mut wanted = [if all { u64::MAX } else { 0 }; SHARDS / 64];
-            for shard in targets.iter().map(|target| &target.key).chain(&read).map(|key| key.hash).map(KeyHash::shard) {
+            for shard in targets.iter().map(|target| target.key.hash.shard()) {
                 if let Some(word) = wanted.get_mut(shard / 64) {
                     *word |= 1 << (shard % 64);
                 }
@@ -278,28 +251,9 @@ impl Store {
                     word &= word - 1;
                 }
             }
-            let names = targets.iter().map(|target| target.op.name).chain(seen.iter().map(|seen| seen.name));
-            let numbers = targets.iter().map(|target| &target.key).chain(&read).map(|key| key.namespace);
-            if names.zip(numbers).all(|(name, number)| name.number() == Some(number)) {
-                return Ok((shards, targets, read));
+            if targets.iter().all(|target| target.op.name.number() == Some(target.key.namespace)) {
+                return Ok((shards, targets));
             }
         }
-    }
-
-    fn check_seen(&self, shards: &mut Shards<'_>, seen: &[Seen<'_>], keys: &[FullKey<'_>], now: &Now<'_>) -> Result<()> {
-        for (seen, key) in seen.iter().zip(keys) {
-            let place = shards.place(key.hash)?;
-            let frame = shards.at(place).map(|guard| self.engine.frame_locked(guard, *key)).transpose()?.flatten();
-            // What was read alive and has expired since has changed.
-            let frame = frame.filter(|frame| !self.engine.has_expired(frame, now));
-            let is_same = match (&frame, seen.read) {
-                (Some(frame), Some(read)) => read.is(frame)?,
-                (frame, read) => frame.is_none() && read.is_none(),
-            };
-            if !is_same {
-                return Err(Error::Conflict);
-            }
-        }
-        Ok(())
     }
 }

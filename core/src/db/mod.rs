@@ -6,6 +6,7 @@ mod backup;
 mod batch;
 mod builder;
 mod changes;
+mod check;
 mod close;
 mod commit;
 mod compact;
@@ -82,7 +83,9 @@ pub use range_keys::RangeKeys;
 pub use snapshot::{Snapshot, SnapshotNamespace};
 pub use snapshot_walks::{SnapshotIter, SnapshotKeys};
 pub use stats::{SegmentUse, Stats};
-pub use transaction::Transaction;
+pub use transaction::{Savepoint, Transaction, TransactionIter, TransactionKeys, TransactionNamespace};
+#[cfg(feature = "ordered")]
+pub use transaction::{TransactionRange, TransactionRangeKeys};
 #[cfg(feature = "typed")]
 pub use typed::TypedNamespace;
 #[cfg(feature = "typed")]

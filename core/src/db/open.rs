@@ -169,7 +169,6 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         options,
         attached,
         names: RwLock::new(names),
-        transactions: Mutex::new(()),
         consumers: Mutex::default(),
         acknowledging: Mutex::default(),
         turn: Turn::default(),

@@ -58,12 +58,14 @@ pub struct Range<'a> {
     done: bool,
     /// Only keys are wanted: values are left empty.
     keys_only: bool,
+    /// Of the records that were fetched for a transaction, those that expire.
+    expiring: Option<Vec<(Vec<u8>, u64)>>,
 }
 
 /// What a range reads.
 pub(super) enum Source<'a> {
     Now(&'a Store, Arc<Name>),
-    At(&'a SnapshotNamespace),
+    At(SnapshotNamespace),
 }
 
 /// Records that were fetched at one end of a range, in the order in which they are handed out there.
@@ -378,7 +380,7 @@ impl<'a> Range<'a> {
             Source::At(namespace) => namespace.taken.engine().ordered()?,
         };
         let (front, back) = (Fetched::nothing(), Fetched::nothing());
-        Ok(Self { source, bounds, front, back, done: false, keys_only: false })
+        Ok(Self { source, bounds, front, back, done: false, keys_only: false, expiring: None })
     }
 }
 
@@ -406,19 +408,36 @@ impl Range<'_> {
         Self { keys_only: true, ..self }
     }
 
+    /// The same range for a transaction, which asks [`Self::take_expiry`] for each record.
+    pub(super) fn with_expiries(self) -> Self {
+        Self { expiring: Some(Vec::new()), ..self }
+    }
+
+    /// When the record expires that was just returned; `None` if it never does.
+    pub(super) fn take_expiry(&mut self, key: &[u8]) -> Option<u64> {
+        let expiring = self.expiring.as_mut()?;
+        let place = expiring.iter().position(|(other, _)| other == key)?;
+        Some(expiring.swap_remove(place).1)
+    }
+
     /// Fetches the next group of records at the end where this order begins.
     fn fetch(&mut self, order: Order) {
         let group = self.side(order).group;
         let mut fetched = Vec::with_capacity(group);
         let bounds = (as_slice(&self.bounds.0), as_slice(&self.bounds.1));
         let keys_only = self.keys_only;
-        let each = |key: &[u8], value: &[u8]| {
+        let mut each = |key: &[u8], value: &[u8]| {
             fetched.push((key.to_vec(), if keys_only { Vec::new() } else { value.to_vec() }));
             fetched.len() < group
         };
         let result = match &self.source {
             Source::Now(store, name) => store.range_with(name, bounds, order, each),
-            Source::At(namespace) => namespace.range_with(bounds, order, each),
+            Source::At(namespace) => namespace.range_with(bounds, order, |frame| {
+                if let (Some(expiring), Some(expiry)) = (&mut self.expiring, frame.expiry()) {
+                    expiring.push((frame.key().to_vec(), expiry));
+                }
+                each(frame.key(), frame.value())
+            }),
         };
         let error = result.err();
         // After a damaged record the range continues, if its key is known.

@@ -59,7 +59,7 @@ impl Store {
         let ops: Vec<BatchOp<'_>> = all.map(|(key, value)| BatchOp { name: &name, key, value }).collect();
         // Also where the store says that records expire.
         let ttls: Vec<(usize, Ttl)> = (0..ops.len()).map(|place| (place, Ttl::Never)).collect();
-        self.commit(&ops, &ttls, &[]).map(drop)
+        self.commit(&ops, &ttls, None).map(drop)
     }
 
     pub(super) fn ack(&self, name: &str, position: Position) -> Result<()> {

@@ -98,8 +98,7 @@ impl Db {
     /// commit all or nothing. Takes microseconds, however large the store is, and waits for no commit.
     pub fn snapshot(&self) -> Snapshot {
         let (moment, end) = self.store.engine.begin_moment();
-        let taken = Taken { moment, end, default: AtomicU64::new(NOT_ASKED), store: self.store.clone() };
-        Snapshot { default: SnapshotNamespace { taken: Arc::new(taken), number: None } }
+        Snapshot { default: SnapshotNamespace { taken: Arc::new(Taken::new(moment, end, self.store.clone())), number: None } }
     }
 }
 
@@ -161,6 +160,16 @@ impl Snapshot {
 }
 
 impl Taken {
+    pub(super) fn new(moment: Arc<Moment>, end: EndPlace, store: Arc<Open>) -> Self {
+        Self { moment, end, default: AtomicU64::new(NOT_ASKED), store }
+    }
+
+    /// A namespace by its number at the moment.
+    #[cfg(feature = "ordered")]
+    pub(super) fn namespace(self: &Arc<Self>, number: u32) -> SnapshotNamespace {
+        SnapshotNamespace { taken: self.clone(), number: Some(number) }
+    }
+
     pub(super) fn engine(&self) -> &Engine {
         &self.store.engine
     }
@@ -171,13 +180,13 @@ impl Taken {
     }
 
     /// The number that a name had.
-    fn number_of(&self, name: &[u8]) -> Result<Option<u32>> {
+    pub(super) fn number_of(&self, name: &[u8]) -> Result<Option<u32>> {
         let engine = self.engine();
         let frame = engine.find_at(&engine.pin(), &self.moment, engine.full_key(NAMESPACE_OF_NAMES, name))?;
         Ok(frame.and_then(|frame| frame.value().first_chunk().map(|bytes| u32::from_le_bytes(*bytes))))
     }
 
-    fn default_number(&self) -> Result<u32> {
+    pub(super) fn default_number(&self) -> Result<u32> {
         let known = self.default.load(Ordering::Relaxed);
         if known != NOT_ASKED {
             return Ok(known as u32);

@@ -7,6 +7,7 @@ use super::range::{Order, Range, Source, bounds, bounds_of_prefix, is_above, is_
 use super::range_keys::RangeKeys;
 use super::snapshot::SnapshotNamespace;
 use crate::error::Result;
+use crate::log::Frame;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -30,12 +31,12 @@ impl SnapshotNamespace {
     ///
     /// [`Error::NotOrdered`](crate::Error::NotOrdered) when the store was opened without [`Builder::ordered`](crate::Builder::ordered).
     pub fn range(&self, range: impl KeyRange) -> Result<Range<'_>> {
-        Range::of(Source::At(self), bounds(&range))
+        Range::of(Source::At(self.clone()), bounds(&range))
     }
 
     /// Records whose keys begin with `prefix`, in the order of the keys.
     pub fn range_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
-        Range::of(Source::At(self), bounds_of_prefix(prefix.as_ref()))
+        Range::of(Source::At(self.clone()), bounds_of_prefix(prefix.as_ref()))
     }
 
     /// The keys that lie in a range, in their order. See [`Namespace::range_keys`](crate::Namespace::range_keys).
@@ -58,7 +59,7 @@ impl SnapshotNamespace {
         &self,
         (start, end): (Bound<&[u8]>, Bound<&[u8]>),
         order: Order,
-        mut each: impl FnMut(&[u8], &[u8]) -> bool,
+        mut each: impl FnMut(&Frame<'_>) -> bool,
     ) -> Result<()> {
         let (engine, moment, number) = (self.taken.engine(), &self.taken.moment, self.number()?);
         let ordered = engine.ordered()?;
@@ -108,7 +109,7 @@ impl SnapshotNamespace {
             for key in &keys {
                 let found = engine.find_at(&pin, moment, engine.full_key(number, key));
                 match found.and_then(|frame| frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()) {
-                    Ok(Some(frame)) if !each(frame.key(), frame.value()) => return Ok(()),
+                    Ok(Some(frame)) if !each(&frame) => return Ok(()),
                     Ok(_) => {}
                     Err(error) => return Err(error.with_damaged_key(key)),
                 }

@@ -37,7 +37,7 @@ impl Iterator for SnapshotKeys<'_> {
 
 /// A walk through the shards. A pin lasts as long as the slots of one shard, so that a long walk does not keep compaction from freeing
 /// segments.
-struct FramesAt<'a> {
+pub(super) struct FramesAt<'a> {
     taken: &'a Taken,
     number: Result<u32>,
     shard: usize,
@@ -58,8 +58,7 @@ impl SnapshotNamespace {
     }
 
     fn frames(&self) -> FramesAt<'_> {
-        let (taken, number) = (&*self.taken, self.number());
-        FramesAt { taken, number, shard: 0, slots: Vec::new().into_iter(), announced: 0, pin: None }
+        FramesAt::of(&self.taken, self.number())
     }
 
     /// Hands records to `each` until it returns `false`; returns where to continue, or `None` once there are no more. See
@@ -71,7 +70,12 @@ impl SnapshotNamespace {
 }
 
 impl<'a> FramesAt<'a> {
-    fn next(&mut self) -> Option<Result<Frame<'a>>> {
+    /// The records of a namespace by its number at the moment.
+    pub(super) fn of(taken: &'a Taken, number: Result<u32>) -> Self {
+        Self { taken, number, shard: 0, slots: Vec::new().into_iter(), announced: 0, pin: None }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Result<Frame<'a>>> {
         let found = self.find_next();
         if matches!(found, Some(Err(Error::SnapshotTooOld))) {
             // Nothing more: every other call would answer the same.

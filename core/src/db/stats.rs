@@ -61,13 +61,14 @@ pub struct Stats {
     /// The most milliseconds, if more than a day, by which the host's clock went forward between two looks at it in this session. 0 in a
     /// store without records that expire.
     pub clock_jumped_ms: u64,
-    /// Living [snapshots](Db::snapshot).
+    /// Living [snapshots](Db::snapshot) and [transactions](crate::Transaction), each of which has one.
     pub snapshots: u64,
     /// Age of the oldest snapshot: bytes of log that were written since.
     pub snapshot_age_bytes: u64,
     /// Bytes of segments that compaction has emptied, and that only snapshots keep from being free.
     pub snapshot_held_bytes: u64,
-    /// Bytes of memory that are kept for snapshots: at most 24 for each record that was overwritten or removed since.
+    /// Bytes of memory that are kept for snapshots: at most 24 for each record that was overwritten or removed since. Those for the checks of
+    /// transactions are among them: 16 for each write since the oldest began, with the ordered index its key, too.
     pub snapshot_memory_bytes: u64,
     /// Bytes of segments that compaction has emptied, and that are kept for those who read [changes](Db::changes).
     pub history_bytes: u64,
@@ -228,7 +229,7 @@ impl Store {
             snapshots: moments.living,
             snapshot_age_bytes: if moments.oldest == 0 { 0 } else { log.end().saturating_sub(moments.oldest) },
             snapshot_held_bytes: log.noted_bytes(),
-            snapshot_memory_bytes: moments.bytes,
+            snapshot_memory_bytes: moments.bytes + log.recent.bytes() as u64,
             history_bytes: history.bytes,
             history_given_up_bytes: history.given_up,
             readers_of_changes: history.followers,

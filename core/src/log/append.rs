@@ -37,6 +37,23 @@ impl Log {
         self.append_locked(&mut tail, frames, purpose, placed)
     }
 
+    /// As [`Self::append`], if `check` finds nothing that speaks against it. Nobody else appends between the check and the commit.
+    ///
+    /// # Errors
+    ///
+    /// Those of `check`, which leave the log as it was, too.
+    pub(crate) fn append_if(
+        &self,
+        check: &dyn Fn() -> Result<()>,
+        frames: &[FrameSpec<'_>],
+        purpose: Purpose,
+        placed: &mut Vec<Placed>,
+    ) -> Result<()> {
+        let mut tail = self.tail.lock();
+        check()?;
+        self.append_locked(&mut tail, frames, purpose, placed)
+    }
+
     pub(super) fn append_locked(
         &self,
         tail: &mut Tail,
@@ -77,6 +94,14 @@ impl Log {
             // Part of the commit may be in the file: frames appended after it would be taken for its rest.
             Err(error) => Err(self.poison(error)),
             Ok(()) => Ok(()),
+        }
+    }
+
+    /// Tells living transactions what is appended; the caller holds the tail. A copy changes nothing that they have read.
+    #[inline]
+    pub(super) fn remember(&self, frame: &FrameSpec<'_>) {
+        if self.recent.any() && matches!(frame.kind, Kind::Put | Kind::Tombstone) && !frame.meta.copied {
+            self.recent.note(frame.meta.namespace, frame.key);
         }
     }
 
@@ -244,7 +269,11 @@ impl Log {
                     self.begin_segment(tail, run, carried_over)?
                 }
             };
-            frames.with(index, |frame| self.put(tail, active, frame))?;
+            frames.with(index, |frame| {
+                // A commit that fails from here on closes the store to writes: then it does not matter who was told.
+                self.remember(frame);
+                self.put(tail, active, frame)
+            })?;
             placed.push(Placed { offset: active.position, len });
         }
         self.write_gathered(tail)?;

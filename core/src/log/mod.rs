@@ -63,6 +63,7 @@ pub(crate) use zeros::without_last_zeros;
 use crate::clock::StoreClock;
 use crate::error::{Error, Result};
 use crate::limits::LOG_POSITION_FIRST;
+use crate::recent::Recent;
 use crate::sorted::Map;
 use crate::storage::Storage;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
@@ -259,6 +260,8 @@ pub(crate) struct Log {
     pub(crate) segment_stats: SegmentStats,
     /// What the values hold that callers keep.
     pub(crate) holds: ExtentHolds,
+    /// What living transactions are checked against.
+    pub(crate) recent: Recent,
     tail: Mutex<Tail>,
     /// Held while a superblock is written and synced; ordinary appends do not wait for it.
     superblocks: Mutex<SuperblockPair>,
@@ -307,6 +310,7 @@ impl Log {
             entropy: options.entropy,
             segment_stats: SegmentStats::default(),
             holds: ExtentHolds::default(),
+            recent: Recent::default(),
             tail: Mutex::new(Tail {
                 segments: Map::default(),
                 active: None,

@@ -53,6 +53,7 @@ impl Log {
             active.position = offset + len;
         }
         self.note_end(&tail);
+        self.remember(frame);
         Ok(Placed { offset, len })
     }
 

@@ -10,7 +10,7 @@ pub(crate) use notes::{Note, Notes};
 
 use crate::error::{Error, Result};
 use crate::index::SHARDS;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use alloc::boxed::Box;
 #[cfg(feature = "ordered")]
 use alloc::collections::BTreeMap;
@@ -93,6 +93,8 @@ pub(crate) struct Moments {
     /// The living moments, oldest first.
     living: Mutex<Vec<Arc<Moment>>>,
     shards: OnceBox<Box<[ShardNotes]>>,
+    /// One bit for each shard of which something may be kept. Changed with the notes of the shard locked.
+    used: [AtomicU64; SHARDS / 64],
     /// Removed keys that a moment may still show.
     #[cfg(feature = "ordered")]
     ghosts: Mutex<Ghosts>,
@@ -213,18 +215,42 @@ impl Moments {
         self.copied.fetch_max(lsn, Ordering::AcqRel);
     }
 
-    /// Keeps the counts of a locked shard, which is about to be changed by the record at `end`, for the moments that have none yet.
+    /// Says that something may be kept of a shard from now on. The caller holds the notes of the shard, and asks only then whether a moment
+    /// needs it: so whoever ends a moment meanwhile finds the shard.
+    pub(crate) fn uses(&self, shard: usize) {
+        if let Some(word) = self.used.get(shard / 64) {
+            word.fetch_or(1 << (shard % 64), Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Says that nothing is kept of a shard any more. The caller holds its notes.
+    pub(crate) fn uses_no_more(&self, shard: usize) {
+        if let Some(word) = self.used.get(shard / 64) {
+            word.fetch_and(!(1 << (shard % 64)), Ordering::SeqCst);
+        }
+    }
+
+    /// The shards of which something may be kept. Asked after a moment has ended.
+    pub(crate) fn used_shards(&self) -> impl Iterator<Item = usize> {
+        fence(Ordering::SeqCst);
+        let words = self.used.iter().map(|word| word.load(Ordering::SeqCst)).enumerate();
+        words.flat_map(|(index, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit))
+    }
+
+    /// Keeps the counts of the locked shard of this number, which is about to be changed by the record at `end`, for the moments that have none yet.
     #[inline]
-    pub(crate) fn keep_counts(&self, shard: &ShardNotes, end: u64, counts: &[(u32, u64)]) {
+    pub(crate) fn keep_counts(&self, number: usize, shard: &ShardNotes, end: u64, counts: &[(u32, u64)]) {
         if shard.counted.load(Ordering::Relaxed) < self.newest() {
-            self.keep_counts_now(shard, end, counts);
+            self.keep_counts_now(number, shard, end, counts);
         }
     }
 
     #[cold]
-    fn keep_counts_now(&self, shard: &ShardNotes, end: u64, counts: &[(u32, u64)]) {
+    fn keep_counts_now(&self, number: usize, shard: &ShardNotes, end: u64, counts: &[(u32, u64)]) {
         let counted = shard.counted.load(Ordering::Relaxed);
         let mut notes = shard.lock();
+        self.uses(number);
         let mut newest = counted;
         for position in self.positions().into_iter().filter(|&position| counted < position && position <= end) {
             notes.keep_counts(position, counts);

@@ -153,6 +153,11 @@ impl Notes {
         }
     }
 
+    /// True when nothing is kept.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.used == 0 && self.counts.is_empty()
+    }
+
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let counts: usize = self.counts.iter().map(|(_, counts)| 32 + counts.capacity() * size_of::<(u32, u64)>()).sum();

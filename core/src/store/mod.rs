@@ -35,8 +35,6 @@ pub(crate) struct Store {
     pub(crate) report: OpenReport,
     pub(crate) options: Options,
     pub(crate) attached: Attached,
-    /// Held by the running transaction: transactions run one at a time.
-    pub(crate) transactions: Mutex<()>,
     /// The consumers of changes, once they have been asked for.
     pub(crate) consumers: Mutex<Option<Vec<Registered>>>,
     /// Held while what consumers have taken note of is written.

@@ -1,0 +1,240 @@
+//! Transactions: optimistic, serializable, any number at a time. Reads come from a snapshot, writes are kept in memory. The commit checks
+//! that nothing of what was read has been written since the snapshot, and appends the writes, with the tail of the log locked in between:
+//! so the order of the commits in the log is an order in which the transactions could have run one after the other.
+
+mod closure;
+mod home;
+#[cfg(feature = "ordered")]
+mod range;
+mod verbs;
+mod view;
+mod walk;
+mod writes;
+
+#[cfg(feature = "ordered")]
+pub use range::{TransactionRange, TransactionRangeKeys};
+pub use view::TransactionNamespace;
+pub use walk::{TransactionIter, TransactionKeys};
+pub use writes::Savepoint;
+
+use self::writes::{Writes, is_same};
+use super::check::{Check, ReadSet};
+use super::commit::BatchOp;
+use super::handle::{Namespace, Open};
+use super::snapshot::Taken;
+use crate::conflict::Conflict;
+use crate::error::{Error, Result};
+use crate::frame::NAMESPACE_OF_NAMES;
+use crate::log::Frame;
+use crate::names::{DEFAULT, Name};
+use crate::nested::Held;
+use crate::position::Position;
+use crate::storage::Durability;
+use crate::sync::Mutex;
+use crate::ttl::Ttl;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A transaction: reads and writes that take effect together, as if nothing else had run meanwhile. From
+/// [`Db::begin`](crate::Namespace::begin); the closure of [`Db::transaction`](crate::Namespace::transaction) gets one, too.
+///
+/// It reads the store as it was when it began, at the time of then, and its own writes over that. Nothing waits for it, and it waits for
+/// nothing: other transactions, and other writes, go on. Its commit answers [`Error::Conflict`] if somebody has written meanwhile what it has
+/// read, also into a range that it has read, or if a record that it has read has expired; then nothing is written, and it can be run again.
+/// What it writes without having read it never conflicts. A transaction that writes nothing never conflicts, either.
+///
+/// All transactions and all other writes of a store are serializable, in the order of their [positions](Position): write skew, lost updates
+/// and phantoms do not occur.
+///
+/// Dropped without a commit, it has written nothing. While it lives it costs what a [`Snapshot`](crate::Snapshot) costs, and 16 bytes for each
+/// write of others, in a store with the ordered index its key, too. It may be sent to another thread.
+///
+/// ```
+/// let db = pipkin::Db::open_in_memory()?;
+/// db.insert("ada", [3])?;
+/// let mut tx = db.begin()?;
+/// let coins = tx.get("ada")?.map_or(0, |coins| coins[0]);
+/// tx.insert("ada", [coins - 1])?;
+/// tx.insert("bob", [1])?;
+/// assert_eq!(db.get("bob")?, None); // nobody else sees it yet
+/// tx.commit()?;
+/// assert_eq!((db.get("ada")?, db.get("bob")?), (Some(vec![2]), Some(vec![1])));
+/// # Ok::<(), pipkin::Error>(())
+/// ```
+#[must_use = "a transaction writes nothing until `commit`"]
+pub struct Transaction {
+    /// The namespace of the methods that take none.
+    home: Namespace,
+    taken: Arc<Taken>,
+    writes: Writes,
+    reads: Mutex<Reads>,
+    watched: Watched,
+}
+
+#[derive(Default)]
+struct Reads {
+    set: ReadSet,
+    /// The namespaces in which it has read, with their numbers in the snapshot.
+    spaces: Vec<(Arc<Name>, Option<u32>)>,
+}
+
+/// What others write is remembered until this is dropped.
+struct Watched {
+    store: Arc<Open>,
+    /// Number of the first write after the transaction began.
+    from: u64,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.store.engine.log.recent.end(self.from);
+    }
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("writes", &self.writes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Namespace {
+    /// Begins a [`Transaction`]. Its methods that take no namespace use this one.
+    ///
+    /// ```
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// let (mut one, mut other) = (db.begin()?, db.begin()?);
+    /// one.insert("color", "green")?;
+    /// assert_eq!(other.get("color")?, None);
+    /// other.insert("taste", "sweet")?;
+    /// one.commit()?;
+    /// assert!(other.commit().is_err()); // it has read a color that is no longer so
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Nested`] inside the closure of an update or of [`Self::transaction`] on the same store.
+    pub fn begin(&self) -> Result<Transaction> {
+        let engine = &self.store.engine;
+        engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
+        let (moment, end, from) = engine.begin_watched_moment();
+        let watched = Watched { store: self.store.clone(), from };
+        let taken = Arc::new(Taken::new(moment, end, self.store.clone()));
+        Ok(Transaction { home: self.clone(), taken, writes: Writes::default(), reads: Mutex::default(), watched })
+    }
+}
+
+impl Transaction {
+    /// Drops all writes: the same as dropping the transaction.
+    pub fn rollback(self) {
+        drop(self);
+    }
+
+    /// Writes everything, as one commit: after a crash all of it is there, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when others have changed what was read, or a record that was read has expired: begin again.
+    /// [`Error::NamespaceDropped`] when a namespace that was written to is gone, and those of
+    /// [`Db::insert`](crate::Namespace::insert). After an error nothing was written, unless the store is poisoned.
+    pub fn commit(self) -> Result<()> {
+        self.finish().map(drop)
+    }
+
+    /// Like [`Self::commit`]; returns the position of the commit, or, if nothing was to be written, that of the store.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert("color", "green")?;
+    /// let position = tx.commit_with_position()?;
+    /// assert_eq!(db.state_of(position), pipkin::PositionState::Appended);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn commit_with_position(self) -> Result<Position> {
+        let store = self.home.store.clone();
+        store.engine.log.make_positions_unique()?;
+        self.finish()?.map_or_else(|| store.position(), Ok)
+    }
+
+    /// [`Self::commit`] and [`Db::flush`](crate::Db::flush): returns how durable the commit is.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert("color", "green")?;
+    /// assert_eq!(tx.commit_durably()?, pipkin::Durability::None); // memory is gone with the process
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of both. When the flush fails, the commit may be there.
+    pub fn commit_durably(self) -> Result<Durability> {
+        let store = self.home.store.clone();
+        self.finish()?;
+        store.flush()
+    }
+
+    /// Commits. Returns the position, or `None` if nothing was to be written.
+    fn finish(self) -> Result<Option<Position>> {
+        let Self { home, taken, writes, reads, watched } = self;
+        let ops: Vec<BatchOp<'_>> =
+            writes.all().map(|(name, key, write)| BatchOp { name, key, value: write.value.as_deref() }).collect();
+        let ttls = writes.all().enumerate().map(|(place, (_, _, write))| (place, write.ttl));
+        let ttls: Vec<(usize, Ttl)> = ttls.filter(|(_, ttl)| *ttl != Ttl::Default).collect();
+        // Nothing reads in the snapshot any more: what is written now need not be noted for it.
+        drop(taken);
+        let read = core::mem::take(&mut reads.lock().set);
+        let log = &home.store.engine.log;
+        let check = (!read.is_empty()).then(|| Check::new(&log.recent, &log.clock, read, watched.from));
+        let committed = home.store.commit(&ops, &ttls, check.as_ref());
+        if let (Err(error), Some(check)) = (&committed, &check) {
+            check.expired(error).into_iter().for_each(|expiry| log.acted_on(expiry));
+        }
+        Ok(committed?.end)
+    }
+
+    /// A namespace as this transaction sees it, for reading.
+    fn view(&self, name: &Arc<Name>) -> Result<TransactionNamespace<'_>> {
+        let number = self.number_of(name)?;
+        Ok(TransactionNamespace::new(self, number, self.writes.of(name)))
+    }
+
+    /// The number of a namespace in the snapshot; from then on the namespace counts as read.
+    fn number_of(&self, name: &Arc<Name>) -> Result<Option<u32>> {
+        let mut reads = self.reads.lock();
+        if let Some((_, number)) = reads.spaces.iter().find(|(other, _)| is_same(other, name)) {
+            return Ok(*number);
+        }
+        let number = match name.name.as_str() {
+            DEFAULT => self.seen(self.taken.default_number().map(Some))?,
+            other => self.seen(self.taken.number_of(other.as_bytes()))?,
+        };
+        reads.set.name(self.taken.engine().full_key(NAMESPACE_OF_NAMES, name.name.as_bytes()).hash);
+        reads.spaces.push((name.clone(), number));
+        Ok(number)
+    }
+
+    /// A record that is returned: its expiry must not pass before the commit.
+    fn met<'a>(&self, frame: Frame<'a>) -> Frame<'a> {
+        if let Some(expiry) = frame.expiry() {
+            self.reads.lock().set.expires(expiry);
+        }
+        frame
+    }
+
+    /// A snapshot that was ended is a conflict: the transaction may be run again.
+    fn seen<T>(&self, read: Result<T>) -> Result<T> {
+        read.map_err(|error| match error {
+            Error::SnapshotTooOld => Error::Conflict(Conflict::SnapshotEnded),
+            error => error,
+        })
+    }
+
+    /// True once reads answer [`Conflict::SnapshotEnded`].
+    fn has_ended(&self) -> bool {
+        self.taken.moment.still_lives().is_err()
+    }
+}

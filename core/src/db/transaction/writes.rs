@@ -1,0 +1,107 @@
+//! What a transaction has written: kept in memory until it commits, and taken back to a savepoint on request.
+
+use crate::error::{Error, Result};
+use crate::moments::Moment;
+use crate::names::Name;
+use crate::ttl::Ttl;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The writes of a transaction in one namespace.
+pub(super) type Own = BTreeMap<Vec<u8>, Write>;
+
+/// What is to be written to a key.
+#[derive(Debug)]
+pub(super) struct Write {
+    /// `None` removes it.
+    pub(super) value: Option<Vec<u8>>,
+    /// Counted from the commit on.
+    pub(super) ttl: Ttl,
+}
+
+/// True if a transaction takes both handles for the same namespace. One that was dropped and made again has another handle, and the same
+/// name.
+pub(super) fn is_same(one: &Arc<Name>, other: &Arc<Name>) -> bool {
+    Arc::ptr_eq(one, other) || one.name == other.name
+}
+
+/// A place in a transaction to go back to; from [`Transaction::savepoint`](super::Transaction::savepoint).
+#[derive(Clone, Debug)]
+pub struct Savepoint {
+    /// That of the transaction, which no other one has.
+    moment: Arc<Moment>,
+    number: u64,
+}
+
+/// What one write has replaced.
+#[derive(Debug)]
+struct Undo {
+    space: usize,
+    key: Vec<u8>,
+    /// `None`: the transaction had not written the key.
+    before: Option<Write>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    spaces: Vec<(Arc<Name>, Own)>,
+    /// Kept from the first savepoint on.
+    undo: Vec<Undo>,
+    /// Each with the length of `undo` at its time.
+    savepoints: Vec<(u64, usize)>,
+    next_savepoint: u64,
+}
+
+impl Writes {
+    pub(super) fn of(&self, name: &Arc<Name>) -> Option<&Own> {
+        self.spaces.iter().find(|(other, _)| is_same(other, name)).map(|(_, own)| own)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Name>, &Vec<u8>, &Write)> {
+        self.spaces.iter().flat_map(|(name, own)| own.iter().map(move |(key, write)| (name, key, write)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.spaces.iter().map(|(_, own)| own.len()).sum()
+    }
+
+    pub(super) fn write(&mut self, name: &Arc<Name>, key: &[u8], write: Write) {
+        let known = self.spaces.iter().position(|(other, _)| is_same(other, name));
+        let space = known.unwrap_or_else(|| {
+            self.spaces.push((name.clone(), Own::new()));
+            self.spaces.len() - 1
+        });
+        let Some((_, own)) = self.spaces.get_mut(space) else { return };
+        let before = own.insert(key.to_vec(), write);
+        if !self.savepoints.is_empty() {
+            self.undo.push(Undo { space, key: key.to_vec(), before });
+        }
+    }
+
+    pub(super) fn savepoint(&mut self, moment: &Arc<Moment>) -> Savepoint {
+        let number = self.next_savepoint;
+        self.next_savepoint += 1;
+        self.savepoints.push((number, self.undo.len()));
+        Savepoint { moment: moment.clone(), number }
+    }
+
+    pub(super) fn rollback_to(&mut self, savepoint: &Savepoint, moment: &Arc<Moment>) -> Result<()> {
+        let place = self.savepoints.iter().position(|&(number, _)| number == savepoint.number);
+        let Some(place) = place.filter(|_| Arc::ptr_eq(&savepoint.moment, moment)) else {
+            return Err(Error::InvalidArgument(
+                "this savepoint is of another transaction, or the transaction has gone back to an earlier one; make a new savepoint",
+            ));
+        };
+        let len = self.savepoints.get(place).map_or(0, |&(_, len)| len);
+        for Undo { space, key, before } in self.undo.drain(len..).rev() {
+            let Some((_, own)) = self.spaces.get_mut(space) else { continue };
+            match before {
+                Some(write) => own.insert(key, write),
+                None => own.remove(&key),
+            };
+        }
+        self.savepoints.truncate(place + 1);
+        Ok(())
+    }
+}
