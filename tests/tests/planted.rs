@@ -10,7 +10,7 @@ use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
     cache, changes, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments,
-    shared_sync, threads, two_writers, verbs, writers,
+    serializable, shared_sync, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -83,6 +83,11 @@ const EXPIRY: Suite = ("expiry", || {
 const CHANGES: Suite =
     ("changes", || changes::run(&changes::Budget { lives: 30, crowds: 1, seed: 1 }, &Quota::new("changes", 0)));
 
+const SERIALIZABLE: Suite = ("serializable", || {
+    let budget = serializable::Budget { histories: 12, tries: 150, seed: 1 };
+    serializable::run(&budget, &serializable::Counts::new(0, 0))
+});
+
 const SIBLINGS: Suite = ("moments (copies)", || (0..20).try_for_each(moments::siblings));
 
 const TWO_WRITERS: Suite = ("two writers", || {
@@ -149,6 +154,10 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::CopiesShown
         | Bug::GapNotNoticed
         | Bug::BorderSkipped => CHANGES,
+        Bug::TransactionUnchecked
+        | Bug::TransactionForgetsRanges
+        | Bug::TransactionForgetsClear
+        | Bug::TransactionCheckedEarly => SERIALIZABLE,
         Bug::SharedSyncCountsForAll => WRITERS,
         Bug::TrailerNoEvidence | Bug::RebuiltUnmarked | Bug::DamagePickedAgain | Bug::DamageIsMissing | Bug::DamageKeepsKey => {
             ROT

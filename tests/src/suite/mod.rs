@@ -17,6 +17,7 @@ pub mod lost_headers;
 pub mod moments;
 pub mod rot;
 pub mod salvage;
+pub mod serializable;
 pub mod shared_sync;
 pub mod takeover;
 pub mod threads;

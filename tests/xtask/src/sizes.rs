@@ -25,6 +25,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_SCHEDULES", "20000", "schedules: orders of threads' steps"),
     ("PIPKIN_STORES", "30000", "evidence-rot: stores with rot"),
     ("PIPKIN_TAPES", "4000", "evidence-model: tapes against the model"),
+    ("PIPKIN_TRANSACTIONS", "100000", "evidence-serializable: transactions beside each other"),
     ("PIPKIN_WORKLOADS", "3000", "evidence-errors: workloads with failing calls"),
     ("PIPKIN_WRITERS_IMAGES", "25000", "evidence-writers: images of several writers"),
 ];
