@@ -3,7 +3,6 @@
 
 use super::handle::Namespace;
 use super::write::Change;
-use crate::clock::Now;
 use crate::error::Result;
 use crate::log::Frame;
 use crate::names::Name;
@@ -110,13 +109,6 @@ impl Store {
     pub(super) fn get_versioned(&self, name: &Name, key: &[u8]) -> Result<Option<(Vec<u8>, Version)>> {
         let pin = self.engine.pin();
         let frame = self.frame(&pin, name, key)?;
-        Ok(frame.map(|frame| (frame.value().to_vec(), Version::of(&frame))))
-    }
-
-    /// The same at a moment that the caller names.
-    pub(super) fn get_versioned_by(&self, name: &Name, key: &[u8], now: &Now<'_>) -> Result<Option<(Vec<u8>, Version)>> {
-        let pin = self.engine.pin();
-        let frame = self.frame_by(&pin, name, key, now)?;
         Ok(frame.map(|frame| (frame.value().to_vec(), Version::of(&frame))))
     }
 
