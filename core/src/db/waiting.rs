@@ -133,7 +133,8 @@ impl Follow {
 
     /// The next commit; `None` after so long, once `stop` is true, or when none can come any more.
     fn next_until(&mut self, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<Option<Commit>> {
-        let until = timeout.map(|timeout| Instant::now() + timeout);
+        // One that no clock can show never comes.
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             // Asked first: what was written before the end is handed out.
             let writable = self.store().engine.log.writable();

@@ -42,7 +42,7 @@ impl super::Log {
     /// Waits until `is_due`, which takes no lock, or for so long; `early` for what is not durable yet, too.
     pub(crate) fn wait_for_commits(&self, early: bool, timeout: Option<std::time::Duration>, is_due: &dyn Fn() -> bool) {
         let feed = &self.feed;
-        let until = timeout.map(|timeout| std::time::Instant::now() + timeout);
+        let until = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
         feed.waiting.fetch_add(1, Ordering::SeqCst);
         feed.early.fetch_add(usize::from(early), Ordering::SeqCst);
         fence(Ordering::SeqCst);

@@ -1,0 +1,198 @@
+//! Changes and consumers under careless callers, on full media, and with positions from elsewhere.
+#![cfg(feature = "testing")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::opened;
+use pipkin::storage::MemoryStorage;
+use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+use pipkin::{Commit, Consumer, Db, Error, Position};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+const SEGMENT: u32 = 4096;
+
+fn rest(consumer: &mut Consumer) -> Vec<Commit> {
+    std::iter::from_fn(|| consumer.try_next().unwrap()).collect()
+}
+
+fn cursor(db: &Db) -> Position {
+    db.consumers().unwrap()[0].cursor
+}
+
+/// Names are bytes of UTF-8, whatever they are; two that share a beginning are two.
+#[test]
+fn any_name_of_1_to_255_bytes_is_a_consumer_of_its_own() {
+    let storage = MemoryStorage::new();
+    let db = opened(storage.clone(), SEGMENT);
+    let long = "ö".repeat(127);
+    let names = ["a", "aa", "c", "n", "\0", "\0changes", "\u{10ffff}", "../..", "a\nb", &long];
+    for name in names {
+        db.consumer(name).start().unwrap();
+    }
+    for name in ["", &format!("{long}12")] {
+        assert!(matches!(db.consumer(name).start(), Err(Error::InvalidArgument(_))));
+        assert!(matches!(db.consumer(name).with_state(), Err(Error::InvalidArgument(_))));
+        assert!(!db.remove_consumer(name).unwrap());
+    }
+    db.close().unwrap();
+    let db = opened(storage, SEGMENT);
+    assert_eq!(db.consumers().unwrap().iter().map(|known| &*known.name).collect::<Vec<_>>(), names);
+    let position = db.insert_with_position("key", "1").unwrap();
+    db.consumer("a").start().unwrap().ack(position).unwrap();
+    for name in names {
+        db.flush().unwrap();
+        assert_eq!(rest(&mut db.consumer(name).start().unwrap()).len(), usize::from(name != "a"), "{name:?}");
+        assert!(db.remove_consumer(name).unwrap());
+    }
+    assert_eq!(db.consumers().unwrap(), []);
+    assert!(db.list_namespaces().is_empty());
+}
+
+/// What was written after a backup is unknown to the store that is restored from it, and its consumer is where it was then.
+#[test]
+fn positions_from_after_a_backup_are_unknown_to_what_it_restores() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let mut mirror = db.consumer("mirror").start().unwrap();
+    let first = db.insert_with_position("key", "1").unwrap();
+    mirror.ack(first).unwrap();
+    let target = MemoryStorage::new();
+    db.backup_to_storage(&target).unwrap();
+    let told: Vec<Position> = (0..100_u32).map(|n| db.insert_with_position("key", n.to_le_bytes()).unwrap()).collect();
+    db.flush().unwrap();
+    mirror.ack(*told.last().unwrap()).unwrap();
+    assert!(mirror.try_next().unwrap().is_some());
+
+    let restored = opened(target, SEGMENT);
+    assert_eq!(cursor(&restored), first);
+    let mut again = restored.consumer("mirror").start().unwrap();
+    assert_eq!(rest(&mut again), []);
+    for _ in 0..2 {
+        for &position in &told {
+            let answer = restored.changes().from(position).start();
+            assert!(matches!(answer, Err(Error::UnknownPosition)), "{answer:?}");
+            assert!(matches!(again.ack(position), Err(Error::UnknownPosition)));
+        }
+        // Then as long as the other one.
+        (0..200_u32).for_each(|n| restored.insert("other", n.to_le_bytes()).unwrap());
+        restored.flush().unwrap();
+    }
+    assert_eq!(rest(&mut again).len(), 400);
+}
+
+/// A commit that fails half way is handed out by nobody, before and after opening the store again.
+#[test]
+fn half_of_a_commit_is_never_handed_out() {
+    for nth in 1..40 {
+        let storage = MemoryStorage::new();
+        let medium = FaultStorage::new(storage.clone());
+        let db = Db::builder().segment_size(SEGMENT).background(false).open_storage(Box::new(medium.clone())).unwrap();
+        let mut early = db.changes().appended(true).start().unwrap();
+        let mut late = db.changes().start().unwrap();
+        let start = late.position();
+        db.insert("first", "1").unwrap();
+        db.flush().unwrap();
+        medium.arm(Fault::from_nth(nth, Io::Write, Effect::Torn { bytes: 200 }));
+        let mut batch = db.batch();
+        for key in 0..60_u32 {
+            batch = batch.insert(key.to_le_bytes(), [1; 300]);
+        }
+        let is_written = batch.commit().is_ok();
+        medium.disarm();
+        let whole = |commits: &[Commit]| commits.iter().map(|commit| commit.changes().len()).collect::<Vec<_>>();
+        let mut heard = Vec::new();
+        while let Ok(Some(commit)) = early.try_next() {
+            heard.push(commit);
+        }
+        assert_eq!(whole(&heard), if is_written { vec![1, 60] } else { vec![1] }, "write {nth}");
+        assert_eq!(late.try_next().unwrap().unwrap().changes().len(), 1);
+        std::mem::forget(db);
+        let db = opened(MemoryStorage::from_vec(storage.to_vec()), SEGMENT);
+        let again = whole(&db.changes().from(start).appended(true).start().unwrap().drain().unwrap());
+        assert!(again == [1, 60] || again == [1] && !is_written, "write {nth}: {again:?}");
+        db.insert("last", "1").unwrap();
+        db.flush().unwrap();
+        let after = whole(&db.changes().from(start).start().unwrap().drain().unwrap());
+        assert_eq!(after, [&again[..], &[1]].concat());
+    }
+}
+
+/// A callback that panics ends its own thread and nothing else.
+#[test]
+fn a_callback_that_panics_ends_alone() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let watching = db.changes().spawn(|_| panic!("on purpose")).unwrap();
+    let mut changes = db.changes().start().unwrap();
+    for round in 0..5_u32 {
+        db.insert("key", round.to_le_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    drop(watching);
+    assert_eq!(changes.drain().unwrap().len(), 5);
+    drop(changes);
+    db.compact().unwrap();
+    assert_eq!(db.stats().unwrap().readers_of_changes, 0);
+    db.close().unwrap();
+}
+
+/// A callback may call anything, even what ends it.
+#[test]
+fn a_callback_may_call_back_into_the_store() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let (sender, receiver) = mpsc::channel();
+    let own = Arc::new(Mutex::new(None));
+    let (store, mine) = (db.clone(), own.clone());
+    let watching = db.watch("key").spawn(move |commit| {
+        commit.unwrap();
+        store.flush().unwrap();
+        store.compact().unwrap();
+        store.update("count", |old| Some(vec![old.map_or(1, |old| old[0] + 1)])).unwrap();
+        let mut mirror = store.consumer("mirror").start().unwrap();
+        mirror.try_next().unwrap();
+        mirror.ack(mirror.position()).unwrap();
+        store.backup_to_storage(&MemoryStorage::new()).unwrap();
+        if store.get("count").unwrap().unwrap()[..] == [3] {
+            store.remove_consumer("mirror").unwrap();
+            drop(mine.lock().unwrap().take());
+        }
+        sender.send(()).unwrap();
+    });
+    *own.lock().unwrap() = Some(watching.unwrap());
+    for _ in 0..3 {
+        db.insert("key", "1").unwrap();
+        db.flush().unwrap();
+        receiver.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    assert!(receiver.recv_timeout(Duration::from_secs(60)).is_err(), "it has dropped what calls it");
+    // Closing from there ends it, too.
+    let (sender, receiver) = mpsc::channel();
+    let store = Mutex::new(Some(db.clone()));
+    let watching = db.watch("key").spawn(move |commit| {
+        commit.unwrap();
+        let store = store.lock().unwrap().take().unwrap();
+        sender.send(store.close()).unwrap();
+    });
+    db.insert("key", "1").unwrap();
+    db.flush().unwrap();
+    receiver.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+    drop(watching);
+    assert!(matches!(db.insert("key", "1"), Err(Error::Closed)));
+}
+
+/// A wait without an end is one.
+#[test]
+fn the_longest_timeout_is_no_overflow() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let mut changes = db.changes().start().unwrap();
+    let mut consumer = db.consumer("mirror").start().unwrap();
+    let writer = db.clone();
+    let write = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        writer.insert("key", "1").unwrap();
+        writer.flush().unwrap();
+    });
+    assert!(changes.next_timeout(Duration::MAX).unwrap().is_some());
+    assert!(consumer.next_timeout(Duration::MAX).unwrap().is_some());
+    write.join().unwrap();
+}
