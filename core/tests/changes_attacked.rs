@@ -8,6 +8,7 @@ use common::opened;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
 use pipkin::{Commit, Consumer, Db, Error, Position};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -48,6 +49,83 @@ fn any_name_of_1_to_255_bytes_is_a_consumer_of_its_own() {
     }
     assert_eq!(db.consumers().unwrap(), []);
     assert!(db.list_namespaces().is_empty());
+}
+
+/// Threads that acknowledge in any order, and one that registers the consumer again and again: its cursor never moves back.
+#[test]
+fn a_cursor_never_moves_back_whoever_acknowledges() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let consumer = db.consumer("shared").start().unwrap();
+    let positions: Vec<Position> = (0..300_u32).map(|n| db.insert_with_position("key", n.to_le_bytes()).unwrap()).collect();
+    db.flush().unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for first in 0..3 {
+            let (consumer, positions) = (&consumer, &positions);
+            scope.spawn(move || {
+                for &position in positions.iter().skip(first).step_by(3) {
+                    consumer.ack(position).unwrap();
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            });
+        }
+        let (db, is_over) = (&db, &is_over);
+        let again = scope.spawn(move || {
+            let mut retain = 1 << 20;
+            while !is_over.load(Ordering::SeqCst) {
+                retain += 1;
+                drop(db.consumer("shared").retain(retain).start().unwrap());
+            }
+        });
+        let mut last = 0;
+        while cursor(db) != positions[299] {
+            let place = positions.iter().position(|&position| position == cursor(db)).map_or(0, |place| place + 1);
+            assert!(place >= last, "from {last} to {place}");
+            last = place;
+            std::thread::yield_now();
+            assert!(!again.is_finished());
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    consumer.ack(positions[7]).unwrap();
+    consumer.ack(Position::START).unwrap();
+    assert_eq!(cursor(&db), positions[299]);
+}
+
+/// A position that no commit has moves no cursor: it would begin in the middle of a record.
+#[test]
+fn only_the_position_of_a_commit_can_be_acknowledged() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let other = opened(MemoryStorage::new(), SEGMENT);
+    let consumer = db.consumer("mirror").start().unwrap();
+    let before = cursor(&db);
+    let first = db.insert_with_position("key", [1; 100]).unwrap();
+    let batch = db.batch().insert("one", [1; 50]).insert("two", [1; 50]).commit_with_position().unwrap();
+    db.flush().unwrap();
+    let elsewhere = other.insert_with_position("key", [1; 100]).unwrap();
+    let moved = |position: Position, by: i64| {
+        let mut bytes = position.to_bytes();
+        let lsn = u64::from_le_bytes(bytes[..8].try_into().unwrap()).wrapping_add_signed(by);
+        bytes[..8].copy_from_slice(&lsn.to_le_bytes());
+        Position::from_bytes(bytes)
+    };
+    let between = moved(first, 0).to_bytes();
+    let inside = (1..moved_distance(first, batch)).map(|by| moved(first, by)).chain((1..50).map(|by| moved(first, -by)));
+    for position in inside.chain([elsewhere, moved(batch, 1 << 40), moved(batch, i64::MAX), moved(batch, 60_000)]) {
+        assert!(matches!(consumer.ack(position), Err(Error::UnknownPosition)), "{position:?}");
+    }
+    assert_eq!(cursor(&db), before);
+    consumer.ack(Position::from_bytes(between)).unwrap();
+    consumer.ack(batch).unwrap();
+    assert_eq!(cursor(&db), batch);
+    assert!(db.remove_consumer("mirror").unwrap());
+    assert!(matches!(consumer.ack(batch), Err(Error::InvalidArgument(_))));
+    assert!(db.consumer("mirror").start().unwrap().try_next().unwrap().is_none());
+}
+
+fn moved_distance(from: Position, to: Position) -> i64 {
+    let lsn = |position: Position| i64::from_le_bytes(position.to_bytes()[..8].try_into().unwrap());
+    lsn(to) - lsn(from)
 }
 
 /// What was written after a backup is unknown to the store that is restored from it, and its consumer is where it was then.

@@ -212,10 +212,16 @@ impl Consumer {
     /// Moves the cursor to the position of a commit that has been dealt with, and everything before it: it does not come again. A cursor never
     /// moves back. This is a write like any other: durable with the next flush. If a power cut takes it, the commits come again.
     ///
+    /// Any other position than that of the last commit is looked for in the log, which reads up to a segment.
+    ///
     /// # Errors
     ///
     /// [`Error::UnknownPosition`](crate::Error::UnknownPosition) when the store does not contain the position; those of a write.
     pub fn ack(&self, position: Position) -> Result<()> {
-        self.follow.store().ack(&self.name, position)
+        let store = self.follow.store();
+        if position != self.follow.handed_out() {
+            store.is_end_of_a_commit(position)?;
+        }
+        store.ack(&self.name, position)
     }
 }

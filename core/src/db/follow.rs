@@ -49,7 +49,7 @@ pub(super) struct Follow {
     appended: bool,
     coalesced: bool,
     waiting: VecDeque<Commit>,
-    /// Position of the last commit that was handed out, while others wait.
+    /// Position of the last commit that was handed out.
     handed_out: Position,
     /// Everything up to this log position has been looked at.
     seen: u64,
@@ -135,6 +135,11 @@ impl Follow {
         let Position { lsn, salt } = self.reader.place();
         let (lsn, salt) = self.holds.store.engine.log.unique_before(lsn, salt);
         Position::new(lsn, salt)
+    }
+
+    /// Position of the commit that was handed out last.
+    pub(super) const fn handed_out(&self) -> Position {
+        self.handed_out
     }
 
     pub(super) fn try_next(&mut self) -> Result<Option<Commit>> {

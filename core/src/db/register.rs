@@ -2,6 +2,7 @@
 
 use super::commit::BatchOp;
 use super::position::PositionState;
+use crate::changes::Reader;
 use crate::error::{Error, Result};
 use crate::position::Position;
 use crate::store::{CONSUMERS, CONSUMERS_NAMESPACE, NUMBERS, Registered, Store, encode_names};
@@ -9,12 +10,20 @@ use crate::ttl::Ttl;
 use alloc::vec::Vec;
 
 impl Store {
-    /// Writes a consumer, after what it holds is safe.
-    pub(super) fn register(&self, consumer: Registered) -> Result<()> {
+    /// Writes a consumer, after what it holds is safe. A cursor that has been moved further meanwhile stays.
+    pub(super) fn register(&self, mut consumer: Registered) -> Result<()> {
         self.writable()?;
         self.may_wait_for_the_turn()?;
         let _one = self.acknowledging.lock();
         let before = self.consumers()?;
+        let is_later = |known: &&Registered| {
+            known.name == consumer.name
+                && known.cursor.lsn > consumer.cursor.lsn
+                && self.contains_position(known.cursor) != PositionState::Unknown
+        };
+        if let Some(later) = before.iter().find(is_later) {
+            consumer.cursor = later.cursor;
+        }
         let mut consumers = before.clone();
         consumers.retain(|other| other.name != consumer.name);
         consumers.push(consumer.clone());
@@ -60,6 +69,16 @@ impl Store {
         // Also where the store says that records expire.
         let ttls: Vec<(usize, Ttl)> = (0..ops.len()).map(|place| (place, Ttl::Never)).collect();
         self.commit(&ops, &ttls, None).map(drop)
+    }
+
+    /// # Errors
+    ///
+    /// [`Error::UnknownPosition`] for a position at which no commit ends. One that is no longer kept is behind every cursor.
+    pub(super) fn is_end_of_a_commit(&self, position: Position) -> Result<()> {
+        match Reader::new(&self.engine, position) {
+            Ok(_) | Err(Error::Compacted { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) fn ack(&self, name: &str, position: Position) -> Result<()> {
