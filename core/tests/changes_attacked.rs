@@ -22,6 +22,46 @@ fn cursor(db: &Db) -> Position {
     db.consumers().unwrap()[0].cursor
 }
 
+/// Overwrites one key until the medium is full of history.
+fn filled() -> (Db, FaultStorage<MemoryStorage>) {
+    let medium = FaultStorage::new(MemoryStorage::new());
+    medium.set_capacity(Some(40 * u64::from(SEGMENT)));
+    let db = Db::builder().segment_size(SEGMENT).background(false).open_storage(Box::new(medium.clone())).unwrap();
+    drop(db.consumer("slow").retain(u64::MAX).start().unwrap());
+    let full = (0..10_000_u32).find_map(|number| db.insert("key", [number as u8; 300]).err());
+    assert!(matches!(full, Some(Error::NoSpace)), "{full:?}");
+    (db, medium)
+}
+
+/// A consumer without a limit that nobody reads fills the medium: the figures say so, and dropping it gives the space back.
+#[test]
+fn dropping_a_consumer_gives_a_full_medium_back() {
+    let (db, _medium) = filled();
+    assert!(db.consumers().unwrap()[0].behind_bytes > 20 * u64::from(SEGMENT));
+    assert!(db.remove_consumer("slow").unwrap());
+    assert_eq!(db.consumers().unwrap(), []);
+    for number in 0..500_u32 {
+        db.insert("key", [number as u8; 300]).unwrap();
+    }
+    assert!(db.stats().unwrap().history_bytes == 0 && db.verify().unwrap().is_ok());
+}
+
+/// On a full medium, a consumer that has read everything can say so, and that makes room.
+#[test]
+fn acknowledging_makes_room_on_a_full_medium() {
+    let (db, _medium) = filled();
+    let mut slow = db.consumer("slow").start().unwrap();
+    db.flush().unwrap();
+    let commits = rest(&mut slow);
+    assert!(commits.len() > 300);
+    slow.ack(commits.last().unwrap().position()).unwrap();
+    for number in 0..20_u32 {
+        db.insert("key", [number as u8; 300]).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(rest(&mut slow).len(), 20);
+}
+
 /// Names are bytes of UTF-8, whatever they are; two that share a beginning are two.
 #[test]
 fn any_name_of_1_to_255_bytes_is_a_consumer_of_its_own() {

@@ -102,7 +102,7 @@ impl Store {
         Ok(committed)
     }
 
-    fn try_commit(
+    pub(super) fn try_commit(
         &self,
         ops: &[BatchOp<'_>],
         ttls: &[(usize, Ttl)],

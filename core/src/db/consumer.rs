@@ -210,7 +210,8 @@ impl Consumer {
     }
 
     /// Moves the cursor to the position of a commit that has been dealt with, and everything before it: it does not come again. A cursor never
-    /// moves back. This is a write like any other: durable with the next flush. If a power cut takes it, the commits come again.
+    /// moves back. This is a write like any other: durable with the next flush. If a power cut takes it, the commits come again. On a full medium it
+    /// may use the space that is kept for removals, because it makes room.
     ///
     /// Any other position than that of the last commit is looked for in the log, which reads up to a segment.
     ///

@@ -4,6 +4,7 @@ use super::commit::BatchOp;
 use super::position::PositionState;
 use crate::changes::Reader;
 use crate::error::{Error, Result};
+use crate::log::Purpose;
 use crate::position::Position;
 use crate::store::{CONSUMERS, CONSUMERS_NAMESPACE, NUMBERS, Registered, Store, encode_names};
 use crate::ttl::Ttl;
@@ -29,8 +30,7 @@ impl Store {
         consumers.push(consumer.clone());
         // First of all it counts for maintenance, which would let go of everything without it.
         self.change_consumers(|known| known.clone_from(&consumers));
-        let record = (&Registered::key(&consumer.name)[..], Some(&consumer.value()[..]));
-        let written = self.hold_from(consumer.cursor).and_then(|()| self.write_consumers(&[record], &consumers));
+        let written = self.hold_from(consumer.cursor).and_then(|()| self.write_consumer(&consumer, &consumers));
         if written.is_err() {
             self.change_consumers(|known| *known = before);
         }
@@ -38,37 +38,49 @@ impl Store {
         self.engine.log.sync_to(self.engine.log.end()).map(drop)
     }
 
+    /// Removes a consumer, on a full medium, too: first it holds nothing any more, which makes room. Its name stays among those of all until the
+    /// next one is registered.
     pub(super) fn remove_consumer(&self, name: &str) -> Result<bool> {
         self.writable()?;
-        {
-            let _one = self.acknowledging.lock();
-            let mut consumers = self.consumers()?;
-            let before = consumers.len();
-            consumers.retain(|other| other.name != name);
-            if consumers.len() == before {
-                return Ok(false);
-            }
-            let key = Registered::key(name);
-            let numbers = (NUMBERS, None);
-            let records = [(&key[..], None), numbers];
-            self.write_consumers(if consumers.is_empty() { &records } else { &records[..1] }, &consumers)?;
-            self.change_consumers(|known| *known = consumers);
-        }
         self.may_wait_for_the_turn()?;
-        let _turn = self.turn.lock();
-        self.settle_floor()?;
-        Ok(true)
+        let _one = self.acknowledging.lock();
+        let before = self.consumers()?;
+        let mut consumers = before.clone();
+        consumers.retain(|other| other.name != name);
+        if consumers.len() == before.len() {
+            return Ok(false);
+        }
+        let is_last = consumers.is_empty();
+        self.change_consumers(|known| *known = consumers);
+        let own = Registered::key(name);
+        let keys = [&own[..], CONSUMERS, NUMBERS];
+        let removed = self.let_go().and_then(|()| self.remove_records(if is_last { &keys } else { &keys[..1] }));
+        if removed.is_err() {
+            self.change_consumers(|known| *known = before);
+        }
+        removed.map(|()| true)
     }
 
-    /// Writes records of the system namespace and the names of all consumers, as one commit.
-    fn write_consumers(&self, records: &[(&[u8], Option<&[u8]>)], consumers: &[Registered]) -> Result<()> {
+    /// Frees the history that no consumer holds any more.
+    fn let_go(&self) -> Result<()> {
+        let _turn = self.turn.lock();
+        self.let_acknowledged_go()
+    }
+
+    /// Writes a consumer and the names of all as one commit.
+    fn write_consumer(&self, consumer: &Registered, all: &[Registered]) -> Result<()> {
         let name = self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
-        let names = encode_names(consumers);
-        let all = records.iter().copied().chain([(CONSUMERS, Some(&names[..]))]);
-        let ops: Vec<BatchOp<'_>> = all.map(|(key, value)| BatchOp { name: &name, key, value }).collect();
+        let (key, value, names) = (Registered::key(&consumer.name), consumer.value(), encode_names(all));
+        let records = [(&key[..], &value[..]), (CONSUMERS, &names[..])];
+        let ops = records.map(|(key, value)| BatchOp { name: &name, key, value: Some(value) });
         // Also where the store says that records expire.
-        let ttls: Vec<(usize, Ttl)> = (0..ops.len()).map(|place| (place, Ttl::Never)).collect();
-        self.commit(&ops, &ttls, None).map(drop)
+        self.commit(&ops, &[(0, Ttl::Never), (1, Ttl::Never)], None).map(drop)
+    }
+
+    fn remove_records(&self, keys: &[&[u8]]) -> Result<()> {
+        let name = self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
+        let ops: Vec<BatchOp<'_>> = keys.iter().map(|key| BatchOp { name: &name, key, value: None }).collect();
+        self.commit(&ops, &[], None).map(drop)
     }
 
     /// # Errors
@@ -93,14 +105,32 @@ impl Store {
             return Ok(());
         }
         consumer.cursor = position;
-        let namespace = self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
-        self.insert_for_ever(&namespace, &Registered::key(name), &consumer.value(), &drop)?;
-        self.change_consumers(|known| {
-            if let Some(known) = known.iter_mut().find(|known| known.name == name) {
+        let moved = |consumers: &mut Vec<Registered>| {
+            if let Some(known) = consumers.iter_mut().find(|known| known.name == name) {
                 known.cursor = position;
             }
-        });
-        Ok(())
+        };
+        match self.write_cursor(&consumer) {
+            Err(Error::NoSpace) => {
+                self.write_cursor_into_the_reserve(&consumer)?;
+                self.change_consumers(moved);
+                self.let_go()
+            }
+            result => result.map(|()| self.change_consumers(moved)),
+        }
+    }
+
+    fn write_cursor(&self, consumer: &Registered) -> Result<()> {
+        let namespace = self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
+        self.insert_for_ever(&namespace, &Registered::key(&consumer.name), &consumer.value(), &drop)
+    }
+
+    /// On a full medium: what is not kept for the consumer any more makes more room than this takes.
+    fn write_cursor_into_the_reserve(&self, consumer: &Registered) -> Result<()> {
+        let name = &self.make_namespace(CONSUMERS_NAMESPACE, &[])?;
+        let (key, value) = (Registered::key(&consumer.name), consumer.value());
+        let op = BatchOp { name, key: &key, value: Some(&value) };
+        self.try_commit(&[op], &[(0, Ttl::Never)], None, Purpose::MakeSpace).map(drop)
     }
 
     /// Before a namespace is cleared or dropped: whoever reads history still needs the name of its records.

@@ -169,6 +169,22 @@ impl Log {
         tail.history.kept.values().any(|kept| kept.is_recorded && is_free(kept.segment.next_base(self.geometry)))
     }
 
+    /// True when with this floor, segments are free, or are not kept once they are retired, that are with the present one.
+    pub(crate) fn floor_would_let_go(&self, floor: u64) -> bool {
+        let tail = self.tail.lock();
+        let active = tail.active.map(|active| active.segment.base);
+        let sealed = tail.segments.values().filter(|segment| Some(segment.base) != active);
+        let mut ends = sealed.chain(tail.history.kept.values().map(|kept| &kept.segment)).map(|one| one.next_base(self.geometry));
+        ends.any(|end| tail.history.is_above_floor(end) && end <= floor)
+    }
+
+    /// True when somebody holds a segment: if it were retired, it would not be free.
+    pub(crate) fn is_held_as_history(&self, segment: &Segment) -> bool {
+        let (tail, now) = (self.tail.lock(), self.end());
+        let end = segment.next_base(self.geometry);
+        tail.history.is_above_floor(end) || tail.history.is_followed(end, now)
+    }
+
     /// True when history is kept that no list and no earlier frame records, though the floor holds it.
     pub(crate) fn has_unrecorded_history(&self) -> bool {
         let tail = self.tail.lock();

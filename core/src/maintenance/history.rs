@@ -5,13 +5,46 @@ use super::due::unless_full;
 use crate::error::Result;
 use crate::position::Position;
 use crate::store::{Registered, Store};
+use crate::sync::Ordering;
 
 impl Store {
     /// Lets go of the history that no consumer holds any more. The caller holds the maintenance lock.
     pub(crate) fn settle_floor(&self) -> Result<()> {
         let log = &self.engine.log;
+        if log.floor() == 0 && !log.floor_would_free(0) {
+            return Ok(());
+        }
+        let (wanted, gives_up) = self.wanted_floor()?;
+        if wanted.lsn == 0 || log.floor_would_free(wanted.lsn) {
+            unless_full(log.set_floor((wanted.lsn, wanted.salt), gives_up))?;
+        }
+        Ok(())
+    }
+
+    /// To make room: raises the floor to what the consumers have acknowledged, even if nothing below is history yet, so that compaction frees it;
+    /// and frees what is. The caller holds the maintenance lock.
+    pub(crate) fn let_acknowledged_go(&self) -> Result<()> {
+        let log = &self.engine.log;
+        if log.floor() == 0 && !log.floor_would_free(0) {
+            return Ok(());
+        }
+        let (wanted, gives_up) = self.wanted_floor()?;
+        if wanted.lsn != 0 && !log.floor_would_let_go(wanted.lsn) {
+            return Ok(());
+        }
+        unless_full(log.set_floor((wanted.lsn, wanted.salt), gives_up))?;
+        log.sync_to(log.end())?;
+        self.reclaim_noted();
+        // Compacting what was held may make room now.
+        self.dead_left.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The floor that consumers need now, and whether one of them loses something by it.
+    fn wanted_floor(&self) -> Result<(Position, bool)> {
+        let log = &self.engine.log;
         let now = log.floor();
-        let consumers = if now == 0 && !log.floor_would_free(0) { return Ok(()) } else { self.consumers()? };
+        let consumers = self.consumers()?;
         // No floor is at 0, which means that there is none.
         let is_kept = |consumer: &Registered| consumer.cursor.lsn.max(1) >= now;
         let holds = |consumer: &&Registered| is_kept(consumer) && !self.is_too_far_behind(consumer);
@@ -23,11 +56,7 @@ impl Store {
             // Nobody is within its limit: whoever comes back begins with what is written from now on.
             None => log.at_the_end(|end| Position::new(end.lsn, end.salt)),
         };
-        if wanted.lsn == 0 || log.floor_would_free(wanted.lsn) {
-            let gives_up = consumers.iter().any(|consumer| is_kept(consumer) && !holds(&consumer));
-            unless_full(log.set_floor((wanted.lsn, wanted.salt), gives_up))?;
-        }
-        Ok(())
+        Ok((wanted, consumers.iter().any(|consumer| is_kept(consumer) && !holds(&consumer))))
     }
 
     /// True when more has been written since its cursor than may be kept for it.

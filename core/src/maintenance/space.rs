@@ -61,6 +61,7 @@ impl Store {
         }
         let _turn = self.turn.lock();
         self.engine.build_all(&|| self.is_closed())?;
+        self.let_acknowledged_go()?;
         // A caller that retries at once would otherwise have every segment checked again.
         let log = &self.engine.log;
         if self.dead_bytes() < self.dead_left.load(Ordering::Relaxed).saturating_add(log.geometry.segment_size() / DEAD_PARTS) {
@@ -123,6 +124,7 @@ impl Store {
     /// Where that frees none, the oldest snapshot is ended, and so on: removals come before snapshots, and before history, which goes last.
     pub(super) fn free_a_segment(&self) -> Result<()> {
         self.end_purges()?;
+        self.let_acknowledged_go()?;
         self.try_to_free_a_segment()?;
         while !self.engine.log.has_reserve() && self.engine.end_oldest_moment() {
             self.end_purges()?;
@@ -138,7 +140,7 @@ impl Store {
 
     /// Frees the retired segments to which notes for snapshots have just been dropped: the first attempt takes new tickets, which pass in the
     /// second.
-    fn reclaim_noted(&self) -> u64 {
+    pub(super) fn reclaim_noted(&self) -> u64 {
         let log = &self.engine.log;
         log.reclaim(&self.engine.pins) + log.reclaim(&self.engine.pins)
     }
@@ -202,7 +204,9 @@ impl Store {
         let begins_with_oldest = choose::begins_with_oldest(engine, &candidates, &|_| false);
         let is_first =
             |segment: &Segment| begins_with_oldest && candidates.first().is_some_and(|first| first.base == segment.base);
-        let set_aside = candidates.iter().filter(|segment| engine.is_set_aside(segment, is_first(segment)));
+        // What becomes history makes no room.
+        let is_set_aside = |segment: &Segment| engine.is_set_aside(segment, is_first(segment)) || log.is_held_as_history(segment);
+        let set_aside = candidates.iter().filter(|segment| is_set_aside(segment));
         let set_aside: Vec<u64> = set_aside.map(|segment| segment.base).collect();
         let Some(victim) = choose::worst_for_a_write(engine, &candidates, until, &set_aside) else { return Ok(false) };
         if log.newest_checkpoint().is_none_or(|place| victim.base >= place.base) {
