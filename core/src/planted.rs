@@ -165,6 +165,10 @@ pub enum Bug {
     TransactionForgetsClear,
     /// A transaction checks what it has read before it locks the tail of the log, and not with it.
     TransactionCheckedEarly,
+    /// A reader of changes takes another option of a namespace for the end of its records.
+    KeptNumberForgotten,
+    /// What a consumer acknowledges is known to the session only.
+    CursorNotWritten,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -253,6 +257,8 @@ mod imp {
             Self::TransactionForgetsRanges,
             Self::TransactionForgetsClear,
             Self::TransactionCheckedEarly,
+            Self::KeptNumberForgotten,
+            Self::CursorNotWritten,
         ];
     }
 

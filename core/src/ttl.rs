@@ -113,7 +113,7 @@ pub(crate) fn without_kept_number(options: &[u8]) -> Vec<u8> {
 /// there is that of a record that a build has copied from which does not know this option.
 pub(crate) fn has_kept_number(value: &[u8]) -> bool {
     let Some((number, options)) = value.split_first_chunk::<4>() else { return false };
-    each_option(options).any(|(kind, bytes)| kind == OPTION_KEPT && bytes == number)
+    each_option(options).any(|(kind, bytes)| kind == OPTION_KEPT && bytes == number) && !is(Bug::KeptNumberForgotten)
 }
 
 /// The options with another value of one kind, which goes behind the others; an empty one takes it out.

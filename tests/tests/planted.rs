@@ -153,7 +153,9 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::HistoryReplayed
         | Bug::CopiesShown
         | Bug::GapNotNoticed
-        | Bug::BorderSkipped => CHANGES,
+        | Bug::BorderSkipped
+        | Bug::KeptNumberForgotten
+        | Bug::CursorNotWritten => CHANGES,
         Bug::TransactionUnchecked
         | Bug::TransactionForgetsRanges
         | Bug::TransactionForgetsClear

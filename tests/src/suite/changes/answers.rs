@@ -1,8 +1,9 @@
 //! What a store must answer.
 
-use super::model::State;
+use super::model::{Record, State, is_same, lives};
 use crate::suite::{Checked, words};
 use pipkin::{Change, Db, Error, Position};
+use std::collections::BTreeMap;
 
 pub(super) fn is_unknown(db: &Db, position: Position) -> Checked {
     match db.changes().from(position).start() {
@@ -19,13 +20,23 @@ pub(super) fn is_refused(db: &Db, position: Position) -> Checked {
     }
 }
 
-pub(super) fn has_state(db: &Db, expected: &State) -> Checked {
-    let mut found = State::new();
+/// Compares the records that have not expired at a time.
+pub(super) fn has_state(db: &Db, expected: &State, now: u64) -> Checked {
+    let mut found = BTreeMap::new();
     for name in [String::new()].into_iter().chain(db.list_namespaces()) {
         let namespace = if name.is_empty() { db.default_namespace() } else { db.namespace(&name).map_err(words)? };
-        found.insert(name, namespace.iter().collect::<pipkin::Result<_>>().map_err(words)?);
+        found.insert(name, namespace.iter().collect::<pipkin::Result<BTreeMap<_, _>>>().map_err(words)?);
     }
-    if found == *expected { Ok(()) } else { Err("the store holds other records than its commits come to".into()) }
+    if found == living(expected, now) { Ok(()) } else { Err("the store holds other records than its commits come to".into()) }
+}
+
+/// The records of each namespace that have not expired.
+pub(super) fn living(state: &State, now: u64) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> {
+    let of = |records: &BTreeMap<Vec<u8>, Record>| {
+        let living = records.iter().filter(|(_, record)| lives(record, now));
+        living.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+    };
+    state.iter().map(|(name, records)| (name.clone(), of(records))).collect()
 }
 
 pub(super) fn short(changes: &[Change]) -> Vec<String> {
@@ -45,6 +56,6 @@ pub(super) fn is_a_suffix(db: &Db, position: Position, first: Option<usize>, com
     let last = commits.len();
     let is_same = heard.len() <= last
         && first.is_none_or(|first| first + heard.len() == last)
-        && heard.iter().zip(&commits[last - heard.len()..]).all(|(commit, made)| commit.changes() == &made[..]);
+        && heard.iter().zip(&commits[last - heard.len()..]).all(|(commit, made)| is_same(commit.changes(), made));
     if is_same { Ok(()) } else { Err(format!("{} commits come after {position:?}, {first:?} of {last}", heard.len())) }
 }

@@ -1,12 +1,13 @@
 //! The life of one store with a consumer: sessions of writes, reads, compactions, each of which ends in its own way.
 
-use super::answers::{COMPACTED, has_state, is_a_suffix, is_refused, is_unknown, short};
-use super::model::{Commits, State};
+use super::answers::{COMPACTED, has_state, is_a_suffix, is_refused, is_unknown, living, short};
+use super::model::{Commits, State, is_same};
 use crate::rng::Rng;
 use crate::suite::{Checked, words};
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::{Changes, Commit, Consumer, Db, Error, Position};
+use pipkin::testing::TestClock;
+use pipkin::{Changes, Clock, Commit, Consumer, Db, Error, Position};
 use std::collections::HashMap;
 
 /// The consumer.
@@ -17,6 +18,7 @@ const LOST_MAX: usize = 20;
 /// One store, its commits, and what was read of them.
 pub(super) struct Life {
     pub(super) rng: Rng,
+    pub(super) clock: TestClock,
     segment: u32,
     /// Bytes that are kept for the consumer; a small number where it is to fall behind.
     retain: u64,
@@ -58,6 +60,7 @@ impl Life {
         let state = commits.state(0);
         Self {
             rng,
+            clock: TestClock::new(1_000_000),
             segment,
             retain,
             commits,
@@ -72,7 +75,7 @@ impl Life {
     }
 
     fn open(&self, storage: impl pipkin::Storage + 'static) -> Checked<Db> {
-        let builder = Db::builder().segment_size(self.segment).background(false);
+        let builder = Db::builder().segment_size(self.segment).background(false).clock(self.clock.clone());
         builder.open_storage(Box::new(storage)).map_err(words)
     }
 
@@ -116,7 +119,7 @@ impl Life {
         }
         let (state, consumer) = db.consumer(NAME).retain(self.retain).with_state().map_err(words)?;
         let found: Vec<_> = state.iter().collect::<pipkin::Result<_>>().map_err(words)?;
-        if found.into_iter().collect::<std::collections::BTreeMap<_, _>>() != self.state[""] {
+        if found.into_iter().collect::<std::collections::BTreeMap<_, _>>() != living(&self.state, self.clock.now_ms())[""] {
             return Err("the state that a consumer begins with is not the present one".into());
         }
         self.began_at(self.commits.0.len());
@@ -130,7 +133,7 @@ impl Life {
     }
 
     fn step(&mut self, session: &mut Session) -> Checked {
-        match self.rng.below(24) {
+        match self.rng.below(25) {
             0..=11 => self.write(&session.db),
             12 => {
                 session.db.flush().map_err(words)?;
@@ -145,6 +148,7 @@ impl Life {
             19..=20 => self.watch(session),
             21 => self.back_up(&session.db),
             22 => self.read_again(&session.db),
+            23 => self.wait(&session.db),
             _ => self.lost.iter().try_for_each(|&position| is_refused(&session.db, position)),
         }
     }
@@ -152,7 +156,7 @@ impl Life {
     /// Compares a commit that was handed out with the one that has to come next.
     fn compare(&mut self, commit: &Commit, next: usize) -> Checked {
         let expected = self.commits.0.get(next).ok_or("a commit that nobody has made")?;
-        if commit.changes() != &expected[..] {
+        if !is_same(commit.changes(), expected) {
             return Err(format!("commit {next} is {:?}, and {:?} was handed out", short(expected), short(commit.changes())));
         }
         let place = *self.places.entry(commit.position()).or_insert(next + 1);
@@ -221,7 +225,7 @@ impl Life {
     fn back_up(&self, db: &Db) -> Checked {
         let target = MemoryStorage::new();
         db.backup_to_storage(&target).map_err(words)?;
-        has_state(&self.open(target)?, &self.state).map_err(|what| format!("in a backup, {what}"))
+        has_state(&self.open(target)?, &self.state, self.clock.now_ms()).map_err(|what| format!("in a backup, {what}"))
     }
 
     fn end(&mut self, session: Session, storage: &CrashStorage) -> Checked<CrashImage> {
@@ -269,13 +273,13 @@ impl Life {
             return Err(format!("{found} commits are there, not {}..={}", self.durable, self.commits.0.len()));
         }
         for (number, commit) in (first..).zip(&heard) {
-            if commit.changes() != &self.commits.0[number][..] {
+            if !is_same(commit.changes(), &self.commits.0[number]) {
                 return Err(format!("commit {number} comes as {:?}", short(commit.changes())));
             }
         }
         self.commits.0.truncate(found);
         self.state = self.commits.state(found);
-        has_state(&db, &self.state)?;
+        has_state(&db, &self.state, self.clock.now_ms())?;
         let lost: Vec<Position> =
             self.places.iter().filter(|(_, place)| **place > found).map(|(position, _)| *position).collect();
         lost.iter().try_for_each(|&position| is_unknown(&db, position))?;
@@ -288,7 +292,7 @@ impl Life {
 
     /// How many commits lead to what a store holds, of a store that has no longer all of them.
     fn which(&self, db: &Db) -> Checked<usize> {
-        let fits = |count: &usize| has_state(db, &self.commits.state(*count)).is_ok();
+        let fits = |count: &usize| has_state(db, &self.commits.state(*count), self.clock.now_ms()).is_ok();
         (self.durable..=self.commits.0.len()).rev().find(fits).ok_or_else(|| "no prefix of the commits is there".into())
     }
 }

@@ -1,5 +1,6 @@
-//! Following what changes: a consumer, and readers without a name, on stores that are written, compacted, closed, killed and cut. Every commit is
-//! handed out once, whole and in order; what is missing is said; nothing that is kept for them counts as a record.
+//! Following what changes: a consumer, and readers without a name, on stores that are written, compacted, closed, killed and cut. Records
+//! expire and groups of keys end meanwhile. Every commit is handed out once, whole and in order; what is missing is said; nothing that is kept
+//! for them counts as a record.
 
 mod answers;
 mod crowd;
