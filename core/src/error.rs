@@ -301,46 +301,86 @@ fn fmt_corrupt(f: &mut fmt::Formatter<'_>, offset: u64, what: &str, key: Option<
     f.write_str(". Run `pipkin verify` to list all damage and `pipkin salvage` to copy everything else into a new store")
 }
 
+/// What stands in the way of opening a store.
+fn fmt_opening(f: &mut fmt::Formatter<'_>, error: &Error) -> fmt::Result {
+    match error {
+        Error::Locked { path, holder } => fmt_locked(f, path, *holder),
+        Error::NotFound { path } => write!(f, "there is no store at {path}; check the path, or create it by writing to it"),
+        Error::IsDirectory { path } => {
+            write!(f, "{path} is a directory; a store is a single file, so name a file inside it")
+        }
+        Error::NotAStore { detail } => write!(
+            f,
+            "this file is not a pipkin store ({detail}); it was left as it is. Check the path, or choose a new file name"
+        ),
+        Error::NewerVersion { found, supported } => {
+            write!(f, "the store has format version {found}, this build reads up to {supported}; open it with a newer pipkin")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was longer than it may be.
+fn fmt_limit(f: &mut fmt::Formatter<'_>, error: &Error) -> fmt::Result {
+    match error {
+        Error::KeyTooLong { len } => {
+            write!(f, "the key has {len} bytes, the limit is {}; use a shorter key", crate::limits::KEY_LEN_MAX)
+        }
+        Error::GroupKeyTooLong { group, key } => write!(
+            f,
+            "the key has {key} bytes, and {group} more with the name of its group; the limit of both is {}. Use a shorter key or group",
+            crate::limits::KEY_LEN_MAX
+        ),
+        Error::ValueTooLong { len } => {
+            write!(f, "the value has {len} bytes, the limit is {}; split it over several keys", crate::limits::VALUE_LEN_MAX)
+        }
+        Error::NamespaceName { len } => {
+            write!(f, "a namespace needs a name of 1 to {} bytes, this one has {len}", crate::limits::NAMESPACE_NAME_LEN_MAX)
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Error {
+    /// The message of an error that is the same whatever has happened; empty for any other.
+    const fn plain_message(&self) -> &'static str {
+        match self {
+            Self::NotOrdered => messages::NOT_ORDERED,
+            Self::ReadOnly => messages::READ_ONLY,
+            Self::NoSpace => messages::NO_SPACE,
+            Self::SystemNamespace => messages::SYSTEM_NAMESPACE,
+            Self::NamespaceDropped => messages::NAMESPACE_DROPPED,
+            Self::LogExhausted => messages::LOG_EXHAUSTED,
+            Self::SnapshotTooOld => messages::SNAPSHOT_TOO_OLD,
+            Self::UnknownPosition => messages::UNKNOWN_POSITION,
+            Self::Compacted { .. } => messages::COMPACTED,
+            Self::Fenced => messages::FENCED,
+            Self::Closed => messages::CLOSED,
+            Self::Nested => messages::NESTED,
+            Self::NoClock => messages::NO_CLOCK,
+            Self::InvalidArgument(what) => what,
+            _ => "",
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Locked { path, holder } => fmt_locked(f, path, *holder),
-            Self::NotFound { path } => write!(f, "there is no store at {path}; check the path, or create it by writing to it"),
-            Self::IsDirectory { path } => {
-                write!(f, "{path} is a directory; a store is a single file, so name a file inside it")
-            }
-            Self::NotAStore { detail } => write!(
-                f,
-                "this file is not a pipkin store ({detail}); it was left as it is. Check the path, or choose a new file name"
-            ),
-            Self::NewerVersion { found, supported } => {
-                write!(f, "the store has format version {found}, this build reads up to {supported}; open it with a newer pipkin")
-            }
-            Self::NotOrdered => f.write_str(messages::NOT_ORDERED),
-            Self::ReadOnly => f.write_str(messages::READ_ONLY),
-            Self::NoSpace => f.write_str(messages::NO_SPACE),
+            Self::Locked { .. }
+            | Self::NotFound { .. }
+            | Self::IsDirectory { .. }
+            | Self::NotAStore { .. }
+            | Self::NewerVersion { .. } => fmt_opening(f, self),
             Self::StrandedInTheWay { bytes } => write!(
                 f,
                 "no space left, but for {bytes} bytes that are kept for records that an unclean end has cut off; nothing was written. Copy the store \
                  with `pipkin salvage` if you want them, then free the space with `drop_stranded` or `pipkin compact --drop-stranded`, and \
                  try again"
             ),
-            Self::KeyTooLong { len } => {
-                write!(f, "the key has {len} bytes, the limit is {}; use a shorter key", crate::limits::KEY_LEN_MAX)
+            Self::KeyTooLong { .. } | Self::GroupKeyTooLong { .. } | Self::ValueTooLong { .. } | Self::NamespaceName { .. } => {
+                fmt_limit(f, self)
             }
-            Self::GroupKeyTooLong { group, key } => write!(
-                f,
-                "the key has {key} bytes, and {group} more with the name of its group; the limit of both is {}. Use a shorter key or group",
-                crate::limits::KEY_LEN_MAX
-            ),
-            Self::ValueTooLong { len } => {
-                write!(f, "the value has {len} bytes, the limit is {}; split it over several keys", crate::limits::VALUE_LEN_MAX)
-            }
-            Self::NamespaceName { len } => {
-                write!(f, "a namespace needs a name of 1 to {} bytes, this one has {len}", crate::limits::NAMESPACE_NAME_LEN_MAX)
-            }
-            Self::SystemNamespace => f.write_str(messages::SYSTEM_NAMESPACE),
-            Self::NamespaceDropped => f.write_str(messages::NAMESPACE_DROPPED),
             Self::Corrupt { offset, what, .. } => fmt_corrupt(f, *offset, what, self.damaged_key()),
             Self::Unsupported { offset, what } => {
                 write!(
@@ -348,27 +388,19 @@ impl fmt::Display for Error {
                     "at byte {offset} of the file is {what}, which this build does not know; open the store with a newer pipkin"
                 )
             }
-            Self::LogExhausted => f.write_str(messages::LOG_EXHAUSTED),
-            Self::SnapshotTooOld => f.write_str(messages::SNAPSHOT_TOO_OLD),
-            Self::UnknownPosition => f.write_str(messages::UNKNOWN_POSITION),
-            Self::Compacted { .. } => f.write_str(messages::COMPACTED),
             Self::Conflict(conflict) => write!(f, "{conflict}; nothing was written, run it again"),
-            Self::Fenced => f.write_str(messages::FENCED),
             Self::Poisoned(first) => {
                 write!(
                     f,
                     "writes are refused since an earlier one failed ({first}); reads go on. Fix the cause, then close and open the store"
                 )
             }
-            Self::Closed => f.write_str(messages::CLOSED),
-            Self::Nested => f.write_str(messages::NESTED),
             Self::NoMergeOperator { namespace } => {
                 write!(
                     f,
                     "the namespace {namespace:?} has no merge operator; register one with `Builder::merge_operator` when you open the store"
                 )
             }
-            Self::NoClock => f.write_str(messages::NO_CLOCK),
             Self::NotOfType { what, type_name } => write!(
                 f,
                 "a {what} in this namespace is not of the type {type_name}; it was written as another type, or as plain bytes. Read it through \
@@ -385,11 +417,11 @@ impl fmt::Display for Error {
                 "pipkin contradicts itself: {what}. That is a bug of pipkin, not of your program or your data; please report it. What was \
                  acknowledged is safe"
             ),
-            Self::InvalidArgument(what) => write!(f, "{what}"),
             Self::Storage(error) => {
                 f.write_str("file system error: ")?;
                 fmt::Display::fmt(error, f)
             }
+            _ => f.write_str(self.plain_message()),
         }
     }
 }

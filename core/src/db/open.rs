@@ -29,13 +29,8 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     let mut report = OpenReport::default();
     let (mut pair, chain, slots) = find(&*storage, &options, &mut report)?;
     let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
-    report.clean = chain.clean;
     report.damaged_superblock = pair.other_damaged;
-    report.damaged_list = chain.damaged_list;
-    let stranded = chain.stranded;
-    (report.stranded_records, report.stranded_bytes, report.stranded_at) = (stranded.records, stranded.bytes, stranded.at);
-    (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
-
+    tell_of_log(&mut report, &chain);
     let fence = slots.map(|slots| fence_of(&*storage, &chain, &pair, slots)).transpose()?;
     let log_options = LogOptions {
         fence,
@@ -85,6 +80,15 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         engine.log.replace_lost_superblock()?;
     }
     Ok(start(engine, names, report, options, attached))
+}
+
+/// What was found of the log.
+fn tell_of_log(report: &mut OpenReport, chain: &Chain) {
+    report.clean = chain.clean;
+    report.damaged_list = chain.damaged_list;
+    let stranded = chain.stranded;
+    (report.stranded_records, report.stranded_bytes, report.stranded_at) = (stranded.records, stranded.bytes, stranded.at);
+    (report.torn_at, report.torn_bytes) = chain.torn.map_or((None, 0), |(offset, bytes)| (Some(offset), bytes));
 }
 
 /// What this session compares to notice another session that has taken the file over.

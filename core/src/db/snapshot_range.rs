@@ -6,6 +6,7 @@ use super::key_range::KeyRange;
 use super::range::{Order, Range, Source, bounds, bounds_of_prefix, is_above, is_below};
 use super::range_keys::RangeKeys;
 use super::snapshot::SnapshotNamespace;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::log::Frame;
 use alloc::vec::Vec;
@@ -62,47 +63,18 @@ impl SnapshotNamespace {
         mut each: impl FnMut(&Frame<'_>) -> bool,
     ) -> Result<()> {
         let (engine, moment, number) = (self.taken.engine(), &self.taken.moment, self.number()?);
-        let ordered = engine.ordered()?;
+        engine.ordered()?;
         moment.still_lives()?;
         // A key that is being inserted by a commit from before the moment may not be in the order yet.
         engine.settle_all(moment)?;
         let mut last: Option<Vec<u8>> = None;
         loop {
             let rest = last.as_deref().map(Bound::Excluded);
-            let (from, to) = match order {
+            let bounds = match order {
                 Order::Rising => (rest.unwrap_or(start), end),
                 Order::Falling => (start, rest.unwrap_or(end)),
             };
-            let mut keys: Vec<Vec<u8>> = Vec::with_capacity(WINDOW);
-            let mut take = |key: &[u8], inside: bool| {
-                if inside {
-                    keys.push(key.to_vec());
-                }
-                inside && keys.len() < WINDOW
-            };
-            // In this order: whoever removes a key puts it beside the order before it leaves it.
-            match order {
-                Order::Rising => ordered.walk(number, from, |key, _| take(key, is_below(key, to))),
-                Order::Falling => ordered.walk_back(number, to, |key, _| take(key, is_above(key, from))),
-            }
-            let ghosts = engine.moments.ghosts(number, (from, to), matches!(order, Order::Falling), WINDOW);
-            let is_last = keys.len() < WINDOW && ghosts.len() < WINDOW;
-            // Both lists are complete up to the nearer one of their ends.
-            let full = [&keys, &ghosts].into_iter().filter(|list| list.len() == WINDOW).filter_map(|list| list.last());
-            let until = match order {
-                Order::Rising => full.min(),
-                Order::Falling => full.max(),
-            };
-            let until = until.cloned();
-            keys.extend(ghosts);
-            keys.sort_unstable();
-            keys.dedup();
-            if let Some(until) = &until {
-                keys.retain(|key| if matches!(order, Order::Rising) { key <= until } else { key >= until });
-            }
-            if matches!(order, Order::Falling) {
-                keys.reverse();
-            }
+            let Keys { keys, until } = keys_within(engine, number, bounds, order)?;
             // The list may have lost a key whose ghost went with the moment.
             moment.still_lives()?;
             let pin = engine.pin();
@@ -114,10 +86,51 @@ impl SnapshotNamespace {
                     Err(error) => return Err(error.with_damaged_key(key)),
                 }
             }
-            if is_last {
+            if until.is_none() {
                 return self.taken.has_all_in_order(&pin, number);
             }
             last = until;
         }
     }
+}
+
+/// The next keys of a walk: those of now and those that were removed since, sorted.
+struct Keys {
+    keys: Vec<Vec<u8>>,
+    /// The keys are complete as far as this one; `None` if no others follow.
+    until: Option<Vec<u8>>,
+}
+
+fn keys_within(engine: &Engine, number: u32, bounds: (Bound<&[u8]>, Bound<&[u8]>), order: Order) -> Result<Keys> {
+    let (ordered, (from, to)) = (engine.ordered()?, bounds);
+    let mut keys: Vec<Vec<u8>> = Vec::with_capacity(WINDOW);
+    let mut take = |key: &[u8], inside: bool| {
+        if inside {
+            keys.push(key.to_vec());
+        }
+        inside && keys.len() < WINDOW
+    };
+    // In this order: whoever removes a key puts it beside the order before it leaves it.
+    match order {
+        Order::Rising => ordered.walk(number, from, |key, _| take(key, is_below(key, to))),
+        Order::Falling => ordered.walk_back(number, to, |key, _| take(key, is_above(key, from))),
+    }
+    let ghosts = engine.moments.ghosts(number, bounds, matches!(order, Order::Falling), WINDOW);
+    // Both lists are complete up to the nearer one of their ends.
+    let full = [&keys, &ghosts].into_iter().filter(|list| list.len() == WINDOW).filter_map(|list| list.last());
+    let until = match order {
+        Order::Rising => full.min(),
+        Order::Falling => full.max(),
+    };
+    let until = until.cloned();
+    keys.extend(ghosts);
+    keys.sort_unstable();
+    keys.dedup();
+    if let Some(until) = &until {
+        keys.retain(|key| if matches!(order, Order::Rising) { key <= until } else { key >= until });
+    }
+    if matches!(order, Order::Falling) {
+        keys.reverse();
+    }
+    Ok(Keys { keys, until })
 }

@@ -5,13 +5,15 @@
 //! index.
 
 mod calendar;
+mod dump;
 mod parked;
 mod shard;
 mod slot;
 mod table;
 
+pub(crate) use dump::{Dump, ShardChanges, ShardImage};
 pub(crate) use parked::Parked;
-pub(crate) use shard::{Dump, ShardChanges, ShardGuard, ShardImage};
+pub(crate) use shard::ShardGuard;
 pub(crate) use slot::Slot;
 
 use crate::error::Result;

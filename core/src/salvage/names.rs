@@ -22,6 +22,15 @@ struct Named {
     offset: u64,
 }
 
+impl Named {
+    /// The value of the name record at `offset`.
+    fn decode(value: &[u8], offset: u64) -> Self {
+        let (number, options) =
+            value.split_first_chunk().map_or((0, &[][..]), |(number, rest)| (u32::from_le_bytes(*number), rest));
+        Self { number, options: options.into(), offset }
+    }
+}
+
 /// The namespaces of a store.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -77,36 +86,53 @@ fn merge(
     contradicted
 }
 
-impl Names {
-    /// Starts with the names of the snapshot and applies the name records after the checkpoint. Without a snapshot, all name records are
-    /// applied.
-    ///
-    /// The snapshot's names count only as far as the name records before the checkpoint do not contradict them: each that differs needs a
-    /// damaged record as its reason. The same pass checks the log against the index snapshot.
-    pub(super) fn read(storage: &dyn Storage, survey: &Survey, mut audit: Option<&mut Audit<'_>>) -> Result<Self> {
-        let pair = &survey.pair;
-        let place = pair.current.checkpoint;
-        let load = |directory| {
-            let (geometry, store_id) = (pair.current.geometry(), pair.current.store_id);
-            snapshot::load_names(storage, &snapshot::read_directory(storage, geometry, store_id, directory)?)
-        };
-        let snapshot = match place.and_then(|place| place.directory).map(load).transpose() {
-            Ok(snapshot) => snapshot,
-            Err(Error::Corrupt { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.base, place.offset));
-        let mut records = Vec::new();
-        let mut is_damaged = false;
-        // Something before the checkpoint is damaged, or gone.
-        let mut is_damaged_before = !survey.damage.is_empty();
+/// Takes over the snapshot's names that a later record has copied or replaced: compaction may have freed the segment of the record that the
+/// snapshot knew since.
+fn take_replaced(by_name: &mut BTreeMap<String, Named>, shown: &BTreeMap<String, Named>, later: &[Record]) {
+    for (name, Named { number, options, .. }) in shown {
+        let differs = by_name.get(name).is_none_or(|logged| logged.number != *number);
+        if differs && later.iter().any(|record| record.name == *name) {
+            by_name.insert(name.clone(), Named { number: *number, options: options.clone(), offset: 0 });
+        }
+    }
+}
+
+/// The number that the next namespace would have got, and the names of the index snapshot; `None` where there is none, or it is damaged.
+fn shown(storage: &dyn Storage, survey: &Survey) -> Result<Option<(u32, BTreeMap<String, Named>)>> {
+    let current = &survey.pair.current;
+    let Some(directory) = current.checkpoint.and_then(|place| place.directory) else { return Ok(None) };
+    let directory = snapshot::read_directory(storage, current.geometry(), current.store_id, directory);
+    match directory.and_then(|directory| snapshot::load_names(storage, &directory)) {
+        Ok((next, names)) => {
+            let names =
+                names.into_iter().map(|found| (found.name, Named { number: found.number, options: found.options, offset: 0 }));
+            Ok(Some((next, names.collect())))
+        }
+        Err(Error::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a pass over the whole log has found.
+struct Logged {
+    /// The name records, in the order of the log.
+    records: Vec<Record>,
+    is_damaged: bool,
+    /// Something before the checkpoint is damaged, or gone.
+    is_damaged_before: bool,
+}
+
+impl Logged {
+    /// `known_at` is the place of the checkpoint. The same pass gives `audit` the records and the damage.
+    fn read(storage: &dyn Storage, survey: &Survey, known_at: (u64, u64), mut audit: Option<&mut Audit<'_>>) -> Result<Self> {
+        let mut logged = Self { records: Vec::new(), is_damaged: false, is_damaged_before: !survey.damage.is_empty() };
         for (base, stretch) in survey.stretches.iter() {
             scan(storage, *stretch, &mut |found| {
                 let (offset, header) = match found {
                     Found::Frame { offset, header } => (offset, header),
                     Found::Damage(damage) => {
-                        is_damaged = true;
-                        is_damaged_before |= (base, damage.offset) < known_at;
+                        logged.is_damaged = true;
+                        logged.is_damaged_before |= (base, damage.offset) < known_at;
                         audit.iter_mut().for_each(|audit| audit.damage(&damage));
                         return Ok(());
                     }
@@ -117,27 +143,38 @@ impl Names {
                     let hash = audit.shown.hash(header.namespace, &key_of(storage, offset, &header)?);
                     audit.put(hash, offset);
                 }
-                if header.kind.is_control() || header.namespace != NAMESPACE_OF_NAMES {
-                    return Ok(());
+                if !header.kind.is_control() && header.namespace == NAMESPACE_OF_NAMES {
+                    let is_put = header.kind == Kind::Put;
+                    let name = String::from_utf8(key_of(storage, offset, &header)?).unwrap_or_default();
+                    let named = Named::decode(&value_of(storage, offset, &header)?, offset);
+                    logged.records.push(Record { place: (base, offset), is_put, name, named });
                 }
-                let name = String::from_utf8(key_of(storage, offset, &header)?).unwrap_or_default();
-                let value = value_of(storage, offset, &header)?;
-                let (number, options) =
-                    value.split_first_chunk().map_or((0, &[][..]), |(number, rest)| (u32::from_le_bytes(*number), rest));
-                let named = Named { number, options: options.into(), offset };
-                records.push(Record { place: (base, offset), is_put: header.kind == Kind::Put, name, named });
                 Ok(())
             })?;
         }
+        Ok(logged)
+    }
+}
+
+impl Names {
+    /// Starts with the names of the snapshot and applies the name records after the checkpoint. Without a snapshot, all name records are
+    /// applied.
+    ///
+    /// The snapshot's names count only as far as the name records before the checkpoint do not contradict them: each that differs needs a
+    /// damaged record as its reason. The same pass checks the log against the index snapshot.
+    pub(super) fn read(storage: &dyn Storage, survey: &Survey, mut audit: Option<&mut Audit<'_>>) -> Result<Self> {
+        let place = survey.pair.current.checkpoint;
+        let snapshot = shown(storage, survey)?;
+        let known_at = place.filter(|_| snapshot.is_some()).map_or((0, 0), |place| (place.base, place.offset));
+        let Logged { mut records, is_damaged, is_damaged_before } =
+            Logged::read(storage, survey, known_at, audit.as_deref_mut())?;
         let before = records.partition_point(|record| record.place < known_at);
         let later = records.split_off(before);
         let mut mentioned: BTreeSet<u32> = records.iter().chain(&later).map(|record| record.named.number).collect();
         let mut by_name = apply(BTreeMap::from([(String::from(DEFAULT), Named::default())]), records);
         let (next, names) = snapshot.unwrap_or_default();
         let mut contradicted = false;
-        if place.is_some_and(|_| known_at != (0, 0)) {
-            let names =
-                names.into_iter().map(|named| (named.name, Named { number: named.number, options: named.options, offset: 0 }));
+        if known_at != (0, 0) {
             let audit = audit.as_deref().filter(|audit| audit.agrees());
             let is_lost = |name: &str| match audit {
                 Some(audit) => audit.is_damaged(audit.shown.hash(NAMESPACE_OF_NAMES, name.as_bytes())),
@@ -147,15 +184,7 @@ impl Names {
                 audit.is_some_and(|audit| audit.shown.has(audit.shown.hash(NAMESPACE_OF_NAMES, name.as_bytes()), named.offset))
             };
             let is_gone = |name: &str, named: &Named| is_damaged_before && !counts(name, named);
-            let names: BTreeMap<String, Named> = names.collect();
-            // A later record of the same name has copied or replaced the one that the snapshot knew, whose segment compaction may have
-            // freed since.
-            for (name, Named { number, options, .. }) in &names {
-                let differs = by_name.get(name).is_none_or(|logged| logged.number != *number);
-                if differs && later.iter().any(|record| record.name == *name) {
-                    by_name.insert(name.clone(), Named { number: *number, options: options.clone(), offset: 0 });
-                }
-            }
+            take_replaced(&mut by_name, &names, &later);
             contradicted = merge(&mut by_name, names, &is_lost, &is_gone);
         }
         mentioned.extend(by_name.values().map(|named| named.number));

@@ -3,7 +3,8 @@
 //! The lock is the operating system's, on the file itself: no lock file can be left over. The system does not report who holds
 //! a lock, so a writer leaves its process number (PID) in the holder page of a store. The note counts only while the lock is held.
 
-use super::{check_kind, open_error, platform, storage_error};
+use super::open::{check_kind, open_error};
+use super::{platform, storage_error};
 use crate::error::{Error, Result};
 use crate::storage::{HOLDER_LEN, HOLDER_OFFSET};
 use std::fs::File;

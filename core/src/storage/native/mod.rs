@@ -9,6 +9,7 @@ compile_error!("the feature `native` needs Unix or Windows; build pipkin with `d
 mod holder;
 mod lock;
 mod map;
+mod open;
 mod path;
 #[cfg(unix)]
 #[path = "unix.rs"]
@@ -21,10 +22,12 @@ pub use lock::LockHolder;
 pub(crate) use lock::{check_lock, lock_holder};
 pub use path::{data_path, publish};
 
+use open::{open_error, open_file};
+
 use super::{Durability, Storage, StorageError, StorageErrorKind};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +35,8 @@ use std::path::{Path, PathBuf};
 const HOST_LEN_MAX: u64 = i64::MAX as u64;
 /// Zeros are written in pieces of this length.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
-/// Limit of attempts to open a path whose file is replaced or removed at the same time.
-const OPEN_ATTEMPTS_MAX: u32 = 16;
+/// Limit of attempts to lock a path whose file is replaced at the same time.
+const LOCK_ATTEMPTS_MAX: u32 = 16;
 
 /// `will_read` of ranges shorter than this comes from lookups, group after group: not every group is worth a probe of the cache.
 const SAMPLED_LEN_MAX: u64 = 16 * 1024;
@@ -112,7 +115,7 @@ impl NativeStorage {
     /// [`Error::IsDirectory`], [`Error::NotFound`], [`Error::Locked`], [`Error::ReadOnly`] when the file is write-protected (even if
     /// the user could write to it), or [`Error::Storage`].
     pub fn open(path: &Path, options: NativeOptions) -> Result<Self> {
-        for _ in 0..OPEN_ATTEMPTS_MAX {
+        for _ in 0..LOCK_ATTEMPTS_MAX {
             let (file, is_new) = open_file(path, options)?;
             lock::acquire(&file, path, options.read_only)?;
             // Between open and lock another process may have put a new file at the path; the lock would then be on the old one.
@@ -411,69 +414,6 @@ impl Drop for NativeStorage {
             let _ = self.file.set_len(len);
         }
     }
-}
-
-/// Opens the file at `path`, or creates it; the flag says which.
-fn open_file(path: &Path, options: NativeOptions) -> Result<(File, bool)> {
-    check_kind(path)?;
-    // A write-protected file stays unchanged, even where the system would let this user write (root).
-    if !options.read_only && std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
-        return Err(Error::ReadOnly);
-    }
-    let mut open = OpenOptions::new();
-    open.read(true).write(!options.read_only);
-    if options.write_through {
-        platform::write_through(&mut open);
-    }
-    let opened =
-        |result: io::Result<File>, is_new| result.map(|file| (file, is_new)).map_err(|error| explain_open(path, options, &error));
-    for _ in 0..OPEN_ATTEMPTS_MAX {
-        match open.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => return opened(result, false),
-        }
-        if options.read_only || !options.create {
-            return Err(Error::NotFound { path: path.display().to_string() });
-        }
-        match platform::private(open.clone().create_new(true)).open(path) {
-            // Another process was faster: open its file.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => return opened(result, true),
-        }
-    }
-    Err(StorageError::new(StorageErrorKind::Other, "open", "the path names a file and none in turn; is it a broken link?")
-        .with_path(words(path))
-        .into())
-}
-
-/// Refuses what is not a file before it is opened: opening a pipe would wait for its other end.
-fn check_kind(path: &Path) -> Result<()> {
-    if path.as_os_str().is_empty() {
-        return Err(Error::InvalidArgument("the path is empty; name a file"));
-    }
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Err(Error::IsDirectory { path: path.display().to_string() }),
-        Ok(metadata) if !metadata.is_file() => {
-            Err(Error::InvalidArgument("the path names a device, a pipe or a socket; a store needs a regular file"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn explain_open(path: &Path, options: NativeOptions, error: &io::Error) -> Error {
-    let parent = platform::parent(path);
-    match error.kind() {
-        io::ErrorKind::NotFound if !parent.exists() => {
-            let detail = format!("there is no folder {}; create it first", parent.display());
-            StorageError::new(StorageErrorKind::Other, "open", detail).with_path(words(path)).into()
-        }
-        io::ErrorKind::PermissionDenied if !options.read_only && File::open(path).is_ok() => Error::ReadOnly,
-        _ => open_error(path, error),
-    }
-}
-
-fn open_error(path: &Path, error: &io::Error) -> Error {
-    storage_error("open", path, error).into()
 }
 
 fn words(path: &Path) -> String {

@@ -1,6 +1,7 @@
 //! The path of a store that is given by name only, and how a finished file gets its final name.
 
-use super::{NativeOptions, NativeStorage, explain_open, platform, storage_error};
+use super::open::explain_open;
+use super::{NativeOptions, NativeStorage, platform, storage_error};
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU32, Ordering};
 use std::env;

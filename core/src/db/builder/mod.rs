@@ -1,9 +1,10 @@
 //! Options for opening a store.
 
+#[cfg(feature = "native")]
+mod native;
+
 use super::handle::Db;
 use crate::clock::{Clock, HostClock};
-#[cfg(feature = "native")]
-use crate::error::Error;
 use crate::error::Result;
 use crate::storage::{MemoryStorage, Storage};
 use crate::store::{Attached, FlushPolicy, Options};
@@ -13,8 +14,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
-#[cfg(feature = "native")]
-use std::path::{Path, PathBuf};
 
 /// Options for opening a store; from [`Db::builder`].
 ///
@@ -32,19 +31,9 @@ pub struct Builder {
     options: Options,
     attached: Attached,
     #[cfg(feature = "native")]
-    place: Place,
+    place: native::Place,
     #[cfg(feature = "native")]
     mmap: bool,
-}
-
-/// The parts of the file's path, as the caller gave them.
-#[cfg(feature = "native")]
-#[derive(Clone, Debug, Default)]
-struct Place {
-    path: Option<PathBuf>,
-    app_name: Option<String>,
-    database_name: Option<String>,
-    data_root: Option<PathBuf>,
 }
 
 impl Db {
@@ -96,7 +85,7 @@ impl Db {
 #[cfg(feature = "native")]
 impl Default for Builder {
     fn default() -> Self {
-        Self { options: Options::default(), attached: Attached::default(), place: Place::default(), mmap: true }
+        Self { options: Options::default(), attached: Attached::default(), place: native::Place::default(), mmap: true }
     }
 }
 
@@ -409,133 +398,6 @@ impl Builder {
     /// store in memory always starts empty.
     pub fn in_memory(self) -> Result<Db> {
         self.open_storage(Box::new(MemoryStorage::default()))
-    }
-}
-
-#[cfg(feature = "native")]
-impl Builder {
-    /// The path of the file. It excludes [`Self::app_name`], [`Self::database_name`] and [`Self::data_root`]: with both, opening answers
-    /// [`Error::InvalidArgument`].
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// let db = pipkin::Db::builder().path(folder.path().join("app.pipkin")).open()?;
-    /// assert!(folder.path().join("app.pipkin").exists());
-    /// # drop(db);
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    pub fn path(mut self, path: impl AsRef<Path>) -> Self {
-        self.place.path = Some(path.as_ref().into());
-        self
-    }
-
-    /// The folder of the file inside the platform's folder for application data (`$XDG_DATA_HOME` or `~/.local/share`,
-    /// `~/Library/Application Support`, `%LOCALAPPDATA%`), for stores without a [`Self::path`]. Default, with a
-    /// [`Self::database_name`]: `"pipkin"`.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let root = folder.path();
-    /// let db = pipkin::Db::builder().app_name("notes").database_name("main").data_root(root).open()?;
-    /// assert!(root.join("notes/main.pipkin").exists());
-    /// # drop(db);
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    pub fn app_name(mut self, name: impl Into<String>) -> Self {
-        self.place.app_name = Some(name.into());
-        self
-    }
-
-    /// The name of the file without its extension, for stores without a [`Self::path`]. Default: `"data"`.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let root = folder.path();
-    /// let db = pipkin::Db::builder().app_name("notes").database_name("drafts").data_root(root).open()?;
-    /// assert!(root.join("notes/drafts.pipkin").exists());
-    /// # drop(db);
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    pub fn database_name(mut self, name: impl Into<String>) -> Self {
-        self.place.database_name = Some(name.into());
-        self
-    }
-
-    /// The folder to use instead of the platform's folder for application data, for stores without a [`Self::path`].
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let root = folder.path();
-    /// let db = pipkin::Db::builder().app_name("notes").data_root(root).open()?;
-    /// assert!(root.join("notes/data.pipkin").exists());
-    /// # drop(db);
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    pub fn data_root(mut self, root: impl AsRef<Path>) -> Self {
-        self.place.data_root = Some(root.as_ref().into());
-        self
-    }
-
-    /// Maps the file into memory for reading. Default: true. Choose false for a file that another program may shorten while it is open:
-    /// reading a map past the end of its file kills the process.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("app.pipkin");
-    /// let db = pipkin::Db::builder().mmap(false).path(path).open()?; // every read is a call to the system
-    /// # db.insert("color", "green")?;
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    pub fn mmap(mut self, mmap: bool) -> Self {
-        self.mmap = mmap;
-        self
-    }
-
-    /// Opens the file.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("app.pipkin");
-    /// let db = pipkin::Db::builder().ordered(true).path(path).open()?;
-    /// # db.insert("color", "green")?;
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor a name was given, or both.
-    pub fn open(mut self) -> Result<Db> {
-        use crate::storage::native::{NativeOptions, NativeStorage, data_path};
-        self.options.check()?;
-        let Place { path, app_name, database_name, data_root } = &self.place;
-        let is_named = app_name.is_some() || database_name.is_some();
-        let path = match path {
-            Some(_) if is_named || data_root.is_some() => {
-                return Err(Error::InvalidArgument(
-                    "a store has one place: give the builder a `path`, or an `app_name`, a `database_name` and a `data_root`",
-                ));
-            }
-            Some(path) => path.clone(),
-            None if is_named => {
-                let (app, database) = (app_name.as_deref().unwrap_or("pipkin"), database_name.as_deref().unwrap_or("data"));
-                data_path(app, database, data_root.as_deref())?
-            }
-            None => {
-                return Err(Error::InvalidArgument(
-                    "a store needs a place: give the builder a `path`, an `app_name` or a `database_name`",
-                ));
-            }
-        };
-        let options = NativeOptions {
-            read_only: self.options.read_only,
-            create: self.options.create && !self.options.read_only,
-            mmap: self.mmap,
-            write_through: self.options.flush_policy == FlushPolicy::WriteThrough,
-        };
-        let storage = NativeStorage::open(&path, options)?.removed_if_empty();
-        self.attached.path = Some(std::path::absolute(&path).unwrap_or(path));
-        self.options.background = Some(self.options.background.unwrap_or(true));
-        self.open_storage(Box::new(storage))
     }
 }
 
