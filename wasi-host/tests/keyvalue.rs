@@ -98,6 +98,32 @@ fn the_tape_through_pipkin_kv_leaves_what_it_leaves_natively() {
     assert_eq!(content(&folder.path().join("composed.pipkin")), Tape::FULL.expected(), "composed with the component");
 }
 
+/// The position that the program `historian` has left in a store.
+fn left_position(db: &Db) -> pipkin::Position {
+    pipkin::Position::from_bytes(db.get("position").unwrap().unwrap().try_into().unwrap())
+}
+
+#[test]
+fn snapshots_and_positions_hold_served_by_the_host_and_composed_and_natively_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let historian = build::program("historian");
+    let output = Program::new(&historian).run(&stores(folder.path()), &["named"]).unwrap();
+    assert_eq!(output, "snapshots and positions hold; of a closed store: []\n", "the host shares the store, and keeps it open");
+    let served = Db::open(folder.path().join("named.pipkin")).unwrap();
+
+    let composed = Program::of(&build::composed(&historian, build::product()));
+    let output = composed.run_in(folder.path(), &["composed.pipkin"]).unwrap();
+    assert_eq!(output, "snapshots and positions hold; of a closed store: Reason::Closed\n");
+    let composed = Db::open(folder.path().join("composed.pipkin")).unwrap();
+
+    for db in [&served, &composed] {
+        assert!(db.verify().unwrap().is_ok());
+        assert_eq!(db.state_of(left_position(db)), pipkin::PositionState::Durable, "the same 16 bytes natively");
+    }
+    assert_eq!(served.state_of(left_position(&composed)), pipkin::PositionState::Unknown);
+    assert_eq!(served.stats().unwrap().snapshots, 0, "none is left");
+}
+
 #[test]
 fn only_listed_stores_open() {
     let folder = tempfile::tempdir().unwrap();

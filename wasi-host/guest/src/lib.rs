@@ -20,6 +20,7 @@ mod open;
 mod proof;
 mod records;
 mod runtime;
+mod snapshots;
 mod storage;
 mod store;
 

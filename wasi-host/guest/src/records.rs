@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use pipkin::Namespace;
-use pipkin_wasi_shared::{Answer, Packing, PackingValues, Walk, records, strings};
+use pipkin_wasi_shared::{Answer, Packing, PackingValues, Source, Walk, records, strings};
 
 /// The records of one namespace, as one handle has opened them.
 pub(crate) struct Records {
@@ -98,7 +98,7 @@ impl GuestNamespace for Records {
     }
 
     fn scan(&self, prefix: Vec<u8>) -> Scan {
-        Scan::new(Pages { open: self.open.clone(), walk: RefCell::new(Walk::new(self.namespace.clone(), prefix)) })
+        Pages::scan(&self.open, self.namespace.clone(), prefix)
     }
 }
 
@@ -109,6 +109,11 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// A handle to a walk over `records`.
+    pub(crate) fn scan(open: &Arc<Open>, records: impl Into<Source>, prefix: Vec<u8>) -> Scan {
+        Scan::new(Self { open: open.clone(), walk: RefCell::new(Walk::new(records, prefix)) })
+    }
+
     fn page(&self, max_entries: u32, max_bytes: u32, take: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         self.walk.borrow_mut().page(max_entries, max_bytes, || Ok(self.open.end_call()?), take)
     }

@@ -1,10 +1,11 @@
 //! The resource `db`.
 
 use crate::Component;
-use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options};
-use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Op};
+use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options, Snapshot};
+use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Op, Position, PositionState};
 use crate::open::{How, Open, open};
 use crate::records::{Pages, Records};
+use crate::snapshots::{Moment, RecordsThen};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,6 +21,8 @@ impl Guest for Component {
     type Db = Handle;
     type Namespace = Records;
     type Scan = Pages;
+    type Snapshot = Moment;
+    type SnapshotNamespace = RecordsThen;
 }
 
 impl Handle {
@@ -74,5 +77,24 @@ impl GuestDb for Handle {
         // Fails if the store was closed: writes that a failed close could not hand over must not reach the file any more.
         self.open.db()?;
         Ok(self.open.settle(durability)?)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Error> {
+        Ok(Snapshot::new(Moment::new(self.open.clone(), self.open.db()?.snapshot())))
+    }
+
+    fn position(&self) -> Result<Position, Error> {
+        let position = self.open.db()?.position()?;
+        // The first one of a session begins a segment.
+        self.open.settle(self.durability)?;
+        Ok(position.into())
+    }
+
+    fn state_of(&self, position: Position) -> Result<PositionState, Error> {
+        Ok(self.open.db()?.state_of(position.into()).into())
+    }
+
+    fn flush_to(&self, position: Position) -> Result<Durability, Error> {
+        Ok(self.open.db()?.flush_to(position.into())?.into())
     }
 }

@@ -28,6 +28,8 @@ macro_rules! impl_conversions {
                         Error::ValueTooLong { len } => Self::ValueTooLong(length(*len, VALUE_LEN_MAX)),
                         Error::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),
                         Error::NamespaceDropped => Self::NamespaceDropped,
+                        Error::SnapshotTooOld => Self::SnapshotTooOld,
+                        Error::UnknownPosition => Self::UnknownPosition,
                         Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
                         Error::Unsupported { offset, .. } => Self::Unsupported(*offset),
                         Error::Fenced => Self::Fenced,
@@ -72,6 +74,30 @@ macro_rules! impl_conversions {
             impl From<types::Version> for pipkin::Version {
                 fn from(version: types::Version) -> Self {
                     Self::from_parts((version.position, version.salt))
+                }
+            }
+
+            impl From<pipkin::Position> for types::Position {
+                fn from(position: pipkin::Position) -> Self {
+                    let both = u128::from_le_bytes(position.to_bytes());
+                    Self { place: both as u64, salt: (both >> 64) as u64 }
+                }
+            }
+
+            impl From<types::Position> for pipkin::Position {
+                fn from(position: types::Position) -> Self {
+                    Self::from_bytes((u128::from(position.salt) << 64 | u128::from(position.place)).to_le_bytes())
+                }
+            }
+
+            impl From<pipkin::PositionState> for types::PositionState {
+                fn from(state: pipkin::PositionState) -> Self {
+                    match state {
+                        pipkin::PositionState::Durable => Self::Durable,
+                        pipkin::PositionState::Appended => Self::Appended,
+                        pipkin::PositionState::Compacted => Self::Compacted,
+                        _ => Self::Unknown,
+                    }
                 }
             }
 

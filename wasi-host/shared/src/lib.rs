@@ -16,5 +16,5 @@ pub use answer::Answer;
 pub use bucket::{counted, keys};
 pub use commit::{Change, commit};
 pub use packed::{Packing, PackingValues, records, strings};
-pub use walk::Walk;
+pub use walk::{Source, Walk};
 pub use words::{refused, words};

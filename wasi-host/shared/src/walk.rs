@@ -3,12 +3,42 @@
 use crate::answer::BYTES_MAX;
 use alloc::vec::Vec;
 use pipkin::limits::KEY_LEN_MAX;
-use pipkin::{Cursor, Error, Namespace};
+use pipkin::{Cursor, Error, Namespace, SnapshotNamespace};
+
+/// What a walk reads: records as they are now, or as they were at the moment of a snapshot.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Each page as the records are when it is read.
+    Now(Namespace),
+    /// All pages at one moment.
+    At(SnapshotNamespace),
+}
+
+impl From<Namespace> for Source {
+    fn from(records: Namespace) -> Self {
+        Self::Now(records)
+    }
+}
+
+impl From<SnapshotNamespace> for Source {
+    fn from(records: SnapshotNamespace) -> Self {
+        Self::At(records)
+    }
+}
+
+impl Source {
+    fn page(&self, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> pipkin::Result<Option<Cursor>> {
+        match self {
+            Self::Now(records) => records.page(from, each),
+            Self::At(records) => records.page(from, each),
+        }
+    }
+}
 
 /// A walk. Between two pages it holds only the cursor of the next one.
 #[derive(Debug)]
 pub struct Walk {
-    records: Namespace,
+    records: Source,
     prefix: Vec<u8>,
     next: Option<Cursor>,
     /// Damage found after the records of the last page; the next call reports it.
@@ -18,11 +48,11 @@ pub struct Walk {
 impl Walk {
     /// Starts a walk over the records whose keys begin with `prefix`.
     #[must_use]
-    pub fn new(records: Namespace, prefix: Vec<u8>) -> Self {
+    pub fn new(records: impl Into<Source>, prefix: Vec<u8>) -> Self {
         // A prefix longer than any key matches nothing: the walk is at its end, and the prefix need not be kept.
         let next = (prefix.len() <= KEY_LEN_MAX).then(Cursor::default);
         let prefix = if next.is_some() { prefix } else { Vec::new() };
-        Self { records, prefix, next, damage: None }
+        Self { records: records.into(), prefix, next, damage: None }
     }
 
     /// The bytes of the prefix that the walk keeps.
@@ -52,7 +82,7 @@ impl Walk {
             && entries == 0
         {
             begin()?;
-            let page = self.records.page(from, |key, value| {
+            let page = self.records.page(from, &mut |key, value| {
                 if key.starts_with(&self.prefix) {
                     entries += 1;
                     bytes = bytes.saturating_add(key.len()).saturating_add(value.len());

@@ -6,6 +6,8 @@ mod db;
 mod namespace;
 mod scan;
 mod serve;
+mod serve_snapshot;
+mod snapshot;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 mod tests;
@@ -14,11 +16,17 @@ mod wit {
     wasmtime::component::bindgen!({
         path: "wit",
         world: "pipkin:kv/admin-client",
-        imports: { "pipkin:kv/store.[method]namespace.scan": trappable },
+        imports: {
+            "pipkin:kv/store.[method]namespace.scan": trappable,
+            "pipkin:kv/store.[method]snapshot.position": trappable,
+            "pipkin:kv/store.[method]snapshot-namespace.scan": trappable,
+        },
         with: {
             "pipkin:kv/store.db": crate::keyvalue::ClientDb,
             "pipkin:kv/store.namespace": crate::keyvalue::ClientNamespace,
             "pipkin:kv/store.scan": crate::keyvalue::ClientScan,
+            "pipkin:kv/store.snapshot": crate::keyvalue::ClientSnapshot,
+            "pipkin:kv/store.snapshot-namespace": crate::keyvalue::ClientSnapshotNamespace,
         },
     });
 }
@@ -29,6 +37,7 @@ pub use db::ClientDb;
 pub use namespace::ClientNamespace;
 pub use scan::ClientScan;
 pub(super) use serve::add_to_linker;
+pub use snapshot::{ClientSnapshot, ClientSnapshotNamespace};
 
 use super::quota::Failure;
 use wit::pipkin::kv::types::{Error, Reason};

@@ -158,7 +158,7 @@ impl WasiKeyValueCtxBuilder {
         self
     }
 
-    /// The most handles that a guest may have: buckets, stores, namespaces, scans and `cas`. Default: 100,000. Everything that works with
+    /// The most handles that a guest may have: buckets, stores, namespaces, scans, snapshots and `cas`. Default: 100,000. Everything that works with
     /// one clone of the context counts as one guest.
     pub fn handles_per_guest(mut self, most: usize) -> Self {
         self.handles.count = most;

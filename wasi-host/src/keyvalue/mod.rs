@@ -81,7 +81,7 @@ mod view;
 mod wire;
 
 pub use bucket::Bucket;
-pub use client::{ClientDb, ClientNamespace, ClientScan};
+pub use client::{ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientSnapshotNamespace};
 pub use context::{SyncPolicy, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 pub use draft2::Cas;
 pub use quota::Quota;

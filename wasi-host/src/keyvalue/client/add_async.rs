@@ -1,7 +1,7 @@
 //! `pipkin:kv/store` with functions that wait for the device in another thread.
 
 use super::wit::pipkin::kv::store::Options;
-use super::wit::pipkin::kv::types::{Durability, Error, Op, Packed, Version};
+use super::wit::pipkin::kv::types::{Durability, Error, Op, Packed, Position, Version};
 use super::{ClientDb, ClientNamespace, lost};
 use crate::keyvalue::off_thread::{Later, off_thread};
 use crate::keyvalue::view::WasiKeyValue;
@@ -62,6 +62,7 @@ pub(in crate::keyvalue) fn add_async_to_linker<T: Send + 'static>(
         "[method]db.write"(ops: Vec<Op>, durability: Durability) -> (), move |db| db.waits_for(durability),
             |db, ops, durability| db.write_all(&ops, durability);
         "[method]db.flush"(durability: Durability) -> Durability, move |db| db.waits_for(durability), |db, durability| db.flush(durability);
+        "[method]db.flush-to"(position: Position) -> Durability, |_| true, |db, position| db.flush_to(position);
     );
     methods!(instance, view, ClientNamespace:
         "[method]namespace.put"(key: Vec<u8>, value: Vec<u8>) -> (), |space| space.store.waits(), |space, key, value| space.put(&key, &value);

@@ -1,8 +1,8 @@
 //! A guest's handle to an open store, and its operations.
 
 use super::wit::pipkin::kv::store::Options;
-use super::wit::pipkin::kv::types::{Durability, Error, Op, Reason};
-use super::{access_denied, lost, over_quota};
+use super::wit::pipkin::kv::types::{Durability, Error, Op, Position, PositionState, Reason};
+use super::{ClientSnapshot, access_denied, lost, over_quota};
 use crate::keyvalue::context::{Entry, Kept, Unlisted};
 use crate::keyvalue::quota::{Admitted, Failure};
 use crate::keyvalue::store_file::{Call, Engine};
@@ -123,6 +123,30 @@ impl ClientDb {
 
     pub(super) fn flush(&self, durability: Durability) -> Result<Durability, Error> {
         self.settle(&self.engine.call()?, durability)
+    }
+
+    pub(super) fn snapshot(&self, kept: Kept) -> Result<ClientSnapshot, Error> {
+        let snapshot = self.engine.call()?.snapshot();
+        Ok(ClientSnapshot::new(snapshot, self.engine.clone(), kept))
+    }
+
+    /// The first position of a session begins a segment, which is a write.
+    pub(super) fn position(&self) -> Result<Position, Error> {
+        let db = self.engine.call()?;
+        let position = db.limits().with_room(&db, || db.position().map_err(Into::into));
+        Ok(position.map_err(|failure| self.entry.failed(failure, db.limits()))?.into())
+    }
+
+    pub(super) fn state_of(&self, position: Position) -> Result<PositionState, Error> {
+        Ok(self.engine.call()?.state_of(position.into()).into())
+    }
+
+    pub(super) fn flush_to(&self, position: Position) -> Result<Durability, Error> {
+        let db = self.engine.call()?;
+        match db.flush_to(position.into()) {
+            Err(Native::UnknownPosition) => Err(Native::UnknownPosition.into()),
+            flushed => Ok(flushed.map_err(|error| self.entry.failed(error.into(), db.limits()))?.into()),
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Implements the interface `store` for Wasmtime: looks handles up in the resource table of the embedder and calls their methods.
 
 use super::wit::pipkin::kv::store::{self, Options};
-use super::wit::pipkin::kv::types::{self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Version, Versioned};
-use super::{ClientDb, ClientNamespace, ClientScan, lost, over_quota};
+use super::wit::pipkin::kv::types::{
+    self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Position, PositionState, Version, Versioned,
+};
+use super::{ClientDb, ClientNamespace, ClientScan, ClientSnapshot, lost, over_quota};
 use crate::keyvalue::view::{View, WasiKeyValue};
 use pipkin_wasi_shared::Packing;
 use std::sync::Arc;
@@ -53,6 +55,24 @@ impl store::HostDb for WasiKeyValue<'_> {
 
     fn flush(&mut self, db: Resource<ClientDb>, durability: Durability) -> Result<Durability, Error> {
         self.db(&db)?.flush(durability)
+    }
+
+    fn snapshot(&mut self, db: Resource<ClientDb>) -> Result<Resource<ClientSnapshot>, Error> {
+        let kept = self.ctx.keep(0).map_err(over_quota)?;
+        let snapshot = self.db(&db)?.snapshot(kept)?;
+        self.table.push(snapshot).map_err(lost)
+    }
+
+    fn position(&mut self, db: Resource<ClientDb>) -> Result<Position, Error> {
+        self.db(&db)?.position()
+    }
+
+    fn state_of(&mut self, db: Resource<ClientDb>, position: Position) -> Result<PositionState, Error> {
+        self.db(&db)?.state_of(position)
+    }
+
+    fn flush_to(&mut self, db: Resource<ClientDb>, position: Position) -> Result<Durability, Error> {
+        self.db(&db)?.flush_to(position)
     }
 
     fn drop(&mut self, db: Resource<ClientDb>) -> Outcome<()> {
