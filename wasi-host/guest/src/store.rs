@@ -85,8 +85,10 @@ impl GuestDb for Handle {
 
     fn position(&self) -> Result<Position, Error> {
         let position = self.open.db()?.position()?;
-        // The first one of a session begins a segment.
-        self.open.settle(self.durability)?;
+        if self.open.writable().is_ok() {
+            // The first one of a session begins a segment.
+            self.open.settle(self.durability)?;
+        }
         Ok(position.into())
     }
 

@@ -44,7 +44,8 @@ impl Quota {
     }
 
     /// The most memory of this process for the indexes of open stores: 11 to 20 bytes a record. It is checked every 256 new
-    /// records, and may be exceeded by what these need.
+    /// records, and may be exceeded by what these need. The snapshots of a store may hold as much again, in memory and in its file together:
+    /// beyond it the oldest is ended, and answers `snapshot-too-old`.
     pub fn index_bytes(self, most: u64) -> Self {
         Self { index_bytes: Some(most), ..self }
     }

@@ -104,6 +104,9 @@ impl StoreFile {
             (0, Some(bytes)) => builder = builder.segment_size(segment_for(bytes)),
             (wanted, _) => builder = builder.segment_size(wanted),
         }
+        if let Some(most) = self.ledger.memory_for(self.quota) {
+            builder = builder.snapshot_limit(most);
+        }
         let storage: Box<dyn Storage> = match bytes {
             None => Box::new(file.clone()),
             Some(_) => Box::new(Metered::new(file.clone(), &limits, self.counted.clone())?),

@@ -1,7 +1,7 @@
 //! What a guest of `pipkin:kv` is refused, and what it leaves behind.
 
 use super::wit;
-use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, Options};
+use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, HostSnapshot, Options};
 use super::wit::pipkin::kv::types::{Durability, Error, Op, Reason};
 use crate::keyvalue::{Quota, WasiKeyValue, WasiKeyValueCtx};
 use pipkin::limits::KEY_LEN_MAX;
@@ -81,4 +81,41 @@ fn a_prefix_that_no_key_has_is_an_empty_walk_and_is_not_kept() {
     assert_eq!(found(1), (2, 1));
     assert_eq!(found(KEY_LEN_MAX), (1, KEY_LEN_MAX));
     assert_eq!(found(KEY_LEN_MAX + 1), (0, 0));
+}
+
+/// Overwriting takes no new record, so no quota saw what is kept for snapshots: a guest that took one after the other, and wrote everything
+/// over each time, got any amount of the host's memory.
+#[test]
+fn snapshots_take_no_more_memory_than_the_quota_and_the_oldest_says_that_it_was_ended() {
+    const MOST: u64 = 1 << 20;
+    let quota = Quota::default().index_bytes(MOST);
+    let ctx = WasiKeyValueCtx::builder().store_in_memory("").quota("", quota).build();
+    let mut table = ResourceTable::new();
+    let mut view = WasiKeyValue::new(&ctx, &mut table);
+    let db = HostDb::open(&mut view, String::new(), options(false)).unwrap();
+    let own = || Resource::new_own(db.rep());
+    let space = HostDb::namespace(&mut view, own(), None).unwrap();
+    let mut snapshots = Vec::new();
+    for round in 0..20_u8 {
+        for key in 0..10_000_u32 {
+            view.put(Resource::new_own(space.rep()), key.to_le_bytes().to_vec(), vec![round; 100]).unwrap();
+        }
+        snapshots.push(HostDb::snapshot(&mut view, own()).unwrap());
+    }
+    let store = ctx.entry("").unwrap().store().opened().unwrap();
+    let held = || {
+        let stats = store.call().unwrap().stats().unwrap();
+        stats.snapshot_memory_bytes + stats.snapshot_held_bytes
+    };
+    // Maintenance is another thread's.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while held() > 5 * MOST && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    println!("{} snapshots hold {} bytes of {MOST}", snapshots.len(), held());
+    assert!(held() <= 5 * MOST, "{}", held());
+    let oldest = snapshots.swap_remove(0);
+    assert!(matches!(HostSnapshot::namespaces(&mut view, oldest).unwrap_err().reason, Reason::SnapshotTooOld));
+    let newest = snapshots.pop().unwrap();
+    assert_eq!(HostSnapshot::namespaces(&mut view, newest).unwrap(), Vec::<String>::new());
 }

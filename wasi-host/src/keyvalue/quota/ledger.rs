@@ -59,6 +59,11 @@ impl Ledger {
         quota.and(self.total).file_bytes
     }
 
+    /// The most memory that the index of a store with that quota may have.
+    pub(in crate::keyvalue) fn memory_for(&self, quota: Quota) -> Option<u64> {
+        quota.and(self.total).index_bytes
+    }
+
     /// Whether a new file of `bytes` bytes may be created for a store with that quota.
     pub(in crate::keyvalue) fn may_copy(&self, quota: Quota, bytes: u64) -> bool {
         let is_within = |most: Option<u64>, bytes: u64| most.is_none_or(|most| bytes <= most);
