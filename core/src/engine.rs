@@ -179,6 +179,23 @@ impl Engine {
         self.leave_note_late(shard, key, old, new, Ends::Replaced);
     }
 
+    /// Publishes compaction's copy of the live record `old`. The live bytes of both are added up in a tally each.
+    pub(crate) fn publish_copy_tallied(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        key: FullKey<'_>,
+        (old, from): (Placed, &mut Tally<'_>),
+        (new, to): (Placed, &mut Tally<'_>),
+    ) {
+        shard.replace(key.hash, old.offset, new.offset);
+        from.add(self.log.geometry.extent_of(old.offset), -(old.len as i64), shard.is_dumped());
+        to.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
+        #[cfg(feature = "ordered")]
+        if let Some(ordered) = self.ordered.get() {
+            ordered.put(key.namespace, key.key, new.offset);
+        }
+    }
+
     #[inline]
     fn point(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         match old {

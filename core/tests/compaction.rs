@@ -1,10 +1,13 @@
 //! What a compaction asks of its storage.
 #![cfg(feature = "testing")]
-#![allow(clippy::unwrap_used, missing_docs, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests fail by panicking")]
 
 use pipkin::storage::fault::FaultStorage;
-use pipkin::storage::{MemoryStorage, Storage};
-use pipkin::{Db, Error};
+use pipkin::storage::{MemoryStorage, Storage, StorageError};
+use pipkin::{Db, Durability, Error};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -208,4 +211,131 @@ fn a_compaction_reports_what_it_has_copied_and_freed() {
         tombstones += of_tombstones;
     }
     assert!(steps > 20 && tombstones > 0, "{steps} steps, {tombstones} tombstones copied");
+}
+
+/// Compaction copies groups of records in one write, and long ones by themselves; natively another thread reads them.
+#[test]
+fn a_compaction_keeps_every_record_whatever_its_length_and_whoever_reads_and_writes_meanwhile() {
+    const RECORDS: u32 = 6_000;
+    let folder = tempfile::tempdir().unwrap();
+    let value = |number: u32, round: u8| match number % 500 {
+        0 => vec![round; 40_000],
+        1 => vec![round; 5_000],
+        _ => vec![round; number as usize % 300],
+    };
+    for (background, segment_size) in [(true, 4096), (true, 256 * 1024), (false, 64 * 1024)] {
+        let path = folder.path().join(format!("{background}-{segment_size}"));
+        let builder = Db::builder().path(&path).segment_size(segment_size).entropy([7; 32]).background(background);
+        let db = builder.open().unwrap();
+        let other = db.namespace("other").unwrap();
+        let mut model = BTreeMap::new();
+        for number in 0..RECORDS {
+            db.insert(number.to_be_bytes(), value(number, 1)).unwrap();
+        }
+        for first in (0..RECORDS).step_by(100) {
+            // Every third one, as commits of several records.
+            let commit: Vec<_> = (first..first + 100).filter(|number| number % 3 == 0).collect();
+            other.insert_many(commit.iter().map(|&number| (number.to_be_bytes(), value(number, 2)))).unwrap();
+        }
+        for number in (0..RECORDS).filter(|number| number % 7 == 0) {
+            db.remove(number.to_be_bytes()).unwrap();
+        }
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for number in (0..RECORDS).filter(|number| number % 5 == 0) {
+                    db.insert(number.to_be_bytes(), value(number, 3)).unwrap();
+                }
+            });
+            let report = db.compact().unwrap();
+            assert!(report.records_copied > u64::from(RECORDS) / 2, "{report:?}");
+            writer.join().unwrap();
+        });
+        db.compact().unwrap();
+        for number in 0..RECORDS {
+            let round = if number % 5 == 0 { 3 } else { 1 };
+            if number % 5 == 0 || number % 7 != 0 {
+                model.insert(number, value(number, round));
+            }
+        }
+        let is_right = |db: &Db| {
+            let other = db.namespace("other").unwrap();
+            assert_eq!((db.len().unwrap(), other.len().unwrap()), (model.len() as u64, u64::from(RECORDS / 3)));
+            for number in 0..RECORDS {
+                assert_eq!(db.get(number.to_be_bytes()).unwrap().as_deref(), model.get(&number).map(Vec::as_slice), "{number}");
+                let expected = (number % 3 == 0).then(|| value(number, 2));
+                assert_eq!(other.get(number.to_be_bytes()).unwrap().as_deref(), expected.as_deref(), "{number}");
+            }
+            assert!(db.verify().unwrap().is_ok());
+        };
+        is_right(&db);
+        drop((db, other));
+        is_right(&Db::open(&path).unwrap());
+    }
+}
+
+/// A medium that reads one byte wrong, while `wrong` is its offset, except in the long reads of a walk. It cannot be mapped.
+#[derive(Clone)]
+struct Fickle {
+    bytes: Arc<MemoryStorage>,
+    wrong: Arc<AtomicU64>,
+}
+
+impl Storage for Fickle {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.bytes.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.bytes.set_len(len)
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.bytes.read_at(offset, out)?;
+        let len = out.len();
+        let wrong = self.wrong.load(Ordering::Relaxed).checked_sub(offset);
+        if let Some(byte) = wrong.and_then(|wrong| out.get_mut(wrong as usize)).filter(|_| len < 60_000) {
+            *byte ^= 1;
+        }
+        Ok(())
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        self.bytes.write_at(offset, parts)
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        self.bytes.sync()
+    }
+}
+
+/// Compaction verified a record, read it again, and gave the copy a checksum of what it had read then. A byte that was read wrong the second
+/// time became the value, and nothing could tell.
+#[test]
+fn a_byte_that_is_read_wrong_after_its_record_was_verified_is_noticed_in_the_copy() {
+    const RECORDS: u32 = 20_000;
+    const WRONG: u32 = 15_000;
+    // A long value is copied by itself.
+    for (background, len) in [(false, 100), (true, 100), (false, 40_000)] {
+        let storage = Fickle { bytes: Arc::new(MemoryStorage::new()), wrong: Arc::new(AtomicU64::new(u64::MAX)) };
+        let builder = Db::builder().segment_size(1024 * 1024).entropy([7; 32]).background(background);
+        let db = builder.open_storage(Box::new(storage.clone())).unwrap();
+        let value = |number: u32| vec![number as u8 ^ 0x5a; if number == WRONG { len } else { 100 }];
+        for number in 0..RECORDS {
+            db.insert(number.to_be_bytes(), value(number)).unwrap();
+        }
+        for number in (0..RECORDS).filter(|number| number % 2 == 1) {
+            db.insert(number.to_be_bytes(), value(number)).unwrap();
+        }
+        db.flush().unwrap();
+        let bytes = storage.bytes.to_vec();
+        let record = [WRONG.to_be_bytes().as_slice(), &value(WRONG)].concat();
+        let at = bytes.windows(record.len()).position(|window| window == record).unwrap();
+        storage.wrong.store((at + 50) as u64, Ordering::Relaxed);
+        let report = db.compact();
+        storage.wrong.store(u64::MAX, Ordering::Relaxed);
+        // Either the copy fails its check, or nothing is copied and the original stays.
+        match (report, db.get(WRONG.to_be_bytes())) {
+            (Ok(report), Err(Error::Corrupt { .. })) => assert!(report.records_copied >= u64::from(RECORDS) / 2, "{report:?}"),
+            (Err(Error::Corrupt { .. }), Ok(Some(found))) => assert!(found == value(WRONG), "a changed value"),
+            (report, found) => panic!("{report:?}, and then {:?}", found.map(|found| found == Some(value(WRONG)))),
+        }
+        let next = WRONG + 1;
+        assert_eq!(db.get(next.to_be_bytes()).unwrap(), Some(value(next)));
+    }
 }

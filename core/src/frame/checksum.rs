@@ -9,6 +9,11 @@ impl Checksum {
         Self(0)
     }
 
+    /// The checksum of bytes that gave `sum`, to append more.
+    pub(super) const fn resume(sum: u32) -> Self {
+        Self(sum)
+    }
+
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0 = imp::append(self.0, bytes);
     }

@@ -12,6 +12,7 @@
 
 mod checksum;
 mod control;
+mod copy;
 mod decode;
 mod encode;
 #[cfg(any(test, feature = "testing"))]
@@ -25,6 +26,7 @@ mod varint;
 pub use checksum::crc32c;
 pub(crate) use checksum::{Checksum, bind};
 pub(crate) use control::{MARK_VALUE_LEN, Mark, NEXT_LEN, Next};
+pub(crate) use copy::Copier;
 pub(crate) use decode::{DecodeError, Header, check, check_sum, event_number};
 pub(crate) use encode::{FrameSpec, ONE_PIECE_MAX, bind_front, pad_spec};
 #[cfg(feature = "testing")]

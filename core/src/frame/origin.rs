@@ -2,7 +2,7 @@
 //! held; otherwise the copy carries its origin, the bytes of log between the first version and itself.
 
 use super::meta::{FIELDS_LEN_MAX, FLAG_CODEC, FLAG_EXPIRY, FLAG_NAMESPACE, FLAG_ORIGIN, fields_len};
-use super::{Meta, decode_u64, encode_u64};
+use super::{Header, Meta, decode_u64, encode_u64};
 
 /// Most bytes that an origin adds to a frame: the byte of flags and the longest distance.
 pub(crate) const ORIGIN_LEN_MAX: usize = 1 + 9;
@@ -29,6 +29,13 @@ impl Meta<'_> {
             None => 0,
             Some(distance) => lsn.saturating_sub(distance),
         }
+    }
+}
+
+impl Header {
+    /// True if the record carries the distance to its first version.
+    pub(crate) const fn has_origin(&self) -> bool {
+        self.flags & FLAG_ORIGIN != 0
     }
 }
 

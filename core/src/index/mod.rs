@@ -113,6 +113,14 @@ impl Index {
         self.shard(hash.shard()).first_slot(pin, hash.tag())
     }
 
+    /// True when the index points at the record at `offset`, or may do so once its shard is built. Without a lock: a record that lives may
+    /// die at any time, and one that is dead stays so.
+    #[inline]
+    pub(crate) fn may_point_at(&self, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
+        let shard = self.shard(hash.shard());
+        shard.is_parked() || shard.has(pin, hash.slot(offset))
+    }
+
     /// True when the shard of `hash` has not been needed since the store was opened, and must be built first. Also true when its results
     /// need another check, see [`Self::doubt_all`].
     #[inline]

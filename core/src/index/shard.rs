@@ -126,6 +126,12 @@ impl Shard {
         self.table.get(pin)?.first(tag).map(Slot::offset)
     }
 
+    /// True when it holds this slot.
+    #[inline]
+    pub(super) fn has(&self, pin: &Pin<'_>, slot: Slot) -> bool {
+        self.table.get(pin).is_some_and(|table| table.has(slot))
+    }
+
     #[inline]
     pub(super) fn is_parked(&self) -> bool {
         self.is_parked.load(Ordering::Acquire)
@@ -345,7 +351,7 @@ impl ShardGuard<'_> {
 
     /// True when it holds this slot.
     pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.table().is_some_and(|table| table.search(slot.tag(), |other| (other == slot).then_some(())).is_some())
+        self.table().is_some_and(|table| table.has(slot))
     }
 
     /// The slots with tags in this range, in no order.
@@ -466,10 +472,7 @@ impl ShardGuard<'_> {
 
     /// A copy, in no order.
     pub(crate) fn image(&self) -> ShardImage {
-        let mut slots: Vec<Slot> = Vec::with_capacity(self.len());
-        if let Some(table) = self.table() {
-            table.live().for_each(|slot| slots.push(slot));
-        }
+        let slots = self.table().map(Table::live_slots).unwrap_or_default();
         ShardImage { slots, counts: self.state.counts.clone() }
     }
 

@@ -106,6 +106,26 @@ impl Table {
         self.lines.iter().flat_map(Line::live)
     }
 
+    /// The same as a list. Without a branch on each slot: which ones are empty cannot be predicted.
+    pub(super) fn live_slots(&self) -> Vec<Slot> {
+        let mut slots = alloc::vec![Slot::EMPTY; self.slots()];
+        let mut used = 0;
+        for line in &self.lines {
+            let Some(places) = slots.get_mut(used..used + LINE_SLOTS) else { break };
+            let mut count = 0;
+            for slot in &line.0 {
+                let slot = Slot::from_bits(slot.load(Ordering::Acquire));
+                if let Some(place) = places.get_mut(count) {
+                    *place = slot;
+                }
+                count += usize::from(slot.is_live());
+            }
+            used += count;
+        }
+        slots.truncate(used);
+        slots
+    }
+
     /// The slots with tags in this range that point at records.
     pub(super) fn between(&self, tags: Range<u64>) -> Vec<Slot> {
         let mut found = Vec::new();
@@ -119,6 +139,13 @@ impl Table {
             ends_here.then_some(())
         });
         found
+    }
+
+    /// True when one of the slots is `wanted`.
+    #[inline]
+    pub(super) fn has(&self, wanted: Slot) -> bool {
+        let found = |line: &Line| if line.slot(wanted).is_some() { Some(true) } else { has_empty(line).then_some(false) };
+        self.search_lines(wanted.tag(), found) == Some(true)
     }
 
     /// Replaces `old` by `new`, which has the same tag. Only the holder of the shard's lock calls this.
@@ -212,7 +239,7 @@ impl Line {
         None
     }
 
-    /// The slot that holds `wanted`, for the holder of the shard's lock.
+    /// The slot that holds `wanted`. To publish through it, hold the shard's lock.
     fn slot(&self, wanted: Slot) -> Option<&AtomicU64> {
         self.0.iter().find(|slot| slot.load(Ordering::Relaxed) == wanted.bits())
     }

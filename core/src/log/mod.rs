@@ -28,6 +28,7 @@ mod start;
 mod stranded;
 mod superblock;
 mod sync;
+mod together;
 mod walk;
 mod window;
 mod write_behind;
@@ -56,6 +57,7 @@ pub(crate) use superblock::{
     ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Slots, Superblock, SuperblockPair,
     SuperblockSlot, read_superblocks,
 };
+pub(crate) use together::Copies;
 pub(crate) use walk::{Step, Walk};
 pub(crate) use window::Window;
 pub(crate) use zeros::without_last_zeros;

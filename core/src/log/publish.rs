@@ -10,11 +10,14 @@ use crate::planted::{Bug, is};
 
 impl Log {
     /// Takes a segment for parts of the snapshot, with room for `wanted` bytes if there is space, or else for `needed`, and writes its
-    /// header.
-    pub(crate) fn take_snapshot_segment(&self, wanted: u64, needed: u64) -> Result<SnapshotSegment> {
+    /// header. With `last` it is as near to the end of the file as it can be without growing it.
+    pub(crate) fn take_snapshot_segment(&self, wanted: u64, needed: u64, last: bool) -> Result<SnapshotSegment> {
         let (run, segment, header) = {
             let mut tail = self.tail.lock();
-            let take = |tail: &mut Tail, bytes: u64| self.take(tail, SEGMENT_HEADER_LEN as u64 + bytes, Purpose::Store);
+            let take = |tail: &mut Tail, bytes: u64| {
+                let bytes = SEGMENT_HEADER_LEN as u64 + bytes;
+                if last { self.take_last(tail, bytes) } else { self.take(tail, bytes, Purpose::Store) }
+            };
             let run = match take(&mut tail, wanted.max(needed)) {
                 Err(Error::NoSpace) if needed < wanted => take(&mut tail, needed)?,
                 run => run?,

@@ -31,7 +31,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Mapped(bytes) => bytes,
             Bytes::Copied(bytes) => bytes,

@@ -72,6 +72,16 @@ impl Log {
         Ok(run)
     }
 
+    /// As [`Self::take`] for [`Purpose::Store`], but prefers the last run that is backed.
+    pub(super) fn take_last(&self, tail: &mut Tail, bytes: u64) -> Result<Run> {
+        let Some(run) = tail.space.take_last_run(bytes) else { return self.take(tail, bytes, Purpose::Store) };
+        if !tail.space.has_reserve() {
+            tail.space.release(run.extent, run.extents, run.backed);
+            return self.take(tail, bytes, Purpose::Store);
+        }
+        Ok(run)
+    }
+
     /// Grows the file until `bytes` bytes are free at its end, and takes them. Extents that were free there before may have lost their
     /// blocks, so they are reserved again.
     fn take_at_end(&self, tail: &mut Tail, bytes: u64) -> Result<Run> {

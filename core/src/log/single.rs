@@ -16,9 +16,9 @@ use alloc::vec::Vec;
 const BURST: u64 = 16 * 1024;
 
 /// Offset for a frame, and the salt of its segment.
-struct Place {
-    offset: u64,
-    salt: u64,
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) salt: u64,
 }
 
 impl Log {
@@ -39,7 +39,7 @@ impl Log {
         };
         let len = frame.len() as u64;
         let mut tail = self.tail.lock();
-        let Some(Place { offset, salt }) = self.ready(&tail, len, frame, purpose)? else {
+        let Some(Place { offset, salt }) = self.ready(&tail, len, frame.value.len(), purpose)? else {
             let mut placed = Vec::with_capacity(1);
             self.append_locked(&mut tail, core::slice::from_ref(frame), purpose, &mut placed)?;
             return placed.pop().ok_or(Error::Bug("an append has placed no frame"));
@@ -57,12 +57,13 @@ impl Log {
         Ok(Placed { offset, len })
     }
 
-    /// The place for a frame of `len` bytes in the active segment; `None` if it does not fit or something else must be written first.
+    /// The place for `len` bytes of frames in the active segment, with values of at most `value_len` bytes; `None` if they do not fit or
+    /// something else must be written first.
     #[inline]
-    fn ready(&self, tail: &Tail, len: u64, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Option<Place>> {
+    pub(super) fn ready(&self, tail: &Tail, len: u64, value_len: usize, purpose: Purpose) -> Result<Option<Place>> {
         self.writable()?;
         let has_reserve = purpose != Purpose::Store || tail.space.has_reserve();
-        if !tail.announced || tail.mark_due.is_some() || !has_reserve || frame.value.len() >= DIRECT {
+        if !tail.announced || tail.mark_due.is_some() || !has_reserve || value_len >= DIRECT {
             return Ok(None);
         }
         let need = len + kept_room(tail, purpose);
@@ -71,7 +72,7 @@ impl Log {
     }
 
     /// Writes at the end of the log, in the active segment. The tail must be locked.
-    fn put_small(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+    pub(super) fn put_small(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
         if self.end().saturating_sub(self.sync_state.synced()) >= BURST {
             // SAFETY: the active segment was reserved when it was taken, or when this session's first append announced itself, and is
             // given back only once it has been retired. Nothing after the end of the log has been published, so nobody reads

@@ -253,6 +253,24 @@ impl Space {
         self.take_run(run)
     }
 
+    /// Takes the last run of adjacent backed free extents of at least `bytes` bytes.
+    pub(crate) fn take_last_run(&mut self, bytes: u64) -> Option<Run> {
+        let free: Vec<(u32, Free)> = self.free.iter().map(|(index, free)| (index, *free)).collect();
+        let mut run = Run { extent: 0, extents: 0, fresh: true, backed: true };
+        for &(index, free) in free.iter().rev() {
+            if run.extents == 0 || index + 1 != run.extent || free.blocks != Blocks::Backed {
+                run = Run { extent: index, extents: 0, fresh: true, backed: true };
+            }
+            if free.blocks == Blocks::Backed {
+                run = Run { extent: index, extents: run.extents + 1, fresh: run.fresh && free.fresh, backed: true };
+                if self.geometry.len_of(run.extent, run.extents) >= bytes {
+                    return self.take_run(run);
+                }
+            }
+        }
+        None
+    }
+
     fn take_run(&mut self, run: Run) -> Option<Run> {
         for index in run.extent..run.extent + run.extents {
             self.remove(index);
@@ -418,6 +436,21 @@ mod tests {
         assert_eq!(space.surplus(), 1);
         space.listed = 9;
         assert_eq!(space.surplus(), 0);
+    }
+
+    #[test]
+    fn the_last_run_is_backed_and_no_longer_than_needed() {
+        let mut space = space(12);
+        for (extent, extents, backed) in [(1, 3, true), (5, 4, true), (9, 1, false), (11, 1, true)] {
+            space.release(extent, extents, backed);
+        }
+        assert_eq!(space.take_last_run(8193), Some(Run { extent: 6, extents: 3, fresh: false, backed: true }));
+        assert_eq!(space.take_last_run(8192), Some(Run { extent: 2, extents: 2, fresh: false, backed: true }));
+        assert_eq!(space.take_last_run(8192), None);
+        assert_eq!(space.take_last_run(1), Some(Run { extent: 11, extents: 1, fresh: false, backed: true }));
+        space.grown(true);
+        space.grown(true);
+        assert_eq!(space.take_last_run(4096).map(|run| (run.extent, run.fresh)), Some((13, true)));
     }
 
     /// Extents of 4, 8, 16, 16, ... KiB.

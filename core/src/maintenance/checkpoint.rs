@@ -32,6 +32,8 @@ pub(crate) enum Extent {
     Closing,
     /// Everything, as short as possible: for compactions.
     Whole,
+    /// Like [`Self::Whole`], at the end of the file: another one follows soon, which finds the space before it free.
+    Passing,
 }
 
 /// The namespaces when the log was cut.
@@ -84,6 +86,8 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
 struct Plan {
     /// Estimated bytes, if the snapshot is written whole; `None` if only changes are.
     whole: Option<u64>,
+    /// Its place is as near to the end of the file as possible.
+    is_last: bool,
     /// By extent: records below this file offset are from before the previous checkpoint.
     known: Vec<u64>,
 }
@@ -94,13 +98,15 @@ impl Plan {
         let segments = log.segments();
         let len = estimate(engine.index.len_all(), names, segments.len(), log.storage.len()?);
         let most = if extent == Extent::Closing { len + len / 8 } else { len + len / 2 };
+        let is_last = extent == Extent::Passing;
         let is_whole = extent == Extent::Whole
+            || is_last
             || len * WHOLE_PARTS <= log.replay_debt()
             || directory.len(log.geometry) > most
             || directory.parts_max() >= PARTS_MAX;
         let place = log.newest_checkpoint().filter(|place| place.directory.is_some());
         let (Some(place), false) = (place, is_whole || directory.shards.is_empty()) else {
-            return Ok(Self { whole: Some(len), known: Vec::new() });
+            return Ok(Self { whole: Some(len), is_last, known: Vec::new() });
         };
         let mut known = alloc::vec![0; log.usage().extents as usize];
         for segment in segments.iter().take_while(|segment| segment.base <= place.base) {
@@ -108,7 +114,7 @@ impl Plan {
             let extents = segment.extent as usize..segment.extent.saturating_add(segment.extents) as usize;
             known.get_mut(extents).unwrap_or_default().fill(end);
         }
-        Ok(Self { whole: None, known })
+        Ok(Self { whole: None, is_last, known })
     }
 
     /// True when the live record at `offset` was written after the previous checkpoint. In an extent that was not in use then, or has been
@@ -136,7 +142,7 @@ fn write_snapshot(
 ) -> Result<(Directory, DirectoryPlace)> {
     let log = &engine.log;
     let wanted = Cell::new(plan.whole.unwrap_or(0));
-    let take = |bytes: u64| log.take_snapshot_segment(wanted.take(), bytes);
+    let take = |bytes: u64| log.take_snapshot_segment(wanted.take(), bytes, plan.is_last);
     let mut writer = SnapshotWriter::new(&*log.storage, log.geometry, &take, taken)?;
     let mut next = Directory::default();
     let known = if plan.whole.is_some() { (None, 0) } else { (before.names, before.names_hash) };

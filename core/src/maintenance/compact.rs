@@ -84,12 +84,20 @@ impl Store {
         Ok(Some(Plan { segments, front, active, has_gaps }))
     }
 
+    /// Begins to empty segments, with another thread that reads them if the store has threads.
+    fn emptying_asked(&self) -> Result<Emptying<'_>> {
+        let emptying = self.emptying(COPIED_ASKED)?;
+        #[cfg(feature = "std")]
+        let emptying = if self.options.has_thread() { emptying.with_reader() } else { emptying };
+        Ok(emptying)
+    }
+
     /// Empties the planned segments, oldest first. A segment for whose records there is no room is tried again after the others, which may
     /// make room.
     fn empty_all(&self, plan: &Plan, progress: &mut dyn FnMut(CompactProgress), report: &mut CompactReport) -> Result<()> {
         let engine = &self.engine;
         let total = plan.segments.len() as u64;
-        let mut emptying = self.emptying(COPIED_ASKED)?;
+        let mut emptying = self.emptying_asked()?;
         let mut segments = plan.segments.clone();
         let mut oldest = choose::begins_with_oldest(engine, &segments, &|_| false);
         let mut done = 0;
@@ -178,7 +186,7 @@ impl Store {
         if moves {
             log.seal_active()?;
         }
-        match self.write_checkpoint(Extent::Whole) {
+        match self.write_checkpoint(if moves { Extent::Passing } else { Extent::Whole }) {
             Ok(()) if moves => {}
             Ok(()) | Err(Error::NoSpace) => return Ok(()),
             Err(error) => return Err(error),
@@ -187,7 +195,7 @@ impl Store {
             choose::candidates(&self.engine).into_iter().filter(|segment| segment.extent > used).collect();
         let moved: u64 = misplaced.iter().map(|segment| log.segment_stats.live(segment.extent)).sum();
         log.back_front(moved + moved / 2 + log.geometry.segment_size());
-        let mut emptying = self.emptying(COPIED_ASKED)?;
+        let mut emptying = self.emptying_asked()?;
         for segment in misplaced {
             report.add(self.empty(&mut emptying, &segment, &mut |_| {})?);
         }

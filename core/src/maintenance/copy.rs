@@ -2,20 +2,24 @@
 //! continue meanwhile; one free segment is enough.
 
 use super::report::CompactReport;
-use super::{choose, expired};
-use crate::engine::{Engine, FullKey, GROUP};
+use super::sift::{Sieve, Sifted, whole};
+use super::{ahead, choose, expired};
+use crate::engine::{Engine, FullKey};
 use crate::error::Result;
 use crate::frame::{CopyMeta, FrameSpec, Kind, ORIGIN_LEN_MAX};
-use crate::index::KeyHash;
-use crate::log::{Frame, Placed, Purpose, Segment};
+use crate::index::{KeyHash, SHARDS, ShardGuard};
+use crate::log::{Copies, Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
-use crate::scan::{Found, Stretch, scan};
+use crate::scan::{Found, scan};
 use alloc::vec::Vec;
 
 /// Most segments that are emptied per sync. Each new one is compared with all of them, and if everything is dead, no copied bytes would end
 /// the group.
 const EMPTIED_MAX: usize = 64;
+
+/// Most records of a group, dead ones included. Writers of their shards wait until the live ones are copied.
+const TOGETHER: usize = 64;
 
 /// A group of segments that are emptied together: their live records are copied, one sync covers all copies, then the segments are retired.
 pub(crate) struct Emptying<'a> {
@@ -24,12 +28,21 @@ pub(crate) struct Emptying<'a> {
     /// Bytes copied since the last sync, and how many may be copied per sync.
     copied: u64,
     copied_max: u64,
+    copies: Copies,
+    /// Segments are read and verified in another thread.
+    ahead: bool,
 }
 
 impl<'a> Emptying<'a> {
     /// One sync covers `copied_max` bytes, or somewhat more.
-    pub(crate) const fn new(engine: &'a Engine, copied_max: u64) -> Self {
-        Self { engine, emptied: Vec::new(), copied: 0, copied_max }
+    pub(crate) fn new(engine: &'a Engine, copied_max: u64) -> Self {
+        Self { engine, emptied: Vec::new(), copied: 0, copied_max, copies: Copies::default(), ahead: false }
+    }
+
+    /// The same with another thread that reads and verifies the segments, if the host has a processor for it.
+    #[cfg(feature = "std")]
+    pub(crate) fn with_reader(self) -> Self {
+        Self { ahead: ahead::is_of_use(), ..self }
     }
 
     /// True when `segment` has been emptied and is not retired yet.
@@ -64,34 +77,37 @@ impl<'a> Emptying<'a> {
     pub(crate) fn empty(&mut self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let (engine, log) = (self.engine, &self.engine.log);
         log.writable()?;
+        let mut report = CompactReport::default();
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
         let oldest = self.is_oldest(segment);
         let origins = origins_bytes(engine, segment)?;
         log.secure(choose::kept_bytes(engine, segment, oldest) + origins + choose::SLACK, &|| longest(engine, segment))?;
-        let mut report = CompactReport::default();
-        let mut group = Vec::with_capacity(GROUP);
-        let mut damage = Vec::new();
-        scan(&*log.storage, whole(engine, segment), &mut |found| {
-            match found {
-                Found::Frame { offset, header } => {
-                    if header.kind == Kind::Put || header.kind.is_carried() || header.kind == Kind::Tombstone && !oldest {
-                        group.push(offset);
-                    }
-                    if group.len() == GROUP {
-                        copy_group(engine, &pin, &group, oldest, &mut report)?;
-                        group.clear();
-                        pace(report.bytes_copied);
-                    }
-                }
-                Found::Damage(place) if is(Bug::CompactUnchecked) => resign(engine, place.offset, &mut report)?,
-                Found::Damage(place) => damage.push(place),
-            }
+        let copies = &mut self.copies;
+        let mut copy = |frames: Sifted<'_>, report: &mut CompactReport| {
+            copy_sifted(engine, &pin, &frames, oldest, copies, report)?;
+            pace(report.bytes_copied);
             Ok(())
-        })?;
-        copy_group(engine, &pin, &group, oldest, &mut report)?;
-        pace(report.bytes_copied);
-        log.write_behind();
+        };
+        let damage = match ahead::sift(engine, segment, oldest, self.ahead, &mut |frames| copy(frames, &mut report))? {
+            Some(damage) => damage,
+            None => {
+                let mut sieve = Sieve::new(engine, oldest, TOGETHER);
+                let mut damage = Vec::new();
+                scan(&*log.storage, whole(engine, segment), &mut |found| {
+                    match found {
+                        Found::Frame { offset, header } if sieve.add(offset, &header) => copy(sieve.sift()?, &mut report)?,
+                        Found::Frame { .. } => {}
+                        Found::Damage(place) if is(Bug::CompactUnchecked) => resign(engine, place.offset, &mut report)?,
+                        Found::Damage(place) => damage.push(place),
+                    }
+                    Ok(())
+                })?;
+                copy(sieve.sift()?, &mut report)?;
+                log.write_behind();
+                damage
+            }
+        };
         self.copied += report.bytes_copied;
         if engine.forget_damage(segment, oldest, &damage)? {
             self.emptied.push(*segment);
@@ -129,6 +145,10 @@ fn origins_bytes(engine: &Engine, segment: &Segment) -> Result<u64> {
 /// Appends a copy of a record or a tombstone. It says when the record was first written, unless that was before every living snapshot: then
 /// it counts in all of them.
 fn append_copy(engine: &Engine, frame: &Frame<'_>) -> Result<Placed> {
+    // The copy gets a checksum of its own, and the bytes may have changed since they were verified.
+    if !is(Bug::CompactUnchecked) {
+        frame.check()?;
+    }
     let (log, oldest) = (&engine.log, engine.moments.oldest());
     let meta = CopyMeta::new(&frame.meta(), None);
     let spec = FrameSpec { kind: frame.header.kind, continues: false, meta: meta.meta(), key: frame.key(), value: frame.value() };
@@ -157,81 +177,139 @@ fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
     Ok(longest)
 }
 
-/// All records of a segment.
-fn whole(engine: &Engine, segment: &Segment) -> Stretch {
-    Stretch { salt: segment.salt, from: segment.first_frame(engine.log.geometry), to: segment.end, full: true }
-}
-
-/// Copies those records and tombstones of a group that still count.
-fn copy_group(engine: &Engine, pin: &Pin<'_>, group: &[u64], oldest: bool, report: &mut CompactReport) -> Result<()> {
-    let mut frames = Vec::with_capacity(group.len());
-    for &offset in group {
-        let frame = engine.log.frame(offset)?;
-        let hash = engine.full_key(frame.header.namespace, frame.key()).hash;
-        // Prefetch all slots before the first look-up.
-        engine.index.prefetch(pin, hash);
-        frames.push((hash, frame));
-    }
-    for (hash, frame) in &frames {
-        match frame.header.kind {
-            Kind::Put if frame.header.expires() && expired::shrink(engine, frame, *hash, oldest, report)? => {}
-            Kind::Put => copy_put(engine, frame, *hash, report)?,
-            kind if kind.is_carried() => carry(engine, frame, report)?,
-            _ => copy_tombstone(engine, frame, *hash, report)?,
+/// Copies those of the records and tombstones that still count. Their shards are locked from the look-up until the index points at the
+/// copies: a copy can never overtake a newer write.
+fn copy_sifted(
+    engine: &Engine,
+    pin: &Pin<'_>,
+    frames: &Sifted<'_>,
+    oldest: bool,
+    copies: &mut Copies,
+    report: &mut CompactReport,
+) -> Result<()> {
+    engine.prefetch_slots(pin, frames.iter().map(|&(hash, _)| hash));
+    let indexed = frames.iter().filter(|(_, frame)| !frame.header.kind.is_carried());
+    let mut shards = Shards::lock(engine, frames.len(), indexed.map(|&(hash, _)| hash))?;
+    let mut wanted = Vec::with_capacity(frames.len());
+    copies.clear();
+    for (hash, frame) in frames {
+        let key = FullKey { namespace: frame.header.namespace, key: frame.key(), hash: *hash };
+        if frame.header.kind == Kind::Put
+            && frame.header.expires()
+            && let Some(shard) = shards.of(*hash)
+            && expired::shrink(engine, shard, key, frame, oldest, report)?
+        {
+            continue;
+        }
+        if let Some(what) = what_counts(engine, shards.of(*hash), key, frame)? {
+            copies.push(frame);
+            wanted.push((key, frame, what));
         }
     }
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    // While a snapshot lives, copies may need origins.
+    let may_go_together = engine.moments.oldest() == 0;
+    let mut next = if may_go_together { engine.log.append_copies(copies, Purpose::MakeSpace)? } else { None };
+    if let Some(first) = next {
+        let before_last = wanted.iter().rev().skip(1).map(|(_, frame, _)| frame.header.frame_len() as u64).sum::<u64>();
+        engine.moments.made_copy(engine.log.lsn(first + before_last));
+    }
+    let (mut from, mut to) = (engine.log.segment_stats.tally(), engine.log.segment_stats.tally());
+    for (key, frame, what) in wanted {
+        let len = frame.header.frame_len() as u64;
+        let new = match &mut next {
+            Some(offset) => {
+                let new = Placed { offset: *offset, len };
+                *offset += len;
+                new
+            }
+            None => append_copy(engine, frame)?,
+        };
+        let old = Placed { offset: frame.offset, len };
+        match (what, shards.of(key.hash)) {
+            (Counts::Live, Some(shard)) => {
+                engine.publish_copy_tallied(shard, key, (old, &mut from), (new, &mut to));
+                if let Some(expiry) = frame.expiry() {
+                    shard.expires(key.hash.slot(new.offset), expiry);
+                }
+            }
+            (Counts::Overtaken(current), Some(shard)) => engine.publish_copy(shard, key, current, new),
+            (Counts::Hides, _) => {
+                engine.log.segment_stats.add_tombstone(engine.log.geometry.extent_of(new.offset), new.len);
+            }
+            _ => {
+                from.add(engine.log.geometry.extent_of(old.offset), -(len as i64), false);
+                to.add(engine.log.geometry.extent_of(new.offset), new.len as i64, false);
+            }
+        }
+        report.records_copied += 1;
+        report.bytes_copied += new.len;
+    }
     Ok(())
 }
 
-/// Appends a record again if the index points at it, with its shard locked: a copy can never overtake a newer write.
-fn copy_put(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
-    let (namespace, key) = (frame.header.namespace, frame.key());
-    let full_key = FullKey { namespace, key, hash };
-    let mut shard = engine.lock(hash)?;
-    let is_it = |found: u64| Ok((found == frame.offset).then_some(()));
-    let lives = shard.find(full_key.hash, is_it)?.is_some();
-    if !lives && !is(Bug::CompactOvertakes) {
-        return Ok(());
-    }
-    let current = if lives { None } else { engine.find_locked(&shard, full_key)? };
-    let new = append_copy(engine, frame)?;
-    let old = Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
-    engine.publish_copy(&mut shard, full_key, if lives { Some(old) } else { current }, new);
-    if let Some(expiry) = frame.expiry() {
-        shard.expires(hash.slot(new.offset), expiry);
-    }
-    report.records_copied += 1;
-    report.bytes_copied += new.len;
-    Ok(())
+/// The locked shards of a group. They are locked in ascending order, as those of a commit are.
+struct Shards<'a> {
+    guards: Vec<ShardGuard<'a>>,
+    /// By shard: its index among the guards, of those that are locked.
+    places: [u8; SHARDS],
 }
 
-/// Appends a carried record again. The index of this version does not point at such records, so all of them are preserved.
-fn carry(engine: &Engine, frame: &Frame<'_>, report: &mut CompactReport) -> Result<()> {
-    let log = &engine.log;
-    let placed = append_copy(engine, frame)?;
-    log.segment_stats.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
-    log.segment_stats.change_live(log.geometry.extent_of(frame.offset), -(frame.header.frame_len() as i64), false);
-    report.records_copied += 1;
-    report.bytes_copied += placed.len;
-    Ok(())
+impl<'a> Shards<'a> {
+    fn lock(engine: &'a Engine, frames: usize, hashes: impl Iterator<Item = KeyHash>) -> Result<Self> {
+        let mut wanted = [false; SHARDS];
+        for hash in hashes {
+            if let Some(wanted) = wanted.get_mut(hash.shard()) {
+                *wanted = true;
+            }
+        }
+        let mut shards = Self { guards: Vec::with_capacity(frames.min(SHARDS)), places: [u8::MAX; SHARDS] };
+        for (number, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
+            if let Some(place) = shards.places.get_mut(number) {
+                *place = shards.guards.len() as u8;
+            }
+            shards.guards.push(engine.lock_shard(number)?);
+        }
+        Ok(shards)
+    }
+
+    fn of(&mut self, hash: KeyHash) -> Option<&mut ShardGuard<'a>> {
+        self.guards.get_mut(usize::from(*self.places.get(hash.shard())?))
+    }
 }
 
-/// Appends a tombstone again: an older segment may still hold a record of its key. Not if the key lives: its record is later in the log
-/// than the tombstone, and hides older ones just as well.
-fn copy_tombstone(engine: &Engine, frame: &Frame<'_>, hash: KeyHash, report: &mut CompactReport) -> Result<()> {
-    if is(Bug::TombstoneDroppedEarly) || is(Bug::ExpiredTombstoneDropped) && frame.header.is_expired_tombstone() {
-        return Ok(());
+/// Why a record is copied.
+enum Counts {
+    /// The index points at it.
+    Live,
+    /// The planted bug: the index points at another record of its key, or at none.
+    Overtaken(Option<Placed>),
+    /// It is a tombstone, and an older segment may still hold a record of its key.
+    Hides,
+    /// The index of this version does not point at such records, so all of them are preserved.
+    Carried,
+}
+
+/// Why `frame` is copied; `None` if it is not.
+fn what_counts(
+    engine: &Engine,
+    shard: Option<&mut ShardGuard<'_>>,
+    key: FullKey<'_>,
+    frame: &Frame<'_>,
+) -> Result<Option<Counts>> {
+    match (frame.header.kind, shard) {
+        (kind, _) if kind.is_carried() => Ok(Some(Counts::Carried)),
+        (Kind::Put, Some(shard)) if shard.has(key.hash.slot(frame.offset)) => Ok(Some(Counts::Live)),
+        (Kind::Put, Some(shard)) if is(Bug::CompactOvertakes) => engine.find_locked(shard, key).map(Counts::Overtaken).map(Some),
+        (Kind::Tombstone, _) if is(Bug::ExpiredTombstoneDropped) && frame.header.is_expired_tombstone() => Ok(None),
+        (Kind::Tombstone, Some(shard)) if !is(Bug::TombstoneDroppedEarly) => {
+            // Not if the key lives: its record is later in the log than the tombstone, and hides older ones just as well.
+            Ok(if engine.find_locked(shard, key)?.is_none() { Some(Counts::Hides) } else { None })
+        }
+        _ => Ok(None),
     }
-    let (namespace, key) = (frame.header.namespace, frame.key());
-    let shard = engine.lock(hash)?;
-    if engine.find_locked(&shard, FullKey { namespace, key, hash })?.is_some() {
-        return Ok(());
-    }
-    let placed = append_copy(engine, frame)?;
-    engine.log.segment_stats.add_tombstone(engine.log.geometry.extent_of(placed.offset), placed.len);
-    report.records_copied += 1;
-    report.bytes_copied += placed.len;
-    Ok(())
 }
 
 /// The planted bug: copies a record without verifying its checksum.
@@ -239,8 +317,16 @@ fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<()
     match engine.log.header(offset) {
         Ok(header) if header.kind == Kind::Put => {
             let frame = engine.log.frame(offset)?;
-            let hash = engine.full_key(header.namespace, frame.key()).hash;
-            copy_put(engine, &frame, hash, report)
+            let key = engine.full_key(header.namespace, frame.key());
+            let mut shard = engine.lock(key.hash)?;
+            if shard.has(key.hash.slot(offset)) {
+                let new = append_copy(engine, &frame)?;
+                let old = Placed { offset, len: frame.header.frame_len() as u64 };
+                engine.publish_copy(&mut shard, key, Some(old), new);
+                report.records_copied += 1;
+                report.bytes_copied += new.len;
+            }
+            Ok(())
         }
         _ => Ok(()),
     }

@@ -4,26 +4,27 @@ use super::report::CompactReport;
 use crate::engine::{Engine, FullKey};
 use crate::error::Result;
 use crate::expiry::tombstone_of;
-use crate::index::KeyHash;
+use crate::index::ShardGuard;
 use crate::log::{Frame, Purpose};
 use crate::planted::{Bug, is};
 
-/// True if the record has expired, and nothing of it has to be copied, or its tombstone has been. `oldest`: no segment before this one is
-/// left in which its key could have an earlier version.
+/// True if the record has expired, and nothing of it has to be copied, or its tombstone has been. The caller has locked the shard of its
+/// key, and holds the lock until everything else that it copies is in the index. `oldest`: no segment before this one is left in which its
+/// key could have an earlier version.
 pub(super) fn shrink(
     engine: &Engine,
+    shard: &mut ShardGuard<'_>,
+    key: FullKey<'_>,
     frame: &Frame<'_>,
-    hash: KeyHash,
     oldest: bool,
     report: &mut CompactReport,
 ) -> Result<bool> {
     let (log, now) = (&engine.log, engine.log.clock.now());
     let Some(expiry) = frame.expiry().filter(|&expiry| expiry <= now) else { return Ok(false) };
-    let mut shard = engine.lock(hash)?;
     if !engine.living.read().contains(&frame.header.namespace) {
         return Ok(false);
     }
-    let slot = hash.slot(frame.offset);
+    let slot = key.hash.slot(frame.offset);
     let lives = shard.has(slot);
     // What is not in the index, and was not swept, because nobody has acted on its expiry or a snapshot shows it, was replaced or removed
     // by a later record.
@@ -31,11 +32,10 @@ pub(super) fn shrink(
         return Ok(false);
     }
     if lives {
-        engine.forget(&mut shard, slot, frame);
+        engine.forget(shard, slot, frame);
     }
-    let (namespace, key) = (frame.header.namespace, frame.key());
     let hides_nothing = oldest || is(Bug::ExpiredPutDropped);
-    if hides_nothing || engine.find_locked(&shard, FullKey { namespace, key, hash })?.is_some() {
+    if hides_nothing || engine.find_locked(shard, key)?.is_some() {
         return Ok(true);
     }
     let placed = log.append_one(&tombstone_of(frame), Purpose::MakeSpace)?;

@@ -1,6 +1,8 @@
-//! Maintenance: checkpoints and compaction. `due` decides when, `choose` picks the segments, `copy` empties them and `checkpoint` writes
-//! list and snapshot; `unasked` (automatic), `steps` and `compact` are the ways to compact; `space` finds room for a write that has none.
+//! Maintenance: checkpoints and compaction. `due` decides when, `choose` picks the segments, `copy` empties them of what `sift` finds, `ahead`
+//! in another thread, and `checkpoint` writes list and snapshot; `unasked` (automatic), `steps` and `compact` are the ways to compact; `space`
+//! finds room for a write that has none.
 
+mod ahead;
 mod checkpoint;
 mod choose;
 mod clock;
@@ -11,6 +13,7 @@ mod expired;
 mod history;
 mod namespaces;
 mod report;
+mod sift;
 mod space;
 mod steps;
 mod stranded;

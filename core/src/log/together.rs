@@ -1,0 +1,72 @@
+//! Fast path for compaction: several copies without an origin, each a commit of one frame, in one write.
+
+use super::append::DIRECT;
+use super::{Frame, Log, Purpose};
+use crate::error::Result;
+use crate::frame::{Copier, bind_front};
+use crate::planted::{Bug, is};
+use alloc::vec::Vec;
+
+/// Copies to append together. Their checksums are not bound to an offset yet.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    copier: Copier,
+    /// The frames, one after the other.
+    bytes: Vec<u8>,
+    /// Length of each frame in bytes.
+    lens: Vec<usize>,
+    /// One of the frames must be appended by itself, for example because its value is long.
+    one_by_one: bool,
+}
+
+impl Copies {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.lens.clear();
+        self.one_by_one = false;
+    }
+
+    /// Adds a copy of `frame`. It carries the checksum of the original: bytes that have changed since they were verified fail their check
+    /// in the copy, too.
+    pub(crate) fn push(&mut self, frame: &Frame<'_>) {
+        // The copy of a record with an origin has another one, or none.
+        self.one_by_one |= frame.header.value_len() >= DIRECT || frame.header.has_origin();
+        if !self.one_by_one {
+            let copied = self.copier.copy_unbound(&frame.header, frame.bytes(), frame.salt, frame.offset, &mut self.bytes);
+            self.one_by_one = copied.is_none();
+            self.lens.push(frame.header.frame_len());
+        }
+    }
+}
+
+impl Log {
+    /// Appends the copies in one write. Returns the offset of the first one; `None` if nothing was written because they do not fit into the
+    /// active segment or something else must be written first: append them one by one then.
+    ///
+    /// # Errors
+    ///
+    /// Any error closes the store to writes.
+    pub(crate) fn append_copies(&self, copies: &mut Copies, purpose: Purpose) -> Result<Option<u64>> {
+        if copies.one_by_one {
+            return Ok(None);
+        }
+        let len = copies.bytes.len() as u64;
+        let mut tail = self.tail.lock();
+        let Some(first) = self.ready(&tail, len, 0, purpose)? else { return Ok(None) };
+        let (mut offset, mut rest) = (first.offset, copies.bytes.as_mut_slice());
+        for &len in &copies.lens {
+            let Some((frame, others)) = rest.split_at_mut_checked(len) else { break };
+            bind_front(frame, first.salt, offset);
+            offset += len as u64;
+            rest = others;
+        }
+        if let Err(error) = self.put_small(first.offset, &[&copies.bytes]) {
+            return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
+        }
+        if let Some(active) = &mut tail.active {
+            active.position = first.offset + len;
+        }
+        self.note_end(&tail);
+        Ok(Some(first.offset))
+    }
+}

@@ -1,0 +1,103 @@
+//! Reading ahead: while one thread copies the records of a segment, another one reads and verifies them, and leaves out most of those that do
+//! not count any more. It takes no lock of the index and writes nothing, so the order of locks and of writes is the same as without it.
+//!
+//! Together with copies in groups it takes 0.75 of the time: 1 M records of 24 + 150 bytes loaded, half of them removed, `compact()`: 287 ns a
+//! record (two processors, ext4, medians of 10 alternations with the version before, quiet machine).
+
+use super::sift::Sifted;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::log::Segment;
+use crate::scan::Damage;
+use alloc::vec::Vec;
+
+#[cfg(feature = "std")]
+pub(super) use imp::is_of_use;
+pub(super) use imp::sift;
+
+#[cfg(all(feature = "std", not(shuttle)))]
+mod imp {
+    use super::super::sift::{Sieve, whole};
+    use super::{Damage, Engine, Result, Segment, Sifted, Vec};
+    use crate::error::Error;
+    use crate::planted::{Bug, is};
+    use crate::scan::{Found, scan};
+    use std::sync::mpsc::{SyncSender, sync_channel};
+    use std::thread;
+
+    /// Groups of records that may wait for the thread that copies. Where nothing can be mapped, each may have a copy of a long record.
+    const WAITING_MAX: usize = 4;
+    /// Most records of a group, dead ones included: the thread that copies is woken once for each group.
+    const TOGETHER: usize = 256;
+
+    /// True when there is a processor for another thread.
+    pub(in super::super) fn is_of_use() -> bool {
+        thread::available_parallelism().is_ok_and(|count| count.get() > 1)
+    }
+
+    /// Calls `copy` with the records of a segment, group after group, and returns its damage. `None` if nothing has been done: call it
+    /// without another thread then.
+    pub(in super::super) fn sift(
+        engine: &Engine,
+        segment: &Segment,
+        oldest: bool,
+        wanted: bool,
+        copy: &mut dyn FnMut(Sifted<'_>) -> Result<()>,
+    ) -> Result<Option<Vec<Damage>>> {
+        if !wanted || is(Bug::CompactUnchecked) {
+            return Ok(None);
+        }
+        thread::scope(|scope| {
+            let (sender, groups) = sync_channel(WAITING_MAX);
+            let reader = thread::Builder::new().name("pipkin-reader".into());
+            let Ok(reader) = reader.spawn_scoped(scope, move || read(engine, segment, oldest, &sender)) else { return Ok(None) };
+            let copied = groups.iter().try_for_each(copy);
+            // After a failure the reader finds nobody to send to, and ends.
+            drop(groups);
+            let read = reader.join().unwrap_or(Err(Error::Bug("the thread that reads ahead has panicked")));
+            copied.and(read).map(Some)
+        })
+    }
+
+    fn read<'a>(engine: &'a Engine, segment: &Segment, oldest: bool, groups: &SyncSender<Sifted<'a>>) -> Result<Vec<Damage>> {
+        // Starting the transfer of what was copied before takes as long as copying a tenth of it.
+        engine.log.write_behind();
+        let send = |frames: Sifted<'a>| match groups.send(frames) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Error::Bug("the thread that copies has ended early")),
+        };
+        let mut sieve = Sieve::new(engine, oldest, TOGETHER);
+        let mut damage = Vec::new();
+        scan(&*engine.log.storage, whole(engine, segment), &mut |found| match found {
+            Found::Frame { offset, header } if sieve.add(offset, &header) => send(sieve.sift()?),
+            Found::Frame { .. } => Ok(()),
+            Found::Damage(place) => {
+                damage.push(place);
+                Ok(())
+            }
+        })?;
+        send(sieve.sift()?)?;
+        Ok(damage)
+    }
+}
+
+#[cfg(not(all(feature = "std", not(shuttle))))]
+mod imp {
+    use super::{Damage, Engine, Result, Segment, Sifted, Vec};
+
+    #[cfg(feature = "std")]
+    pub(in super::super) const fn is_of_use() -> bool {
+        false
+    }
+
+    /// Does nothing.
+    pub(in super::super) fn sift(
+        _engine: &Engine,
+        _segment: &Segment,
+        _oldest: bool,
+        _wanted: bool,
+        _copy: &mut dyn FnMut(Sifted<'_>) -> Result<()>,
+    ) -> Result<Option<Vec<Damage>>> {
+        Ok(None)
+    }
+}
