@@ -55,6 +55,10 @@ impl Failure {
         Self::new(Exit::BadInput, "bad-input", message)
     }
 
+    pub(crate) fn is(&self, exit: Exit) -> bool {
+        self.exit == exit
+    }
+
     /// Adds a field to the JSON form.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());

@@ -10,7 +10,11 @@ use pipkin::{Change, Changes, ChangesBuilder, Commit, Consumer, Error, Position,
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How often a store that is followed is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,13 +22,16 @@ Examples:
   pipkin watch app.pipkin --from 1a05000000000000c3d2e1f0a9b8c7d6 --prefix order/
   pipkin watch app.pipkin --consumer mailer | while read -r line; do ...; done
   pipkin watch app.pipkin --initial --consumer mirror
+  pipkin watch app.pipkin --initial --follow --prefix order/
 
 One line of JSON per commit, in the order of the log: its position and all \
 that it has changed. With --initial lines with \"record\" come first, one for \
 each record that is there now. The last line is {\"end\":POSITION}: --from goes \
 on there. A consumer goes on by itself: its place is kept in the store, once \
 everything was written to stdout. Prints what there is and ends: a store is \
-open in one process at a time, so nothing is written while this runs.
+open in one process at a time, so nothing is written while this runs. With \
+--follow it looks again whenever another process has written and closed the \
+store, until Ctrl-C.
 
 If the changes after a position are no longer kept the exit code is 1, and the \
 failure names the oldest position from which they are.";
@@ -47,6 +54,9 @@ pub(crate) struct WatchArgs {
     /// Forget the consumer instead, and let go of what is kept for it
     #[arg(long, requires = "consumer", conflicts_with = "initial")]
     forget: bool,
+    /// Wait for more, until Ctrl-C; the store is open only while this prints
+    #[arg(long, conflicts_with = "consumer")]
+    follow: bool,
     /// Only keys that begin with these bytes
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
@@ -111,19 +121,46 @@ impl Reader {
 pub(crate) fn run(_global: Global, args: &WatchArgs) -> Outcome {
     let form = args.form.form();
     let prefix = args.prefix.as_deref().map(|prefix| form.parse_argument(prefix)).transpose()?.unwrap_or_default();
-    let from = args.from.as_deref().map(parse_position).transpose()?;
+    let mut from = args.from.as_deref().map(parse_position).transpose()?;
+    if args.forget {
+        return forget(args);
+    }
+    if !args.follow {
+        print_once(args, &prefix, from)?;
+        return Ok(Exit::Done);
+    }
+    loop {
+        let seen = Stamp::of(&args.store);
+        match print_once(args, &prefix, from) {
+            Ok(end) => {
+                from = Some(end);
+                seen.wait_for_another(&args.store);
+            }
+            // Whoever has it open is writing: what that comes to is there once it is closed.
+            Err(failure) if failure.is(Exit::Locked) => std::thread::sleep(LOOK_EVERY),
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn forget(args: &WatchArgs) -> Outcome {
+    let store = Store::change(&args.store, &crate::args::NamespaceArg::default())?;
+    let name = args.consumer.as_deref().unwrap_or_default();
+    let was_there = store.db().remove_consumer(name).map_err(|error| failed(&store, &error))?;
+    store.flush_and_close()?;
+    Ok(if was_there { Exit::Done } else { Exit::No })
+}
+
+/// Prints what there is; returns where that ends. From another position than the beginning on, the present state was printed before.
+fn print_once(args: &WatchArgs, prefix: &[u8], from: Option<Position>) -> Outcome<Position> {
+    let form = args.form.form();
     let none = crate::args::NamespaceArg::default();
     // Only a consumer changes the store.
     let store = if args.consumer.is_some() { Store::change(&args.store, &none) } else { Store::read(&args.store, &none) }?;
-    if let (Some(name), true) = (&args.consumer, args.forget) {
-        let was_there = store.db().remove_consumer(name).map_err(|error| failed(&store, &error))?;
-        store.flush_and_close()?;
-        return Ok(if was_there { Exit::Done } else { Exit::No });
-    }
-    let (state, mut reader) = begin(&store, args, prefix.clone(), from).map_err(|error| failed(&store, &error))?;
+    let (state, mut reader) = begin(&store, args, prefix.to_vec(), from).map_err(|error| failed(&store, &error))?;
     let mut out = output::stdout();
     if let Some(state) = state {
-        print_state(&store, &state, args, &prefix, &mut out)?;
+        print_state(&store, &state, args, prefix, &mut out)?;
     }
     while let Some(commit) = reader.next().map_err(|error| failed(&store, &error))? {
         let changes = commit.changes().iter().map(|change| change_json(form, change)).collect();
@@ -131,7 +168,9 @@ pub(crate) fn run(_global: Global, args: &WatchArgs) -> Outcome {
         json_line(&mut out, &line).map_err(|error| Failure::stdout(&error))?;
     }
     let end = reader.position();
-    json_line(&mut out, &EndJson { end: hex(&end.to_bytes()) }).map_err(|error| Failure::stdout(&error))?;
+    if !args.follow {
+        json_line(&mut out, &EndJson { end: hex(&end.to_bytes()) }).map_err(|error| Failure::stdout(&error))?;
+    }
     output::finish(out)?;
     // What nobody has got comes again.
     if let Reader::Named(consumer) = reader {
@@ -139,7 +178,32 @@ pub(crate) fn run(_global: Global, args: &WatchArgs) -> Outcome {
         drop(consumer);
         store.flush_and_close()?;
     }
-    Ok(Exit::Done)
+    Ok(end)
+}
+
+/// By what a file that was written since can be told.
+#[derive(PartialEq, Eq)]
+struct Stamp(Option<(u64, SystemTime)>);
+
+impl Stamp {
+    fn of(path: &Path) -> Self {
+        Self(std::fs::metadata(path).ok().and_then(|file| Some((file.len(), file.modified().ok()?))))
+    }
+
+    /// Waits until the file has another one, and then until nobody writes to it: who opens it in between two writers may be in their way.
+    fn wait_for_another(self, path: &Path) {
+        let mut last = self;
+        let mut is_another = false;
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            let now = Self::of(path);
+            if now == last && is_another {
+                return;
+            }
+            is_another |= now != last;
+            last = now;
+        }
+    }
 }
 
 fn begin(store: &Store, args: &WatchArgs, prefix: Vec<u8>, from: Option<Position>) -> pipkin::Result<(Option<Snapshot>, Reader)> {
@@ -158,7 +222,7 @@ fn begin(store: &Store, args: &WatchArgs, prefix: Vec<u8>, from: Option<Position
     if let Some(namespace) = &args.namespace {
         changes = changes.namespace(namespace);
     }
-    if args.initial {
+    if args.initial && from.is_none() {
         let (state, changes) = changes.with_state()?;
         return Ok((Some(state), Reader::Plain(changes)));
     }

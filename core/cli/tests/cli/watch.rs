@@ -2,6 +2,7 @@
 
 use crate::support::{Folder, STORE};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
 
 fn lines(folder: &Folder, args: &[&str]) -> Vec<Value> {
     let text = folder.run(&[&["watch", STORE][..], args].concat()).success().text().to_owned();
@@ -77,4 +78,31 @@ fn watch_refuses_what_makes_no_sense_and_names_what_helps() {
         let oldest = error["error"]["oldest"].as_str().unwrap();
         folder.run(&["watch", STORE, "--from", oldest]).success();
     }
+}
+
+/// It waits while another process has the store open, and hears of what that has written.
+#[test]
+fn a_followed_store_is_printed_as_others_write_it() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "a", "1"]);
+    let mut child = folder.command(&["watch", STORE, "--initial", "--follow"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["record"], json!({"key": "a", "value": "1"}));
+    for value in ["2", "3"] {
+        folder.ok(&["put", STORE, "a", value]);
+        assert_eq!(next()["changes"], json!([{"change": "put", "key": "a", "value": value}]));
+    }
+    let db = pipkin::Db::open(folder.path(STORE)).unwrap();
+    db.insert("a", "4").unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    db.insert("a", "5").unwrap();
+    db.close().unwrap();
+    for value in ["4", "5"] {
+        assert_eq!(next()["changes"], json!([{"change": "put", "key": "a", "value": value}]));
+    }
+    // Not every position lasts: then it ends, and says so.
+    std::fs::remove_file(folder.path(STORE)).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    folder.run(&["watch", STORE, "--consumer", "a", "--follow"]).exits(2);
 }
