@@ -8,8 +8,10 @@ use common::opened;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
 use pipkin::{Commit, Consumer, Db, Error, Position};
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 const SEGMENT: u32 = 4096;
@@ -313,4 +315,89 @@ fn the_longest_timeout_is_no_overflow() {
     assert!(changes.next_timeout(Duration::MAX).unwrap().is_some());
     assert!(consumer.next_timeout(Duration::MAX).unwrap().is_some());
     write.join().unwrap();
+}
+
+/// Runs a future on this thread.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park_timeout(Duration::from_secs(60)),
+        }
+    }
+}
+
+type Next = dyn FnMut(&mut Context<'_>) -> Poll<Option<pipkin::Result<Commit>>> + Send;
+
+/// Tasks hear what threads hear: no commit is missed between two polls, and the end of the store is theirs, too.
+#[test]
+fn tasks_hear_every_commit_and_end_with_the_store() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let (mut late, mut early) = (db.changes().start().unwrap(), db.changes().appended(true).start().unwrap());
+    let mut mirror = db.consumer("mirror").start().unwrap();
+    let count = |mut next: Box<Next>| {
+        std::thread::spawn(move || {
+            block_on(async {
+                let mut heard = 0;
+                while let Some(commit) = poll_fn(&mut next).await {
+                    heard += commit.unwrap().changes().len();
+                }
+                heard
+            })
+        })
+    };
+    let started = std::time::Instant::now();
+    let tasks = [
+        count(Box::new(move |cx| late.poll_next(cx))),
+        count(Box::new(move |cx| early.poll_next(cx))),
+        count(Box::new(move |cx| mirror.poll_next(cx))),
+    ];
+    for number in 0..2000_u32 {
+        db.insert("key", number.to_le_bytes()).unwrap();
+        if number % 7 == 0 {
+            db.flush().unwrap();
+            std::thread::yield_now();
+        }
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    db.insert("last", "1").unwrap();
+    db.close().unwrap();
+    assert_eq!(tasks.map(|task| task.join().unwrap()), [2001; 3]);
+    assert!(started.elapsed() < Duration::from_secs(50), "a task was woken by the clock");
+}
+
+/// A reader that is dropped while it waits is forgotten with its task.
+#[test]
+fn a_dropped_reader_wakes_nobody() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let mut changes = db.changes().start().unwrap();
+    struct Count(std::sync::atomic::AtomicU32);
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let woken = Arc::new(Count(0.into()));
+    let waker = woken.clone().into();
+    for _ in 0..3 {
+        assert!(changes.poll_next(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let put = || db.insert("key", "1").and_then(|()| db.flush()).unwrap();
+    put();
+    put();
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1, "once for all that it has not polled");
+    assert!(changes.poll_next(&mut Context::from_waker(&waker)).is_ready());
+    assert!(changes.poll_next(&mut Context::from_waker(&waker)).is_ready());
+    assert!(changes.poll_next(&mut Context::from_waker(&waker)).is_pending());
+    drop(changes);
+    put();
+    assert_eq!((woken.0.load(Ordering::SeqCst), Arc::strong_count(&woken)), (1, 2));
 }

@@ -193,6 +193,11 @@ impl Follow {
         (if self.appended { log.end() } else { log.sync_state.synced() }) > self.seen
     }
 
+    /// Has the task of this reader woken at the next commit.
+    pub(super) fn wake_at_commits(&self, waker: &core::task::Waker) {
+        self.holds.store.engine.log.wake_at_commits(self.holds.id, self.appended, waker);
+    }
+
     /// Hears commits before they are durable.
     pub(super) const fn is_early(&self) -> bool {
         self.appended

@@ -8,6 +8,7 @@ use crate::changes::Commit;
 use crate::error::{Error, Result};
 use crate::storage::{StorageError, StorageErrorKind};
 use core::fmt;
+use core::task::{Context, Poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -108,6 +109,30 @@ impl Changes {
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Commit>> {
         self.0.next_until(Some(timeout), &|| false)
     }
+
+    /// For async code of any runtime: the next commit, or the task is woken at one. Ends as the iterator does. Once a commit is there, this reads the
+    /// log, as [`Self::try_next`] does; it never waits for one. `futures::stream::poll_fn` makes a `Stream` of it.
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    ///
+    /// async fn print(mut changes: pipkin::Changes) -> pipkin::Result<()> {
+    ///     while let Some(commit) = poll_fn(|cx| changes.poll_next(cx)).await {
+    ///         println!("{:?}", commit?.changes());
+    ///     }
+    ///     Ok(()) // the store was closed
+    /// }
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// # let mut task = Box::pin(print(db.changes().start()?));
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert!(task.as_mut().poll(&mut cx).is_pending());
+    /// # db.close()?;
+    /// # assert!(task.as_mut().poll(&mut cx).is_ready());
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Commit>>> {
+        self.0.poll_next(cx)
+    }
 }
 
 impl Consumer {
@@ -119,6 +144,11 @@ impl Consumer {
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Commit>> {
         self.follow.next_until(Some(timeout), &|| false)
     }
+
+    /// As [`Changes::poll_next`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Commit>>> {
+        self.follow.poll_next(cx)
+    }
 }
 
 impl Follow {
@@ -129,6 +159,36 @@ impl Follow {
         let next = self.next_until(None, &|| false).transpose();
         self.fail_if(matches!(next, Some(Err(_))));
         next
+    }
+
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Commit>>> {
+        if self.has_failed() {
+            return Poll::Ready(None);
+        }
+        let next = self.poll_once(cx).map(Result::transpose);
+        self.fail_if(matches!(next, Poll::Ready(Some(Err(_)))));
+        next
+    }
+
+    fn poll_once(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Commit>>> {
+        let mut is_waiting = false;
+        loop {
+            let writable = self.store().engine.log.writable();
+            if let Some(commit) = self.try_next()? {
+                return Poll::Ready(Ok(Some(commit)));
+            }
+            match writable {
+                Ok(()) => {}
+                Err(Error::Closed | Error::ReadOnly) => return Poll::Ready(Ok(None)),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            if is_waiting {
+                return Poll::Pending;
+            }
+            // What comes from here on wakes the task; what came before is found by looking once more.
+            self.wake_at_commits(cx.waker());
+            is_waiting = true;
+        }
     }
 
     /// The next commit; `None` after so long, once `stop` is true, or when none can come any more.

@@ -1,15 +1,28 @@
 //! Waking those who wait for commits. Nobody waits in most stores: then a sync reads one counter, and a write another one.
 
+use super::history::FollowerId;
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence};
+use alloc::vec::Vec;
+use core::task::Waker;
 
-/// Threads that wait for commits. A leaf among the locks: nothing is locked under it.
+/// Threads and tasks that wait for commits. A leaf among the locks: nothing is locked under it.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
+    /// Threads, and those of `tasks`.
     waiting: AtomicUsize,
     /// How many of them wait for commits that are not durable yet.
     early: AtomicUsize,
     notices: Mutex<u64>,
     changed: Condvar,
+    tasks: Mutex<Vec<Task>>,
+}
+
+/// A task that is woken once.
+#[derive(Debug)]
+struct Task {
+    follower: FollowerId,
+    early: bool,
+    waker: Waker,
 }
 
 impl Feed {
@@ -34,11 +47,49 @@ impl Feed {
     fn notify(&self) {
         *self.notices.lock() += 1;
         self.changed.notify_all();
+        let tasks = {
+            let mut tasks = self.tasks.lock();
+            tasks.iter().for_each(|task| self.count_out(task));
+            core::mem::take(&mut *tasks)
+        };
+        // A task is only scheduled here: whoever calls this may hold locks of the log.
+        tasks.into_iter().for_each(|task| task.waker.wake());
+    }
+
+    fn count_out(&self, task: &Task) {
+        self.early.fetch_sub(usize::from(task.early), Ordering::SeqCst);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A follower waits no longer.
+    pub(super) fn forget(&self, follower: FollowerId) {
+        let mut tasks = self.tasks.lock();
+        let place = tasks.iter().position(|task| task.follower == follower);
+        let gone = place.map(|place| tasks.swap_remove(place));
+        gone.iter().for_each(|task| self.count_out(task));
+        // Dropping a waker may drop a task, and with that another follower.
+        drop(tasks);
+        drop(gone);
     }
 }
 
 #[cfg(feature = "std")]
 impl super::Log {
+    /// Has the task of a follower woken at the next commit, the first one after its caller has looked once more; `early`: at one that is not
+    /// durable yet, too.
+    pub(crate) fn wake_at_commits(&self, follower: FollowerId, early: bool, waker: &Waker) {
+        let feed = &self.feed;
+        feed.forget(follower);
+        feed.waiting.fetch_add(1, Ordering::SeqCst);
+        feed.early.fetch_add(usize::from(early), Ordering::SeqCst);
+        feed.tasks.lock().push(Task { follower, early, waker: waker.clone() });
+        fence(Ordering::SeqCst);
+        if early {
+            // As for a thread.
+            drop(self.tail.lock());
+        }
+    }
+
     /// Waits until `is_due`, which takes no lock, or for so long; `early` for what is not durable yet, too.
     pub(crate) fn wait_for_commits(&self, early: bool, timeout: Option<std::time::Duration>, is_due: &dyn Fn() -> bool) {
         let feed = &self.feed;

@@ -128,6 +128,7 @@ impl Log {
 
     pub(crate) fn unfollow(&self, id: FollowerId) {
         self.tail.lock().history.followers.retain(|follower| follower.id != id.0);
+        self.feed.forget(id);
     }
 
     /// The floor that the file records; 0: none.
