@@ -35,7 +35,11 @@ impl Keys {
     }
 
     fn batch(&self) -> Vec<Op> {
-        self.0.iter().take(100).map(|key| Op { namespace: None, key: key.clone(), value: Some(VALUE.to_vec()) }).collect()
+        self.0
+            .iter()
+            .take(100)
+            .map(|key| Op { namespace: None, key: key.clone(), value: Some(VALUE.to_vec()), ttl: None })
+            .collect()
     }
 }
 

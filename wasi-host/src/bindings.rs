@@ -6,3 +6,10 @@ wasmtime::component::bindgen!({
     world: "pipkin:kv/provider-base",
     additional_derives: [PartialEq],
 });
+
+/// Counted from the write on.
+impl From<std::time::Duration> for exports::pipkin::kv::types::Ttl {
+    fn from(after: std::time::Duration) -> Self {
+        Self::After(pipkin_wasi_shared::millis(after))
+    }
+}

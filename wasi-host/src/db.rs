@@ -43,6 +43,21 @@ impl Db {
         self.records(None).insert(key, value)
     }
 
+    /// Stores a value that lives for some time or until a time, as a [`Ttl`](crate::Ttl) says.
+    pub fn insert_with_ttl(&mut self, key: &[u8], value: &[u8], ttl: impl Into<crate::Ttl>) -> Result<()> {
+        self.records(None).insert_with_ttl(key, value, ttl)
+    }
+
+    /// When a record expires, in milliseconds since 1970; `None` if it never does, or if there is none.
+    pub fn expires_at(&mut self, key: &[u8]) -> Result<Option<u64>> {
+        self.records(None).expires_at(key)
+    }
+
+    /// Lets a record live for ever that would expire; returns whether there was such a one.
+    pub fn persist(&mut self, key: &[u8]) -> Result<bool> {
+        self.records(None).persist(key)
+    }
+
     /// Stores many records as one commit, in one call: the fastest way to write.
     pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = (K, V)>) -> Result<()> {
         self.records(None).insert_many(records)
@@ -131,6 +146,12 @@ impl Db {
     /// Writes the index to the file, so that opening after a crash has less to replay.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.admin(|admin, store, db| admin.call_checkpoint(store, db))
+    }
+
+    /// Sets the time of the store back to the clock of the host, after that was wrong; returns how many records live again. Meanwhile
+    /// [`Stats::clock_behind_ms`] says how far it is behind.
+    pub fn reset_clock(&mut self) -> Result<u64> {
+        self.admin(|admin, store, db| admin.call_reset_clock(store, db))
     }
 
     /// Copies the store into a new file of the same directory. Returns the number of bytes written.

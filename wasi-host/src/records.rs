@@ -4,8 +4,9 @@ use crate::bindings::exports::pipkin::kv::store::GuestNamespace;
 use crate::packed::{Strings, packed};
 use crate::sandbox::Sandbox;
 use crate::session::{Answer, Session};
-use crate::{Result, Scan, Version, Versioned};
-use pipkin_wasi_shared::Packing;
+use crate::{Result, Scan, Ttl, Version, Versioned};
+use pipkin_wasi_shared::{Packing, millis};
+use std::time::Duration;
 use wasmtime::Store;
 use wasmtime::component::ResourceAny;
 
@@ -34,6 +35,35 @@ impl<'a> Records<'a> {
     /// Stores a value, replacing the one that the key had.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.call(|guest, store, namespace| guest.call_put(store, namespace, key, value))
+    }
+
+    /// Stores a value that lives for some time or until a time, as a [`Ttl`] says; a [`Duration`] is one, too.
+    pub fn insert_with_ttl(&mut self, key: &[u8], value: &[u8], ttl: impl Into<Ttl>) -> Result<()> {
+        let ttl = ttl.into();
+        self.call(|guest, store, namespace| guest.call_put_with_ttl(store, namespace, key, value, ttl))
+    }
+
+    /// When a record expires, in milliseconds since 1970; `None` if it never does, or if there is none.
+    pub fn expires_at(&mut self, key: &[u8]) -> Result<Option<u64>> {
+        self.call(|guest, store, namespace| guest.call_expires_at(store, namespace, key))
+    }
+
+    /// Lets a record live for ever that would expire; returns whether there was such a one.
+    pub fn persist(&mut self, key: &[u8]) -> Result<bool> {
+        self.call(|guest, store, namespace| guest.call_persist(store, namespace, key))
+    }
+
+    /// Sets how long records live whose write does not say; `None`: for ever. It is kept in the file, and counts for what is written from now
+    /// on.
+    pub fn set_default_ttl(&mut self, ttl: Option<Duration>) -> Result<()> {
+        let ttl = ttl.map(millis);
+        self.call(|guest, store, namespace| guest.call_set_default_ttl(store, namespace, ttl))
+    }
+
+    /// How long that is.
+    pub fn default_ttl(&mut self) -> Result<Option<Duration>> {
+        let ttl = self.call(|guest, store, namespace| guest.call_default_ttl(store, namespace))?;
+        Ok(ttl.map(Duration::from_millis))
     }
 
     /// Stores many records as one commit, in one call: the fastest way to write.

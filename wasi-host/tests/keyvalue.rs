@@ -130,6 +130,35 @@ fn snapshots_and_positions_hold_served_by_the_host_and_composed_and_natively_aft
 }
 
 #[test]
+fn records_expire_served_by_the_host_and_composed_and_natively_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = build::program("sessions");
+    let output = Program::new(&sessions).run(&stores(folder.path()), &["named"]).unwrap();
+    assert_eq!(output, "what expires goes, and what is kept stays\n");
+    let composed = Program::of(&build::composed(&sessions, build::product()));
+    assert_eq!(composed.run_in(folder.path(), &["composed.pipkin"]).unwrap(), output);
+    for name in ["named.pipkin", "composed.pipkin"] {
+        let db = Db::open(folder.path().join(name)).unwrap();
+        assert!(db.verify().unwrap().is_ok());
+        let sessions = db.find_namespace("sessions").unwrap();
+        let hour = std::time::Duration::from_secs(3600);
+        assert_eq!(sessions.default_ttl(), Some(hour), "the default is in the file");
+        let left = sessions.ttl("7").unwrap().unwrap();
+        assert!(left <= hour && left > hour / 2, "{left:?}");
+    }
+}
+
+/// The README shows what the program `sessions` does.
+#[test]
+fn the_example_of_the_readme_is_what_a_program_runs() {
+    let readme = include_str!("../README.md").split_once("```rust,ignore\n").unwrap().1.split_once("```").unwrap().0;
+    let program = include_str!("../programs/src/bin/sessions.rs");
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    let (shown, run) = (lines(readme.trim_end()), lines(program));
+    assert!(shown.len() > 5 && run.windows(shown.len()).any(|lines| lines == shown), "{readme}");
+}
+
+#[test]
 fn only_listed_stores_open() {
     let folder = tempfile::tempdir().unwrap();
     let program = Program::new(&build::program("counter"));

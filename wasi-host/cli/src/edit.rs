@@ -28,7 +28,7 @@ pub(crate) fn edit(db: &mut Db, lines: impl BufRead) -> Outcome<usize> {
             )
             .into());
         };
-        ops.push(Op { namespace: None, key, value: value.flatten() });
+        ops.push(Op { namespace: None, key, value: value.flatten(), ttl: None });
         changes += 1;
         if ops.len() == BATCH || bytes >= BATCH_BYTES {
             db.write(&ops, Durability::Written)?;

@@ -45,6 +45,13 @@ impl Guest for Component {
         Ok(())
     }
 
+    fn reset_clock(db: DbBorrow<'_>) -> Result<u64, Error> {
+        let open = opened(&db);
+        let living = open.db()?.reset_clock()?;
+        open.settle(Durability::Written)?;
+        Ok(living)
+    }
+
     fn backup(db: DbBorrow<'_>, name: String) -> Result<u64, Error> {
         let target = storage(&name, Access::New)?;
         let open = opened(&db);

@@ -4,6 +4,7 @@
 //! by the engine; what keeps a second engine of this instance away is the list.
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
+use crate::clock::WasiClock;
 use crate::storage::{Access, WasiStorage};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -129,13 +130,15 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
         };
     }
     let storage = Arc::new(cached(storage, how.cache_bytes.min(CACHE_BYTES_MAX) as usize)?);
-    let db = Db::builder()
+    let mut builder = Db::builder()
         .entropy(entropy())
-        .clock(crate::clock::WasiClock)
         .create(how.create)
         .read_only(how.read_only)
-        .segment_size(if how.segment_bytes == 0 { SEGMENT_SIZE_DEFAULT } else { how.segment_bytes })
-        .open_storage(Box::new(storage.clone()))?;
+        .segment_size(if how.segment_bytes == 0 { SEGMENT_SIZE_DEFAULT } else { how.segment_bytes });
+    if let Some(clock) = WasiClock::of_the_host() {
+        builder = builder.clock(clock);
+    }
+    let db = builder.open_storage(Box::new(storage.clone()))?;
     storage.hand_over()?;
     let open = Arc::new(Open { name: name.into(), db, storage, read_only: how.read_only, is_closed: AtomicBool::new(false) });
     list.push(Arc::downgrade(&open));

@@ -1,13 +1,14 @@
 //! The resources `namespace` and `scan`.
 
-use crate::bindings::exports::pipkin::kv::store::{GuestNamespace, GuestScan, Scan};
-use crate::bindings::exports::pipkin::kv::types::{Durability, Entry, Error, Packed, PackedValues, Version, Versioned};
+use crate::bindings::exports::pipkin::kv::store::{GuestNamespace, GuestScan, Namespace as Handle, Scan};
+use crate::bindings::exports::pipkin::kv::types::{self, Durability, Entry, Error, Packed, PackedValues, Version, Versioned};
 use crate::open::{Closed, Open};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use pipkin::Namespace;
-use pipkin_wasi_shared::{Answer, Packing, PackingValues, Source, Walk, records, strings};
+use core::time::Duration;
+use pipkin::{Namespace, Ttl};
+use pipkin_wasi_shared::{Answer, Packing, PackingValues, Source, Walk, millis, records, strings};
 
 /// The records of one namespace, as one handle has opened them.
 pub(crate) struct Records {
@@ -68,6 +69,31 @@ impl GuestNamespace for Records {
 
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
         self.settled(self.namespace()?.insert(key, value))
+    }
+
+    fn put_with_ttl(&self, key: Vec<u8>, value: Vec<u8>, ttl: types::Ttl) -> Result<(), Error> {
+        self.settled(self.namespace()?.insert_with_ttl(key, value, Ttl::from(ttl)))
+    }
+
+    fn with_ttl(&self, ttl: Option<types::Ttl>) -> Handle {
+        let namespace = self.namespace.with_ttl(ttl.map_or(Ttl::Default, Into::into));
+        Handle::new(Self { open: self.open.clone(), namespace, durability: self.durability })
+    }
+
+    fn expires_at(&self, key: Vec<u8>) -> Result<Option<u64>, Error> {
+        Ok(self.namespace()?.expires_at(key)?)
+    }
+
+    fn persist(&self, key: Vec<u8>) -> Result<bool, Error> {
+        self.settled(self.namespace()?.persist(key))
+    }
+
+    fn set_default_ttl(&self, ttl: Option<u64>) -> Result<(), Error> {
+        self.settled(self.namespace()?.set_default_ttl(ttl.map(Duration::from_millis)))
+    }
+
+    fn default_ttl(&self) -> Result<Option<u64>, Error> {
+        Ok(self.namespace()?.default_ttl().map(millis))
     }
 
     fn put_packed(&self, packed: Packed, durability: Durability) -> Result<(), Error> {

@@ -88,6 +88,10 @@ impl GuestSnapshotNamespace for RecordsThen {
         Ok(self.records()?.contains_key(key)?)
     }
 
+    fn expires_at(&self, key: Vec<u8>) -> Result<Option<u64>, Error> {
+        Ok(self.records()?.expires_at(key)?)
+    }
+
     fn len(&self) -> Result<u64, Error> {
         Ok(self.records()?.len()?)
     }

@@ -9,6 +9,7 @@ use crate::snapshots::{Moment, RecordsThen};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use pipkin::Ttl;
 use pipkin_wasi_shared::{Change, commit};
 
 /// A handle to an open store.
@@ -66,7 +67,12 @@ impl GuestDb for Handle {
         self.open.writable()?;
         let changes: Vec<Change<'_>> = ops
             .iter()
-            .map(|Op { namespace, key, value }| Change { namespace: namespace.as_deref(), key, value: value.as_deref() })
+            .map(|Op { namespace, key, value, ttl }| Change {
+                namespace: namespace.as_deref(),
+                key,
+                value: value.as_deref(),
+                ttl: ttl.map_or(Ttl::Default, Into::into),
+            })
             .collect();
         commit(self.open.db()?, &changes, |_| Ok::<(), pipkin::Error>(()))?;
         self.open.settle(durability)?;

@@ -1,8 +1,14 @@
 //! A commit over namespaces that are given by name.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 use pipkin::limits::{KEY_LEN_MAX, NAMESPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
-use pipkin::{Db, Error, Namespace};
+use pipkin::{Db, Error, Namespace, Ttl};
+
+/// Whole milliseconds of a time that a record lives.
+pub fn millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// One change of a commit.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +19,8 @@ pub struct Change<'a> {
     pub key: &'a [u8],
     /// The new value; `None` removes the key.
     pub value: Option<&'a [u8]>,
+    /// How long the record lives.
+    pub ttl: Ttl,
 }
 
 impl Change<'_> {
@@ -76,7 +84,7 @@ fn write<'a, E: From<Error>>(
     let mut batch = db.batch();
     for (place, change) in places.iter().zip(changes) {
         batch = match (place, change.value) {
-            (Some(place), Some(value)) => batch.insert_in(place, change.key, value),
+            (Some(place), Some(value)) => batch.insert_in_with_ttl(place, change.key, value, change.ttl),
             (Some(place), None) => batch.remove_in(place, change.key),
             // Removing from a namespace that does not exist changes nothing.
             (None, _) => batch,
@@ -92,7 +100,7 @@ mod tests {
     use alloc::vec;
 
     fn change<'a>(namespace: &'a str, key: &'a [u8], value: Option<&'a [u8]>) -> Change<'a> {
-        Change { namespace: Some(namespace), key, value }
+        Change { namespace: Some(namespace), key, value, ttl: Ttl::Default }
     }
 
     /// A write of two records whose second key was too long left the new namespace of the first one in the store, and so did one for which

@@ -30,6 +30,7 @@ macro_rules! impl_conversions {
                         Error::NamespaceDropped => Self::NamespaceDropped,
                         Error::SnapshotTooOld => Self::SnapshotTooOld,
                         Error::UnknownPosition => Self::UnknownPosition,
+                        Error::NoClock => Self::NoClock,
                         Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
                         Error::Unsupported { offset, .. } => Self::Unsupported(*offset),
                         Error::Fenced => Self::Fenced,
@@ -77,6 +78,16 @@ macro_rules! impl_conversions {
                 }
             }
 
+            impl From<types::Ttl> for pipkin::Ttl {
+                fn from(ttl: types::Ttl) -> Self {
+                    match ttl {
+                        types::Ttl::Never => Self::Never,
+                        types::Ttl::After(ms) => Self::After(core::time::Duration::from_millis(ms)),
+                        types::Ttl::At(time) => Self::At(time),
+                    }
+                }
+            }
+
             impl From<pipkin::Position> for types::Position {
                 fn from(position: pipkin::Position) -> Self {
                     let both = u128::from_le_bytes(position.to_bytes());
@@ -114,6 +125,8 @@ macro_rules! impl_conversions {
                         index_bytes: stats.index_bytes,
                         replay_bytes: stats.replay_debt,
                         namespaces: stats.namespaces,
+                        expiring: stats.expiring,
+                        clock_behind_ms: stats.clock_behind_ms,
                     }
                 }
             }

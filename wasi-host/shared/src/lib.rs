@@ -14,7 +14,7 @@ mod words;
 
 pub use answer::Answer;
 pub use bucket::{counted, keys};
-pub use commit::{Change, commit};
+pub use commit::{Change, commit, millis};
 pub use packed::{Packing, PackingValues, records, strings};
 pub use walk::{Source, Walk};
 pub use words::{refused, words};

@@ -18,6 +18,7 @@ mod wit {
         world: "pipkin:kv/admin-client",
         imports: {
             "pipkin:kv/store.[method]namespace.scan": trappable,
+            "pipkin:kv/store.[method]namespace.with-ttl": trappable,
             "pipkin:kv/store.[method]snapshot.position": trappable,
             "pipkin:kv/store.[method]snapshot-namespace.scan": trappable,
         },

@@ -11,7 +11,7 @@ use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::{DescriptorType, ErrorCode, HostDescriptor};
 
-wasmtime::component::bindgen!({ path: "../wit", world: "pipkin:kv/provider" });
+wasmtime::component::bindgen!({ path: "../wit", world: "pipkin:kv/provider", additional_derives: [PartialEq] });
 
 /// What it read, the store that was opened anew has written over: `corrupt` was the answer, with nothing wrong in the file.
 #[test]
@@ -59,7 +59,7 @@ fn a_handle_to_a_store_that_was_closed_says_so() {
 const FILES: &str = "wasi:filesystem/types@0.2.12";
 
 /// An instance under a host whose functions of `wasi:filesystem` are those that `change` puts there.
-fn instance(folder: &Path, change: impl FnOnce(&mut Linker<Sandbox>)) -> (Store<Sandbox>, Provider) {
+pub(super) fn instance(folder: &Path, change: impl FnOnce(&mut Linker<Sandbox>)) -> (Store<Sandbox>, Provider) {
     let engine = engine().unwrap();
     let component = Component::from_file(&engine, build::product()).unwrap();
     let mut linker = linker(&engine).unwrap();

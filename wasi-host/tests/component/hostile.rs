@@ -92,7 +92,7 @@ fn arguments_beyond_the_limits_are_refused_in_words() {
     for name in ["", &"n".repeat(1025)] {
         let refused = db.records(Some(name)).get(b"k").unwrap_err();
         assert!(matches!(refused.reason(), Some(Reason::NamespaceName(_))), "{refused}");
-        let op = Op { namespace: Some(name.to_owned()), key: vec![], value: Some(vec![]) };
+        let op = Op { namespace: Some(name.to_owned()), key: vec![], value: Some(vec![]), ttl: None };
         assert!(db.write(&[op], Durability::Written).is_err());
     }
     assert!(db.get_many(vec![b"k"; 100_000]).unwrap().iter().all(Option::is_none));

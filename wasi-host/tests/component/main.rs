@@ -12,6 +12,7 @@
 mod build;
 
 mod blocks;
+mod expiry;
 mod golden;
 mod handles;
 mod hostile;

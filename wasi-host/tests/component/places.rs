@@ -96,6 +96,7 @@ fn play(db: &mut Db, step: &Step) {
         namespace: (!space.is_empty()).then(|| space.to_owned()),
         key: key.clone(),
         value: value.clone(),
+        ttl: None,
     };
     match step {
         Step::One(Change { space, key, value }) => {

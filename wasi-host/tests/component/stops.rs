@@ -20,7 +20,7 @@ fn commit(rng: &mut Rng, number: u64) -> Vec<Op> {
     let len = [1, 1, 1, 2, 7, 40][rng.below(6) as usize];
     let op = |_| {
         let value = (rng.below(4) > 0).then(|| vec![number as u8; rng.below(900) as usize]);
-        Op { namespace: None, key: format!("key {}", rng.below(60)).into_bytes(), value }
+        Op { namespace: None, key: format!("key {}", rng.below(60)).into_bytes(), value, ttl: None }
     };
     (0..len).map(op).collect()
 }
@@ -153,7 +153,7 @@ fn what_a_handle_may_burn_counts_for_its_opening_after_a_stop() {
     let mut db = host.open("a.pipkin").unwrap();
     db.set_fuel_limit(PLENTY);
     for n in 0..20_u32 {
-        let op = |m: u32| Op { namespace: None, key: (n * 1000 + m).to_le_bytes().to_vec(), value: Some(vec![1; 20]) };
+        let op = |m: u32| Op { namespace: None, key: (n * 1000 + m).to_le_bytes().to_vec(), value: Some(vec![1; 20]), ttl: None };
         db.write(&(0..1000).map(op).collect::<Vec<_>>(), Durability::Written).unwrap();
     }
     db.set_fuel_limit(10);

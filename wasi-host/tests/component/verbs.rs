@@ -5,7 +5,7 @@ use pipkin_wasi_host::{Durability, Error, Op, Options, Reason};
 use std::collections::BTreeMap;
 
 fn op(namespace: Option<&str>, key: &[u8], value: Option<&[u8]>) -> Op {
-    Op { namespace: namespace.map(str::to_owned), key: key.to_vec(), value: value.map(<[u8]>::to_vec) }
+    Op { namespace: namespace.map(str::to_owned), key: key.to_vec(), value: value.map(<[u8]>::to_vec), ttl: None }
 }
 
 #[test]

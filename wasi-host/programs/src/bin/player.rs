@@ -131,7 +131,7 @@ fn failed(reason: Reason, message: &str) -> Error {
 }
 
 fn op(space: &str, key: &[u8], value: Option<&Vec<u8>>) -> Op {
-    Op { namespace: (!space.is_empty()).then(|| space.to_owned()), key: key.to_vec(), value: value.cloned() }
+    Op { namespace: (!space.is_empty()).then(|| space.to_owned()), key: key.to_vec(), value: value.cloned(), ttl: None }
 }
 
 fn main() {

@@ -30,6 +30,7 @@ pub(in crate::keyvalue) fn add_async_admin_to_linker<T: Send + 'static>(
         "verify"() -> Report, |_| true, |db| db.verify();
         "compact-step"() -> Option<Step>, |_| true, |db| db.compact_step();
         "checkpoint"() -> (), |_| true, |db| db.checkpoint();
+        "reset-clock"() -> u64, |_| true, |db| db.reset_clock();
     );
     instance.func_wrap_async(
         "verify-closed",
@@ -84,6 +85,10 @@ impl ClientDb {
         self.write(self.durability, |_| Ok(Admitted::none()), |db| db.checkpoint())
     }
 
+    fn reset_clock(&self) -> Result<u64, Error> {
+        self.write(self.durability, |_| Ok(Admitted::none()), |db| db.reset_clock())
+    }
+
     fn backup(&self, target: &Entry, name: &str) -> Result<u64, Error> {
         if target.store().path().is_none() {
             return Err(access_denied(format!("the store {name:?} belongs to the host; choose another name that it lists")));
@@ -114,6 +119,10 @@ impl admin::Host for WasiKeyValue<'_> {
 
     fn checkpoint(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
         self.db(&db)?.checkpoint()
+    }
+
+    fn reset_clock(&mut self, db: Resource<ClientDb>) -> Result<u64, Error> {
+        self.db(&db)?.reset_clock()
     }
 
     fn backup(&mut self, db: Resource<ClientDb>, name: String) -> Result<u64, Error> {

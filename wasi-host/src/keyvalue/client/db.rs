@@ -8,7 +8,7 @@ use crate::keyvalue::quota::{Admitted, Failure};
 use crate::keyvalue::store_file::{Call, Engine};
 use crate::keyvalue::view::WasiKeyValue;
 use pipkin::limits::NAMESPACE_NAME_LEN_MAX;
-use pipkin::{Error as Native, Namespace};
+use pipkin::{Error as Native, Namespace, Ttl};
 use pipkin_wasi_shared::{Change, commit};
 use std::sync::Arc;
 use wasmtime::component::Resource;
@@ -105,7 +105,12 @@ impl ClientDb {
     pub(super) fn write_all(&self, ops: &[Op], durability: Durability) -> Result<(), Error> {
         let changes: Vec<Change<'_>> = ops
             .iter()
-            .map(|Op { namespace, key, value }| Change { namespace: namespace.as_deref(), key, value: value.as_deref() })
+            .map(|Op { namespace, key, value, ttl }| Change {
+                namespace: namespace.as_deref(),
+                key,
+                value: value.as_deref(),
+                ttl: ttl.map_or(Ttl::Default, Into::into),
+            })
             .collect();
         let stored = || changes.iter().filter(|change| change.value.is_some());
         let new = |db: &Call<'_>| {

@@ -1,14 +1,15 @@
 //! A guest's handle to a namespace, and its operations.
 
-use super::wit::pipkin::kv::types::{Durability, Error, Packed, PackedValues, Version};
+use super::wit::pipkin::kv::types::{self, Durability, Error, Packed, PackedValues, Version};
 use super::{ClientDb, lost};
 use crate::keyvalue::context::Kept;
 use crate::keyvalue::quota::Admitted;
 use crate::keyvalue::store_file::Engine;
 use crate::keyvalue::view::WasiKeyValue;
-use pipkin::Namespace;
+use pipkin::{Namespace, Ttl};
 use pipkin_wasi_shared::{Answer, PackingValues, Walk, records, strings};
 use std::sync::Arc;
+use std::time::Duration;
 use wasmtime::component::Resource;
 
 /// A guest's handle to a namespace, in the resource table of the embedder.
@@ -67,6 +68,24 @@ impl ClientNamespace {
 
     pub(super) fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.store(key, |records| records.insert(key, value))
+    }
+
+    pub(super) fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: types::Ttl) -> Result<(), Error> {
+        self.store(key, |records| records.insert_with_ttl(key, value, Ttl::from(ttl)))
+    }
+
+    /// The same namespace, for writes of records that live this long.
+    pub(super) fn with_ttl(&self, ttl: Option<types::Ttl>, kept: Kept) -> Self {
+        let records = self.records.with_ttl(ttl.map_or(Ttl::Default, Into::into));
+        Self { records, store: self.store.clone(), _kept: Arc::new(kept) }
+    }
+
+    pub(super) fn persist(&self, key: &[u8]) -> Result<bool, Error> {
+        self.remove(|records| records.persist(key))
+    }
+
+    pub(super) fn set_default_ttl(&self, ms: Option<u64>) -> Result<(), Error> {
+        self.remove(|records| records.set_default_ttl(ms.map(Duration::from_millis)))
     }
 
     pub(super) fn put_packed(&self, packed: &Packed, durability: Durability) -> Result<(), Error> {

@@ -2,11 +2,11 @@
 
 use super::wit::pipkin::kv::store::{self, Options};
 use super::wit::pipkin::kv::types::{
-    self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Position, PositionState, Version, Versioned,
+    self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Position, PositionState, Ttl, Version, Versioned,
 };
 use super::{ClientDb, ClientNamespace, ClientScan, ClientSnapshot, lost, over_quota};
 use crate::keyvalue::view::{View, WasiKeyValue};
-use pipkin_wasi_shared::Packing;
+use pipkin_wasi_shared::{Packing, millis};
 use std::sync::Arc;
 use wasmtime::Result as Outcome;
 use wasmtime::component::{Linker, Resource};
@@ -105,6 +105,38 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 
     fn put(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>, value: Vec<u8>) -> Result<(), Error> {
         self.namespace(&namespace)?.put(&key, &value)
+    }
+
+    fn put_with_ttl(
+        &mut self,
+        namespace: Resource<ClientNamespace>,
+        key: Vec<u8>,
+        value: Vec<u8>,
+        ttl: Ttl,
+    ) -> Result<(), Error> {
+        self.namespace(&namespace)?.put_with_ttl(&key, &value, ttl)
+    }
+
+    fn with_ttl(&mut self, namespace: Resource<ClientNamespace>, ttl: Option<Ttl>) -> Outcome<Resource<ClientNamespace>> {
+        let kept = self.ctx.keep(0).map_err(wasmtime::Error::msg)?;
+        let other = self.table.get(&namespace)?.with_ttl(ttl, kept);
+        Ok(self.table.push(other)?)
+    }
+
+    fn expires_at(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<Option<u64>, Error> {
+        self.namespace(&namespace)?.read(|records| records.expires_at(key))
+    }
+
+    fn persist(&mut self, namespace: Resource<ClientNamespace>, key: Vec<u8>) -> Result<bool, Error> {
+        self.namespace(&namespace)?.persist(&key)
+    }
+
+    fn set_default_ttl(&mut self, namespace: Resource<ClientNamespace>, ttl: Option<u64>) -> Result<(), Error> {
+        self.namespace(&namespace)?.set_default_ttl(ttl)
+    }
+
+    fn default_ttl(&mut self, namespace: Resource<ClientNamespace>) -> Result<Option<u64>, Error> {
+        self.namespace(&namespace)?.read(|records| Ok(records.default_ttl().map(millis)))
     }
 
     fn put_packed(&mut self, namespace: Resource<ClientNamespace>, packed: Packed, durability: Durability) -> Result<(), Error> {

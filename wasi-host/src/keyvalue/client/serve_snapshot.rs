@@ -53,6 +53,10 @@ impl store::HostSnapshotNamespace for WasiKeyValue<'_> {
         self.records_then(&records)?.read(|records| records.contains_key(key))
     }
 
+    fn expires_at(&mut self, records: Resource<ClientSnapshotNamespace>, key: Vec<u8>) -> Result<Option<u64>, Error> {
+        self.records_then(&records)?.read(|records| records.expires_at(key))
+    }
+
     fn len(&mut self, records: Resource<ClientSnapshotNamespace>) -> Result<u64, Error> {
         self.records_then(&records)?.read(|records| records.len())
     }

@@ -1,10 +1,12 @@
 //! What a guest of `pipkin:kv` is refused, and what it leaves behind.
 
 use super::wit;
+use super::wit::pipkin::kv::admin::Host as Admin;
 use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, HostSnapshot, Options};
-use super::wit::pipkin::kv::types::{Durability, Error, Op, Reason};
-use crate::keyvalue::{Quota, WasiKeyValue, WasiKeyValueCtx};
+use super::wit::pipkin::kv::types::{Durability, Error, Op, Reason, Ttl};
+use crate::keyvalue::{Quota, SyncPolicy, WasiKeyValue, WasiKeyValueCtx};
 use pipkin::limits::KEY_LEN_MAX;
+use std::time::Duration;
 use wasmtime::component::{Resource, ResourceTable};
 
 fn options(read_only: bool) -> Options {
@@ -12,7 +14,7 @@ fn options(read_only: bool) -> Options {
 }
 
 fn op(namespace: &str, key: &[u8], value: Option<Vec<u8>>) -> Op {
-    Op { namespace: Some(namespace.to_owned()), key: key.to_vec(), value }
+    Op { namespace: Some(namespace.to_owned()), key: key.to_vec(), value, ttl: None }
 }
 
 #[test]
@@ -81,6 +83,41 @@ fn a_prefix_that_no_key_has_is_an_empty_walk_and_is_not_kept() {
     assert_eq!(found(1), (2, 1));
     assert_eq!(found(KEY_LEN_MAX), (1, KEY_LEN_MAX));
     assert_eq!(found(KEY_LEN_MAX + 1), (0, 0));
+}
+
+/// What the clock of the embedder's engine shows counts for guests, too; a guest that looks after its store sees that it is wrong.
+#[test]
+fn a_clock_of_the_host_that_goes_back_brings_nothing_back_until_it_is_asked_to() {
+    let clock = pipkin::testing::TestClock::new(1_000_000_000);
+    let native = pipkin::Db::builder().clock(clock.clone()).in_memory().unwrap();
+    let ctx = WasiKeyValueCtx::builder().engine("s", native, SyncPolicy::Manual).build();
+    let mut table = ResourceTable::new();
+    let mut view = WasiKeyValue::new(&ctx, &mut table);
+    let db = HostDb::open(&mut view, "s".to_owned(), options(false)).unwrap();
+    let own = || Resource::new_own(db.rep());
+    let space = HostDb::namespace(&mut view, own(), None).unwrap();
+    let records = || Resource::new_own(space.rep());
+    view.put_with_ttl(records(), b"k".to_vec(), b"v".to_vec(), Ttl::After(60_000)).unwrap();
+    assert_eq!(view.expires_at(records(), b"k".to_vec()).unwrap(), Some(1_000_060_000));
+    clock.advance(Duration::from_secs(60));
+    assert!(!view.contains(records(), b"k".to_vec()).unwrap());
+    clock.set(1_000_000_000);
+    assert!(!view.contains(records(), b"k".to_vec()).unwrap());
+    assert_eq!(Admin::get_stats(&mut view, own()).unwrap().clock_behind_ms, 60_000);
+    Admin::reset_clock(&mut view, own()).unwrap();
+    assert_eq!(Admin::get_stats(&mut view, own()).unwrap().clock_behind_ms, 0);
+
+    let reader = HostDb::open(&mut view, "s".to_owned(), options(true)).unwrap();
+    let read_only = HostDb::namespace(&mut view, reader, None).unwrap();
+    let read_only = || Resource::new_own(read_only.rep());
+    let refused = [
+        view.put_with_ttl(read_only(), b"k".to_vec(), b"v".to_vec(), Ttl::Never),
+        view.persist(read_only(), b"k".to_vec()).map(drop),
+        view.set_default_ttl(read_only(), Some(1)),
+    ];
+    assert!(refused.into_iter().all(|answer| matches!(answer.unwrap_err().reason, Reason::ReadOnly)));
+    let lasting = view.with_ttl(read_only(), Some(Ttl::Never)).unwrap();
+    assert!(matches!(view.put(lasting, b"k".to_vec(), b"v".to_vec()).unwrap_err().reason, Reason::ReadOnly));
 }
 
 /// Overwriting takes no new record, so no quota saw what is kept for snapshots: a guest that took one after the other, and wrote everything
