@@ -28,6 +28,13 @@ pub(super) struct BatchOp<'a> {
     pub(super) value: Option<&'a [u8]>,
 }
 
+impl<'a> BatchOp<'a> {
+    fn frame(&self, meta: Meta<'a>, continues: bool) -> FrameSpec<'a> {
+        let kind = if self.value.is_some() { Kind::Put } else { Kind::Tombstone };
+        FrameSpec { kind, continues, meta, key: self.key, value: self.value.unwrap_or_default() }
+    }
+}
+
 /// The locked shards of a commit. They are locked in order, so that two commits cannot deadlock.
 struct Shards<'a>(Vec<(usize, ShardGuard<'a>)>);
 
@@ -125,28 +132,16 @@ impl Store {
         let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(count);
         for (index, (target, _)) in all().enumerate().filter(|(_, both)| is_needed(*both)) {
             let plain = Meta::plain(target.key.namespace);
-            frames.push(FrameSpec {
-                kind: if target.op.value.is_some() { Kind::Put } else { Kind::Tombstone },
-                continues: frames.len() + 1 < count && !is(Bug::TransactionSplit),
-                meta: expiries.get(index).map_or(plain, |(until, _)| until.meta(target.key.namespace)),
-                key: target.op.key,
-                value: target.op.value.unwrap_or_default(),
-            });
+            let meta = expiries.get(index).map_or(plain, |(until, _)| until.meta(target.key.namespace));
+            let continues = frames.len() + 1 < count && !is(Bug::TransactionSplit);
+            frames.push(target.op.frame(meta, continues));
         }
         if frames.is_empty() {
             // It must have been true that there was nothing to remove.
             check.map_or(Ok(()), |check| self.engine.log.at_the_end(|_| check.finally()))?;
             return Ok(Committed::default());
         }
-        let mut placed = Vec::with_capacity(frames.len());
-        match check {
-            None => self.engine.log.append(&frames, purpose, &mut placed)?,
-            Some(check) => {
-                check.ahead()?;
-                check.too_early()?;
-                self.engine.log.append_if(&|| check.finally(), &frames, purpose, &mut placed)?;
-            }
-        }
+        let placed = self.append_checked(&frames, check, purpose)?;
         let mut removed = 0;
         let mut tally = self.engine.log.segment_stats.tally();
         for ((index, (target, looked)), &new) in all().enumerate().filter(|(_, both)| is_needed(*both)).zip(&placed) {
@@ -171,6 +166,20 @@ impl Store {
             }
         }
         Ok(Committed { removed, end: placed.last().map(|&last| self.position_of(last)) })
+    }
+
+    /// Appends the frames of a commit, if what a transaction has read is unchanged under the lock of the append.
+    fn append_checked(&self, frames: &[FrameSpec<'_>], check: Option<&Check<'_>>, purpose: Purpose) -> Result<Vec<Placed>> {
+        let (log, mut placed) = (&self.engine.log, Vec::with_capacity(frames.len()));
+        match check {
+            None => log.append(frames, purpose, &mut placed)?,
+            Some(check) => {
+                check.ahead()?;
+                check.too_early()?;
+                log.append_if(&|| check.finally(), frames, purpose, &mut placed)?;
+            }
+        }
+        Ok(placed)
     }
 
     /// What each record of the commit replaces. Looked up before anything is written: once the commit is in the log, publishing it must not

@@ -1,7 +1,8 @@
 //! The first and the last record of an ordered store, and taking them out.
 
 use super::handle::Namespace;
-use super::range::{Bounds, Order, as_slice};
+use super::in_order::Order;
+use super::range::{Bounds, as_slice};
 use crate::error::Result;
 use alloc::vec::Vec;
 use core::ops::Bound;

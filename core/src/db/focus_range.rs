@@ -1,8 +1,9 @@
 //! Ranges of a group: those of its namespace, with keys that begin after the name of the group and the dot.
 
 use super::focus::Focus;
+use super::in_order::Order;
 use super::key_range::KeyRange;
-use super::range::{Order, Range, bounds_of_prefix};
+use super::range::{Range, bounds_of_prefix};
 use crate::error::Result;
 use alloc::vec::Vec;
 use core::ops::Bound;

@@ -23,6 +23,8 @@ mod follow;
 mod front;
 mod group;
 mod handle;
+#[cfg(feature = "ordered")]
+mod in_order;
 mod iter;
 #[cfg(feature = "ordered")]
 mod key_range;

@@ -1,35 +1,18 @@
 //! Records in the order of their keys. Needs the [ordered index](super::Builder::ordered).
 
 use super::handle::Namespace;
+use super::in_order::{GROUP_FIRST, GROUP_MAX, Order};
 use super::key_range::KeyRange;
 use super::snapshot::SnapshotNamespace;
 use crate::error::{Error, Result};
-use crate::log::Frame;
 use crate::names::Name;
-use crate::ordered::Ordered;
-use crate::pins::Pin;
 use crate::store::Store;
 use alloc::sync::Arc;
 use alloc::vec::{self, Vec};
 use core::ops::Bound;
 
-/// Records that are fetched at a time: from `GROUP_FIRST`, because many ranges are short, doubling up to `GROUP_MAX`.
-const GROUP_FIRST: usize = 4;
-const GROUP_MAX: usize = 32;
-/// Offsets that are read from the index at a time, under one pin.
-const WINDOW: usize = 32;
-/// Prefetch distance, in records.
-const AHEAD: usize = 4;
-
 /// The bounds of a range of keys, as copies.
 pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// Which end of a range is read first.
-#[derive(Clone, Copy)]
-pub(super) enum Order {
-    Rising,
-    Falling,
-}
 
 /// Records in the order of their keys, from either end. See [`Db::range`](crate::Namespace::range).
 ///
@@ -230,146 +213,9 @@ pub(super) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-pub(super) fn is_below(key: &[u8], end: Bound<&[u8]>) -> bool {
-    match end {
-        Bound::Included(end) => key <= end,
-        Bound::Excluded(end) => key < end,
-        Bound::Unbounded => true,
-    }
-}
-
-pub(super) fn is_above(key: &[u8], start: Bound<&[u8]>) -> bool {
-    match start {
-        Bound::Included(start) => key >= start,
-        Bound::Excluded(start) => key > start,
-        Bound::Unbounded => true,
-    }
-}
-
-/// Reads the offsets of the next records inside the bounds, at most [`WINDOW`], after the key that was seen last.
-fn read_window(
-    ordered: &Ordered,
-    number: u32,
-    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
-    order: Order,
-    last: Option<&[u8]>,
-    offsets: &mut Vec<u64>,
-) {
-    offsets.clear();
-    let mut take = |offset: u64, inside: bool| {
-        if inside {
-            offsets.push(offset);
-        }
-        inside && offsets.len() < WINDOW
-    };
-    let last = last.map(Bound::Excluded);
-    match order {
-        Order::Rising => ordered.walk(number, last.unwrap_or(start), |key, offset| take(offset, is_below(key, end))),
-        Order::Falling => ordered.walk_back(number, last.unwrap_or(end), |key, offset| take(offset, is_above(key, start))),
-    }
-}
-
 impl Store {
     pub(super) fn range(&self, name: &Arc<Name>, bounds: Bounds) -> Result<Range<'_>> {
         Range::of(Source::Now(self, name.clone()), bounds)
-    }
-
-    /// Hands the records inside the bounds to `each`, in the given order of their keys, until it returns `false`.
-    pub(super) fn range_with(
-        &self,
-        name: &Name,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        order: Order,
-        mut each: impl FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<()> {
-        let ordered = self.engine.ordered()?;
-        let Some(number) = name.number() else { return Ok(()) };
-        let log = &self.engine.log;
-        let mut last: Option<Vec<u8>> = None;
-        let mut group = GROUP_FIRST;
-        let mut offsets: Vec<u64> = Vec::with_capacity(WINDOW);
-        loop {
-            // Pin before the offsets are read: they stay valid while the pin lives.
-            let pin = self.engine.pin();
-            read_window(ordered, number, bounds, order, last.as_deref(), &mut offsets);
-            offsets.iter().take(AHEAD).for_each(|&offset| log.prefetch(offset));
-            let mut told = 0;
-            for (at, &offset) in offsets.iter().enumerate() {
-                if at == told {
-                    told = offsets.len().min(at + group);
-                    group = (group * 2).min(GROUP_MAX);
-                    log.will_read(offsets.get(at..told).unwrap_or_default());
-                }
-                if let Some(&ahead) = offsets.get(at + AHEAD) {
-                    log.prefetch(ahead);
-                }
-                if !self.engine.is_certain(offset) {
-                    if at + 1 == WINDOW {
-                        last = Some(log.frame(offset)?.key().to_vec());
-                    }
-                    continue;
-                }
-                let frame = self.checked(offset).map_err(|error| self.named(log.or_fenced(error), number, offset))?;
-                if at + 1 == WINDOW {
-                    last = Some(frame.key().to_vec());
-                }
-                if self.engine.has_expired_now(&frame) {
-                    continue;
-                }
-                frame.is_readable().map_err(|error| self.named(log.or_fenced(error), number, offset))?;
-                if !each(frame.key(), frame.value()) {
-                    return Ok(());
-                }
-            }
-            if offsets.len() < WINDOW {
-                return self.has_all_in_order(&pin, number);
-            }
-            drop(pin);
-        }
-    }
-
-    /// The record at an offset, verified unless the store is opened without.
-    #[inline]
-    fn checked(&self, offset: u64) -> Result<Frame<'_>> {
-        let frame = self.engine.log.frame(offset)?;
-        if self.engine.log.verify_on_read {
-            frame.check()?;
-        }
-        Ok(frame)
-    }
-
-    /// Checks at the end of a range that no record of the namespace is missing from the order.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] when there may be records of the namespace whose keys cannot be read.
-    pub(super) fn has_all_in_order(&self, pin: &Pin<'_>, number: u32) -> Result<()> {
-        for &(shard, slot) in self.engine.nameless.get().into_iter().flatten() {
-            if self.engine.index.lock_shard(shard).has(slot) && !self.engine.is_of_another(pin, slot.offset(), number)? {
-                self.engine.log.frame(slot.offset()).and_then(|frame| frame.check())?;
-            }
-        }
-        self.engine.has_met_all()
-    }
-
-    /// Adds the key of the record to an error of damage. Rarely needed, so the ordered index is searched for the damaged offset.
-    #[cold]
-    pub(super) fn named(&self, error: Error, number: u32, damaged: u64) -> Error {
-        let mut key = None;
-        if matches!(error, Error::Corrupt { .. })
-            && let Ok(ordered) = self.engine.ordered()
-        {
-            ordered.walk(number, Bound::Unbounded, |other, offset| {
-                if offset == damaged {
-                    key = Some(other.to_vec());
-                }
-                offset != damaged
-            });
-        }
-        match key {
-            Some(key) => error.with_damaged_key(&key),
-            None => error,
-        }
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The order has the keys of now; those that were removed since are beside it. Each key of both is looked up at the moment.
 
+use super::in_order::{Order, is_above, is_below};
 use super::key_range::KeyRange;
-use super::range::{Order, Range, Source, bounds, bounds_of_prefix, is_above, is_below};
+use super::range::{Range, Source, bounds, bounds_of_prefix};
 use super::range_keys::RangeKeys;
 use super::snapshot::SnapshotNamespace;
 use crate::engine::Engine;

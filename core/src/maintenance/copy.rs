@@ -206,9 +206,20 @@ fn copy_sifted(
             wanted.push((key, frame, what));
         }
     }
-    if wanted.is_empty() {
-        return Ok(());
-    }
+    if wanted.is_empty() { Ok(()) } else { copy_wanted(engine, &mut shards, &wanted, copies, report) }
+}
+
+/// A record that is to be copied, and why.
+type Wanted<'a> = (FullKey<'a>, &'a Frame<'a>, Counts);
+
+/// Appends the copies, together if that is possible, and makes the index point at them.
+fn copy_wanted(
+    engine: &Engine,
+    shards: &mut Shards<'_>,
+    wanted: &[Wanted<'_>],
+    copies: &mut Copies,
+    report: &mut CompactReport,
+) -> Result<()> {
     // While a snapshot lives, copies may need origins.
     let may_go_together = engine.moments.oldest() == 0;
     let mut next = if may_go_together { engine.log.append_copies(copies, Purpose::MakeSpace)? } else { None };
@@ -217,7 +228,7 @@ fn copy_sifted(
         engine.moments.made_copy(engine.log.lsn(first + before_last));
     }
     let (mut from, mut to) = (engine.log.segment_stats.tally(), engine.log.segment_stats.tally());
-    for (key, frame, what) in wanted {
+    for &(key, frame, what) in wanted {
         let len = frame.header.frame_len() as u64;
         let new = match &mut next {
             Some(offset) => {
@@ -281,6 +292,7 @@ impl<'a> Shards<'a> {
 }
 
 /// Why a record is copied.
+#[derive(Clone, Copy)]
 enum Counts {
     /// The index points at it.
     Live,
