@@ -71,9 +71,11 @@ impl Engine {
         if is_needed && is(Bug::NoteAfterSlot) == is_late {
             self.log.segment_stats.add_note(self.log.geometry.extent_of(old.offset));
             notes.add(slot, begin, end);
+            self.moments.has_added();
         }
         if leaves_ghost && (is_needed || has_older) && is(Bug::GhostAfterRemoval) == is_late {
             self.keep_key(key, end);
+            self.moments.has_added();
         }
     }
 
@@ -120,9 +122,16 @@ impl Engine {
         })
     }
 
-    /// Ends a moment and forgets what only it needed.
-    pub(crate) fn end_moment(&self, moment: &Arc<Moment>) {
-        if self.moments.end(moment) {
+    /// Ends a moment and forgets what only it needed: at once, or, for one of many short ones, when there is enough of it.
+    pub(crate) fn end_moment(&self, moment: &Arc<Moment>, is_short: bool) {
+        if self.moments.end(moment) && (!is_short || self.moments.must_forget()) {
+            self.forget_notes();
+        }
+    }
+
+    /// Forgets what only moments needed that have ended. Called by whoever needs the space.
+    pub(crate) fn forget_ended_moments(&self) {
+        if self.moments.may_forget() {
             self.forget_notes();
         }
     }
@@ -139,18 +148,22 @@ impl Engine {
     /// Drops the notes that no living moment needs.
     fn forget_notes(&self) {
         let (log, stats) = (&self.log, &self.log.segment_stats);
+        let (mut living, mut left) = (Vec::new(), 0);
+        self.moments.forgets();
         for number in self.moments.used_shards() {
             let Some(shard) = self.moments.of_shard(number) else { continue };
             let mut notes = shard.lock();
             // Asked for each shard: a moment that has begun meanwhile may need notes that have been left since.
-            let living = self.moments.positions();
+            self.moments.positions_into(&mut living);
             notes.forget_counts(&living);
             let gone = |slot: Slot| stats.drop_note(log.geometry.extent_of(slot.offset()));
             notes.retain(|offset| log.lsn(offset), |begin, end| needed(&living, begin, end), gone);
             if notes.is_empty() {
                 self.moments.uses_no_more(number);
             }
+            left += notes.len();
         }
+        self.moments.has_left(left);
         self.moments.forget_keys();
     }
 

@@ -103,6 +103,37 @@ fn however_a_transaction_ends_nothing_is_kept_for_it() {
     keeps_nothing(&db, "a closure that loses every time");
 }
 
+/// There is always a transaction, and what is kept does not grow, also beside one that stays.
+#[test]
+fn transactions_that_overlap_without_end_keep_what_the_living_ones_need() {
+    for beside in [false, true] {
+        let db = new();
+        db.insert_many((0..50_u8).map(|key| ([key], [0; 100]))).unwrap();
+        let stays = beside.then(|| db.begin().unwrap());
+        let (mut tx, mut most) = (db.begin().unwrap(), 0);
+        for number in 0..3000_u32 {
+            let next = db.begin().unwrap();
+            db.insert([(number % 50) as u8], [number as u8; 100]).unwrap();
+            assert!(tx.contains_key([7]).unwrap() && next.contains_key([7]).unwrap());
+            tx = next;
+            if number > 200 {
+                let stats = db.stats().unwrap();
+                most = most.max(stats.snapshot_memory_bytes.saturating_sub(if beside { u64::from(number) * 33 } else { 0 }));
+            }
+            if number % 500 == 499 {
+                // Whoever needs the space gets it, whatever lives.
+                db.compact().unwrap();
+                db.compact().unwrap();
+                let stats = db.stats().unwrap();
+                assert!(stats.snapshot_held_bytes < 60_000 && stats.file_bytes < 200_000, "{stats:?}");
+            }
+        }
+        assert!(most < 16_000, "{most}");
+        drop((tx, stays));
+        keeps_nothing(&db, "overlapping");
+    }
+}
+
 /// A range says when it is dropped how far it was read; one that never is counts as a whole.
 #[test]
 fn a_range_that_is_never_dropped_was_read_to_its_end() {

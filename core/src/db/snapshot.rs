@@ -27,13 +27,15 @@ pub(super) struct Taken {
     end: EndPlace,
     /// Number of the default namespace at the moment, or [`NOT_ASKED`].
     default: AtomicU64,
+    /// That of a transaction: one of many that end soon.
+    is_short: bool,
     // Last: the store must outlive the moment.
     store: Arc<Open>,
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.store.engine.end_moment(&self.moment);
+        self.store.engine.end_moment(&self.moment, self.is_short);
     }
 }
 
@@ -161,7 +163,11 @@ impl Snapshot {
 
 impl Taken {
     pub(super) fn new(moment: Arc<Moment>, end: EndPlace, store: Arc<Open>) -> Self {
-        Self { moment, end, default: AtomicU64::new(NOT_ASKED), store }
+        Self { moment, end, default: AtomicU64::new(NOT_ASKED), is_short: false, store }
+    }
+
+    pub(super) fn of_transaction(moment: Arc<Moment>, end: EndPlace, store: Arc<Open>) -> Self {
+        Self { moment, end, default: AtomicU64::new(NOT_ASKED), is_short: true, store }
     }
 
     /// A namespace by its number at the moment.

@@ -20,8 +20,9 @@ impl Store {
         self.purge_now(number)
     }
 
-    /// Purges the numbers that only snapshots have kept.
+    /// Purges the numbers that only snapshots have kept, and drops what else is kept for those that have ended.
     pub(crate) fn end_purges(&self) -> Result<()> {
+        self.engine.forget_ended_moments();
         let mut due = self.engine.moments.take_purges().into_iter();
         let result = due
             .by_ref()

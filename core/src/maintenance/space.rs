@@ -114,6 +114,7 @@ impl Store {
 
     fn reclaim(&self) -> Result<()> {
         let log = &self.engine.log;
+        self.engine.forget_ended_moments();
         log.sync_to(log.end())?;
         if log.reclaim(&self.engine.pins) == 0 { Err(Error::NoSpace) } else { Ok(()) }
     }
@@ -148,6 +149,7 @@ impl Store {
     /// Ends the oldest snapshots while they hold more than the builder's limit.
     pub(super) fn limit_snapshots(&self) {
         let Some(limit) = self.options.snapshot_limit else { return };
+        self.engine.forget_ended_moments();
         while self.engine.moments.any() && self.engine.log.noted_bytes() + self.engine.moments.figures().bytes > limit {
             if !self.engine.end_oldest_moment() {
                 return;

@@ -20,6 +20,9 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use once_cell::race::OnceBox;
 
+/// While so few things are kept, the end of a transaction drops none unless it was the last.
+const FORGET_FROM: u64 = 64;
+
 /// The moment that one snapshot shows: everything before a log position.
 #[derive(Debug)]
 pub(crate) struct Moment {
@@ -95,6 +98,9 @@ pub(crate) struct Moments {
     shards: OnceBox<Box<[ShardNotes]>>,
     /// One bit for each shard of which something may be kept. Changed with the notes of the shard locked.
     used: [AtomicU64; SHARDS / 64],
+    /// Notes, counts and keys that were kept since the last time when what no moment needs was dropped, and how many were left then.
+    added: AtomicU64,
+    left: AtomicU64,
     /// Removed keys that a moment may still show.
     #[cfg(feature = "ordered")]
     ghosts: Mutex<Ghosts>,
@@ -202,7 +208,15 @@ impl Moments {
 
     /// Positions of the living moments, in order. Asked while what may be needed by them is locked: it was left after they had begun.
     pub(crate) fn positions(&self) -> Vec<u64> {
-        self.living.lock().iter().map(|moment| moment.position).collect()
+        let mut positions = Vec::new();
+        self.positions_into(&mut positions);
+        positions
+    }
+
+    /// [`Self::positions`] in the place of what the vector has.
+    pub(crate) fn positions_into(&self, positions: &mut Vec<u64>) {
+        positions.clear();
+        positions.extend(self.living.lock().iter().map(|moment| moment.position));
     }
 
     /// Log position of the newest copy that compaction has made.
@@ -235,7 +249,37 @@ impl Moments {
     pub(crate) fn used_shards(&self) -> impl Iterator<Item = usize> {
         fence(Ordering::SeqCst);
         let words = self.used.iter().map(|word| word.load(Ordering::SeqCst)).enumerate();
-        words.flat_map(|(index, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit))
+        words.flat_map(|(index, word)| {
+            let rest = core::iter::successors(Some(word), |&rest| Some(rest & rest.wrapping_sub(1)));
+            rest.take_while(|&rest| rest != 0).map(move |rest| index * 64 + rest.trailing_zeros() as usize)
+        })
+    }
+
+    /// Counts one thing that is kept.
+    pub(crate) fn has_added(&self) {
+        self.added.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True when something was kept since the last time when what no moment needs was dropped.
+    pub(crate) fn may_forget(&self) -> bool {
+        self.added.load(Ordering::Relaxed) > 0
+    }
+
+    /// True when the end of a moment is to drop what no moment needs: nothing lives, or as much was added as there was, so that each thing is
+    /// looked at once or twice, however many short moments there are. Asked after the end.
+    pub(crate) fn must_forget(&self) -> bool {
+        let added = self.added.load(Ordering::Relaxed);
+        !self.any() || added >= self.left.load(Ordering::Relaxed).max(FORGET_FROM)
+    }
+
+    /// What no moment needs is about to be dropped.
+    pub(crate) fn forgets(&self) {
+        self.added.store(0, Ordering::Relaxed);
+    }
+
+    /// So many notes and counts are left.
+    pub(crate) fn has_left(&self, count: usize) {
+        self.left.store(count as u64, Ordering::Relaxed);
     }
 
     /// Keeps the counts of the locked shard of this number, which is about to be changed by the record at `end`, for the moments that have none yet.
@@ -254,6 +298,7 @@ impl Moments {
         let mut newest = counted;
         for position in self.positions().into_iter().filter(|&position| counted < position && position <= end) {
             notes.keep_counts(position, counts);
+            self.has_added();
             newest = position;
         }
         shard.counted.store(newest, Ordering::Relaxed);

@@ -153,6 +153,11 @@ impl Notes {
         }
     }
 
+    /// Number of notes and counts.
+    pub(crate) const fn len(&self) -> usize {
+        self.used + self.counts.len()
+    }
+
     /// True when nothing is kept.
     pub(crate) const fn is_empty(&self) -> bool {
         self.used == 0 && self.counts.is_empty()

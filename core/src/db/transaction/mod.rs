@@ -120,7 +120,7 @@ impl Namespace {
         engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
         let (moment, end, from) = engine.begin_watched_moment();
         let watched = Watched { store: self.store.clone(), from };
-        let taken = Arc::new(Taken::new(moment, end, self.store.clone()));
+        let taken = Arc::new(Taken::of_transaction(moment, end, self.store.clone()));
         Ok(Transaction { home: self.clone(), taken, writes: Writes::default(), reads: Mutex::default(), watched })
     }
 }
