@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::opened;
+use common::{killed, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
-use pipkin::{Commit, Consumer, Db, Error, Position};
+use pipkin::{Change, Commit, Consumer, Db, Error, Position};
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -62,6 +62,45 @@ fn acknowledging_makes_room_on_a_full_medium() {
     }
     db.flush().unwrap();
     assert_eq!(rest(&mut slow).len(), 20);
+}
+
+/// A medium that is full again and again, with a consumer that reads and one that does not: nothing is missed, and acknowledging always makes room,
+/// over closings and kills.
+#[test]
+fn a_full_medium_with_consumers_never_gets_stuck() {
+    let storage = MemoryStorage::new();
+    let (mut written, mut heard) = (0_u32, 0_u32);
+    for round in 0..30 {
+        let medium = FaultStorage::new(storage.clone());
+        medium.set_capacity(Some(40 * u64::from(SEGMENT)));
+        let db = Db::builder().segment_size(SEGMENT).background(false).open_storage(Box::new(medium)).unwrap();
+        let mut reader = db.consumer("reader").retain(u64::MAX).start().unwrap();
+        if round == 0 {
+            drop(db.consumer("lame").retain(u64::from(SEGMENT) * 10).start().unwrap());
+        }
+        for _ in 0..3 {
+            let first = written;
+            let put = |number: u32| db.insert([number as u8 % 5], [&number.to_le_bytes()[..], &[0; 200]].concat());
+            while written - first < 2000 && put(written).is_ok() {
+                written += 1;
+            }
+            assert!(written - first > 20 && written - first < 2000, "round {round}: {} writes", written - first);
+            db.flush().unwrap();
+            let commits = rest(&mut reader);
+            for commit in &commits {
+                if let [Change::Put { value, .. }] = commit.changes() {
+                    assert_eq!(u32::from_le_bytes(value[..4].try_into().unwrap()), heard, "round {round}");
+                    heard += 1;
+                }
+            }
+            assert_eq!(heard, written, "round {round}");
+            reader.ack(commits.last().unwrap().position()).unwrap();
+        }
+        assert!(db.consumers().unwrap().iter().any(|known| known.name == "lame" && known.is_too_far_behind));
+        drop(reader);
+        if round % 3 == 0 { db.close().unwrap() } else { killed(db) }
+    }
+    assert!(opened(storage, SEGMENT).verify().unwrap().is_ok());
 }
 
 /// Names are bytes of UTF-8, whatever they are; two that share a beginning are two.

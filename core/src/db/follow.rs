@@ -81,10 +81,11 @@ impl Follow {
     pub(super) fn new(db: &Db, wanted: &Wanted) -> Result<Self> {
         let store = &db.store;
         let position = match wanted.from {
-            Some(position) => {
-                store.make_unique()?;
-                position
-            }
+            Some(position) => match store.make_unique() {
+                // On a full medium what this session writes has no positions of its own, and comes again; a consumer that reads makes room.
+                Ok(()) | Err(Error::NoSpace) => position,
+                Err(error) => return Err(error),
+            },
             None => {
                 store.make_unique()?;
                 store.position()?
