@@ -1,10 +1,12 @@
 //! `pipkin stats`
 
 use crate::args::{Global, NamespaceArg};
+use crate::bytes::hex;
 use crate::exit::{Exit, Outcome};
 use crate::output::{self, human_bytes, human_count};
 use crate::store::Store;
 use clap::Args;
+use pipkin::ConsumerState;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -45,6 +47,31 @@ struct Report {
     stranded_records: u64,
     expiring: u64,
     clock_behind_ms: u64,
+    history_bytes: u64,
+    /// None where their records are damaged.
+    consumers: Option<Vec<ConsumerReport>>,
+}
+
+/// A consumer of changes, for which the store keeps what it has not read.
+#[derive(Serialize)]
+struct ConsumerReport {
+    name: String,
+    cursor: String,
+    behind_bytes: u64,
+    retain_bytes: u64,
+    is_too_far_behind: bool,
+}
+
+impl From<ConsumerState> for ConsumerReport {
+    fn from(state: ConsumerState) -> Self {
+        Self {
+            name: state.name,
+            cursor: hex(&state.cursor.to_bytes()),
+            behind_bytes: state.behind_bytes,
+            retain_bytes: state.retain,
+            is_too_far_behind: state.is_too_far_behind,
+        }
+    }
 }
 
 pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
@@ -70,6 +97,8 @@ pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
         stranded_records: opened.stranded_records,
         expiring: stats.expiring,
         clock_behind_ms: stats.clock_behind_ms,
+        history_bytes: stats.history_bytes,
+        consumers: store.db().consumers().ok().map(|all| all.into_iter().map(ConsumerReport::from).collect()),
     };
     output::report(global.json, &report, plain(&report).trim_end())?;
     Ok(Exit::Done)
@@ -97,12 +126,30 @@ fn plain(report: &Report) -> String {
     line("file", bytes(report.file_bytes));
     line("live", bytes(report.live_bytes));
     line("dead", format!("{}{}", bytes(report.dead_bytes), dead_share(report)));
+    if report.history_bytes > 0 {
+        line("history", format!("{}, kept for consumers", bytes(report.history_bytes)));
+    }
+    for consumer in report.consumers.iter().flatten() {
+        line("consumer", behind(consumer));
+    }
     let size = human_bytes(report.segment_size);
     line("segments", format!("{} of {size}, {} of them free", human_count(report.segments), human_count(report.free_segments)));
     line("index", bytes(report.index_bytes));
     line("replay debt", bytes(report.replay_debt));
     line("last close", last_close(report));
     text
+}
+
+/// The name as a literal: it may hold anything.
+fn behind(consumer: &ConsumerReport) -> String {
+    let ConsumerReport { name, behind_bytes, retain_bytes, is_too_far_behind, .. } = consumer;
+    let (behind, retain) = (human_bytes(*behind_bytes), human_bytes(*retain_bytes));
+    if *is_too_far_behind {
+        return format!(
+            "{name:?}, {behind} behind, which is no longer kept for it; `pipkin watch --consumer ... --initial` begins again"
+        );
+    }
+    format!("{name:?}, {behind} behind, of which up to {retain} is kept; `pipkin watch --consumer ... --forget` ends that")
 }
 
 fn dead_share(report: &Report) -> String {

@@ -106,3 +106,31 @@ fn a_followed_store_is_printed_as_others_write_it() {
     assert_eq!(child.wait().unwrap().code(), Some(6));
     folder.run(&["watch", STORE, "--consumer", "a", "--follow"]).exits(2);
 }
+
+/// Who wonders why a file does not shrink is told for whom it is kept, and how to end that.
+#[test]
+fn stats_name_the_consumers_and_what_is_kept_for_them() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "a", "1"]);
+    assert_eq!(folder.json(&["stats", STORE])["consumers"], json!([]));
+    folder.ok(&["watch", STORE, "--consumer", "slow\u{1b}[2J"]);
+    let lines: String = (0..30_000).map(|number| format!("{{\"key\":\"k\",\"value\":\"{number:0>300}\"}}\n")).collect();
+    folder.write("lines", lines);
+    folder.ok(&["import", STORE, "lines", "--format", "ndjson"]);
+    folder.ok(&["compact", STORE]);
+    let stats = folder.json(&["stats", STORE]);
+    let slow = &stats["consumers"][0];
+    assert_eq!((&slow["name"], &slow["is_too_far_behind"]), (&json!("slow\u{1b}[2J"), &json!(false)));
+    assert!(stats["history_bytes"].as_u64().unwrap() > 1 << 20 && slow["behind_bytes"].as_u64().unwrap() > 9_000_000, "{stats}");
+    let run = folder.run(&["stats", STORE]).success();
+    assert!(
+        run.text().contains(r#"consumer     "slow\u{1b}[2J", "#) && run.text().contains("kept for consumers"),
+        "{}",
+        run.text()
+    );
+    folder.ok(&["watch", STORE, "--consumer", "slow\u{1b}[2J", "--forget"]);
+    folder.ok(&["compact", STORE]);
+    let stats = folder.json(&["stats", STORE]);
+    assert_eq!((&stats["consumers"], &stats["history_bytes"]), (&json!([]), &json!(0)));
+    assert!(stats["file_bytes"].as_u64().unwrap() < 1 << 20, "{stats}");
+}
