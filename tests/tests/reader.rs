@@ -9,6 +9,7 @@ use pipkin_tape::kinds::check_kinds;
 use pipkin_tests::forge::{placeholder, put_frame};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 fn golden(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(folder);
@@ -163,4 +164,30 @@ fn a_store_of_a_newer_version_is_refused_and_left_alone() {
         assert!(is_right, "{name}: {refused:?}");
         assert!(storage.to_vec() == bytes, "{name}");
     }
+}
+
+/// A namespace that only gets another option says that its number is the one that it had: in the option of kind 2, which a reader that does not
+/// know it carries. A namespace that is cleared has a new number, and says nothing.
+#[test]
+fn a_namespace_that_keeps_its_number_says_so() {
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    let users = db.namespace("users").unwrap();
+    users.insert("ada", "1").unwrap();
+    let (_, mut changes) = db.changes().with_state().unwrap();
+    users.set_default_ttl(Some(Duration::from_millis(0x0102))).unwrap();
+    db.flush().unwrap();
+    let read = pipkin_reader::read(&storage.to_vec()).unwrap();
+    assert_eq!(read.namespaces["users"], [&[1, 6, 2, 1, 0, 0, 0, 0][..], &[2, 4], &1_u32.to_le_bytes()].concat());
+    assert!(read.records.contains_key(&("users".to_owned(), b"ada".to_vec())));
+    assert_eq!(changes.drain().unwrap(), []);
+    db.checkpoint().unwrap();
+    db.compact().unwrap();
+    assert_eq!(pipkin_reader::read(&storage.to_vec()).unwrap().namespaces, read.namespaces);
+    users.clear().unwrap();
+    db.flush().unwrap();
+    let read = pipkin_reader::read(&storage.to_vec()).unwrap();
+    assert_eq!(read.namespaces["users"], [1, 6, 2, 1, 0, 0, 0, 0]);
+    assert!(read.records.is_empty());
+    assert_eq!(changes.drain().unwrap().len(), 1);
 }
