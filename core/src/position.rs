@@ -2,10 +2,10 @@
 
 /// The place of a commit in the history of a store: 16 bytes that stay valid when the store is compacted, opened again, or opened on another
 /// host. A store that does not contain the commit (it was lost in a power cut, or made in another copy of the file, or the file is older)
-/// answers [`PositionState::Unknown`].
+/// answers [`PositionState::Unknown`](crate::PositionState::Unknown).
 ///
-/// Positions are handed out by the calls that end in `_with_position`, by [`Db::position`] and by [`Snapshot::position`](crate::Snapshot::position).
-/// In the first of these calls of a session the log begins a new segment, unless the session has done so already: copies of a file that
+/// Positions are handed out by the calls that end in `_with_position`, by [`Db::position`](crate::Db::position) and by
+/// [`Snapshot::position`](crate::Snapshot::position). In the first of these calls of a session the log begins a new segment, unless the session has done so already: copies of a file that
 /// are written on continue in the same segment, and only in a new one can their positions be told apart.
 ///
 /// One exception, as for [`Version`](crate::Version): on a medium without room for another segment, a position of a commit that a power cut

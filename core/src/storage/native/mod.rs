@@ -111,9 +111,14 @@ pub struct NativeStorage {
 impl NativeStorage {
     /// Opens and locks the file at `path`.
     ///
-    /// An existing file is not changed. Fails with [`Error::InvalidArgument`] when the path is empty or names a device, a pipe or a socket,
-    /// [`Error::IsDirectory`], [`Error::NotFound`], [`Error::Locked`], [`Error::ReadOnly`] when the file is write-protected (even if
-    /// the user could write to it), or [`Error::Storage`].
+    /// An existing file is not changed.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) when the path is empty or names a device, a pipe or a socket,
+    /// [`IsDirectory`](crate::Error::IsDirectory), [`NotFound`](crate::Error::NotFound), [`Locked`](crate::Error::Locked),
+    /// [`ReadOnly`](crate::Error::ReadOnly) when the file is write-protected (even if the user could write to it), or
+    /// [`Storage`](crate::Error::Storage).
     pub fn open(path: &Path, options: NativeOptions) -> Result<Self> {
         for _ in 0..LOCK_ATTEMPTS_MAX {
             let (file, is_new) = open_file(path, options)?;
