@@ -19,6 +19,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Ref, RefCell};
+use core::time::Duration;
 
 use pipkin::storage::{CachedStorage, MemoryStorage};
 use pipkin::{Db, Error, Position, PositionState, Storage, verify_storage};
@@ -278,6 +279,30 @@ impl Store {
     #[wasm_bindgen(js_name = flushTo)]
     pub fn flush_to(&self, position: &[u8]) -> Result<(), JsValue> {
         Ok(self.open_one()?.db.flush_to(position_of(position)?).map(drop).map_err(written)?)
+    }
+
+    /// Sets how long records live whose write does not say, in milliseconds; infinite: for ever. Flushed at once.
+    #[wasm_bindgen(js_name = setDefaultTtl)]
+    pub fn set_default_ttl(&self, ms: f64) -> Result<(), JsValue> {
+        let open = self.open_one()?;
+        let ttl = ms.is_finite().then(|| Duration::from_millis(ms as u64));
+        open.room.with(&open.db, &mut || open.db.set_default_ttl(ttl)).map_err(committed)?;
+        Ok(open.db.flush().map(drop).map_err(written)?)
+    }
+
+    /// How long that is; infinite: for ever.
+    #[wasm_bindgen(js_name = defaultTtl)]
+    pub fn default_ttl(&self) -> Result<f64, JsValue> {
+        Ok(self.open_one()?.db.default_ttl().map_or(f64::INFINITY, |ttl| ttl.as_millis() as f64))
+    }
+
+    /// Sets the time of the store back to the browser's clock; returns how many records live again.
+    #[wasm_bindgen(js_name = resetClock)]
+    pub fn reset_clock(&self) -> Result<f64, JsValue> {
+        let open = self.open_one()?;
+        let living = open.db.reset_clock().map_err(written)?;
+        open.order.forget();
+        Ok(living as f64)
     }
 
     /// Forgets the requests of all tabs except the living ones. `living` is their concatenated names of 16 bytes.

@@ -13,7 +13,7 @@ pub(crate) fn stats(stats: &Stats) -> String {
     format!(
         concat!(
             r#"{{"records":{},"fileBytes":{},"liveBytes":{},"deadBytes":{},"#,
-            r#""segments":{},"freeSegments":{},"segmentSize":{},"indexBytes":{}}}"#
+            r#""segments":{},"freeSegments":{},"segmentSize":{},"indexBytes":{},"expiring":{},"clockBehindMs":{}}}"#
         ),
         stats.records,
         stats.file_bytes,
@@ -22,7 +22,9 @@ pub(crate) fn stats(stats: &Stats) -> String {
         stats.segments,
         stats.free_segments,
         stats.segment_size,
-        stats.index_bytes
+        stats.index_bytes,
+        stats.expiring,
+        stats.clock_behind_ms
     )
 }
 

@@ -30,6 +30,9 @@ mod room;
 mod run;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
+mod run_expiry_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
 mod run_tests;
 #[cfg(not(test))]
 mod runtime;

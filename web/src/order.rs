@@ -35,6 +35,11 @@ impl Order {
         }
     }
 
+    /// Forgets all keys: there are others than those that were written.
+    pub(crate) fn forget(&self) {
+        *self.0.borrow_mut() = None;
+    }
+
     /// Passes the records of a range to `each`, in the order asked for, until that returns `false`. Records whose keys could not be read
     /// have no position in the order: their damage comes first, in every range.
     pub(crate) fn range(
@@ -49,13 +54,25 @@ impl Order {
             none => none.insert(Keys::read(records)?),
         };
         let mut goes_on = keys.unread.iter().all(|damage| each(Err(damage.clone())));
-        let mut keys = keys.between(range.bounds);
-        while goes_on && let Some(key) = if range.reverse { keys.next_back() } else { keys.next() } {
-            goes_on = match if range.values { records.get(key) } else { Ok(Some(Vec::new())) } {
-                Ok(value) => value.is_none_or(|value| each(Ok((key, &value)))),
+        let mut expired: Vec<Box<[u8]>> = Vec::new();
+        let mut found = keys.between(range.bounds);
+        while goes_on && let Some(key) = if range.reverse { found.next_back() } else { found.next() } {
+            let value = match records.may_expire() {
+                _ if range.values => records.get(key),
+                true => records.has(key).map(|is_there| is_there.then(Vec::new)),
+                false => Ok(Some(Vec::new())),
+            };
+            goes_on = match value {
+                Ok(Some(value)) => each(Ok((key, &value))),
+                Ok(None) => {
+                    expired.push(key.into());
+                    true
+                }
                 Err(error) => each(Err(Damage::of(error)?.of_key(key))),
             };
         }
+        drop(found);
+        expired.iter().for_each(|key| keys.remove(key));
         Ok(())
     }
 }

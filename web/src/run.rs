@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use pipkin::{Cursor, Error};
+use pipkin::{Cursor, Error, Ttl};
 
 use crate::failure::{Code, Failure};
 use crate::held::AllHeld;
@@ -40,11 +40,11 @@ pub(crate) fn run(open: &Open, request: &Request<'_>) -> Vec<Answer> {
 }
 
 fn is_page(op: &Op<'_>) -> bool {
-    matches!(op, Op::Page { .. } | Op::Range(_))
+    matches!(op, Op::Page { .. } | Op::Range(_) | Op::ExpiresAt(_) | Op::Keep(_))
 }
 
 fn is_write(op: &Op<'_>) -> bool {
-    matches!(op, Op::Write(_) | Op::Delete(_) | Op::WriteMany(_) | Op::Swap { .. })
+    matches!(op, Op::Write(_) | Op::Delete(_) | Op::WriteMany(_) | Op::WriteManyFor(_) | Op::Swap { .. } | Op::Keep(_))
 }
 
 struct Run<'a> {
@@ -119,6 +119,10 @@ struct Stage<'a> {
     order: &'a Order,
     held: &'a AllHeld,
     writes: Vec<Write<'a>>,
+    /// How long some of them live, by their places in the list.
+    ttls: Vec<(usize, Ttl)>,
+    /// A record that is to live for ever. It is the only change of its commit.
+    kept: Option<(&'a [u8], Vec<u8>)>,
     newest: Newest,
     /// Bytes of the values that were read.
     read: usize,
@@ -126,7 +130,7 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn of(records: &'a dyn Records, order: &'a Order, held: &'a AllHeld) -> Self {
-        Self { records, order, held, writes: Vec::new(), newest: Newest::default(), read: 0 }
+        Self { records, order, held, writes: Vec::new(), ttls: Vec::new(), kept: None, newest: Newest::default(), read: 0 }
     }
 
     fn run(&mut self, op: &Op<'a>) -> Result<Answer, Failure> {
@@ -155,13 +159,27 @@ impl<'a> Stage<'a> {
                 self.writes.extend_from_slice(writes);
                 Answer::Written(0)
             }
-            Op::Swap { key, expected, new } => {
+            Op::WriteManyFor(writes) => {
+                writes.iter().try_for_each(|(write, _)| check(write))?;
+                writes.iter().for_each(|(write, ttl)| self.push(*write, *ttl));
+                Answer::Written(0)
+            }
+            Op::Swap { key, expected, new, ttl } => {
                 check(&(key, *new))?;
                 let fits = self.get(key)?.as_deref() == *expected;
-                if fits && expected != new {
-                    self.writes.push((key, *new));
+                if fits && (expected != new || *ttl != Ttl::Default) {
+                    self.push((key, *new), *ttl);
                 }
                 Answer::Written(u8::from(fits))
+            }
+            Op::ExpiresAt(key) => {
+                let expiry = self.records.expires_at(key).map_err(|error| Failure::from(&error))?;
+                Answer::Value(expiry.map(|expiry| (expiry as f64).to_le_bytes().to_vec()))
+            }
+            Op::Keep(key) => {
+                let expires = self.records.expires_at(key).map_err(|error| Failure::from(&error))?.is_some();
+                self.kept = if expires { self.get(key)?.map(|value| (*key, value)) } else { None };
+                Answer::Written(u8::from(self.kept.is_some()))
             }
             Op::GetMany(keys) => self.get_many(keys)?,
             Op::Page { from, values, prefix } => page(self.records, *from, *values, prefix)?,
@@ -174,6 +192,13 @@ impl<'a> Stage<'a> {
                 answer
             })?,
         })
+    }
+
+    fn push(&mut self, write: Write<'a>, ttl: Ttl) {
+        if ttl != Ttl::Default {
+            self.ttls.push((self.writes.len(), ttl));
+        }
+        self.writes.push(write);
     }
 
     /// What the writes before say about a key: its new value, its removal (`Some(None)`), or nothing (`None`).
@@ -231,15 +256,23 @@ impl<'a> Stage<'a> {
 
     /// Commits the gathered writes, and in the same commit the record that the request has been carried out.
     fn write(&self, open: &Open, origin: Option<([u8; 16], u64)>, outcomes: &[u8]) -> Result<(), Error> {
-        if self.writes.is_empty() {
+        if self.writes.is_empty() && self.kept.is_none() {
             return Ok(());
         }
-        let mut batch = open.db.batch();
-        for (key, value) in &self.writes {
+        let (mut batch, mut ttls) = (open.db.batch(), self.ttls.iter());
+        let mut next = ttls.next();
+        for (place, (key, value)) in self.writes.iter().enumerate() {
+            let ttl = next.filter(|(at, _)| *at == place).map(|(_, ttl)| *ttl);
+            if ttl.is_some() {
+                next = ttls.next();
+            }
             batch = match value {
-                Some(value) => batch.insert(*key, *value),
+                Some(value) => batch.insert_with_ttl(*key, *value, ttl.unwrap_or_default()),
                 None => batch.remove(*key),
             };
+        }
+        if let Some((key, value)) = &self.kept {
+            batch = batch.insert_with_ttl(*key, value.as_slice(), Ttl::Never);
         }
         let written = match origin {
             None => batch.commit(),
@@ -250,7 +283,11 @@ impl<'a> Stage<'a> {
             }
         };
         // A full medium has room for removals, but not for the record that they were carried out: better twice than never.
-        if matches!(written, Err(Error::NoSpace)) && origin.is_some() && self.writes.iter().all(|(_, value)| value.is_none()) {
+        if matches!(written, Err(Error::NoSpace))
+            && origin.is_some()
+            && self.kept.is_none()
+            && self.writes.iter().all(|(_, value)| value.is_none())
+        {
             return self.write(open, None, outcomes);
         }
         if written.is_ok() {

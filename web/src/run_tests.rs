@@ -2,7 +2,7 @@
 
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
-use pipkin::{Cursor, Db, StorageErrorKind};
+use pipkin::{Cursor, Db, StorageErrorKind, Ttl};
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn at_a_full_quota_what_stores_fails_and_what_removes_goes_through() {
     let ops = [
         Op::Write((b"large", Some(&large))),
         Op::Delete(b"old"),
-        Op::Swap { key: b"large", expected: None, new: Some(&large) },
+        Op::Swap { key: b"large", expected: None, new: Some(&large), ttl: Ttl::Default },
         Op::Write((b"small", Some(b"2"))),
     ];
     let message = request(Some((TAB, 1)), &ops);
@@ -87,7 +87,11 @@ fn a_write_that_runs_out_of_space_half_way_is_refused_for_the_quota_and_a_flush_
 fn a_request_that_comes_twice_is_carried_out_once() {
     let db = memory();
     db.insert("count", "1").unwrap();
-    let ops = [Op::Swap { key: b"count", expected: Some(b"1"), new: Some(b"2") }, Op::Delete(b"never"), Op::Get(b"count")];
+    let ops = [
+        Op::Swap { key: b"count", expected: Some(b"1"), new: Some(b"2"), ttl: Ttl::Default },
+        Op::Delete(b"never"),
+        Op::Get(b"count"),
+    ];
     for _ in 0..2 {
         let answers = run(&db, &request(Some((TAB, 1)), &ops));
         assert_eq!(outcomes(&answers[..2]), [Ok(1), Ok(0)]);
@@ -256,10 +260,15 @@ fn bytes_that_are_no_request_are_refused() {
         decode(&with(&[11, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, b'k']), None).is_some_and(|request| request.ops.len() == 1)
     );
     assert!(decode(&with(&[10, 1, 0, 2, 1, 0, 0, 0, b'k']), None).is_some_and(|request| request.ops.len() == 1));
-    let wrong: [&[u8]; 11] = [
+    let wrong: [&[u8]; 15] = [
         &[0],
         &[11],
         &[12],
+        &[12, 1, 0, 0, 0, 1, 1, 0, 0, 0, b'k', 1, 0, 0, 0, b'v', 0, 0],
+        &[13, 0, 0, 0, 0, 0, 0, 0],
+        &[14, 2, 0, 0, 0, b'k'],
+        // To keep what a snapshot shows.
+        &[11, 0, 0, 0, 0, 0, 0, 0, 0, 15, 1, 0, 0, 0, b'k'],
         // A write of a snapshot, and a snapshot of a snapshot.
         &[11, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, b'k'],
         &[11, 0, 0, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, b'k'],

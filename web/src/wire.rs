@@ -8,6 +8,7 @@
 //! bound    := 0 | 1, key bytes | 2, key bytes                         none | with the key | without it
 //! operation of kind 11 := snapshot f64, operation                      a read of a snapshot
 //! write    := 0, key bytes | 1, key bytes, value bytes               removes | stores
+//! ttl      := f64                                                    milliseconds; infinite: for ever; NaN: the default of the store
 //! answer   := result*
 //! result   := 0 failed, code u8, message bytes | 1 written, outcome u8 | 2 no value | 3 value bytes
 //!           | 4 count u32, (2 | 3 bytes | 7 key bytes, damage)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)*, count u32, (key, damage)*
@@ -20,7 +21,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-use pipkin::{Cursor, Error};
+use core::time::Duration;
+use pipkin::limits::EXPIRY_MAX;
+use pipkin::{Cursor, Error, Ttl};
 
 use crate::failure::Failure;
 
@@ -37,6 +40,10 @@ mod kind {
     pub(super) const FLUSH: u8 = 9;
     pub(super) const RANGE: u8 = 10;
     pub(super) const AT: u8 = 11;
+    pub(super) const WRITE_MANY_FOR: u8 = 12;
+    pub(super) const SWAP_FOR: u8 = 13;
+    pub(super) const EXPIRES_AT: u8 = 14;
+    pub(super) const KEEP: u8 = 15;
 }
 
 /// A key and its new value; `None` removes it.
@@ -51,11 +58,18 @@ pub(crate) enum Op<'a> {
     /// Removes a key; the outcome says whether it had a value.
     Delete(&'a [u8]),
     WriteMany(Vec<Write<'a>>),
+    /// Writes that say how long their records live.
+    WriteManyFor(Vec<(Write<'a>, Ttl)>),
     Swap {
         key: &'a [u8],
         expected: Option<&'a [u8]>,
         new: Option<&'a [u8]>,
+        ttl: Ttl,
     },
+    /// When a record expires: a value of 8 bytes, a JavaScript number of milliseconds since 1970; none if it never does.
+    ExpiresAt(&'a [u8]),
+    /// Lets a record live for ever; the outcome says whether it would have expired.
+    Keep(&'a [u8]),
     GetMany(Vec<&'a [u8]>),
     /// A page of the records whose keys begin with `prefix`.
     Page {
@@ -110,6 +124,22 @@ impl<'a> Reader<'a> {
         self.array().map(u8::from_le_bytes)
     }
 
+    fn number(&mut self) -> Option<f64> {
+        self.array().map(f64::from_le_bytes)
+    }
+
+    fn ttl(&mut self) -> Option<Ttl> {
+        Some(match self.number()? {
+            ms if ms.is_nan() => Ttl::Default,
+            ms if ms >= EXPIRY_MAX as f64 => Ttl::Never,
+            ms => Ttl::After(Duration::from_millis(ms as u64)),
+        })
+    }
+
+    fn swap(&mut self, ttl: Ttl) -> Option<Op<'a>> {
+        Some(Op::Swap { key: self.bytes()?, expected: self.optional()?, new: self.optional()?, ttl })
+    }
+
     fn count(&mut self) -> Option<usize> {
         self.array().map(|count| u32::from_le_bytes(count) as usize)
     }
@@ -159,9 +189,9 @@ impl<'a> Reader<'a> {
         if kind != kind::AT {
             return self.op_of(kind);
         }
-        let snapshot = f64::from_le_bytes(self.array()?);
+        let snapshot = self.number()?;
         let read = match self.byte()? {
-            kind @ (kind::GET | kind::HAS | kind::GET_MANY | kind::PAGE | kind::RANGE) => self.op_of(kind)?,
+            kind @ (kind::GET | kind::HAS | kind::GET_MANY | kind::PAGE | kind::RANGE | kind::EXPIRES_AT) => self.op_of(kind)?,
             _ => return None,
         };
         Some(Op::At(snapshot, Box::new(read)))
@@ -174,11 +204,18 @@ impl<'a> Reader<'a> {
             kind::WRITE => Op::Write(self.write()?),
             kind::DELETE => Op::Delete(self.bytes()?),
             kind::WRITE_MANY => Op::WriteMany(self.many(Self::write)?),
-            kind::SWAP => Op::Swap { key: self.bytes()?, expected: self.optional()?, new: self.optional()? },
+            kind::WRITE_MANY_FOR => Op::WriteManyFor(self.many(|reader| Some((reader.write()?, reader.ttl()?)))?),
+            kind::SWAP => self.swap(Ttl::Default)?,
+            kind::SWAP_FOR => {
+                let ttl = self.ttl()?;
+                self.swap(ttl)?
+            }
+            kind::EXPIRES_AT => Op::ExpiresAt(self.bytes()?),
+            kind::KEEP => Op::Keep(self.bytes()?),
             kind::GET_MANY => Op::GetMany(self.many(Self::bytes)?),
             kind::PAGE => {
                 // A cursor is sent as a JavaScript number, which represents all of its bits exactly.
-                let from = Cursor::from_bits(f64::from_le_bytes(self.array()?) as u64);
+                let from = Cursor::from_bits(self.number()? as u64);
                 Op::Page { from, values: self.byte()? == 1, prefix: self.bytes()? }
             }
             kind::RANGE => {

@@ -180,6 +180,12 @@ impl Db {
         self.store.seen(self.store.engine.sweep())
     }
 
+    /// True if the store has records that expire, or has had some: for a host of pipkin that keeps keys of its own.
+    #[doc(hidden)]
+    pub fn may_expire(&self) -> bool {
+        self.store.engine.log.clock.in_use()
+    }
+
     /// Another store has acted on this expiry, and its records are copied into this one.
     #[cfg(feature = "salvage")]
     pub(crate) fn acted_on(&self, expiry: u64) {

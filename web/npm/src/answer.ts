@@ -44,6 +44,12 @@ export class AnswerReader {
     return this.#value(tag);
   }
 
+  /** A number that comes as a value. */
+  time(): number | undefined {
+    const value = this.value();
+    return value && new Reader(value).cursor();
+  }
+
   /** Calls `damaged` for those that cannot be read. */
   values<T>(take: (value: Uint8Array) => T, damaged: (damage: Damage<Uint8Array>) => void): (T | undefined)[] {
     this.#expect(4);

@@ -3,7 +3,7 @@
 import { Unread, decodeClone, encodeClone } from "./clone.js";
 import { PipkinError } from "./errors.js";
 import type { Write } from "./request.js";
-import { type Bytes, type Key, type Value, valueBytes } from "./types.js";
+import { type Bytes, type Key, type SetOptions, type Value, checkedTtl, valueBytes } from "./types.js";
 
 /** The bytes that come in are part of a message, or all of it: what is kept is copied out of the part. */
 export interface Codec<K, In, Out> {
@@ -65,7 +65,8 @@ export function keeper(list: Iterable<unknown>): (bytes: Uint8Array) => Uint8Arr
 
 /** Writes and removals that become one commit. */
 export interface Batch<In> {
-  set(key: Key, value: In): void;
+  /** How long a record lives may be said for each. */
+  set(key: Key, value: In, options?: Pick<SetOptions, "ttl">): void;
   delete(key: Key): void;
   /** The same batch for the records of another view of this store. */
   in<Other>(view: Batched<Other>): Batch<Other>;
@@ -93,7 +94,7 @@ export function filled<In>(fill: (batch: Batch<In>) => void, view: Target<In>): 
   const writes: Write[] = [];
   const reading: Promise<void>[] = [];
   let isOpen = true;
-  const put = (key: Uint8Array, value?: () => Uint8Array): void => {
+  const put = (key: Uint8Array, value?: () => Uint8Array, ttl?: number): void => {
     if (!isOpen) throw new PipkinError("usage", "the batch has ended");
     // The caller may fill the same buffer again for the next one.
     const full = key.slice();
@@ -103,12 +104,12 @@ export function filled<In>(fill: (batch: Batch<In>) => void, view: Target<In>): 
     } catch (thrown) {
       if (!(thrown instanceof Unread) || !value) throw thrown;
       const at = writes.length;
-      reading.push(thrown.read.then(() => void (writes[at] = [full, value()])));
+      reading.push(thrown.read.then(() => void (writes[at] = [full, value(), ttl])));
     }
-    writes.push([full, bytes]);
+    writes.push([full, bytes, ttl]);
   };
   const of = <Other>({ store, full, encode }: Target<Other>): Batch<Other> => ({
-    set: (key, value) => put(full(key), () => encode(value)),
+    set: (key, value, options) => put(full(key), () => encode(value), checkedTtl(options?.ttl)),
     delete: (key) => put(full(key)),
     in: <More>(other: Batched<More>) => {
       const there = (other as Batched<More> | undefined)?.[target];

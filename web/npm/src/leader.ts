@@ -310,6 +310,8 @@ export class Leader {
         return this.#snapshots.giveUp(this.store, call.snapshot, tab);
       case "sizeOfSnapshot":
         return this.store.sizeOfSnapshot(call.snapshot);
+      case "setDefaultTtl":
+        return this.store.setDefaultTtl(call.ttl);
       case "stateOf":
         return this.store.stateOf(call.position);
       case "flushTo":

@@ -6,7 +6,8 @@ import type { Bytes, EngineOptions, Role } from "./types.js";
 
 /** A call that is no packed operation. */
 export type Call =
-  | { readonly method: "compact" | "stats" | "segments" | "verify" | "position" }
+  | { readonly method: "compact" | "stats" | "segments" | "verify" | "position" | "defaultTtl" | "resetClock" }
+  | { readonly method: "setDefaultTtl"; readonly ttl: number }
   | { readonly method: "stateOf" | "flushTo"; readonly position: Uint8Array }
   /** Takes the snapshot of that number, which the tab has chosen and reads it by until it gives it up or ends; says how many records it has. */
   | { readonly method: "takeSnapshot" | "sizeOfSnapshot" | "giveUpSnapshot"; readonly snapshot: number }

@@ -45,6 +45,11 @@ export class Reads<K, Out> {
     return this.operateToRead((request) => request.has(this.full(key)), (answer) => answer.written(), options?.signal);
   }
 
+  /** When a record expires, in milliseconds as `Date.now()` counts them; `undefined` if it never does, or if there is none. */
+  expiresAt(key: Key, options?: CallOptions): Promise<number | undefined> {
+    return this.operateToRead((request) => request.expiresAt(this.full(key)), (answer) => answer.time(), options?.signal);
+  }
+
   /** The values of many keys, in the order of the keys. Damaged records do not keep the others from being read: see {@link DamageOptions}. */
   async getMany(keys: Iterable<Key> & object, options?: CallOptions & DamageOptions<K>): Promise<(Out | undefined)[]> {
     const kept = keeper(keys);

@@ -3,12 +3,12 @@
 import { PipkinError } from "./errors.js";
 import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
-import type { Bytes, Durability } from "./types.js";
+import { type Bytes, type Durability, checkedTtl } from "./types.js";
 
-const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At }
+const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep }
 
-/** A key and its new value; without one it is removed. */
-export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined];
+/** A key and its new value, and how long it lives; without a value it is removed. */
+export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined, ttl?: number | undefined];
 
 /** Where a range begins or ends: nowhere, with a key or without it. */
 export type Bound = { readonly kind: 0 } | { readonly kind: 1 | 2; readonly key: Uint8Array };
@@ -68,22 +68,31 @@ export class RequestWriter {
   }
 
   has(key: Uint8Array): void { this.#keyed(Kind.Has, key); }
+  expiresAt(key: Uint8Array): void { this.#keyed(Kind.ExpiresAt, key); }
+  keep(key: Uint8Array): void { this.#keyed(Kind.Keep, key); }
   delete(key: Uint8Array): void { this.#keyed(Kind.Delete, key); }
   flush(): void { this.#byte(Kind.Flush); }
 
   write(write: Write): void {
+    if (write[2] !== undefined) return this.writeMany([write]);
     this.#byte(Kind.Write);
     this.#write(write);
   }
 
   writeMany(writes: readonly Write[]): void {
-    this.#byte(Kind.WriteMany);
+    const expire = writes.some(([, , ttl]) => ttl !== undefined);
+    this.#byte(expire ? Kind.WriteManyFor : Kind.WriteMany);
     this.#number(writes.length);
-    for (const write of writes) this.#write(write);
+    for (const write of writes) {
+      this.#write(write);
+      if (expire) this.#float(write[2] ?? NaN);
+    }
   }
 
-  swap(key: Uint8Array, expected: Uint8Array | undefined, next: Uint8Array | undefined): void {
-    this.#keyed(Kind.Swap, key);
+  swap(key: Uint8Array, expected: Uint8Array | undefined, next: Uint8Array | undefined, ttl?: number): void {
+    this.#byte(ttl === undefined ? Kind.Swap : Kind.SwapFor);
+    if (ttl !== undefined) this.#float(ttl);
+    this.#blob(key);
     this.#optional(expected);
     this.#optional(next);
   }
@@ -210,6 +219,12 @@ export class RequestWriter {
   }
 }
 
+/** The writes, of which those live for this time that do not say. */
+export function lasting(writes: readonly Write[], ttl: number | undefined): readonly Write[] {
+  checkedTtl(ttl);
+  return ttl === undefined ? writes : writes.map(([key, value, own]) => [key, value, own ?? ttl]);
+}
+
 /** What of a message is handed over. */
 export function transferred(bytes: Packed | null): Transferable[] {
   return bytes instanceof Uint8Array && bytes.length > COPIED_MAX ? [bytes.buffer] : [];
@@ -238,6 +253,9 @@ export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Arr
     switch (reader.byte() as Kind) {
       case Kind.Get:
       case Kind.Has:
+      case Kind.ExpiresAt:
+      // The value stays.
+      case Kind.Keep:
         reader.blob();
         break;
       case Kind.Delete:
@@ -249,6 +267,15 @@ export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Arr
       case Kind.WriteMany:
         for (let count = reader.number(); count > 0; count--) note(skipWrite(reader));
         break;
+      case Kind.WriteManyFor:
+        for (let count = reader.number(); count > 0; count--) {
+          note(skipWrite(reader));
+          reader.cursor();
+        }
+        break;
+      case Kind.SwapFor:
+        reader.cursor();
+      // Then as without a time.
       case Kind.Swap:
         note(reader.blob());
         if (reader.byte()) reader.blob();

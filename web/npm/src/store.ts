@@ -8,7 +8,7 @@ import { PipkinError } from "./errors.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { randomHex } from "./names.js";
-import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type PositionState, type Report, type Role, type Segment, type Stats, type Value, valueBytes } from "./types.js";
+import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type PositionState, type Report, type Role, type Segment, type Stats, type Value, checkedTtl, valueBytes } from "./types.js";
 import { Snapshot } from "./snapshot.js";
 import { View } from "./view.js";
 
@@ -77,6 +77,27 @@ export class Store extends View<Bytes, Value, Bytes> {
   /** As `flush`, for everything up to a position; nothing is done if that was flushed. Rejects as `unknown-position` if the store does not contain it. */
   async flushTo(position: Uint8Array, options?: CallOptions): Promise<void> {
     return this.connection.call({ method: "flushTo", position: positionBytes(position) }, options?.signal);
+  }
+
+  /**
+   * Sets how long the records of this store live whose write does not say, in milliseconds; `Infinity`: for ever. It is kept in the file, and counts
+   * for what is written from now on, in all tabs.
+   */
+  async setDefaultTtl(ttl: number, options?: CallOptions): Promise<void> {
+    return this.connection.call({ method: "setDefaultTtl", ttl: checkedTtl(ttl) ?? Infinity }, options?.signal);
+  }
+
+  /** How long that is. */
+  defaultTtl(options?: CallOptions): Promise<number> {
+    return this.connection.call({ method: "defaultTtl" }, options?.signal);
+  }
+
+  /**
+   * Sets the time of the store back to the clock of this machine, after that was wrong; says how many records live again. Otherwise what has expired
+   * stays so when the clock is set back. All snapshots end.
+   */
+  resetClock(options?: CallOptions): Promise<number> {
+    return this.connection.call({ method: "resetClock" }, options?.signal);
   }
 
   /** Copies what lives together and gives the rest of the file back. It happens by itself, too, when half of a segment is dead. */

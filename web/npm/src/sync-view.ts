@@ -6,8 +6,8 @@ import { Damaged } from "./damage.js";
 import { toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
 import { tooLong } from "./reads.js";
-import { RequestWriter, type Write } from "./request.js";
-import { type Damage, type DamageOptions, type Durability, type IterateOptions, type Key, type SyncWriteOptions, checkDurability, keyBytes } from "./types.js";
+import { RequestWriter, type Write, lasting } from "./request.js";
+import { type Damage, type DamageOptions, type Durability, type IterateOptions, type Key, type SyncSetOptions, type SyncWriteOptions, checkDurability, keyBytes } from "./types.js";
 import { Walk, joined } from "./walk.js";
 
 /** Requests of this thread come once, and nobody else's are answered. */
@@ -45,14 +45,25 @@ export class SyncView<K, In, Out> {
     return this.attempt(() => this.wasm.has(this.#full(key)));
   }
 
-  set(key: Key, value: In, options?: SyncWriteOptions): void {
+  set(key: Key, value: In, options?: SyncSetOptions): void {
     const [full, bytes] = [this.#full(key), this.codec.encode(value)];
-    this.#write(options, () => this.wasm.set(full, bytes));
+    if (options?.ttl !== undefined) this.#commit([[full, bytes]], options);
+    else this.#write(options, () => this.wasm.set(full, bytes));
   }
 
   /** Removes a key; true if it was there. */
   delete(key: Key, options?: SyncWriteOptions): boolean {
     return this.#write(options, () => this.wasm.delete(this.#full(key)));
+  }
+
+  /** When a record expires, in milliseconds as `Date.now()` counts them; `undefined` if it never does, or if there is none. */
+  expiresAt(key: Key): number | undefined {
+    return this.#run((request) => request.expiresAt(this.#full(key))).time();
+  }
+
+  /** Lets a record live for ever that would expire; true if there was such a one. */
+  keep(key: Key, options?: SyncWriteOptions): boolean {
+    return this.#write(options, () => this.#run((request) => request.keep(this.#full(key))).written());
   }
 
   /** The values of many keys, in the order of the keys. Damaged records do not keep the others from being read: see {@link DamageOptions}. */
@@ -66,7 +77,7 @@ export class SyncView<K, In, Out> {
   }
 
   /** Stores many records as one commit. */
-  setMany(records: Iterable<readonly [Key, In]>, options?: SyncWriteOptions): void {
+  setMany(records: Iterable<readonly [Key, In]>, options?: SyncSetOptions): void {
     const kept = keeper(records);
     this.#commit(Array.from(listed(records, RECORDS), ([key, value]) => [kept(this.#full(key)), kept(this.codec.encode(value))]), options);
   }
@@ -90,14 +101,14 @@ export class SyncView<K, In, Out> {
   }
 
   /** Stores and removes as one commit what `fill` asks for; nothing if it throws. With `batch.in(view)` it takes records of other views, too. */
-  batch(fill: (batch: Batch<In>) => void, options?: SyncWriteOptions): void {
+  batch(fill: (batch: Batch<In>) => void, options?: SyncSetOptions): void {
     const writes = filled(fill, this[target]);
     // In a worker everything is read at once.
     if (!(writes instanceof Promise)) this.#commit(writes, options);
   }
 
   /** Replaces the value of a key by what `next` makes of it; `undefined` removes the key. */
-  update(key: Key, next: (old: Out | undefined) => In | undefined, options?: SyncWriteOptions): void {
+  update(key: Key, next: (old: Out | undefined) => In | undefined, options?: SyncSetOptions): void {
     const value = next(this.get(key));
     if (value === undefined) this.delete(key, options);
     else this.set(key, value, options);
@@ -154,8 +165,9 @@ export class SyncView<K, In, Out> {
     return key ? { ...damage, key: this.codec.key(key.slice(this.start.length)) } : damage;
   }
 
-  #commit(writes: readonly Write[], options: SyncWriteOptions | undefined): void {
-    this.#write(options, () => this.#run((request) => request.writeMany(writes)).written());
+  #commit(writes: readonly Write[], options: SyncSetOptions | undefined): void {
+    const living = lasting(writes, options?.ttl);
+    this.#write(options, () => this.#run((request) => request.writeMany(living)).written());
   }
 
   #run(put: (request: RequestWriter) => void): AnswerReader {

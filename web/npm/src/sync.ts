@@ -9,13 +9,13 @@ import { withLock } from "./lock.js";
 import { checkName, syncLock } from "./names.js";
 import { hint } from "./place.js";
 import { SyncView } from "./sync-view.js";
-import { type Bytes, type CompactReport, type Durability, type Key, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, engineOptions } from "./types.js";
+import { type Bytes, type CompactReport, type Durability, type Key, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedTtl, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
 export { SyncView } from "./sync-view.js";
 export type { Batch, Batched } from "./codec.js";
 export type {
-  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, SyncOpenOptions, SyncWriteOptions, Value,
+  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, SyncOpenOptions, SyncSetOptions, SyncWriteOptions, Value,
 } from "./types.js";
 
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */
@@ -83,6 +83,21 @@ export class SyncStore extends SyncView<Bytes, Value, Bytes> {
   /** As `flush`, for everything up to a position. Throws `unknown-position` if the store does not contain it. */
   flushTo(position: Uint8Array): void {
     this.attempt(() => this.wasm.flushTo(position));
+  }
+
+  /** Sets how long records live whose write does not say, in milliseconds; `Infinity`: for ever. It is kept in the file. */
+  setDefaultTtl(ttl: number): void {
+    this.attempt(() => this.wasm.setDefaultTtl(checkedTtl(ttl) ?? Infinity));
+  }
+
+  /** How long that is. */
+  defaultTtl(): number {
+    return this.attempt(() => this.wasm.defaultTtl());
+  }
+
+  /** Sets the time of the store back to the clock of this machine, after that was wrong; says how many records live again. */
+  resetClock(): number {
+    return this.attempt(() => this.wasm.resetClock());
   }
 
   compact(): CompactReport {

@@ -32,6 +32,15 @@ export interface WriteOptions extends CallOptions {
   readonly durability?: Durability | undefined;
 }
 
+/** Of writes that store. */
+export interface SetOptions extends WriteOptions {
+  /**
+   * How long the records live, in milliseconds; `Infinity`: for ever. From then on no read returns them and no walk counts them; no event tells of it.
+   * Default: as long as `setDefaultTtl` has said, or for ever.
+   */
+  readonly ttl?: number | undefined;
+}
+
 /** What a call that reads several records does when some of them cannot be read. */
 export interface DamageOptions<K> {
   /**
@@ -90,6 +99,7 @@ export interface OpenOptions extends CallOptions {
 
 /** Options of the entry `pipkin/sync`: a write that blocks cannot be given up, and opening waits for no other tab. */
 export type SyncWriteOptions = Omit<WriteOptions, keyof CallOptions>;
+export type SyncSetOptions = Omit<SetOptions, keyof CallOptions>;
 export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked" | "worker">;
 
 /** The part of the options that the engine needs, complete. */
@@ -105,6 +115,12 @@ const MIB = 1024 * 1024;
 
 export function checkDurability(durability: Durability): void {
   if (durability !== "relaxed" && durability !== "strict") throw new PipkinError("usage", '`durability` is "relaxed" or "strict"');
+}
+
+/** The time that records live. */
+export function checkedTtl(ttl: number | undefined): number | undefined {
+  if (ttl === undefined || (typeof ttl === "number" && ttl > 0)) return ttl;
+  throw new PipkinError("usage", "`ttl` is a number of milliseconds, more than 0, or Infinity");
 }
 
 /** The engine counts in 32 bits, and would take what of another number fits. */
@@ -140,6 +156,10 @@ export interface Stats {
   readonly freeSegments: number;
   readonly segmentSize: number;
   readonly indexBytes: number;
+  /** Records that expire and have not yet. */
+  readonly expiring: number;
+  /** Milliseconds by which the clock is behind the latest expiry that was acted on: more than a few mean that it is wrong, or was. See `resetClock`. */
+  readonly clockBehindMs: number;
 }
 
 /** What one stretch of the file is used for: records, nothing, or the snapshot of the index. */

@@ -14,6 +14,7 @@ interface Update {
   /** What becomes of the value. */
   readonly next: (old: Bytes) => Bytes | Promise<Bytes>;
   readonly effect: Effect;
+  readonly ttl: number | undefined;
   readonly signal: AbortSignal | undefined;
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
@@ -29,14 +30,14 @@ export class Updates {
 
   constructor(private readonly connection: Operating) {}
 
-  add(key: Uint8Array, next: Update["next"], effect: Effect, signal: AbortSignal | undefined): Promise<void> {
+  add(key: Uint8Array, next: Update["next"], effect: Effect, ttl: number | undefined, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const name = Array.from(key, (byte) => String.fromCharCode(byte)).join("");
       // Once it has begun the swap itself hears of it.
       const giveUp = (): void => void (update.isBegun || reject(signal?.reason));
       const settled = (): void => signal?.removeEventListener("abort", giveUp);
-      const update: Update = { next, effect, signal, resolve: () => (settled(), resolve()), reject: (reason) => (settled(), reject(reason)), isBegun: false };
+      const update: Update = { next, effect, ttl, signal, resolve: () => (settled(), resolve()), reject: (reason) => (settled(), reject(reason)), isBegun: false };
       signal?.addEventListener("abort", giveUp);
       const waiting = this.#waiting.get(name);
       if (waiting) return void waiting.push(update);
@@ -64,7 +65,7 @@ export class Updates {
     for (let bytes = 0; bytes < ROUND_BYTES; ) {
       const update = waiting.shift();
       if (!update) break;
-      const { next, effect, signal, resolve, reject } = update;
+      const { next, effect, ttl, signal, resolve, reject } = update;
       if (signal?.aborted && !update.isBegun) continue;
       update.isBegun = true;
       try {
@@ -72,7 +73,7 @@ export class Updates {
         const made = next(old);
         const value = made instanceof Promise ? await made : made;
         const expected = old;
-        const swap = this.connection.operate(effect, (request) => request.swap(key, expected, value), (answer) => answer.written(), signal);
+        const swap = this.connection.operate(effect, (request) => request.swap(key, expected, value, value && ttl), (answer) => answer.written(), signal);
         swaps.push(swap.then((fits) => (fits ? resolve() : void again.push(update)), reject));
         // The caller may fill the buffer again.
         old = value?.slice();

@@ -5,8 +5,8 @@ import { type Batch, type Codec, KEYS, RECORDS, type Target, filled, keeper, lis
 import type { Connection } from "./connection.js";
 import { LiveValue } from "./live.js";
 import { Reads } from "./reads.js";
-import type { Effect, Write } from "./request.js";
-import type { Change, Durability, Key, Live, WriteOptions } from "./types.js";
+import { type Effect, type Write, lasting } from "./request.js";
+import { type Change, type Durability, type Key, type Live, type SetOptions, type WriteOptions, checkedTtl } from "./types.js";
 
 /** The records whose keys begin with a prefix, which the view takes away and puts in front again. */
 export class View<K, In, Out> extends Reads<K, Out> {
@@ -24,9 +24,9 @@ export class View<K, In, Out> extends Reads<K, Out> {
   readonly [target]: Target<In>;
 
   /** Stores a value. */
-  set(key: Key, value: In, options?: WriteOptions): Promise<void> {
+  set(key: Key, value: In, options?: SetOptions): Promise<void> {
     if (this.codec.mayWait) return this.batch((batch) => batch.set(key, value), options);
-    const write = (): Write => [this.full(key), this.codec.encode(value)];
+    const write = (): Write => [this.full(key), this.codec.encode(value), checkedTtl(options?.ttl)];
     return this.connection.operate(this.#effect(options), (request) => request.write(write()), (answer) => void answer.written(), options?.signal);
   }
 
@@ -35,8 +35,13 @@ export class View<K, In, Out> extends Reads<K, Out> {
     return this.connection.operate(this.#effect(options), (request) => request.delete(this.full(key)), (answer) => answer.written(), options?.signal);
   }
 
+  /** Lets a record live for ever that would expire; true if there was such a one. */
+  keep(key: Key, options?: WriteOptions): Promise<boolean> {
+    return this.connection.operate(this.#effect(options), (request) => request.keep(this.full(key)), (answer) => answer.written(), options?.signal);
+  }
+
   /** Stores many records as one commit: after a crash all of them are there or none. */
-  async setMany(records: Iterable<readonly [Key, In]>, options?: WriteOptions): Promise<void> {
+  async setMany(records: Iterable<readonly [Key, In]>, options?: SetOptions): Promise<void> {
     const kept = keeper(records);
     const list = listed(records, RECORDS);
     if (this.codec.mayWait) return this.batch((batch) => { for (const [key, value] of list) batch.set(key, value); }, options);
@@ -57,7 +62,7 @@ export class View<K, In, Out> extends Reads<K, Out> {
   }
 
   /** Stores and removes as one commit what `fill` asks for; nothing if it throws. With `batch.in(view)` it takes records of other views, too. */
-  async batch(fill: (batch: Batch<In>) => void, options?: WriteOptions): Promise<void> {
+  async batch(fill: (batch: Batch<In>) => void, options?: SetOptions): Promise<void> {
     const writes = filled(fill, this[target]);
     await this.#commit(writes instanceof Promise ? await writes : writes, options);
   }
@@ -66,13 +71,13 @@ export class View<K, In, Out> extends Reads<K, Out> {
    * Replaces the value of a key by what `next` makes of it; `undefined` removes the key. No other writer, in no tab, comes in
    * between: `next` runs again when one of another tab, or a write that is no update, did.
    */
-  async update(key: Key, next: (old: Out | undefined) => In | undefined, options?: WriteOptions): Promise<void> {
+  async update(key: Key, next: (old: Out | undefined) => In | undefined, options?: SetOptions): Promise<void> {
     const made = (old: Uint8Array | undefined): Uint8Array | undefined | Promise<Uint8Array> => {
       const value = next(this.decoded(old));
       return value === undefined ? undefined : this.#encoded(value);
     };
     // The caller may fill the buffer again while this waits.
-    return this.connection.updates.add(this.full(key).slice(), made, this.#effect(options), options?.signal);
+    return this.connection.updates.add(this.full(key).slice(), made, this.#effect(options), checkedTtl(options?.ttl), options?.signal);
   }
 
   /** Hears of changes of these records, until the function that comes back is called. */
@@ -107,8 +112,9 @@ export class View<K, In, Out> extends Reads<K, Out> {
     }
   }
 
-  #commit(writes: readonly Write[], options: WriteOptions | undefined): Promise<void> {
-    return this.connection.operate(this.#effect(options), (request) => request.writeMany(writes), (answer) => void answer.written(), options?.signal);
+  #commit(writes: readonly Write[], options: SetOptions | undefined): Promise<void> {
+    const living = lasting(writes, options?.ttl);
+    return this.connection.operate(this.#effect(options), (request) => request.writeMany(living), (answer) => void answer.written(), options?.signal);
   }
 
   #effect(options: WriteOptions | undefined): Effect {

@@ -218,6 +218,18 @@ export class WasmStore {
     this.store.flushTo(position);
   }
 
+  setDefaultTtl(ttl: number): void {
+    this.store.setDefaultTtl(ttl);
+  }
+
+  defaultTtl(): number {
+    return this.store.defaultTtl();
+  }
+
+  resetClock(): number {
+    return this.store.resetClock();
+  }
+
   /** Forgets the requests of all tabs but the living ones, whose names of 16 bytes stand one behind the other. */
   forgetRequestsOfAllBut(living: Uint8Array): void {
     this.store.forgetRequestsOfAllBut(living);

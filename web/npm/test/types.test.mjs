@@ -14,11 +14,12 @@ const COMPILERS = { newest: "typescript/bin/tsc", ...Object.fromEntries(["5.4", 
 
 /** Options are handed on as they came, also those that nobody has given. */
 const APP = `
-  import { type CallOptions, type Damage, type OpenOptions, type WriteOptions, PipkinError, open } from "pipkin";
+  import { type CallOptions, type Damage, type OpenOptions, type SetOptions, type WriteOptions, PipkinError, open } from "pipkin";
   import { open as openSync } from "pipkin/sync";
-  declare const signal: AbortSignal | undefined, durability: "strict" | undefined, create: boolean | undefined;
+  declare const signal: AbortSignal | undefined, durability: "strict" | undefined, ttl: number | undefined, create: boolean | undefined;
   export const given: OpenOptions = { signal, durability, create, wasm: undefined, worker: undefined };
   export const write: WriteOptions = { signal, durability };
+  export const set: SetOptions = { signal, durability, ttl };
   export const call: CallOptions = { signal };
   export async function app(): Promise<void> {
     const db = await open("app", given);
@@ -31,6 +32,11 @@ const APP = `
     const users = db.json<{ born: number }>("users/");
     await users.setMany(new Map([["ada", { born: 1815 }]]), write);
     users.on("change", ({ keys }) => keys?.map((key) => key.length));
+    await users.set("ada", { born: 1815 }, set);
+    await db.batch((batch) => batch.set("a", "1", { ttl }), set);
+    const expiry: number | undefined = await db.expiresAt("a", call);
+    const kept: boolean = await users.keep("ada", write);
+    await db.setDefaultTtl(expiry ?? (kept ? Infinity : await db.defaultTtl()));
     const born: number | undefined = users.live("ada").getSnapshot()?.born;
     await db.batch((batch) => batch.in(users).set("ada", { born: born ?? 0 }));
     for await (const [key, { born }] of users.entries({ gte: undefined, limit: 1 })) key.at(born);
@@ -49,6 +55,8 @@ const APP = `
     await db.setMany({ a: "1" });
     // @ts-expect-error: a list that is async is none
     await db.setMany((async function* () { yield ["a", "1"] as const; })());
+    // @ts-expect-error: what is removed lives for no time
+    await db.delete("a", { ttl: 1 });
     // @ts-expect-error: there is no such event
     db.on("chnage", () => undefined);
     // @ts-expect-error: records of a view are what it was made for
