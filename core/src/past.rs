@@ -124,7 +124,12 @@ impl Engine {
 
     /// Ends a moment and forgets what only it needed: at once, or, for one of many short ones, when there is enough of it.
     pub(crate) fn end_moment(&self, moment: &Arc<Moment>, is_short: bool) {
-        if self.moments.end(moment) && (!is_short || self.moments.must_forget()) {
+        if !self.moments.end(moment) {
+            return;
+        }
+        if is_short && !self.moments.must_forget() {
+            self.moments.put_forgetting_off();
+        } else {
             self.forget_notes();
         }
     }

@@ -336,3 +336,26 @@ fn a_transaction_ends_with_its_store_and_refuses_to_nest() {
     db.clone().close().unwrap();
     assert!(matches!(late.commit(), Err(Error::Closed)));
 }
+
+/// What a transaction has left over when it ended does not keep a segment from whoever needs the space, though others live.
+#[test]
+fn compaction_frees_what_only_ended_transactions_needed() {
+    let db = ordered();
+    let fill = |round: u8| db.insert_many((0..20_u8).map(|key| ([key], [round; 900]))).unwrap();
+    fill(0);
+    let short = db.begin().unwrap();
+    fill(1);
+    let stays = db.begin().unwrap();
+    fill(2);
+    for _ in 0..3 {
+        db.compact().unwrap();
+    }
+    let both = db.stats().unwrap().snapshot_held_bytes;
+    drop(short);
+    for _ in 0..3 {
+        db.compact().unwrap();
+    }
+    let one = db.stats().unwrap().snapshot_held_bytes;
+    assert!(one > 15_000 && one + 15_000 < both, "{one} of {both}");
+    assert_eq!(stays.get([7]).unwrap(), Some(vec![1; 900]));
+}

@@ -101,6 +101,8 @@ pub(crate) struct Moments {
     /// Notes, counts and keys that were kept since the last time when what no moment needs was dropped, and how many were left then.
     added: AtomicU64,
     left: AtomicU64,
+    /// A moment has ended, and what only it needed is still kept.
+    put_off: AtomicBool,
     /// Removed keys that a moment may still show.
     #[cfg(feature = "ordered")]
     ghosts: Mutex<Ghosts>,
@@ -260,9 +262,14 @@ impl Moments {
         self.added.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True when something was kept since the last time when what no moment needs was dropped.
+    /// A moment has ended, and what only it needed stays for now.
+    pub(crate) fn put_forgetting_off(&self) {
+        self.put_off.store(true, Ordering::Release);
+    }
+
+    /// True when something may be kept that only moments needed which have ended.
     pub(crate) fn may_forget(&self) -> bool {
-        self.added.load(Ordering::Relaxed) > 0
+        self.put_off.load(Ordering::Acquire)
     }
 
     /// True when the end of a moment is to drop what no moment needs: nothing lives, or as much was added as there was, so that each thing is
@@ -274,6 +281,7 @@ impl Moments {
 
     /// What no moment needs is about to be dropped.
     pub(crate) fn forgets(&self) {
+        self.put_off.store(false, Ordering::Release);
         self.added.store(0, Ordering::Relaxed);
     }
 
