@@ -52,14 +52,15 @@ impl From<std::time::SystemTime> for Ttl {
 impl Ttl {
     /// The expiry of a record that is written now; 0: never. `default` is a number of milliseconds, 0 for none.
     pub(crate) fn expiry(self, default: u64, now: &Now<'_>) -> u64 {
-        let after = |ms: u64| now.get().saturating_add(ms.max(1)).min(EXPIRY_MAX);
-        match self {
+        let after = |ms: u64| now.get().saturating_add(ms.max(1));
+        let expiry = match self {
             Self::Default if default == 0 => 0,
             Self::Default => after(default),
             Self::Never => 0,
-            Self::At(time) => time.clamp(1, EXPIRY_MAX),
+            Self::At(time) => time.max(1),
             Self::After(duration) => after(millis(duration)),
-        }
+        };
+        if expiry >= EXPIRY_MAX { 0 } else { expiry }
     }
 }
 
@@ -156,7 +157,7 @@ mod tests {
             for after in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(5), Duration::MAX] {
                 let now = Now::new(&clock);
                 let expiry = Ttl::After(after).expiry(0, &now);
-                assert!(expiry > now.get() && expiry <= EXPIRY_MAX, "{time} {after:?}");
+                assert!(expiry == 0 || expiry > now.get() && expiry < EXPIRY_MAX, "{time} {after:?}");
             }
         }
     }
@@ -194,6 +195,6 @@ mod tests {
         assert_eq!(Ttl::Never.expiry(50, &now), 0);
         assert_eq!(Ttl::At(7).expiry(50, &now), 7);
         assert_eq!(Ttl::At(0).expiry(50, &now), 1, "0 means never in a frame's place");
-        assert_eq!(Ttl::At(u64::MAX).expiry(50, &now), EXPIRY_MAX);
+        assert_eq!((Ttl::At(u64::MAX).expiry(50, &now), Ttl::After(Duration::MAX).expiry(50, &now)), (0, 0), "for ever");
     }
 }

@@ -158,6 +158,17 @@ fn every_way_to_write_sets_the_expiry() {
 }
 
 #[test]
+fn what_lives_longer_than_a_time_can_say_never_expires() {
+    let (_, clock, db) = new();
+    for (key, ttl) in [("at", Ttl::At(u64::MAX)), ("last", Ttl::At((1 << 48) - 1)), ("after", Duration::MAX.into())] {
+        db.insert_with_ttl(key, "1", ttl).unwrap();
+        assert_eq!((db.expires_at(key).unwrap(), db.ttl(key).unwrap()), (None, None), "{key}");
+    }
+    clock.set(u64::MAX);
+    assert_eq!((db.len().unwrap(), db.sweep_expired().unwrap()), (3, 0));
+}
+
+#[test]
 fn defaults_of_store_and_namespace_count_where_a_write_does_not_say() {
     let (storage, clock) = (MemoryStorage::new(), TestClock::new(START));
     let open = |storage: MemoryStorage| {
