@@ -39,8 +39,6 @@ testLeaving({
       return () => page.close();
     },
   },
-  // On a busy machine the process of a closed page sometimes ends before the last of its calls has left it.
-  cutShort: { closed: 1, "closed by a person": 1 },
   large: "closed",
   events: { closed: ["pagehide", "visibilitychange"], frozen: ["freeze"] },
 });
