@@ -86,10 +86,19 @@ impl Engine {
         FullKey { namespace, key, hash: KeyHash::new(self.seed, namespace, key) }
     }
 
-    /// The record of a key, for a reader. Its checksum is not verified.
+    /// The record of a key, for a reader, for as long as the pin lives. Its checksum is not verified.
+    pub(crate) fn find<'a>(&'a self, pin: &'a Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+        self.find_kept(pin, key)
+    }
+
+    /// [`Self::find`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
     // With a second caller, a look-up would else be a call longer: 2 % of it.
     #[inline(always)]
-    pub(crate) fn find<'a>(&'a self, pin: &Pin<'_>, FullKey { namespace, key, hash }: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+    pub(crate) fn find_kept<'a>(
+        &'a self,
+        pin: &Pin<'_>,
+        FullKey { namespace, key, hash }: FullKey<'_>,
+    ) -> Result<Option<Frame<'a>>> {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
         let is_parked = self.index.is_parked(hash);
         if is_parked {

@@ -194,8 +194,13 @@ impl Engine {
         frame.meta().begin(self.log.lsn(frame.offset)) < moment.position
     }
 
-    /// The record of a key at a moment. Its checksum is verified, unless reads do not verify any.
-    pub(crate) fn find_at<'a>(&'a self, pin: &Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+    /// The record of a key at a moment, for as long as the pin lives. Its checksum is verified, unless reads do not verify any.
+    pub(crate) fn find_at<'a>(&'a self, pin: &'a Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+        self.find_at_kept(pin, moment, key)
+    }
+
+    /// [`Self::find_at`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
+    pub(crate) fn find_at_kept<'a>(&'a self, pin: &Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         moment.still_lives()?;
         self.settle(moment, key.hash.shard())?;
         let found = self.find_at_now(pin, moment, key);
@@ -206,7 +211,7 @@ impl Engine {
     }
 
     fn find_at_now<'a>(&'a self, pin: &Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
-        let current = self.find(pin, key).and_then(|frame| frame.map(|frame| self.checked(frame)).transpose());
+        let current = self.find_kept(pin, key).and_then(|frame| frame.map(|frame| self.checked(frame)).transpose());
         match current {
             // What is current and began before the moment had not ended by then: whoever ended it earlier has published that.
             Ok(Some(frame)) if self.began_before(&frame, moment) => Ok(Some(frame)),

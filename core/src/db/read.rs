@@ -196,7 +196,8 @@ impl Namespace {
 }
 
 impl Store {
-    pub(super) fn frame<'a>(&'a self, pin: &Pin<'_>, name: &Name, key: &[u8]) -> Result<Option<Frame<'a>>> {
+    /// The record of a key, for as long as the pin lives.
+    pub(super) fn frame<'a>(&'a self, pin: &'a Pin<'_>, name: &Name, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         match name.number() {
             Some(number) => self.checked_frame(pin, self.engine.full_key(number, key)),
@@ -204,13 +205,14 @@ impl Store {
         }
     }
 
+    /// [`Self::frame`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
     fn checked_frame<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         let found = self.find_checked(pin, key).and_then(|frame| frame.map_or(Ok(None), |frame| self.engine.readable(frame)));
         found.map_err(|error| self.engine.log.or_fenced(error))
     }
 
     /// The record of a key, unless it has expired at a moment that the caller names.
-    pub(super) fn frame_by<'a>(&'a self, pin: &Pin<'_>, name: &Name, key: &[u8], now: &Now<'_>) -> Result<Option<Frame<'a>>> {
+    pub(super) fn frame_by<'a>(&'a self, pin: &'a Pin<'_>, name: &Name, key: &[u8], now: &Now<'_>) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let Some(number) = name.number() else { return Ok(None) };
         let found =
@@ -220,7 +222,7 @@ impl Store {
     }
 
     fn find_checked<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
-        let Some(frame) = self.engine.find(pin, key)? else {
+        let Some(frame) = self.engine.find_kept(pin, key)? else {
             return Ok(None);
         };
         if self.verifies() {

@@ -188,7 +188,8 @@ impl Taken {
     /// The number that a name had.
     pub(super) fn number_of(&self, name: &[u8]) -> Result<Option<u32>> {
         let engine = self.engine();
-        let frame = engine.find_at(&engine.pin(), &self.moment, engine.full_key(NAMESPACE_OF_NAMES, name))?;
+        let pin = engine.pin();
+        let frame = engine.find_at(&pin, &self.moment, engine.full_key(NAMESPACE_OF_NAMES, name))?;
         Ok(frame.and_then(|frame| frame.value().first_chunk().map(|bytes| u32::from_le_bytes(*bytes))))
     }
 
@@ -209,10 +210,16 @@ impl SnapshotNamespace {
         self.number.map_or_else(|| self.taken.default_number(), Ok)
     }
 
-    pub(super) fn frame<'a>(&'a self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
+    /// The record of a key, for as long as the pin lives.
+    pub(super) fn frame<'a>(&'a self, pin: &'a Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
+        self.frame_kept(pin, key)
+    }
+
+    /// [`Self::frame`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
+    fn frame_kept<'a>(&'a self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let engine = self.taken.engine();
-        let frame = engine.find_at(pin, &self.taken.moment, engine.full_key(self.number()?, key))?;
+        let frame = engine.find_at_kept(pin, &self.taken.moment, engine.full_key(self.number()?, key))?;
         frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()
     }
 
@@ -224,7 +231,7 @@ impl SnapshotNamespace {
     /// Returns the value that a key had, without a copy where the host can map the file. See [`Value`].
     pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
         let pin = self.taken.engine().pin();
-        Ok(self.frame(&pin, key.as_ref())?.map(|frame| Value::new(frame.into_value(), pin)))
+        Ok(self.frame_kept(&pin, key.as_ref())?.map(|frame| Value::new(frame.into_value(), pin)))
     }
 
     /// True if the key had a value.

@@ -93,7 +93,8 @@ impl Store {
     fn consumers_record(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(number) = self.names.read().get(NAMESPACE).and_then(|name| name.number()) else { return Ok(None) };
         let engine = &self.engine;
-        let frame = engine.find(&engine.pins.pin(), engine.full_key(number, key))?;
+        let pin = engine.pins.pin();
+        let frame = engine.find(&pin, engine.full_key(number, key))?;
         frame.map(|frame| engine.log.check(&frame).map(|()| frame.value().to_vec())).transpose()
     }
 

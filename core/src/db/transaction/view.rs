@@ -56,14 +56,19 @@ impl<'a> TransactionNamespace<'a> {
         self.own?.get(key).map(|write| write.value.as_ref())
     }
 
-    /// The record of a key in the snapshot; the key counts as read.
-    fn stored(&self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
+    /// The record of a key in the snapshot, for as long as the pin lives; the key counts as read.
+    fn stored<'p>(&'p self, pin: &'p Pin<'_>, key: &[u8]) -> Result<Option<Frame<'p>>> {
+        self.stored_kept(pin, key)
+    }
+
+    /// [`Self::stored`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
+    fn stored_kept(&self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let Some(number) = self.number else { return Ok(None) };
         let engine = self.transaction.taken.engine();
         let full_key = engine.full_key(number, key);
         self.transaction.reads.lock().set.key(full_key.hash);
-        let frame = self.transaction.seen(engine.find_at(pin, &self.transaction.taken.moment, full_key))?;
+        let frame = self.transaction.seen(engine.find_at_kept(pin, &self.transaction.taken.moment, full_key))?;
         frame.map(|frame| frame.is_readable().map(|()| self.transaction.met(frame))).transpose()
     }
 
@@ -72,7 +77,8 @@ impl<'a> TransactionNamespace<'a> {
         match self.own(key.as_ref()) {
             Some(value) => Ok(value.cloned()),
             None => {
-                let frame = self.stored(&self.transaction.taken.engine().pin(), key.as_ref())?;
+                let pin = self.transaction.taken.engine().pin();
+                let frame = self.stored(&pin, key.as_ref())?;
                 Ok(frame.map(|frame| frame.into_value().into_vec()))
             }
         }
@@ -83,7 +89,7 @@ impl<'a> TransactionNamespace<'a> {
         let pin = self.transaction.taken.engine().pin();
         match self.own(key.as_ref()) {
             Some(value) => Ok(value.map(|value| Value::new(ValueBytes::Mapped(value), pin))),
-            None => Ok(self.stored(&pin, key.as_ref())?.map(|frame| Value::new(frame.into_value(), pin))),
+            None => Ok(self.stored_kept(&pin, key.as_ref())?.map(|frame| Value::new(frame.into_value(), pin))),
         }
     }
 
