@@ -67,6 +67,53 @@ fn an_expiry_that_a_commit_relied_on_is_past_after_any_failed_call() {
     assert!(failed >= 30 && relied >= 10, "{failed} failures, {relied} with the write");
 }
 
+/// Compaction takes an expired version for the tombstone of what it had replaced: any of its calls may fail, and the power may go then.
+#[test]
+fn a_compaction_that_fails_uncovers_no_version_from_before_the_expired_one() {
+    const KEYS: u32 = 300;
+    let effects = [Effect::Error(StorageErrorKind::NoSpace), Effect::Torn { bytes: 700 }, Effect::Late, Effect::LostSync];
+    let (mut failed, mut healed) = (0, 0);
+    for (effect, swept) in effects.into_iter().flat_map(|effect| [(effect, true), (effect, false)]) {
+        for nth in 1.. {
+            let (file, clock) = (File::new(MemoryStorage::new()), TestClock::new(START));
+            file.arm(Fault::nth(u64::MAX, Io::Sync, Effect::LostSync));
+            let db = open(&file, &clock).unwrap();
+            db.insert_many((0..KEYS).map(|key| (key.to_be_bytes(), [1; 40]))).unwrap();
+            db.checkpoint().unwrap();
+            (0..KEYS).for_each(|key| db.insert_with_ttl(key.to_be_bytes(), [2; 40], MINUTE).unwrap());
+            (0..KEYS).step_by(7).for_each(|key| db.insert(key.to_be_bytes(), [3; 40]).unwrap());
+            db.flush().unwrap();
+            clock.advance(MINUTE);
+            if swept {
+                db.sweep_expired().unwrap();
+            }
+            file.arm(Fault::nth(nth, Io::Change, effect));
+            let compacted = db.compact();
+            let has_failed = file.counts().failed > 0;
+            file.disarm();
+            drop(db);
+            file.lose_unsynced().unwrap();
+            let at = format!("{effect:?}, call {nth}, swept: {swept}, {:?}", compacted.map(drop));
+            let check = |db: &Db| {
+                for key in 0..KEYS {
+                    let expected = if key % 7 == 0 { Some(vec![3; 40]) } else { None };
+                    assert_eq!(db.get(key.to_be_bytes()).unwrap(), expected, "{at}: key {key}");
+                }
+                assert_eq!(db.len().unwrap(), u64::from(KEYS.div_ceil(7)), "{at}");
+            };
+            let db = open(&file, &clock).unwrap_or_else(|error| panic!("{at}: {error}"));
+            check(&db);
+            db.compact().unwrap();
+            check(&db);
+            if !has_failed {
+                break;
+            }
+            (failed, healed) = (failed + 1, healed + u32::from(db.verify().unwrap().is_ok()));
+        }
+    }
+    assert!(failed >= 40 && healed == failed, "{failed} failures, {healed} of them without damage afterwards");
+}
+
 /// Either the whole group goes or none of it, and the store goes on.
 #[test]
 fn a_group_goes_from_a_full_medium_as_a_whole_or_not_at_all() {

@@ -3,7 +3,7 @@
 use super::{Change, Commit};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::frame::{FRAME_LEN_MIN, Kind};
+use crate::frame::{FRAME_LEN_MIN, Header, Kind};
 use crate::limits::LOG_POSITION_FIRST;
 use crate::log::{Contained, Log, Segment, SegmentHeader, Step, Walk};
 use crate::planted::{Bug, is};
@@ -97,13 +97,7 @@ impl Reader {
                     // Copies are commits of their own, and belong to nobody's.
                     if !header.kind.is_control() && (!header.copied || is(Bug::CopiesShown)) {
                         if !header.kind.is_carried() {
-                            let (namespace, key) = (header.namespace, walk.key(offset, &header)?.to_vec());
-                            let expires_at = walk.expiry(offset, &header)?;
-                            let value = walk.value(offset, &header)?;
-                            if let Some(what) = header.unsupported() {
-                                return Err(Error::Unsupported { offset, what });
-                            }
-                            commit.changes.extend(select(Item { kind: header.kind, namespace, key, value, expires_at })?);
+                            commit.changes.extend(change(&mut walk, offset, &header, select)?);
                         }
                         commit.is_open = header.continues;
                     }
@@ -128,6 +122,17 @@ impl Reader {
             is_at_border = true;
             current = Some((segment, from));
         }
+    }
+}
+
+/// What the record of a frame that a step returned is to the reader.
+fn change(walk: &mut Walk<'_>, offset: u64, header: &Header, select: &mut Select<'_>) -> Result<Option<Change>> {
+    let (namespace, key) = (header.namespace, walk.key(offset, header)?.to_vec());
+    let expires_at = walk.expiry(offset, header)?;
+    let value = walk.value(offset, header)?;
+    match header.unsupported() {
+        Some(what) => Err(Error::Unsupported { offset, what }),
+        None => select(Item { kind: header.kind, namespace, key, value, expires_at }),
     }
 }
 
