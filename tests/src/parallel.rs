@@ -49,6 +49,43 @@ pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
+/// What the threads of one trial share: the first failure ends all of them.
+#[derive(Debug, Default)]
+pub struct Team {
+    is_over: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl Team {
+    /// Does a thread's work. Its failure ends the others.
+    pub fn run(&self, work: impl FnOnce() -> Result<(), String>) {
+        if let Err(what) = guard(work).unwrap_or_else(Err) {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+            self.end();
+        }
+    }
+
+    /// Tells the threads to end.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    /// True when a thread is to end.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// The first failure. Threads may run again after that.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong, in words.
+    pub fn outcome(&self) -> Result<(), String> {
+        self.is_over.store(false, Ordering::SeqCst);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}
+
 /// How long one trial may take before it counts as an endless loop.
 const STUCK_SECONDS: u64 = 120;
 

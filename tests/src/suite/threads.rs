@@ -1,12 +1,11 @@
 //! Many threads on one store, with checks that do not depend on luck: every key has one writer that counts its versions, so a
 //! reader knows which versions it may see; shared counters must add up; transactions must see sums that never change.
 
-use crate::parallel::{Failure, Outcome};
+use crate::parallel::{Failure, Outcome, Team};
 use crate::rng::{Rng, derive, index};
 use crate::suite::{Checked, words};
 use pipkin::{Db, Error, Namespace};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Threads that write keys of their own.
 const WRITERS: usize = 3;
@@ -41,8 +40,7 @@ pub struct Run {
     groups: Vec<AtomicU64>,
     reads: AtomicU64,
     maintenance: AtomicU64,
-    stop: AtomicBool,
-    failure: Mutex<Option<String>>,
+    team: Team,
 }
 
 fn zeros(count: usize) -> Vec<AtomicU64> {
@@ -88,8 +86,7 @@ impl Default for Run {
             groups: zeros(WRITERS),
             reads: AtomicU64::new(0),
             maintenance: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-            failure: Mutex::new(None),
+            team: Team::default(),
         }
     }
 }
@@ -111,32 +108,18 @@ impl Run {
         self.prepare(db).map_err(fail)?;
         std::thread::scope(|scope| {
             let writers: Vec<_> =
-                (0..WRITERS).map(|writer| scope.spawn(move || self.noting(|| self.write(db, writer, budget)))).collect();
+                (0..WRITERS).map(|writer| scope.spawn(move || self.team.run(|| self.write(db, writer, budget)))).collect();
             for reader in 0..2 {
-                scope.spawn(move || self.noting(|| self.read(db, derive(budget.seed, 100 + reader))));
+                scope.spawn(move || self.team.run(|| self.read(db, derive(budget.seed, 100 + reader))));
             }
-            scope.spawn(|| self.noting(|| self.maintain(db, derive(budget.seed, 200))));
-            scope.spawn(|| self.noting(|| self.transfer(db, derive(budget.seed, 300))));
-            scope.spawn(|| self.noting(|| self.audit(db)));
+            scope.spawn(|| self.team.run(|| self.maintain(db, derive(budget.seed, 200))));
+            scope.spawn(|| self.team.run(|| self.transfer(db, derive(budget.seed, 300))));
+            scope.spawn(|| self.team.run(|| self.audit(db)));
             writers.into_iter().for_each(|writer| drop(writer.join()));
-            self.stop.store(true, Ordering::SeqCst);
+            self.team.end();
         });
-        if let Some(what) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(fail(what));
-        }
+        self.team.outcome().map_err(fail)?;
         self.check(db).map_err(|what| fail(format!("at the end: {what}")))
-    }
-
-    fn noting(&self, work: impl FnOnce() -> Checked) {
-        let outcome = crate::parallel::guard(work).unwrap_or_else(Err);
-        if let Err(what) = outcome {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-            self.stop.store(true, Ordering::SeqCst);
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 
     fn accounts(db: &Db) -> Checked<Namespace> {
@@ -182,7 +165,7 @@ impl Run {
     fn write(&self, db: &Db, writer: usize, budget: &Budget) -> Checked {
         let mut rng = derive(budget.seed, writer as u64);
         for op in 0..budget.ops {
-            if self.stopped() {
+            if self.team.is_over() {
                 return Ok(());
             }
             match rng.below(20) {
@@ -266,7 +249,7 @@ impl Run {
     }
 
     fn read(&self, db: &Db, mut rng: Rng) -> Checked {
-        while !self.stopped() {
+        while !self.team.is_over() {
             let hold = rng.chance(1, 8);
             self.check_key(db, index(&mut rng, WRITERS * KEYS), hold)?;
         }
@@ -274,7 +257,7 @@ impl Run {
     }
 
     fn maintain(&self, db: &Db, mut rng: Rng) -> Checked {
-        while !self.stopped() {
+        while !self.team.is_over() {
             self.maintenance.fetch_add(1, Ordering::Relaxed);
             match rng.below(10) {
                 0 => drop(db.compact().map_err(words)?),
@@ -312,7 +295,7 @@ impl Run {
 
     fn transfer(&self, db: &Db, mut rng: Rng) -> Checked {
         let named = Self::accounts(db)?;
-        while !self.stopped() {
+        while !self.team.is_over() {
             let (from, to, amount) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS), rng.below(50));
             let moved = db.transaction(|txn| {
                 let mut change = |account: u64, plus: u64, minus: u64| {
@@ -335,7 +318,7 @@ impl Run {
 
     /// A transaction that only reads sees the sum unchanged.
     fn audit(&self, db: &Db) -> Checked {
-        while !self.stopped() {
+        while !self.team.is_over() {
             self.check_sum(db)?;
             std::thread::yield_now();
         }

@@ -1,12 +1,11 @@
 //! Many writers and readers at once, under compaction: each reader hears every commit of each writer once, in the writer's order, and whole.
 
-use crate::parallel::guard;
+use crate::parallel::Team;
 use crate::rng::{Rng, derive};
 use crate::suite::{Checked, words};
 use pipkin::storage::MemoryStorage;
-use pipkin::{Change, Commit, Db, Position};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use pipkin::{Change, Changes, Commit, Db, Position};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WRITERS: u8 = 3;
 /// Commits of each.
@@ -18,25 +17,13 @@ const KEYS: u8 = 6;
 struct Crowd {
     db: Db,
     writing: AtomicUsize,
-    stop: AtomicBool,
-    failure: Mutex<Option<String>>,
+    team: Team,
 }
 
 impl Crowd {
-    fn noting(&self, work: impl FnOnce() -> Checked) {
-        if let Err(what) = guard(work).unwrap_or_else(Err) {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-            self.stop.store(true, Ordering::SeqCst);
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
-    }
-
     fn write(&self, writer: u8, mut rng: Rng) -> Checked {
         for number in 0..COMMITS {
-            if self.stopped() {
+            if self.team.is_over() {
                 break;
             }
             let count = 1 + rng.below(u64::from(KEYS)) as u8;
@@ -56,7 +43,7 @@ impl Crowd {
     }
 
     fn maintain(&self, mut rng: Rng) -> Checked {
-        while !self.stopped() {
+        while !self.team.is_over() {
             match rng.below(4) {
                 0 => drop(self.db.compact().map_err(words)?),
                 1 => self.db.checkpoint().map_err(words)?,
@@ -96,9 +83,8 @@ impl Crowd {
     }
 
     /// Reads to the end, and begins again at its position now and again.
-    fn read(&self, start: Position, appended: bool, mut rng: Rng) -> Checked {
-        let from = |position| self.db.changes().from(position).appended(appended).start().map_err(words);
-        let (mut changes, mut next) = (from(start)?, [0; WRITERS as usize]);
+    fn read(&self, mut changes: Changes, appended: bool, mut rng: Rng) -> Checked {
+        let mut next = [0; WRITERS as usize];
         loop {
             let is_last = self.writing.load(Ordering::SeqCst) == 0;
             if is_last {
@@ -107,11 +93,11 @@ impl Crowd {
             while let Some(commit) = changes.try_next().map_err(words)? {
                 self.compare(&commit, &mut next)?;
                 if rng.below(40) == 0 {
-                    let old = std::mem::replace(&mut changes, from(commit.position())?);
-                    drop(old);
+                    // While the old one still holds what follows.
+                    changes = begin(&self.db, commit.position(), appended)?;
                 }
             }
-            if is_last || self.stopped() {
+            if is_last || self.team.is_over() {
                 return self.is_all(&next);
             }
             std::thread::yield_now();
@@ -133,7 +119,7 @@ impl Crowd {
                     consumer = start()?;
                 }
             }
-            if is_last || self.stopped() {
+            if is_last || self.team.is_over() {
                 return self.is_all(&next);
             }
             std::thread::yield_now();
@@ -141,7 +127,7 @@ impl Crowd {
     }
 
     fn is_all(&self, next: &[u32]) -> Checked {
-        if self.stopped() || next.iter().all(|&next| next == COMMITS) {
+        if self.team.is_over() || next.iter().all(|&next| next == COMMITS) {
             Ok(())
         } else {
             Err(format!("only {next:?} commits of {COMMITS} came"))
@@ -149,25 +135,30 @@ impl Crowd {
     }
 }
 
+fn begin(db: &Db, position: Position, appended: bool) -> Checked<Changes> {
+    db.changes().from(position).appended(appended).start().map_err(words)
+}
+
 pub(super) fn run(seed: u64) -> Checked {
     let storage = MemoryStorage::new();
     let db = Db::builder().segment_size(4096 << (seed % 3)).background(false).open_storage(Box::new(storage)).map_err(words)?;
     let start = db.position().map_err(words)?;
     drop(db.consumer("crowd").start().map_err(words)?);
-    let crowd = Crowd { db, writing: AtomicUsize::new(WRITERS.into()), stop: AtomicBool::new(false), failure: Mutex::new(None) };
+    // Before anybody writes: what the consumer has acknowledged, compaction may free.
+    let readers = [(10, false), (11, true)].map(|(number, appended)| (number, appended, begin(&db, start, appended)));
+    let crowd = Crowd { db, writing: AtomicUsize::new(WRITERS.into()), team: Team::default() };
     std::thread::scope(|scope| {
         let crowd = &crowd;
         let mut ending: Vec<_> = (0..WRITERS)
-            .map(|writer| scope.spawn(move || crowd.noting(|| crowd.write(writer, derive(seed, writer.into())))))
+            .map(|writer| scope.spawn(move || crowd.team.run(|| crowd.write(writer, derive(seed, writer.into())))))
             .collect();
-        for (number, appended) in [(10, false), (11, true)] {
-            ending.push(scope.spawn(move || crowd.noting(|| crowd.read(start, appended, derive(seed, number)))));
+        for (number, appended, reader) in readers {
+            ending.push(scope.spawn(move || crowd.team.run(|| crowd.read(reader?, appended, derive(seed, number)))));
         }
-        ending.push(scope.spawn(move || crowd.noting(|| crowd.consume(derive(seed, 12)))));
-        scope.spawn(move || crowd.noting(|| crowd.maintain(derive(seed, 20))));
+        ending.push(scope.spawn(move || crowd.team.run(|| crowd.consume(derive(seed, 12)))));
+        scope.spawn(move || crowd.team.run(|| crowd.maintain(derive(seed, 20))));
         ending.into_iter().for_each(|thread| drop(thread.join()));
-        crowd.stop.store(true, Ordering::SeqCst);
+        crowd.team.end();
     });
-    let failure = crowd.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-    failure.map_or(Ok(()), Err)
+    crowd.team.outcome()
 }

@@ -12,14 +12,14 @@ pub use siblings::siblings;
 
 use self::model::{Call, KEYS, SPACES, State, empty, key_of, marker_of, name_of};
 use self::ways::{check, check_one};
-use crate::parallel::{Failure, Outcome, guard};
+use crate::parallel::{Failure, Outcome, Team};
 use crate::quota::Quota;
 use crate::rng::{Rng, derive};
 use crate::suite::{Checked, words};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Snapshot};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Threads that write.
@@ -53,23 +53,11 @@ struct Writer {
 struct History {
     seed: u64,
     writers: Vec<Writer>,
-    stop: AtomicBool,
-    failure: Mutex<Option<String>>,
+    team: Team,
     checks: Quota,
 }
 
 impl History {
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    fn noting(&self, work: impl FnOnce() -> Checked) {
-        if let Err(what) = guard(work).unwrap_or_else(Err) {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-            self.stop.store(true, Ordering::SeqCst);
-        }
-    }
-
     /// The state of a writer after its first `count` calls.
     fn state(&self, writer: usize, count: usize) -> State {
         let mut state = empty();
@@ -82,7 +70,7 @@ impl History {
         let own = &self.writers[writer];
         let mut state = self.state(writer, usize::MAX);
         for _ in 0..calls {
-            if self.stopped() {
+            if self.team.is_over() {
                 return Ok(());
             }
             let number = own.begun.load(Ordering::SeqCst) + 1;
@@ -164,7 +152,7 @@ impl History {
     }
 
     fn maintain(&self, db: &Db, mut rng: Rng) -> Checked {
-        while !self.stopped() {
+        while !self.team.is_over() {
             match rng.below(8) {
                 0..=3 => drop(db.compact_step().map_err(words)?),
                 4..=5 => drop(db.compact().map_err(words)?),
@@ -201,7 +189,7 @@ impl History {
             if last {
                 return held.iter().try_for_each(|(snapshot, states)| check(snapshot, states, &mut rng));
             }
-            last = self.stopped();
+            last = self.team.is_over();
         }
     }
 
@@ -248,7 +236,6 @@ impl History {
     fn session(&self, storage: &MemoryStorage, calls: usize, session: u64) -> Checked {
         let builder = Db::builder().segment_size(4096 << (self.seed % 3)).ordered(!self.seed.is_multiple_of(4)).background(false);
         let db = builder.open_storage(Box::new(storage.clone())).map_err(words)?;
-        self.stop.store(false, Ordering::SeqCst);
         let seed = |thread: u64| derive(self.seed, session * 100 + thread);
         // Right after opening no shard is built.
         let (all, mut rng) = ((0..WRITERS).map(|writer| self.state(writer, usize::MAX)).collect::<Vec<_>>(), seed(99));
@@ -257,18 +244,16 @@ impl History {
         std::thread::scope(|scope| {
             let db = &db;
             let writers: Vec<_> = (0..WRITERS)
-                .map(|writer| scope.spawn(move || self.noting(|| self.write(db, writer, calls, seed(writer as u64)))))
+                .map(|writer| scope.spawn(move || self.team.run(|| self.write(db, writer, calls, seed(writer as u64)))))
                 .collect();
             for reader in 0..READERS as u64 {
-                scope.spawn(move || self.noting(|| self.read(db, seed(10 + reader))));
+                scope.spawn(move || self.team.run(|| self.read(db, seed(10 + reader))));
             }
-            scope.spawn(move || self.noting(|| self.maintain(db, seed(20))));
+            scope.spawn(move || self.team.run(|| self.maintain(db, seed(20))));
             writers.into_iter().for_each(|writer| drop(writer.join()));
-            self.stop.store(true, Ordering::SeqCst);
+            self.team.end();
         });
-        if let Some(what) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(what);
-        }
+        self.team.outcome()?;
         let what = |what: String| format!("the snapshot from the beginning of the session: {what}");
         for _ in 0..3 {
             check(&first, &all, &mut rng).map_err(what)?;
@@ -303,8 +288,7 @@ pub fn run(budget: &Budget, quota: &Quota) -> Outcome {
         let history = History {
             seed,
             writers: (0..WRITERS).map(|_| Writer::default()).collect(),
-            stop: AtomicBool::new(false),
-            failure: Mutex::new(None),
+            team: Team::default(),
             checks: Quota::new("moments", 0),
         };
         let storage = MemoryStorage::new();

@@ -9,7 +9,7 @@ mod work;
 
 use self::check::{History, explain};
 use self::work::Worker;
-use crate::parallel::{Failure, Outcome, guard};
+use crate::parallel::{Failure, Outcome, Team};
 use crate::quota::Quota;
 use crate::rng::derive;
 use crate::suite::{Checked, words};
@@ -17,7 +17,7 @@ use pipkin::storage::MemoryStorage;
 use pipkin::{Conflict, Db};
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Namespaces: the default one, one that is cleared, and one that is dropped and made again.
 const SPACES: [&str; 3] = ["", "cleared", "dropped"];
@@ -73,23 +73,11 @@ struct Shared<'a> {
     counts: &'a Counts,
     history: Mutex<History>,
     next_value: AtomicU32,
-    stop: AtomicBool,
+    team: Team,
     running: AtomicU64,
-    failure: Mutex<Option<String>>,
 }
 
 impl Shared<'_> {
-    fn noting(&self, work: impl FnOnce() -> Checked) {
-        if let Err(what) = guard(work).unwrap_or_else(Err) {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-            self.stop.store(true, Ordering::SeqCst);
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
-    }
-
     fn history(&self) -> std::sync::MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,18 +96,17 @@ fn one(budget: &Budget, counts: &Counts, seed: u64) -> Checked {
         counts,
         history: Mutex::default(),
         next_value: AtomicU32::new(1),
-        stop: AtomicBool::new(false),
+        team: Team::default(),
         running: AtomicU64::new(THREADS),
-        failure: Mutex::default(),
     };
     std::thread::scope(|scope| {
         let (shared, db) = (&shared, &db);
         for thread in 0..THREADS {
             scope.spawn(move || {
                 let mut worker = Worker { shared, db, is_ordered, rng: derive(seed, thread) };
-                shared.noting(|| worker.transactions(budget.tries));
+                shared.team.run(|| worker.transactions(budget.tries));
                 if shared.running.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    shared.stop.store(true, Ordering::SeqCst);
+                    shared.team.end();
                 }
             });
         }
@@ -127,12 +114,10 @@ fn one(budget: &Budget, counts: &Counts, seed: u64) -> Checked {
             [&|worker| worker.plain_writes(), &|worker| worker.clears(), &|worker| worker.maintenance()];
         for (thread, work) in (THREADS..).zip(others) {
             let mut worker = Worker { shared, db, is_ordered, rng: derive(seed, thread) };
-            scope.spawn(move || shared.noting(|| work(&mut worker)));
+            scope.spawn(move || shared.team.run(|| work(&mut worker)));
         }
     });
-    if let Some(what) = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return Err(what);
-    }
+    shared.team.outcome()?;
     let stats = db.stats().map_err(words)?;
     let kept = (stats.snapshots, stats.snapshot_held_bytes, stats.snapshot_memory_bytes);
     if kept != (0, 0, 0) {

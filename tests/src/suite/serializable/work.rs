@@ -76,7 +76,7 @@ impl Worker<'_> {
 
     pub(super) fn transactions(&mut self, tries: u64) -> Checked {
         for _ in 0..tries {
-            if self.shared.stopped() {
+            if self.shared.team.is_over() {
                 return Ok(());
             }
             let only_reads = self.below(4) == 0;
@@ -194,7 +194,7 @@ impl Worker<'_> {
 
     /// Writes without a transaction.
     pub(super) fn plain_writes(&mut self) -> Checked {
-        while !self.shared.stopped() {
+        while !self.shared.team.is_over() {
             let Some((space, namespace)) = self.space() else { continue };
             let (key, (value, bytes)) = (self.key(), self.value());
             let mut done = Done::default();
@@ -221,7 +221,7 @@ impl Worker<'_> {
 
     /// Clears one namespace, and drops the other and makes it again.
     pub(super) fn clears(&mut self) -> Checked {
-        while !self.shared.stopped() {
+        while !self.shared.team.is_over() {
             let space = 1 + self.below(2) as usize;
             let after = self.position()?;
             if space == 1 {
@@ -238,7 +238,7 @@ impl Worker<'_> {
     }
 
     pub(super) fn maintenance(&mut self) -> Checked {
-        while !self.shared.stopped() {
+        while !self.shared.team.is_over() {
             match self.below(6) {
                 0..=2 => drop(self.db.compact_step().map_err(words)?),
                 3 => drop(self.db.compact().map_err(words)?),
