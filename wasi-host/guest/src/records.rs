@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 use pipkin::{Namespace, Ttl};
-use pipkin_wasi_shared::{Answer, Packing, PackingValues, Source, Walk, millis, records, strings};
+use pipkin_wasi_shared::{Packing, PackingValues, Source, Walk, millis, records, values};
 
 /// The records of one namespace, as one handle has opened them.
 pub(crate) struct Records {
@@ -46,20 +46,11 @@ impl GuestNamespace for Records {
     }
 
     fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let (mut values, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
-        for key in keys {
-            let value = self.namespace()?.get(key)?;
-            answer.add(value.as_ref().map_or(0, Vec::len))?;
-            values.push(value);
-        }
-        Ok(values)
+        values(keys, |key| Ok(self.namespace()?.get(key)?))
     }
 
     fn get_packed(&self, keys: Packed) -> Result<PackedValues, Error> {
-        let mut found = PackingValues::default();
-        for key in strings(&keys.lengths, &keys.bytes)? {
-            found.push(self.namespace()?.get_zerocopy(key)?.as_deref())?;
-        }
+        let found = PackingValues::of(&keys.lengths, &keys.bytes, |key| Ok::<_, Error>(self.namespace()?.get_zerocopy(key)?))?;
         Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 

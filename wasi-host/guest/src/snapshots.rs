@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use pipkin::Snapshot;
-use pipkin_wasi_shared::{Answer, PackingValues, strings};
+use pipkin_wasi_shared::{PackingValues, values};
 
 /// A snapshot, and the store that it is of. Declared in this order: the snapshot ends before the store may close.
 pub(crate) struct Moment {
@@ -67,20 +67,11 @@ impl GuestSnapshotNamespace for RecordsThen {
     }
 
     fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let (mut values, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
-        for key in keys {
-            let value = self.records()?.get(key)?;
-            answer.add(value.as_ref().map_or(0, Vec::len))?;
-            values.push(value);
-        }
-        Ok(values)
+        values(keys, |key| Ok(self.records()?.get(key)?))
     }
 
     fn get_packed(&self, keys: Packed) -> Result<PackedValues, Error> {
-        let mut found = PackingValues::default();
-        for key in strings(&keys.lengths, &keys.bytes)? {
-            found.push(self.records()?.get_zerocopy(key)?.as_deref())?;
-        }
+        let found = PackingValues::of(&keys.lengths, &keys.bytes, |key| Ok::<_, Error>(self.records()?.get_zerocopy(key)?))?;
         Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 

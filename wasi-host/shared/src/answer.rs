@@ -1,5 +1,6 @@
 //! The limit on the size of one answer.
 
+use alloc::vec::Vec;
 use pipkin::{Error, Result};
 
 /// Bounds the memory that one call can make the other side collect.
@@ -24,4 +25,22 @@ impl Answer {
         }
         Ok(())
     }
+}
+
+/// The values that `get` has for many keys, in the order of the keys.
+///
+/// # Errors
+///
+/// Those of `get` and of [`Answer::add`].
+pub fn values<E: From<Error>>(
+    keys: Vec<Vec<u8>>,
+    mut get: impl FnMut(Vec<u8>) -> Result<Option<Vec<u8>>, E>,
+) -> Result<Vec<Option<Vec<u8>>>, E> {
+    let (mut values, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
+    for key in keys {
+        let value = get(key)?;
+        answer.add(value.as_ref().map_or(0, Vec::len))?;
+        values.push(value);
+    }
+    Ok(values)
 }

@@ -12,7 +12,7 @@ mod packed;
 mod walk;
 mod words;
 
-pub use answer::Answer;
+pub use answer::{Answer, values};
 pub use bucket::{counted, keys};
 pub use commit::{Change, commit, millis};
 pub use packed::{Packing, PackingValues, records, strings};

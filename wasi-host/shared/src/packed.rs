@@ -2,6 +2,7 @@
 
 use crate::answer::Answer;
 use alloc::vec::Vec;
+use core::ops::Deref;
 use pipkin::{Error, Result};
 
 /// The strings of a packed list, in their order.
@@ -63,12 +64,29 @@ pub struct PackingValues {
 }
 
 impl PackingValues {
+    /// The values that `get` has for a packed list of keys.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`strings`], of `get` and of [`Answer::add`].
+    pub fn of<V: Deref<Target = [u8]>, E: From<Error>>(
+        lengths: &[u32],
+        bytes: &[u8],
+        mut get: impl FnMut(&[u8]) -> Result<Option<V>, E>,
+    ) -> Result<Self, E> {
+        let mut found = Self::default();
+        for key in strings(lengths, bytes)? {
+            found.push(get(key)?.as_deref())?;
+        }
+        Ok(found)
+    }
+
     /// Adds an answer.
     ///
     /// # Errors
     ///
     /// Those of [`Answer::add`].
-    pub fn push(&mut self, value: Option<&[u8]>) -> Result<()> {
+    fn push(&mut self, value: Option<&[u8]>) -> Result<()> {
         let value_or_nothing = value.unwrap_or_default();
         self.answer.add(value_or_nothing.len())?;
         self.lengths.push(value.map(length));

@@ -1,7 +1,7 @@
 //! Records that expire in the component, under the clocks that a host may have.
 
-use super::handles::exports::pipkin::kv::store::Options;
-use super::handles::exports::pipkin::kv::types::{Durability, Reason, Ttl};
+use super::handles::exports::pipkin::kv::types::{Reason, Ttl};
+use super::handles::options;
 use super::handles::{Provider, instance};
 use pipkin_wasi_host::Sandbox;
 use std::path::Path;
@@ -33,14 +33,7 @@ impl Clocked {
     fn open(folder: &Path, seconds: u64) -> Self {
         let seconds = Arc::new(AtomicU64::new(seconds));
         let (mut store, provider) = instance(folder, |linker| shows(linker, seconds.clone()));
-        let options = Options {
-            create: true,
-            read_only: false,
-            durability: Durability::Written,
-            cache_bytes: 0,
-            segment_bytes: 16 * 1024,
-            exclusive: false,
-        };
+        let options = options(0);
         let kv = provider.pipkin_kv_store();
         let db = kv.db().call_open(&mut store, "a.pipkin", options).unwrap().unwrap();
         let records = kv.db().call_namespace(&mut store, db, None).unwrap().unwrap();

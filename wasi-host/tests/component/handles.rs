@@ -13,6 +13,18 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::{DescriptorType, Error
 
 wasmtime::component::bindgen!({ path: "../wit", world: "pipkin:kv/provider", additional_derives: [PartialEq] });
 
+/// Small segments, and as many bytes of cached blocks as said.
+pub(super) const fn options(cache_bytes: u32) -> Options {
+    Options {
+        create: true,
+        read_only: false,
+        durability: Durability::Written,
+        cache_bytes,
+        segment_bytes: 16 * 1024,
+        exclusive: false,
+    }
+}
+
 /// What it read, the store that was opened anew has written over: `corrupt` was the answer, with nothing wrong in the file.
 #[test]
 fn a_handle_to_a_store_that_was_closed_says_so() {
@@ -22,14 +34,7 @@ fn a_handle_to_a_store_that_was_closed_says_so() {
     let mut instance = Store::new(&engine, Sandbox::new(folder.path()).unwrap());
     let provider = Provider::instantiate(&mut instance, &component, &linker(&engine).unwrap()).unwrap();
     let (store, admin) = (provider.pipkin_kv_store(), provider.pipkin_kv_admin());
-    let options = Options {
-        create: true,
-        read_only: false,
-        durability: Durability::Written,
-        cache_bytes: 0,
-        segment_bytes: 16 * 1024,
-        exclusive: false,
-    };
+    let options = options(0);
     let open = |instance: &mut Store<Sandbox>| {
         let db = store.db().call_open(&mut *instance, "a.pipkin", options).unwrap().unwrap();
         let records = store.db().call_namespace(&mut *instance, db, None).unwrap().unwrap();

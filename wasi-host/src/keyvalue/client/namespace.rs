@@ -7,7 +7,7 @@ use crate::keyvalue::quota::Admitted;
 use crate::keyvalue::store_file::Engine;
 use crate::keyvalue::view::WasiKeyValue;
 use pipkin::{Namespace, Ttl};
-use pipkin_wasi_shared::{Answer, PackingValues, Walk, records, strings};
+use pipkin_wasi_shared::{PackingValues, Walk, records, values};
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::Resource;
@@ -43,21 +43,12 @@ impl ClientNamespace {
 
     pub(super) fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let _in = self.store.engine.call()?;
-        let (mut values, mut answer) = (Vec::new(), Answer::default());
-        for key in keys {
-            let value = self.records.get(key)?;
-            answer.add(value.as_ref().map_or(0, Vec::len))?;
-            values.push(value);
-        }
-        Ok(values)
+        Ok(values(keys, |key| self.records.get(key))?)
     }
 
     pub(super) fn get_packed(&self, keys: &Packed) -> Result<PackedValues, Error> {
         let _in = self.store.engine.call()?;
-        let mut found = PackingValues::default();
-        for key in strings(&keys.lengths, &keys.bytes)? {
-            found.push(self.records.get_zerocopy(key)?.as_deref())?;
-        }
+        let found = PackingValues::of(&keys.lengths, &keys.bytes, |key| self.records.get_zerocopy(key))?;
         Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 

@@ -6,7 +6,7 @@ use crate::keyvalue::context::Kept;
 use crate::keyvalue::store_file::Engine;
 use crate::keyvalue::view::WasiKeyValue;
 use pipkin::{Snapshot, SnapshotNamespace};
-use pipkin_wasi_shared::{Answer, PackingValues, Walk, strings};
+use pipkin_wasi_shared::{PackingValues, Walk, values};
 use wasmtime::component::Resource;
 
 /// A guest's handle to a snapshot, in the resource table of the embedder. The snapshot ends with it and with the handles to its namespaces.
@@ -58,23 +58,12 @@ impl ClientSnapshotNamespace {
     }
 
     pub(super) fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        self.read(|records| {
-            let (mut values, mut answer) = (Vec::new(), Answer::default());
-            for key in keys {
-                let value = records.get(key)?;
-                answer.add(value.as_ref().map_or(0, Vec::len))?;
-                values.push(value);
-            }
-            Ok(values)
-        })
+        self.read(|records| values(keys, |key| records.get(key)))
     }
 
     pub(super) fn get_packed(&self, keys: &Packed) -> Result<PackedValues, Error> {
         self.read(|records| {
-            let mut found = PackingValues::default();
-            for key in strings(&keys.lengths, &keys.bytes)? {
-                found.push(records.get_zerocopy(key)?.as_deref())?;
-            }
+            let found = PackingValues::of(&keys.lengths, &keys.bytes, |key| records.get_zerocopy(key))?;
             Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
         })
     }
