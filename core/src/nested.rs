@@ -13,6 +13,8 @@ pub(crate) enum Held {
     Turn,
     /// `transaction`: none, but another transaction inside of it would not see what it has written, and would conflict with it.
     Transaction,
+    /// `transaction` that goes first: other threads wait before they write.
+    Precedence,
 }
 
 impl Engine {

@@ -13,7 +13,7 @@ use crate::recover::{Chain, OpenReport, SnapshotState, rebuild, standing};
 use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
 use crate::storage::Storage;
-use crate::store::{Attached, Options, Store, Turn};
+use crate::store::{Attached, Options, Precedence, Store, Turn};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, RwLock};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -175,6 +175,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         names: RwLock::new(names),
         consumers: Mutex::default(),
         acknowledging: Mutex::default(),
+        precedence: Precedence::default(),
         turn: Turn::default(),
         checkpoint_due: AtomicU64::new(due),
         // Each session that ends without a close leaves a partly used segment, and may be too short to fill another.

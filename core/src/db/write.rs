@@ -272,6 +272,7 @@ impl Store {
         self.writable()?;
         // Make space first: `decide` may run only once, and no space can be made with the key's shard locked.
         self.make_space()?;
+        self.let_the_first_go();
         self.or_what_is_kept(self.change_locked(name, ttl, key, decide))
     }
 

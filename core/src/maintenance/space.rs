@@ -31,6 +31,7 @@ impl Store {
 
     #[inline]
     fn caught_up<T>(&self, write: impl Fn() -> Result<T>) -> Result<T> {
+        self.let_the_first_go();
         if self.overdue.load(Ordering::Relaxed) {
             self.catch_up_if_possible();
         }

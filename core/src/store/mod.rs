@@ -2,6 +2,7 @@
 
 mod consumers;
 mod options;
+mod precedence;
 #[cfg(feature = "std")]
 mod thread;
 mod turn;
@@ -9,6 +10,7 @@ mod turn;
 pub(crate) use consumers::{CONSUMERS, NAMESPACE as CONSUMERS_NAMESPACE, NUMBERS, Registered, encode_names};
 pub use options::FlushPolicy;
 pub(crate) use options::{Attached, Options};
+pub(crate) use precedence::Precedence;
 #[cfg(feature = "std")]
 pub(crate) use thread::Thread;
 pub(crate) use turn::{Steps, Turn};
@@ -39,6 +41,8 @@ pub(crate) struct Store {
     pub(crate) consumers: Mutex<Option<Vec<Registered>>>,
     /// Held while what consumers have taken note of is written.
     pub(crate) acknowledging: Mutex<()>,
+    /// The transaction that other writers wait for, if there is one.
+    pub(crate) precedence: Precedence,
     /// The maintenance lock.
     pub(crate) turn: Turn,
     /// Log position at which the next checkpoint is due.
