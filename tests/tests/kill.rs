@@ -7,9 +7,9 @@ use pipkin::{Builder, Db};
 use pipkin_tests::parallel::{Failure, Outcome, for_each, unwrap};
 use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::rng::derive;
+use pipkin_tests::victim;
 use pipkin_tests::witness::{Model, Note, Spaces, WRITERS};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,17 +24,13 @@ fn builder(path: &Path, seed: u64) -> Builder {
     Db::builder().path(path).mmap(!seed.is_multiple_of(3)).segment_size(segment_size).replay_debt_max(500_000)
 }
 
-const FOLDER: &str = "PIPKIN_KILL_FOLDER";
-
 /// Not a test of its own: the child that is killed, when the environment says so.
 #[test]
 fn child() {
-    let Ok(folder) = std::env::var(FOLDER) else { return };
-    let folder = PathBuf::from(folder);
-    let seed = env_u64("PIPKIN_KILL_SEED", 0);
+    let Some((folder, seed)) = victim::told() else { return };
     let db = builder(&folder.join("store.pipkin"), seed).open().unwrap();
     let spaces = Spaces::open(&db).unwrap();
-    std::fs::write(folder.join("ready"), b"").unwrap();
+    victim::is_at_work(&folder).unwrap();
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let (spaces, folder, db) = (&spaces, &folder, &db);
@@ -60,38 +56,9 @@ fn child() {
     });
 }
 
-fn spawn(folder: &Path, seed: u64) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?)
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .env(FOLDER, folder)
-        .env("PIPKIN_KILL_SEED", seed.to_string())
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(folder.join("stderr"))?)
-        .spawn()
-}
-
 fn one_kill(folder: &Path, seed: u64, kill: u64, models: &mut [Model]) -> Result<(), String> {
     let mut rng = derive(seed, kill);
-    let ready = folder.join("ready");
-    let _ = std::fs::remove_file(&ready);
-    let mut child = spawn(folder, seed).map_err(|error| format!("the child did not start: {error}"))?;
-    if rng.chance(1, 5) {
-        // In the middle of opening.
-        std::thread::sleep(Duration::from_micros(rng.below(12_000)));
-    } else {
-        for _ in 0..20_000 {
-            if ready.exists() || child.try_wait().ok().flatten().is_some() {
-                break;
-            }
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        std::thread::sleep(Duration::from_micros(rng.below(90_000)));
-    }
-    if let Ok(Some(status)) = child.try_wait() {
-        let words = std::fs::read_to_string(folder.join("stderr")).unwrap_or_default();
-        return Err(format!("the child ended by itself ({status}): {words}"));
-    }
-    child.kill().and_then(|()| child.wait()).map_err(|error| format!("kill: {error}"))?;
+    victim::kill_one(folder, seed, &mut rng)?;
     verify(folder, seed, rng.chance(1, 2), models)
 }
 
@@ -128,15 +95,11 @@ fn verify(folder: &Path, seed: u64, copy: bool, models: &mut [Model]) -> Result<
 
 fn one_store(seed: u64, quota: &Quota, operations: &AtomicU64) -> Outcome {
     let fail = |what: String| Failure::new(format!("PIPKIN_SEED={seed} (a kill's moment varies: may take several runs)"), what);
-    let place = if seed.is_multiple_of(2) { std::env::temp_dir() } else { PathBuf::from("/dev/shm") };
-    let place = if place.is_dir() { place } else { std::env::temp_dir() };
-    let folder = tempfile::tempdir_in(place).map_err(|error| fail(error.to_string()))?;
+    let folder = tempfile::tempdir_in(victim::place(seed)).map_err(|error| fail(error.to_string()))?;
     let mut models = vec![Model::default(); WRITERS as usize];
     for kill in 0..KILLS_PER_STORE {
         one_kill(folder.path(), seed, kill, &mut models).map_err(|what| {
-            let kept = std::env::temp_dir().join(format!("pipkin-killed-{seed}"));
-            let _ = std::fs::create_dir_all(&kept);
-            let _ = std::fs::copy(folder.path().join("store.pipkin"), kept.join("store.pipkin"));
+            let kept = victim::keep(folder.path(), seed);
             fail(format!("kill {kill}: {what}\n  the store was kept in {}", kept.display()))
         })?;
         quota.add(1);

@@ -14,6 +14,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),
     ("PIPKIN_INPUTS", "3000000", "evidence-hostile: hostile files"),
     ("PIPKIN_KILLS", "3000", "evidence-kill: processes that are killed"),
+    ("PIPKIN_KILLED_FOLLOWERS", "3000", "evidence-killed_followers: processes that are killed"),
     ("PIPKIN_KILLS_CHROMIUM", "200", "web-npm: kills of workers, pages and browsers"),
     ("PIPKIN_KILLS_FIREFOX", "50", "web-firefox: the same"),
     ("PIPKIN_LIES", "6000", "evidence-rot: devices that lie"),
