@@ -21,7 +21,7 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::quick("xtask", "the tests of the task runner and of the suites' tools", |_| {
             Step::new("cargo test -p xtask").run()?;
-            Step::new("cargo test -p pipkin-tests --lib").run()
+            Step::new("cargo test --release -p pipkin-tests --lib").run()
         }),
         Check::quick("unit", "the engine's unit, integration and documentation tests", unit),
         Check::quick(
