@@ -16,6 +16,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// The same open store, for work on another namespace; without a name, on the default one.
+    pub(crate) fn with_namespace(&self, name: Option<&str>) -> Outcome<Self> {
+        Self::with_records(self.db.clone(), &self.path, &NamespaceArg { namespace: name.map(str::to_owned) })
+    }
+
     /// For verbs that only read. The store and the namespace must exist.
     pub(crate) fn read(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
         Self::existing(reading(path).open(), path, namespace)

@@ -44,6 +44,11 @@ pub(crate) fn set_nightly() {
     }
 }
 
+/// True for the sizes for a night.
+pub(crate) fn is_nightly() -> bool {
+    IS_NIGHTLY.load(Ordering::Relaxed)
+}
+
 /// The size that a suite is to have, where it is not the suite's own.
 pub(crate) fn setting(name: &str) -> Option<String> {
     let nightly = NIGHTLY.iter().find(|(other, ..)| *other == name).filter(|_| IS_NIGHTLY.load(Ordering::Relaxed));

@@ -6,6 +6,7 @@ mod data;
 mod errors;
 mod expiry;
 mod export;
+mod foreign;
 mod help;
 mod import;
 #[cfg(unix)]

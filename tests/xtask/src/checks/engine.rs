@@ -2,6 +2,7 @@
 
 use super::{Check, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root};
+use crate::sizes::is_nightly;
 use crate::tools::Tools;
 use std::thread;
 
@@ -30,6 +31,7 @@ pub(super) fn checks() -> Vec<Check> {
             |_| Step::new("cargo test -p pipkin-reader -p pipkin-tape").run(),
         ),
         Check::quick("cli", "the pipkin command, from the outside", |_| Step::new("cargo test -p pipkin-cli").run()),
+        Check::slow("foreign", "stores of other engines, made by them, are imported whole", foreign),
         Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
         Check::slow("bench", "every bench runs once; no figures", |_| Step::new("cargo bench -p pipkin-bench -- --test").run()),
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),
@@ -37,6 +39,18 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races),
         Check::slow("miri", "frame, index, recovery, pins and the blocks of a cache are free of undefined behaviour", miri),
     ]
+}
+
+/// The command and what it imports from, for cargo's command line. RocksDB takes ten minutes to compile: see [`foreign`].
+pub(super) const FOREIGN_PACKAGES: &str = "-p pipkin-cli -p pipkin-foreign --features \
+    pipkin-cli/from-emdb,pipkin-cli/from-leveldb,pipkin-cli/from-lmdb,pipkin-cli/from-redb,pipkin-cli/from-sled,pipkin-cli/from-sqlite";
+
+/// At night with RocksDB.
+fn foreign(_: &Tools) -> Outcome {
+    let rocksdb = if is_nightly() { ",pipkin-cli/from-rocksdb" } else { "" };
+    let step = Step::new(&format!("cargo test {FOREIGN_PACKAGES}{rocksdb} --test")).limit_minutes(60);
+    run_tests(step.clone().arg("engines"), &[])?;
+    run_tests(step.arg("cli"), &["foreign::"])
 }
 
 fn unit(_: &Tools) -> Outcome {

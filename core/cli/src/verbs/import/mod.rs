@@ -3,6 +3,7 @@
 mod batch;
 mod csv;
 pub(crate) mod dir;
+mod foreign;
 mod lines;
 mod ndjson;
 mod pipeline;
@@ -29,6 +30,7 @@ Examples:
   pipkin import app.pipkin cities.csv --key id --value name
   pipkin import app.pipkin ./photos
   zcat log.ndjson.gz | pipkin import app.pipkin - --format ndjson --key id
+  pipkin import app.pipkin old.redb --from redb
 
 The store is created if it is not there; a record that is there already is \
 overwritten.
@@ -48,6 +50,18 @@ dir (any directory)
   Every file below it; the key is its path from there, with / between the
   names. Links and special files are left out.
 
+--from (a store of another engine)
+  Its files stay as they are. The table that the engine has without a name
+  becomes the default namespace, each other one a namespace of its name; of
+  one --table the records go into --namespace or the default one. Close the
+  other store before; emdb, leveldb and sled are read from a copy in the
+  folder for temporary files. Of SQLite --key and --value are columns: by
+  default the primary key, and the other column of a table of two, else the
+  row as a JSON object. Integers as keys (redb, SQLite) are written with the
+  largest byte first and the sign reversed, so that they keep their order.
+  A table with several values for a key, or with keys or values whose bytes
+  are not known, is an error; --table chooses another.
+
 Records are written in batches of 1000 or 1 MiB; a batch is in the store \
 wholly or not at all. Ctrl-C stops behind a batch, makes it durable, says how \
 far it came and exits with 130.";
@@ -63,10 +77,16 @@ pub(crate) struct ImportArgs {
     /// The format; by default that of the file's extension
     #[arg(long, short, value_enum)]
     format: Option<Format>,
-    /// The JSON field or CSV column that is the key
+    /// Read a store of this engine instead
+    #[arg(long, value_enum, value_name = "ENGINE", conflicts_with_all = ["format", "delimiter", "no_header"])]
+    from: Option<foreign::From>,
+    /// With --from: only this table, tree, database or column family
+    #[arg(long, value_name = "NAME", requires = "from")]
+    table: Option<String>,
+    /// The JSON field or column that is the key
     #[arg(long, value_name = "FIELD")]
     key: Option<String>,
-    /// The JSON field or CSV column that is the value
+    /// The JSON field or column that is the value
     #[arg(long, value_name = "FIELD")]
     value: Option<String>,
     /// CSV: the separator between cells
@@ -100,31 +120,49 @@ struct Report {
 /// An input that was opened, with its format determined.
 struct Input {
     records: Box<dyn RecordSource>,
+    /// Where they go, if not to the namespace of the command line.
+    namespace: Option<String>,
     total: Option<u64>,
     left_out: u64,
 }
 
 pub(crate) fn run(global: Global, args: &ImportArgs) -> Outcome {
     // Before the store is opened: a misspelt source must not leave an empty store behind.
-    let input = open(args)?;
+    let input = match args.from {
+        Some(engine) => foreign::open(engine, args)?,
+        None => vec![open(args)?],
+    };
     let start = Instant::now();
     let store = Store::fill(args.new_store.builder(), &args.store, &args.namespace)?;
     interrupt::stop_politely();
-    let imported = {
-        let progress = Progress::start(global.progress, Unit::Bytes, "import", input.total);
-        pipeline::run(input.records, &store, args.skip_invalid, args.durable, &progress)
-    };
+    let (imported, left_out) = import_all(global, args, &store, input)?;
     // However the import ended: first make durable what was written, then report the end.
     let durability = store.flush_and_close();
     let report = Report {
         records: imported.records,
         payload_bytes: imported.payload,
-        skipped: imported.skipped.saturating_add(input.left_out),
+        skipped: imported.skipped.saturating_add(left_out),
         batches: imported.batches,
         seconds: start.elapsed().as_secs_f64(),
         durability: durability.as_ref().map_or("none", |durability| durability_name(*durability)),
     };
     finish(global, args, report, imported, durability.map(drop))
+}
+
+/// Imports one input after the other, until one fails; also returns how much of them was left out.
+fn import_all(global: Global, args: &ImportArgs, store: &Store, inputs: Vec<Input>) -> Outcome<(Imported, u64)> {
+    let (mut imported, mut left_out) = (Imported::default(), 0_u64);
+    for input in inputs {
+        let other = input.namespace.as_deref().map(|name| store.with_namespace(Some(name))).transpose()?;
+        let progress = Progress::start(global.progress, Unit::Bytes, "import", input.total);
+        let into = other.as_ref().unwrap_or(store);
+        imported = imported.and(pipeline::run(input.records, into, args.skip_invalid, args.durable, &progress));
+        left_out = left_out.saturating_add(input.left_out);
+        if !matches!(imported.ended, Ended::Done) {
+            break;
+        }
+    }
+    Ok((imported, left_out))
 }
 
 fn finish(global: Global, args: &ImportArgs, report: Report, imported: Imported, closed: Outcome<()>) -> Outcome {
@@ -198,7 +236,7 @@ fn open(args: &ImportArgs) -> Outcome<Input> {
                     ndjson::Fields::Named { key: key.clone().unwrap_or_else(|| "key".to_owned()), value: value.clone() }
                 }
             };
-            Ok(Input { records: Box::new(ndjson::Ndjson::new(input, fields)), total, left_out: 0 })
+            Ok(Input { records: Box::new(ndjson::Ndjson::new(input, fields)), namespace: None, total, left_out: 0 })
         }
         Format::Csv => {
             let (input, total) = source::open(path)?;
@@ -208,7 +246,7 @@ fn open(args: &ImportArgs) -> Outcome<Input> {
                 delimiter: delimiter(args)?,
                 has_header: !args.no_header,
             };
-            Ok(Input { records: Box::new(csv::Csv::new(input, &columns)?), total, left_out: 0 })
+            Ok(Input { records: Box::new(csv::Csv::new(input, &columns)?), namespace: None, total, left_out: 0 })
         }
     }
 }
@@ -221,7 +259,7 @@ fn open_dir(args: &ImportArgs, from_stdin: bool) -> Outcome<Input> {
         return Err(Failure::usage("--key and --value are for NDJSON and CSV; of a directory the key is the path"));
     }
     let found = dir::Tree::find(&args.source, &args.store)?;
-    Ok(Input { records: Box::new(found.tree), total: Some(found.total), left_out: found.left_out })
+    Ok(Input { records: Box::new(found.tree), namespace: None, total: Some(found.total), left_out: found.left_out })
 }
 
 fn delimiter(args: &ImportArgs) -> Outcome<u8> {

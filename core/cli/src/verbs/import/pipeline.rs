@@ -15,6 +15,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How far an import came.
+#[derive(Default)]
 pub(crate) struct Imported {
     pub(crate) records: u64,
     pub(crate) payload: u64,
@@ -25,8 +26,24 @@ pub(crate) struct Imported {
     pub(crate) ended: Ended,
 }
 
+impl Imported {
+    /// This and what came next, which says how it ended.
+    pub(crate) fn and(self, next: Self) -> Self {
+        Self {
+            records: self.records.saturating_add(next.records),
+            payload: self.payload.saturating_add(next.payload),
+            skipped: self.skipped.saturating_add(next.skipped),
+            batches: self.batches.saturating_add(next.batches),
+            position: self.position.saturating_add(next.position),
+            ended: next.ended,
+        }
+    }
+}
+
 /// Why the import ended.
+#[derive(Default)]
 pub(crate) enum Ended {
+    #[default]
     Done,
     Interrupted,
     BadRecord(String),
@@ -46,7 +63,7 @@ pub(crate) fn run(
     durable: bool,
     progress: &Progress,
 ) -> Imported {
-    let mut imported = Imported { records: 0, payload: 0, skipped: 0, batches: 0, position: 0, ended: Ended::Done };
+    let mut imported = Imported::default();
     // One batch waits while one is written and one is filled: memory stays bounded even with values of 1 GiB.
     let (to_writer, from_parser) = mpsc::sync_channel(1);
     let (to_parser, from_writer) = mpsc::channel();
