@@ -126,6 +126,11 @@ impl StoreClock {
         self.host.is_some()
     }
 
+    /// The host's time, or 0 without a clock; not a look that counts for jumps.
+    pub(crate) fn host_time(&self) -> u64 {
+        self.host.as_ref().map_or(0, |host| clamp(host.now_ms()))
+    }
+
     /// The host's time.
     pub(crate) fn host_now(&self) -> u64 {
         let Some(host) = &self.host else { return 0 };

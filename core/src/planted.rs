@@ -94,6 +94,12 @@ pub enum Bug {
     TakeoverUnlooked,
     /// A session does not check before and after its flush whether another one has taken the store over.
     FlushNotLookedAround,
+    /// A session does not check before an append whether another one has taken the store over while it slept.
+    AppendNotLookedFor,
+    /// A session that takes a store over reuses segments that an earlier one, which it has overtaken, may still be writing again.
+    WrittenAgainLate,
+    /// A session that takes a store over leaves the places of earlier ones alone for four sessions only, however short they were.
+    SleepersForgotten,
     /// A session does not check before a new segment whether another one has taken the store over.
     SegmentNotLookedFor,
     /// An index that was rebuilt across damage returns results as if there had been none.
@@ -222,6 +228,9 @@ mod imp {
             Self::TakeoverOneSlot,
             Self::TakeoverUnlooked,
             Self::FlushNotLookedAround,
+            Self::AppendNotLookedFor,
+            Self::SleepersForgotten,
+            Self::WrittenAgainLate,
             Self::SegmentNotLookedFor,
             Self::RebuiltUnmarked,
             Self::DamagePickedAgain,

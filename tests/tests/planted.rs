@@ -10,7 +10,7 @@ use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
     cache, changes, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments,
-    serializable, shared_sync, threads, two_writers, verbs, writers,
+    serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -98,6 +98,11 @@ const TWO_WRITERS: Suite = ("two writers", || {
     two_writers::run(&budget, &two_writers::Counts::new(0))
 });
 
+const SLEEPERS: Suite = ("two writers (sleepers)", || {
+    sleepers::run(&sleepers::Budget { others: &[1, 5], all: false }, &Quota::new("sleepers", 0))?;
+    sleepers::idle(100)
+});
+
 const LIVES: Suite = ("lives", || {
     lives::steps()?;
     lives::forgotten()?;
@@ -132,6 +137,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::TakeoverUnlooked
         | Bug::FlushNotLookedAround
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
+        Bug::SleepersForgotten | Bug::AppendNotLookedFor | Bug::WrittenAgainLate => SLEEPERS,
         Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::RemovalsMakeNoRoom | Bug::ReserveGivenBack => LIVES,
         Bug::NoteAfterSlot

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use pipkin_tests::parallel::unwrap;
-use pipkin_tests::quota::env_u64;
-use pipkin_tests::suite::takeover;
+use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::two_writers::{Budget, Counts, Host, parse, random, run, run_one};
+use pipkin_tests::suite::{sleepers, takeover};
 use std::sync::atomic::Ordering;
 
 /// Runs that are owed.
@@ -50,6 +50,17 @@ fn two_sessions_on_one_file_lose_nothing_that_was_flushed() {
         get(&counts.slept),
         get(&counts.slept_lost),
     ));
+}
+
+/// In front of every write of it, for one session of others, and for more than the four after which its places were forgotten once.
+#[test]
+fn a_session_that_sleeps_in_front_of_a_write_destroys_nothing() {
+    let all = env_u64("PIPKIN_SLEEPERS", 0) > 0;
+    let others: &[usize] = if all { &[1, 2, 3, 4, 5, 6, 7, 8, 12, 20, 40] } else { &[1, 5] };
+    let counts = Quota::new("sleepers", 1000);
+    unwrap("sleepers", sleepers::run(&sleepers::Budget { others, all }, &counts));
+    counts.finish("writes and syncs that came late");
+    unwrap("idle sessions", sleepers::idle(100));
 }
 
 /// Every session ended right behind its first record, before it could put anything in order, as an instance does that has little fuel. Whoever

@@ -94,7 +94,13 @@ fn tell_of_log(report: &mut OpenReport, chain: &Chain) {
 /// What this session compares to notice another session that has taken the file over.
 fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: Slots) -> Result<Fence> {
     let standing_now = chain.standing(storage, &pair.current)?;
-    Ok(Fence { follow: standing, standing: standing_now, found: pair.current.generation, slots: Mutex::new(slots) })
+    Ok(Fence {
+        follow: standing,
+        standing: standing_now,
+        found: pair.current.generation,
+        slots: Mutex::new(slots),
+        looked: AtomicU64::new(0),
+    })
 }
 
 /// Reads the directory of the index snapshot. One that is damaged, or overlaps a segment of the log, is ignored; the flag is then true.

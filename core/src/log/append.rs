@@ -327,6 +327,7 @@ impl Log {
         let (salt, offset) = (active.segment.salt, active.position);
         if frame.value.len() >= DIRECT {
             self.write_gathered(tail)?;
+            self.look_again()?;
             let header = frame.header(salt, offset);
             self.storage.write_at(offset, &[header.as_slice(), frame.key, frame.value])?;
         } else {
@@ -342,6 +343,7 @@ impl Log {
         if let Some(active) = tail.active
             && !tail.scratch.is_empty()
         {
+            self.look_again()?;
             self.storage.write_at(active.position - tail.scratch.len() as u64, &[&tail.scratch])?;
             tail.scratch.clear();
         }
@@ -409,7 +411,7 @@ impl Log {
         }
         if !is(Bug::SegmentNotLookedFor) {
             // The trailer names the new segment's extents: a session that takes the store over from here on does not write there.
-            self.look_if(tail.announced)?;
+            if tail.announced { self.show() } else { Ok(()) }?;
         }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
         self.segment_stats.enter(self.geometry, &segment);
@@ -428,6 +430,7 @@ impl Log {
         let Some(active) = tail.active.take() else {
             return Ok(());
         };
+        self.look_again()?;
         let limit = active.limit;
         let room = active.room() as usize;
         if let Some((key, value)) = pad_spec(room) {

@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Next};
 use crate::limits::{DATA_START, LOG_POSITION_MAX, LOG_POSITION_SPARE};
 use crate::planted::{Bug, is};
+use crate::sorted::sort_by_key;
 use crate::storage::Storage;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use alloc::vec::Vec;
 
 /// Sessions that contend pick a generation at random out of this many, so that no two of them are likely to pick the same one.
@@ -31,9 +32,13 @@ const READS_MAX: usize = 16;
 /// Limit of times that a late superblock is overwritten; after that another session is taken to be alive.
 const REPAIRS_MAX: usize = 32;
 
-/// Number of later sessions that do not write to an extent which an earlier session may still write to.
-pub(crate) const REMEMBERED: u64 = 4;
-const CLAIMED_AGAIN_MAX: usize = 64;
+/// Number of later sessions that do not write to an extent which an earlier session may still write to ...
+const REMEMBERED: u64 = 4;
+/// ... and of those that do not while less than `ASLEEP` milliseconds have passed: a session sleeps for a time, and in a crowd many others
+/// take the store over meanwhile. As long as the extents are not more than `ASLEEP_BYTES`.
+pub(crate) const REMEMBERED_MOST: u64 = 64;
+const ASLEEP: u64 = 10_000;
+const ASLEEP_BYTES: u64 = 2 << 20;
 
 /// State of the log at one reading: tells whether it has grown since, and where other sessions may write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +52,9 @@ pub(crate) struct Standing {
     pub(crate) is_clean: bool,
     /// Runs that other sessions may write to without being part of the log yet, each with the log position of its end.
     pub(crate) claims: Vec<(Barred, u64)>,
-    /// Extents of the last segment: the earlier session may still append to it.
-    pub(crate) last: Option<(u32, u32)>,
+    /// Extents of the last segment, to which the earlier session may still append, and of those that one which has begun to take the store
+    /// over may still write again.
+    pub(crate) unsettled: Vec<(u32, u32)>,
     /// The next unused base and header number.
     pub(crate) next_base: u64,
     pub(crate) next_header: u64,
@@ -74,6 +80,8 @@ pub(crate) struct Fence {
     pub(crate) found: u64,
     /// Both slots as last read or written.
     pub(crate) slots: Mutex<Slots>,
+    /// The host's time at the last look that found both slots as they were.
+    pub(crate) looked: AtomicU64,
 }
 
 /// Result of checking the slots.
@@ -111,10 +119,35 @@ impl Log {
         if announced { self.look() } else { Ok(()) }
     }
 
+    /// Called in front of each write to the log: looks, unless it has done so within the same millisecond. Between two calls of the user a
+    /// session may have slept for any time.
+    #[inline]
+    pub(crate) fn look_again(&self) -> Result<()> {
+        let Some(fence) = self.fence() else { return Ok(()) };
+        let now = self.clock.host_time();
+        let is_fresh = now != 0 && now == fence.looked.load(Ordering::Relaxed);
+        if is_fresh || is(Bug::AppendNotLookedFor) { Ok(()) } else { self.look() }
+    }
+
+    /// Makes what was written readable for others, while this session still owns the store: then it finds out if one that has taken the
+    /// store over may not have read it.
+    pub(super) fn show(&self) -> Result<()> {
+        if !self.is_fenced() {
+            return Ok(());
+        }
+        self.look_again()?;
+        self.storage.hand_over().map_err(|error| self.poison(error.into()))?;
+        self.look()
+    }
+
     fn look_at(&self, fence: &Fence, pair: &mut SuperblockPair) -> Result<()> {
+        let now = self.clock.host_time();
         for _ in 0..REPAIRS_MAX {
             match self.see(fence, pair.current.generation)? {
-                Seen::Own => return Ok(()),
+                Seen::Own => {
+                    fence.looked.store(now, Ordering::Relaxed);
+                    return Ok(());
+                }
                 Seen::Fenced => break,
                 Seen::Late(slot) => self.put_superblock(fence, pair, pair.current, STEP, slot)?,
             }
@@ -187,13 +220,12 @@ impl Log {
         };
         let standing = self.what_changed(fence, &pair)?;
         self.settle(tail)?;
-        for &(run, behind) in &standing.claims {
-            tail.space.bar(Barred { sessions: run.sessions + 1, ..run });
-            tail.next_base = tail.next_base.max(behind);
-        }
-        let others = standing.last.filter(|_| tail.active.is_none());
-        if let Some((extent, extents)) = others {
-            tail.space.bar(Barred { extent, extents, sessions: 1 });
+        let now = self.clock.host_time();
+        tail.next_base = standing.claims.iter().map(|&(_, behind)| behind).fold(tail.next_base, u64::max);
+        self.remembered(&standing, now).into_iter().for_each(|run| tail.space.bar(run));
+        let others = if is(Bug::WrittenAgainLate) { standing.unsettled.get(..1) } else { Some(&*standing.unsettled) };
+        for &(extent, extents) in others.filter(|_| tail.active.is_none()).unwrap_or_default() {
+            tail.space.bar(Barred { extent, extents, sessions: 1, since: now });
         }
         tail.next_base = tail.next_base.max(standing.next_base);
         tail.next_header = tail.next_header.max(standing.next_header);
@@ -210,6 +242,21 @@ impl Log {
             self.note_end(tail);
         }
         Ok(())
+    }
+
+    /// The runs that this session leaves alone, those first that were left last.
+    fn remembered(&self, standing: &Standing, now: u64) -> Vec<Barred> {
+        let since = |run: &Barred| if run.sessions == 0 { now } else { run.since };
+        let barred = |(run, _): &(Barred, u64)| Barred { sessions: run.sessions + 1, since: since(run), ..*run };
+        let mut runs: Vec<Barred> = standing.claims.iter().map(barred).collect();
+        sort_by_key(&mut runs, |run| run.sessions);
+        let mut bytes = 0;
+        runs.retain(|run| {
+            bytes += self.geometry.len_of(run.extent, run.extents);
+            let may_sleep = run.since != 0 && now.saturating_sub(run.since) < ASLEEP && !is(Bug::SleepersForgotten);
+            run.sessions <= REMEMBERED || may_sleep && run.sessions < REMEMBERED_MOST && bytes <= ASLEEP_BYTES
+        });
+        runs
     }
 
     /// Records in both slots that this session has begun, and which extents it is going to write to.
@@ -285,8 +332,9 @@ impl Log {
         if !self.is_fenced() {
             return Ok(());
         }
-        let known = tail.space.barred.iter().filter(|run| run.sessions < REMEMBERED).take(CLAIMED_AGAIN_MAX);
-        let claim = |run: &Barred| Next { extent: run.extent, extents: run.extents, base: run.sessions, salt: 0 }.encode();
+        let known = tail.space.barred.iter().take(REMEMBERED_MOST as usize);
+        let claim =
+            |run: &Barred| Next { extent: run.extent, extents: run.extents, base: run.sessions, salt: run.since }.encode();
         let values: Vec<_> = known.map(claim).collect();
         for value in values {
             self.append_locked(tail, &[FrameSpec::control(Kind::Next, &value)], Purpose::BookKeeping, &mut Vec::new())?;
@@ -301,7 +349,7 @@ impl Log {
         }
         let run = run.encode();
         self.append_locked(tail, &[FrameSpec::control(Kind::Next, &run)], Purpose::BookKeeping, &mut Vec::new())?;
-        self.look()
+        self.show()
     }
 
     /// Turns [`Error::Corrupt`] into [`Error::Fenced`] if another session has taken the store over: the reader may have met overwritten

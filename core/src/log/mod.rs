@@ -37,7 +37,7 @@ mod zeros;
 pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
-pub(crate) use fence::{Fence, REMEMBERED, Standing, read_slots};
+pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};
 pub(crate) use frames::Frames;
 pub(crate) use geometry::Geometry;
 pub(crate) use history::FollowerId;

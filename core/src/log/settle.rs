@@ -28,6 +28,7 @@ impl Log {
         }
         if !is(Bug::TailNotWrittenAgain) {
             for segment in core::mem::take(&mut tail.unproven) {
+                self.look()?;
                 self.write_again(&segment).map_err(|error| self.poison(self.or_fenced(error)))?;
             }
             let pair = *self.superblocks.lock();

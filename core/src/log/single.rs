@@ -68,6 +68,9 @@ impl Log {
         }
         let need = len + kept_room(tail, purpose);
         let active = tail.active.as_ref().filter(|active| active.room() >= need);
+        if active.is_some() {
+            self.look_again()?;
+        }
         Ok(active.map(|active| Place { offset: active.position, salt: active.segment.salt }))
     }
 

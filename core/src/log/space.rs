@@ -52,6 +52,8 @@ pub(crate) struct Barred {
     pub(crate) extents: u32,
     /// How many sessions have begun since, this one included.
     pub(crate) sessions: u64,
+    /// When the first of them did, in milliseconds since 1970; 0: unknown.
+    pub(crate) since: u64,
 }
 
 /// The free extents, and how many there are in all.
@@ -152,7 +154,7 @@ impl Space {
         let Barred { extent, extents, .. } = run;
         let total = self.total;
         match self.barred.iter_mut().find(|known| (known.extent, known.extents) == (extent, extents)) {
-            Some(known) => known.sessions = known.sessions.min(run.sessions),
+            Some(known) => (known.sessions, known.since) = (known.sessions.min(run.sessions), known.since.max(run.since)),
             None => self.barred.push(run),
         }
         for index in extent..extent.saturating_add(extents).min(total) {
@@ -390,14 +392,14 @@ mod tests {
     fn barred_runs_never_become_free_and_what_lies_before_them_does() {
         let mut space = space(2);
         space.release(0, 2, false);
-        space.bar(Barred { extent: 5, extents: 2, sessions: 3 });
+        space.bar(Barred { extent: 5, extents: 2, sessions: 3, since: 0 });
         assert_eq!((space.free_count(), space.total, space.free_at_end()), (5, 7, 0));
-        space.bar(Barred { extent: 1, extents: 1, sessions: 2 });
+        space.bar(Barred { extent: 1, extents: 1, sessions: 2, since: 0 });
         assert_eq!((space.free_count(), space.is_free(1), space.is_free(4)), (4, false, true));
         space.release(0, 7, true);
         assert_eq!(space.all_free(), [(0, true), (2, true), (3, true), (4, true)]);
-        space.bar(Barred { extent: 5, extents: 2, sessions: 1 });
-        space.bar(Barred { extent: 1, extents: 1, sessions: 9 });
+        space.bar(Barred { extent: 5, extents: 2, sessions: 1, since: 0 });
+        space.bar(Barred { extent: 1, extents: 1, sessions: 9, since: 0 });
         assert_eq!(space.barred.iter().map(|run| run.sessions).collect::<Vec<_>>(), [1, 2], "the fewer sessions count");
     }
 

@@ -161,6 +161,7 @@ fn write_snapshot(
         };
         let dumps: Vec<(usize, Dump)> = (first..).zip(held.iter_mut()).map(dump).collect();
         drop(held);
+        log.look_again()?;
         for (shard, dump) in dumps {
             let parts = write_shard(&mut writer, shard, dump, before.parts_of(shard))?;
             if !parts.is_empty() {

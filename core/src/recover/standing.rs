@@ -4,7 +4,7 @@ use super::chain::Chain;
 use crate::error::Result;
 use crate::frame::Next;
 use crate::limits::{LOG_POSITION_FIRST, LOG_POSITION_MAX, SEGMENT_SIZE_MAX, VALUE_LEN_MAX};
-use crate::log::{ActivePlace, Barred, REMEMBERED, Standing, Superblock, SuperblockPair, read_next};
+use crate::log::{ActivePlace, Barred, REMEMBERED_MOST, Segment, Standing, Superblock, SuperblockPair, read_next};
 use crate::sorted::sort_by_key;
 use crate::storage::Storage;
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ impl Chain {
         if base > 0 && extents > 0 {
             named.push(Next { extent, extents, base, salt });
         }
-        named.retain(|next| next.base >= LOG_POSITION_FIRST || next.base < REMEMBERED);
+        named.retain(|next| next.base >= LOG_POSITION_FIRST || next.base < REMEMBERED_MOST);
         let is_free = |next: &Next| live.iter().all(|segment| segment.extent != next.extent || segment.base != next.base);
         named.retain(is_free);
         // A session that has published a snapshot has written and synced its last segment, and writes there again only after another claim.
@@ -54,26 +54,43 @@ impl Chain {
         let longest = VALUE_LEN_MAX as u64 + 2 * u64::from(SEGMENT_SIZE_MAX);
         let mut behind = geometry.extents_in(storage.len()?);
         let mut claims = Vec::new();
-        for Next { extent, extents, base, .. } in named {
+        for Next { extent, extents, base, salt } in named {
             let len = geometry.len_of(extent, extents.min(EXTENTS_MAX));
             if extent <= behind + CLAIMS_BEYOND && len <= longest && extents <= EXTENTS_MAX {
                 behind = behind.max(extent + extents);
                 // No segment has so low a base: here it is a number of sessions.
                 let is_old = base < LOG_POSITION_FIRST;
-                let run = Barred { extent, extents, sessions: if is_old { base } else { 0 } };
+                let (sessions, since) = if is_old { (base, salt) } else { (0, 0) };
+                let run = Barred { extent, extents, sessions, since };
                 claims.push((run, if is_old { 0 } else { base.saturating_add(len).min(LOG_POSITION_MAX) }));
             }
         }
+        self.add_earlier_ends(&mut claims);
         Ok(Standing {
             end: self.end,
             records: self.ops.len(),
             retired: self.retired.len(),
             is_clean: self.clean,
             claims,
-            last: live.last().map(|last| (last.extent, last.extents)),
+            unsettled: live
+                .last()
+                .into_iter()
+                .chain(self.unproven.iter())
+                .map(|segment| (segment.extent, segment.extents))
+                .collect(),
             next_base: self.next_base,
             next_header: self.next_header,
             headers: self.headers,
         })
+    }
+
+    /// Adds the segments in which earlier sessions have ended: whoever took the store over may have died before it could claim them.
+    fn add_earlier_ends(&self, claims: &mut Vec<(Barred, u64)>) {
+        let ends = self.tail.iter().rev().skip(1).filter(|segment| !segment.linked);
+        for (sessions, &Segment { extent, extents, .. }) in (1..REMEMBERED_MOST).zip(ends) {
+            if claims.iter().all(|(run, _)| (run.extent, run.extents) != (extent, extents)) {
+                claims.push((Barred { extent, extents, sessions, since: 0 }, 0));
+            }
+        }
     }
 }

@@ -29,6 +29,7 @@ macro_rules! forward_storage {
             fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> { (**self).discard(offset, len) }
             fn is_exclusive(&self) -> bool { (**self).is_exclusive() }
             fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> { (**self).read_now(offset, out) }
+            fn hand_over(&self) -> Result<(), StorageError> { (**self).hand_over() }
             fn refresh(&self) -> Result<(), StorageError> { (**self).refresh() }
             fn claim(&self) -> Result<(), StorageError> { (**self).claim() }
             fn release(&self) -> Result<(), StorageError> { (**self).release() }

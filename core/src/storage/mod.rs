@@ -215,12 +215,18 @@ pub trait Storage: Send + Sync {
     }
 
     /// As [`read_at`](Self::read_at), but of the file as it is now: bypasses whatever this storage keeps in memory, and includes every
-    /// write that it was given before. Bytes after the end of the file read as zero.
+    /// write to this range that it was given before. Bytes after the end of the file read as zero. Writes that it has gathered for other
+    /// ranges stay with it: the engine asks whether it may still make them.
     fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
         let there = usize::try_from(self.len()?.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
         let (front, rest) = out.split_at_mut(there);
         rest.fill(0);
         if front.is_empty() { Ok(()) } else { self.read_at(offset, front) }
+    }
+
+    /// Makes every write that this storage was given readable for other sessions. Only a storage that gathers writes has anything to do.
+    fn hand_over(&self) -> Result<(), StorageError> {
+        Ok(())
     }
 
     /// Drops what is kept in memory of the file, its length included, because another session may have changed it.

@@ -19,6 +19,7 @@ pub mod rot;
 pub mod salvage;
 pub mod serializable;
 pub mod shared_sync;
+pub mod sleepers;
 pub mod takeover;
 pub mod threads;
 pub mod two_writers;

@@ -314,8 +314,18 @@ impl<S: Storage, const GATHER: usize> Storage for CachedStorage<S, GATHER> {
     }
 
     fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.hand_over_locked(&mut self.state.lock())?;
+        let mut state = self.state.lock();
+        let end = offset.saturating_add(out.len() as u64);
+        if !state.gathered.is_empty() && offset < state.gathered_end() && state.start < end {
+            self.hand_over_locked(&mut state)?;
+        }
+        drop(state);
         self.below.read_now(offset, out)
+    }
+
+    fn hand_over(&self) -> Result<(), StorageError> {
+        self.hand_over_locked(&mut self.state.lock())?;
+        self.below.hand_over()
     }
 
     fn refresh(&self) -> Result<(), StorageError> {

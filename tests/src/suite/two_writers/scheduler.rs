@@ -3,7 +3,7 @@
 use super::trial::{Plan, Turn};
 use crate::rng::derive;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::{Durability, Storage, StorageError, StorageErrorKind};
+use pipkin::{Clock, Durability, Storage, StorageError, StorageErrorKind};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(super) const LEFT_BY_CUTS: [&str; 2] = ["names the next segment", "a copy of a segment header"];
 pub(super) const KILLED: &str = "the test has ended this session";
 /// Who sleeps in front of a call for longer than so many sessions of others may write where somebody else does.
-pub(super) const SESSIONS_REMEMBERED: u32 = 4;
+pub(super) const SESSIONS_REMEMBERED: u32 = 60;
 pub(super) const SEGMENT: u32 = 4096;
 
 #[derive(Debug, Default)]
@@ -32,6 +32,17 @@ pub(super) struct State {
     /// Somebody slept while the other one went through more than one session.
     pub(super) slept_through: bool,
     pub(super) calls: u64,
+    /// How often a session has handed over to the other one.
+    pub(super) turns: u64,
+}
+
+/// A clock that goes whenever a session hands over: nobody can tell otherwise that it has slept.
+pub(super) struct Turns(pub(super) Arc<Scheduler>);
+
+impl Clock for Turns {
+    fn now_ms(&self) -> u64 {
+        1_000_000 + self.0.lock().turns
+    }
 }
 
 /// What a call of a storage is, as far as it matters to the other session.
@@ -96,6 +107,7 @@ impl Scheduler {
     }
 
     pub(super) fn hand_over(&self, state: &mut State, who: usize) {
+        state.turns += 1;
         if !state.done[1 - who] {
             state.running = 1 - who;
         }

@@ -1,6 +1,6 @@
 //! One session: it carries out its script and remembers what it was told.
 
-use super::scheduler::{SEGMENT, Scheduler, Seat, dump, trace};
+use super::scheduler::{SEGMENT, Scheduler, Seat, Turns, dump, trace};
 use super::trial::Op::{Checkpoint, Churn, Close, Compact, Count, Flush, Long, Open, Put};
 use super::trial::{Host, Op};
 use crate::rng::derive;
@@ -67,6 +67,7 @@ impl Session {
         let mut entropy = [0; 32];
         derive(self.seed, u64::from(opened) * 2 + self.who as u64).fill(&mut entropy);
         let builder = Db::builder().background(false).segment_size(SEGMENT).entropy(entropy).replay_debt_max(64 * 1024);
+        let builder = builder.clock(Turns(self.scheduler.clone()));
         self.db = Some(builder.open_storage(storage)?);
         Ok(())
     }
