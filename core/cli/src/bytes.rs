@@ -123,6 +123,9 @@ impl<'a> KeyJson<'a> {
 /// A record as `scan --json` and `export` write it and `import` reads it.
 #[derive(Serialize)]
 pub(crate) struct RecordJson<'a> {
+    /// In an export of all namespaces: the one that it is in, unless that is the default one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
     key: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key_encoding: Option<&'static str>,
@@ -138,13 +141,27 @@ impl<'a> RecordJson<'a> {
     pub(crate) fn new(form: Form, key: &'a [u8], value: &'a [u8]) -> Self {
         let (key, key_encoding) = form.marked(key);
         let (value, value_encoding) = form.marked(value);
-        Self { key, key_encoding, value, value_encoding, expires_ms: None }
+        Self { namespace: None, key, key_encoding, value, value_encoding, expires_ms: None }
     }
 
     /// The same of a record that expires then.
     pub(crate) fn expiring(self, expires_ms: Option<u64>) -> Self {
         Self { expires_ms, ..self }
     }
+
+    /// The same of a record of this namespace; an empty name is that of the default one.
+    pub(crate) fn of(self, name: &'a str) -> Self {
+        Self { namespace: Some(name).filter(|name| !name.is_empty()), ..self }
+    }
+}
+
+/// A namespace in an export of all.
+#[derive(Serialize)]
+pub(crate) struct NamespaceJson<'a> {
+    pub(crate) namespace: &'a str,
+    /// How long its records live by default, in milliseconds; without it for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) default_ttl_ms: Option<u64>,
 }
 
 /// The bytes of an argument or a file name. On Unix any bytes; elsewhere only valid Unicode has a reliable byte form.

@@ -93,15 +93,24 @@ impl Selection {
     }
 
     /// Passes every selected record to `each`, with its expiry in milliseconds since 1970.
-    pub(crate) fn records(&self, store: &Store, mut each: impl FnMut(&[u8], &[u8], Option<u64>) -> Outcome<()>) -> Outcome<()> {
-        let records = store.moment()?;
+    pub(crate) fn records(&self, store: &Store, each: impl FnMut(&[u8], &[u8], Option<u64>) -> Outcome<()>) -> Outcome<()> {
+        self.records_of(store, &store.moment()?, each)
+    }
+
+    /// The same of any namespace at a moment.
+    pub(crate) fn records_of(
+        &self,
+        store: &Store,
+        records: &SnapshotNamespace,
+        mut each: impl FnMut(&[u8], &[u8], Option<u64>) -> Outcome<()>,
+    ) -> Outcome<()> {
         // A second look-up of each record, but only where some expire.
         let some_expire = store.db().stats().map_err(|error| store.failure(&error))?.expiring > 0;
         let expiry = |key: &[u8]| {
             if some_expire { records.expires_at(key).map_err(|error| store.failure(&error)) } else { Ok(None) }
         };
         if self.sort {
-            for key in self.sorted_keys(store, &records)? {
+            for key in self.sorted_keys(store, records)? {
                 let value = records.get_zerocopy(&key);
                 // Always present: keys and values are of one moment.
                 if let Some(value) = value.map_err(|error| store.failure(&error))? {

@@ -8,8 +8,9 @@ use crate::output::{self, human_bytes, records};
 use crate::progress::{Progress, Unit};
 use crate::store::Store;
 use crate::verbs::import::source::Format;
-use crate::verbs::select::SelectArgs;
+use crate::verbs::select::{SelectArgs, Selection};
 use clap::Args;
+use pipkin::SnapshotNamespace;
 use serde::Serialize;
 use sink::{Refused, Sink};
 use std::fs;
@@ -21,11 +22,15 @@ Examples:
   pipkin export app.pipkin app.csv --sort
   pipkin export app.pipkin ./photos --format dir --prefix 2026/
   pipkin export app.pipkin - | gzip > app.ndjson.gz
+  pipkin export app.pipkin whole.ndjson --all-namespaces
 
 ndjson (.ndjson, .jsonl; the default on stdout)
   {\"key\":\"...\",\"value\":\"...\"} per line. Bytes that are not UTF-8 are base64,
   with \"key_encoding\":\"base64\" or \"value_encoding\":\"base64\" beside them.
   A record that expires has \"expires_ms\", in milliseconds since 1970.
+  With --all-namespaces a line {\"namespace\":\"...\"} begins each but the
+  default one, with \"default_ttl_ms\" where its records expire by default, and
+  its records have \"namespace\", too.
 csv (.csv; .tsv with tabs)
   The columns key, value, key_encoding and value_encoding; an encoding is
   empty for UTF-8 text.
@@ -35,8 +40,9 @@ dir (an empty directory, or a name that ends in /)
   over with --skip-invalid.
 
 `pipkin import` reads each of them back, every byte the same. A file appears \
-under its name when it is whole. Only the chosen namespace is exported. With \
-- the report goes to stderr.";
+under its name when it is whole. Only the chosen namespace is exported, \
+or, with --all-namespaces, all of them as they are at one moment. With - \
+the report goes to stderr.";
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
@@ -55,6 +61,9 @@ pub(crate) struct ExportArgs {
     /// To a directory: pass over keys that cannot be file names, and count them, instead of stopping
     #[arg(long)]
     skip_invalid: bool,
+    /// All namespaces, with how long their records live by default; ndjson only, and no selection of records
+    #[arg(long, conflicts_with_all = ["namespace", "prefix", "group", "range", "limit"])]
+    all_namespaces: bool,
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
@@ -68,6 +77,9 @@ struct Report {
     records: u64,
     payload_bytes: u64,
     skipped: u64,
+    /// Of an export of all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespaces: Option<u64>,
     /// Records that expire, in a format that does not say so.
     #[serde(skip_serializing_if = "is_none")]
     unsaid_expiries: u64,
@@ -79,45 +91,101 @@ const fn is_none(count: &u64) -> bool {
 
 pub(crate) fn run(global: Global, args: &ExportArgs) -> Outcome {
     let format = format(args)?;
+    if args.all_namespaces && format != Format::Ndjson {
+        let what =
+            "only ndjson says of each record in which namespace it is; say --format ndjson, or export one namespace at a time";
+        return Err(Failure::usage(what));
+    }
     let selection = args.select.selection(args.form)?;
     let store = Store::read(&args.store, &args.namespace)?;
     refuse_the_store_itself(&args.store, &args.target)?;
-    let mut sink = Sink::create(&args.store, &args.target, format, args.form.form(), args.force)?;
-    let mut report = Report::default();
+    let sink = Sink::create(&args.store, &args.target, format, args.form.form(), args.force)?;
+    let total = if args.all_namespaces { store.db().stats().ok().map(|stats| stats.records) } else { selection.total(&store) };
+    let mut export = Export { args, format, sink, report: Report::default() };
     {
-        let progress = Progress::start(global.progress, Unit::Records, "export", selection.total(&store));
+        let progress = Progress::start(global.progress, Unit::Records, "export", total);
         progress.say(selection.first_step());
-        selection.records(&store, |key, value, expires_ms| {
-            if report.records == 0 {
-                progress.say("");
-            }
-            match sink.write(key, value, expires_ms) {
-                Ok(()) => {
-                    let is_unsaid = expires_ms.is_some() && format != Format::Ndjson;
-                    report.unsaid_expiries = report.unsaid_expiries.saturating_add(u64::from(is_unsaid));
-                    report.records = report.records.saturating_add(1);
-                    let payload = key.len().saturating_add(value.len());
-                    report.payload_bytes = report.payload_bytes.saturating_add(u64::try_from(payload).unwrap_or(u64::MAX));
-                }
-                Err(Refused::Key(_)) if args.skip_invalid => report.skipped = report.skipped.saturating_add(1),
-                Err(Refused::Key(what)) => {
-                    return Err(Failure::bad_input(what).and("export to NDJSON or CSV, or pass over it with --skip-invalid"));
-                }
-                Err(Refused::Failed(failure)) => return Err(failure),
-            }
-            progress.advance(1);
-            Ok(())
-        })?;
+        if args.all_namespaces {
+            export.all_namespaces(&store, &selection, &progress)?;
+        } else {
+            selection.records(&store, |key, value, expires_ms| export.record(&progress, key, value, expires_ms))?;
+        }
     }
-    sink.finish()?;
-    tell(global, args, &report)?;
+    export.sink.finish()?;
+    tell(global, args, &export.report)?;
     Ok(Exit::Done)
+}
+
+/// A running export.
+struct Export<'a> {
+    args: &'a ExportArgs,
+    format: Format,
+    sink: Sink,
+    report: Report,
+}
+
+impl Export<'_> {
+    /// Every namespace, as all of them are at one moment: the default one first, the others in the order of their names.
+    fn all_namespaces(&mut self, store: &Store, selection: &Selection, progress: &Progress) -> Outcome<()> {
+        let snapshot = store.db().snapshot();
+        let mut names = snapshot.list_namespaces().map_err(|error| store.failure(&error))?;
+        names.sort_unstable();
+        self.namespace(store, selection, progress, "", &snapshot.default_namespace())?;
+        for name in names {
+            if let Some(records) = snapshot.namespace(&name).map_err(|error| store.failure(&error))? {
+                self.namespace(store, selection, progress, &name, &records)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn namespace(
+        &mut self,
+        store: &Store,
+        selection: &Selection,
+        progress: &Progress,
+        name: &str,
+        records: &SnapshotNamespace,
+    ) -> Outcome<()> {
+        let space = if name.is_empty() { Some(store.db().default_namespace()) } else { store.db().find_namespace(name) };
+        let default = space.and_then(|space| space.default_ttl());
+        self.sink.begin_namespace(name, default.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))?;
+        self.report.namespaces = Some(self.report.namespaces.unwrap_or_default().saturating_add(1));
+        selection.records_of(store, records, |key, value, expires_ms| self.record(progress, key, value, expires_ms))
+    }
+
+    fn record(&mut self, progress: &Progress, key: &[u8], value: &[u8], expires_ms: Option<u64>) -> Outcome<()> {
+        let report = &mut self.report;
+        if report.records == 0 {
+            progress.say("");
+        }
+        match self.sink.write(key, value, expires_ms) {
+            Ok(()) => {
+                let is_unsaid = expires_ms.is_some() && self.format != Format::Ndjson;
+                report.unsaid_expiries = report.unsaid_expiries.saturating_add(u64::from(is_unsaid));
+                report.records = report.records.saturating_add(1);
+                let payload = key.len().saturating_add(value.len());
+                report.payload_bytes = report.payload_bytes.saturating_add(u64::try_from(payload).unwrap_or(u64::MAX));
+            }
+            Err(Refused::Key(_)) if self.args.skip_invalid => report.skipped = report.skipped.saturating_add(1),
+            Err(Refused::Key(what)) => {
+                return Err(Failure::bad_input(what).and("export to NDJSON or CSV, or pass over it with --skip-invalid"));
+            }
+            Err(Refused::Failed(failure)) => return Err(failure),
+        }
+        progress.advance(1);
+        Ok(())
+    }
 }
 
 fn tell(global: Global, args: &ExportArgs, report: &Report) -> Outcome<()> {
     let skipped = match report.skipped {
         0 => String::new(),
         skipped => format!(", {skipped} passed over"),
+    };
+    let skipped = match report.namespaces {
+        Some(count) => format!("{skipped}, of {count} namespaces"),
+        None => skipped,
     };
     let skipped = match report.unsaid_expiries {
         0 => skipped,

@@ -1,6 +1,6 @@
 //! Where exported records go.
 
-use crate::bytes::{Form, RecordJson};
+use crate::bytes::{Form, NamespaceJson, RecordJson};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::new_file::{NewFile, copy_rights, create_private};
 use crate::output::{self, json_line};
@@ -54,6 +54,17 @@ impl Sink {
         }
     }
 
+    /// Says that what follows is of this namespace, and how long its records live by default. Only NDJSON can.
+    pub(crate) fn begin_namespace(&mut self, name: &str, default_ttl_ms: Option<u64>) -> Outcome<()> {
+        match self {
+            Self::Stdout(table) => table.begin_namespace(name, default_ttl_ms).map_err(|error| Failure::stdout(&error)),
+            Self::File { table, new_file } => {
+                table.begin_namespace(name, default_ttl_ms).map_err(|error| Failure::io("write", new_file.target(), &error))
+            }
+            Self::Tree { .. } => Ok(()),
+        }
+    }
+
     /// Ends the export: flushes stdout, or syncs the file and gives it its final name.
     pub(crate) fn finish(self) -> Outcome<()> {
         match self {
@@ -73,6 +84,8 @@ impl Sink {
 pub(crate) struct Table<W: Write> {
     rows: Rows<W>,
     form: Form,
+    /// The namespace of the next records, in an export of all of them.
+    namespace: String,
 }
 
 enum Rows<W: Write> {
@@ -89,12 +102,23 @@ impl<W: Write> Table<W> {
         } else {
             Rows::Ndjson(out)
         };
-        Ok(Self { rows, form })
+        Ok(Self { rows, form, namespace: String::new() })
+    }
+
+    fn begin_namespace(&mut self, name: &str, default_ttl_ms: Option<u64>) -> io::Result<()> {
+        name.clone_into(&mut self.namespace);
+        match &mut self.rows {
+            // The default one is there anyway.
+            Rows::Ndjson(out) if !name.is_empty() || default_ttl_ms.is_some() => {
+                json_line(out, &NamespaceJson { namespace: name, default_ttl_ms })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write(&mut self, key: &[u8], value: &[u8], expires_ms: Option<u64>) -> io::Result<()> {
         match &mut self.rows {
-            Rows::Ndjson(out) => json_line(out, &RecordJson::new(self.form, key, value).expiring(expires_ms)),
+            Rows::Ndjson(out) => json_line(out, &RecordJson::new(self.form, key, value).expiring(expires_ms).of(&self.namespace)),
             Rows::Csv(writer) => {
                 let (key, key_encoding) = self.form.marked(key);
                 let (value, value_encoding) = self.form.marked(value);

@@ -18,6 +18,10 @@ pub(crate) struct Batch {
     records: Vec<(usize, usize)>,
     /// When some of them expire, by their place in `records`: milliseconds since 1970.
     expiries: Vec<(usize, u64)>,
+    /// From these places in `records` on, records are of this namespace; an empty name is that of the default one. None before the first.
+    spaces: Vec<(usize, String)>,
+    /// Namespaces that the source says are there, and how long their records live by default, in milliseconds.
+    pub(crate) named: Vec<(String, Option<u64>)>,
     /// Lines, rows or files skipped since the previous batch.
     pub(crate) skipped: u64,
     /// How far the source was read at the end of this batch, in bytes.
@@ -47,6 +51,23 @@ impl Batch {
         self.push(key, value)?;
         self.expiries.push((self.records.len().saturating_sub(1), expires_ms));
         Ok(())
+    }
+
+    /// Says that the next records are of this namespace.
+    pub(crate) fn enter(&mut self, name: &str) {
+        if self.spaces.last().is_none_or(|(_, last)| last != name) {
+            self.spaces.push((self.records.len(), name.to_owned()));
+        }
+    }
+
+    /// True if the records say which namespace they are of.
+    pub(crate) fn has_namespaces(&self) -> bool {
+        !self.spaces.is_empty() || !self.named.is_empty()
+    }
+
+    /// From which places on records are of which namespace.
+    pub(crate) fn spaces(&self) -> &[(usize, String)] {
+        &self.spaces
     }
 
     /// True if one of the records expires.
@@ -85,7 +106,7 @@ impl Batch {
 
     /// True when it is time to write.
     pub(crate) fn is_full(&self) -> bool {
-        self.records.len() >= RECORDS_MAX || self.bytes.len() >= BYTES_MAX
+        self.records.len() >= RECORDS_MAX || self.named.len() >= RECORDS_MAX || self.bytes.len() >= BYTES_MAX
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -114,6 +135,8 @@ impl Batch {
         self.bytes.shrink_to(KEPT_CAPACITY_MAX);
         self.records.clear();
         self.expiries.clear();
+        self.spaces.clear();
+        self.named.clear();
         self.skipped = 0;
     }
 }

@@ -29,6 +29,7 @@ Examples:
   pipkin import app.pipkin words.ndjson --key word
   pipkin import app.pipkin cities.csv --key id --value name
   pipkin import app.pipkin ./photos
+  pipkin import copy.pipkin whole.ndjson --all-namespaces
   zcat log.ndjson.gz | pipkin import app.pipkin - --format ndjson --key id
   pipkin import app.pipkin old.redb --from redb
 
@@ -40,7 +41,10 @@ ndjson (.ndjson, .jsonl)
   {\"key\":\"...\",\"value\":\"...\"}, where \"key_encoding\" and \"value_encoding\"
   may say \"base64\" or \"hex\". With --key alone the value is the whole line
   without its line break. A string is stored as its text, anything else as
-  its JSON text. Blank lines are passed over.
+  its JSON text. Blank lines are passed over. With --all-namespaces a line's
+  \"namespace\" names the one that the record goes into, and a line
+  {\"namespace\":\"...\",\"default_ttl_ms\":...} makes one; a record without
+  \"expires_ms\" lives for ever there, too.
 csv (.csv; .tsv with tabs)
   Without --key and --value: the columns `key` and `value`, and
   `key_encoding` and `value_encoding` if they are there. With --key alone the
@@ -98,6 +102,9 @@ pub(crate) struct ImportArgs {
     /// Pass over lines, rows and files that cannot be imported, and count them, instead of stopping
     #[arg(long)]
     skip_invalid: bool,
+    /// NDJSON that `export --all-namespaces` wrote: each record goes into the namespace that its line names
+    #[arg(long, conflicts_with_all = ["namespace", "key", "value"])]
+    all_namespaces: bool,
     /// Make every batch durable before the next one is written, instead of all of them in the end
     #[arg(long)]
     durable: bool,
@@ -226,11 +233,15 @@ fn open(args: &ImportArgs) -> Outcome<Input> {
     if format != Format::Csv && (args.no_header || args.delimiter.is_some()) {
         return Err(Failure::usage("--no-header and --delimiter are for CSV"));
     }
+    if args.all_namespaces && format != Format::Ndjson {
+        return Err(Failure::usage("--all-namespaces is for ndjson, which says of each record in which namespace it is"));
+    }
     match format {
         Format::Dir => open_dir(args, from_stdin),
         Format::Ndjson => {
             let (input, total) = source::open(path)?;
             let fields = match (&args.key, &args.value) {
+                (None, None) if args.all_namespaces => ndjson::Fields::AllNamespaces,
                 (None, None) => ndjson::Fields::Own,
                 (key, value) => {
                     ndjson::Fields::Named { key: key.clone().unwrap_or_else(|| "key".to_owned()), value: value.clone() }

@@ -15,6 +15,8 @@ use std::io::Read;
 pub(crate) enum Fields {
     /// `key` and `value`, each with an encoding field if it is not text, and `expires_ms`, as `export` writes them.
     Own,
+    /// The same with the namespace of each record, as `export --all-namespaces` writes them, and lines that name namespaces.
+    AllNamespaces,
     /// Fields that the user named; without `value` the whole line is the value.
     Named { key: String, value: Option<String> },
 }
@@ -57,16 +59,25 @@ impl RecordSource for Ndjson {
 fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
     match fields {
         Fields::Own => {
-            let found = pick(line, ["key", "value", "key_encoding", "value_encoding", "expires_ms"])?;
-            let [key, value, key_encoding, value_encoding, expires] = found;
-            let key = decode(key_bytes(key, "key")?, key_encoding)?;
-            let value =
-                value.ok_or("it has no field \"value\"; name the field with --value, or store whole lines with --key alone")?;
-            let value = decode(json_bytes(value)?, value_encoding)?;
-            match expires.filter(|text| *text != "null") {
-                Some(text) => batch.push_expiring(&key, &value, expiry(text)?),
-                None => batch.push(&key, &value),
+            let [key, value, key_encoding, value_encoding, expires, namespace] = pick(line, OWN)?;
+            if key.is_none() && namespace.is_some() {
+                return Err("it names a namespace; what `export --all-namespaces` wrote is imported with --all-namespaces".into());
             }
+            take_own([key, value, key_encoding, value_encoding, expires], batch)
+        }
+        Fields::AllNamespaces => {
+            let [key, value, key_encoding, value_encoding, expires, namespace, default_ttl] = pick(line, ALL)?;
+            let name = namespace.map(|name| text(name, "namespace")).transpose()?;
+            if let (None, Some(name)) = (key, &name) {
+                let default_ttl = default_ttl.map(|json| milliseconds(json, "default_ttl_ms", "milliseconds, at least 1"));
+                if default_ttl == Some(Ok(0)) {
+                    return Err("the field \"default_ttl_ms\" is 0; it is a number of milliseconds, at least 1".into());
+                }
+                batch.named.push((name.clone(), default_ttl.transpose()?));
+                return Ok(());
+            }
+            batch.enter(name.as_deref().unwrap_or_default());
+            take_own([key, value, key_encoding, value_encoding, expires], batch)
         }
         Fields::Named { key: key_name, value: Some(value_name) } => {
             let [key, value] = pick(line, [key_name, value_name])?;
@@ -77,6 +88,19 @@ fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
             let [key] = pick(line, [key_name])?;
             batch.push(&key_bytes(key, key_name)?, line)
         }
+    }
+}
+
+const OWN: [&str; 6] = ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace"];
+const ALL: [&str; 7] = ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace", "default_ttl_ms"];
+
+fn take_own([key, value, key_encoding, value_encoding, expires]: [Option<&str>; 5], batch: &mut Batch) -> Result<(), String> {
+    let key = decode(key_bytes(key, "key")?, key_encoding)?;
+    let value = value.ok_or("it has no field \"value\"; name the field with --value, or store whole lines with --key alone")?;
+    let value = decode(json_bytes(value)?, value_encoding)?;
+    match expires.filter(|text| *text != "null") {
+        Some(json) => batch.push_expiring(&key, &value, milliseconds(json, "expires_ms", "milliseconds since 1970")?),
+        None => batch.push(&key, &value),
     }
 }
 
@@ -174,9 +198,14 @@ fn json_bytes(json: &str) -> Result<Cow<'_, [u8]>, String> {
     Ok(Cow::Owned(text.into_bytes()))
 }
 
-/// An expiry: a number of milliseconds since 1970.
-fn expiry(json: &str) -> Result<u64, String> {
-    json.parse().map_err(|_| format!("the field \"expires_ms\" is {json:.20}; it is a number of milliseconds since 1970"))
+/// A number of milliseconds.
+fn milliseconds(json: &str, name: &str, what: &str) -> Result<u64, String> {
+    json.parse().map_err(|_| format!("the field {name:?} is {json:.20}; it is a number of {what}"))
+}
+
+/// The text of a string.
+fn text(json: &str, name: &str) -> Result<String, String> {
+    serde_json::from_str(json).map_err(|_| format!("the field {name:?} is {json:.20}; it is a string"))
 }
 
 /// Decodes bytes from the encoding that the encoding field names.

@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use crate::store::Store;
 use crate::verbs::import::batch::{Batch, Trouble};
 use crate::verbs::import::source::RecordSource;
+use pipkin::{Namespace, Ttl};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
@@ -124,17 +125,41 @@ fn insert_expiring(store: &Store, batch: &Batch) -> pipkin::Result<()> {
     let mut commit = store.records().batch();
     for (key, value, expiry) in batch.iter_expiring() {
         commit = match expiry {
-            Some(expiry) => commit.insert_with_ttl(key, value, pipkin::Ttl::At(expiry)),
+            Some(expiry) => commit.insert_with_ttl(key, value, Ttl::At(expiry)),
             None => commit.insert(key, value),
         };
     }
     commit.commit()
 }
 
+/// Makes the namespaces that the batch names, then writes its records as one commit. A record that does not expire does so under no default.
+fn insert_everywhere(store: &Store, batch: &Batch) -> pipkin::Result<()> {
+    let namespace = |name: &str| if name.is_empty() { Ok(store.db().default_namespace()) } else { store.db().namespace(name) };
+    for (name, default_ttl_ms) in &batch.named {
+        let space = namespace(name)?;
+        if let Some(ms) = default_ttl_ms {
+            space.set_default_ttl(Some(Duration::from_millis(*ms)))?;
+        }
+    }
+    let spaces: Vec<Namespace> = batch.spaces().iter().map(|(_, name)| namespace(name)).collect::<Result<_, _>>()?;
+    let mut begins = batch.spaces().iter().map(|(place, _)| *place).zip(&spaces).peekable();
+    let (mut commit, mut space) = (store.db().batch(), store.records());
+    for (place, (key, value, expiry)) in batch.iter_expiring().enumerate() {
+        while let Some((_, next)) = begins.next_if(|(begin, _)| *begin <= place) {
+            space = next;
+        }
+        commit = commit.insert_in_with_ttl(space, key, value, expiry.map_or(Ttl::Never, Ttl::At));
+    }
+    commit.commit()
+}
+
 fn write(store: &Store, batch: &Batch, durable: bool) -> Outcome<()> {
-    if batch.len() > 0 {
-        let written =
-            if batch.has_expiring() { insert_expiring(store, batch) } else { store.records().insert_many(batch.iter()) };
+    if batch.len() > 0 || batch.has_namespaces() {
+        let written = match batch {
+            batch if batch.has_namespaces() => insert_everywhere(store, batch),
+            batch if batch.has_expiring() => insert_expiring(store, batch),
+            batch => store.records().insert_many(batch.iter()),
+        };
         written.map_err(|error| store.failure(&error))?;
         if durable {
             store.db().flush().map_err(|error| store.failure(&error))?;
