@@ -6,6 +6,7 @@ use js_sys::Uint8Array;
 use pipkin::storage::{MemoryStorage, conformance};
 use pipkin::{Db, Durability, Error, Storage, StorageErrorKind};
 use pipkin_tape::Tape;
+use pipkin_tape::expiring::check_expiring;
 use pipkin_tape::kinds::check_kinds;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_test::wasm_bindgen_test;
@@ -103,6 +104,25 @@ async fn every_golden_file_opens() {
         let db = open(name, Access::Existing).await;
         assert_eq!(db.get("written in a browser").unwrap().as_deref(), Some(&b"yes"[..]));
         assert_eq!(pipkin_tape::digest(&db).unwrap().records, found.records + 1);
+    }
+}
+
+/// Records that expire, some of which have.
+const EXPIRING: [(&str, &[u8]); 2] = [
+    ("expiring-killed.pipkin", include_bytes!("../../tests/golden/expiry/killed.pipkin")),
+    ("expiring-compacted.pipkin", include_bytes!("../../tests/golden/expiry/compacted.pipkin")),
+];
+
+#[wasm_bindgen_test]
+async fn records_that_expire_are_read_and_compacted() {
+    for (name, bytes) in EXPIRING {
+        create(name).await.write_at(0, &[bytes]).unwrap();
+        let db = open(name, Access::Existing).await;
+        check_expiring(&db).unwrap();
+        db.compact().unwrap();
+        check_expiring(&db).unwrap();
+        db.close().unwrap();
+        check_expiring(&open(name, Access::Existing).await).unwrap();
     }
 }
 

@@ -123,6 +123,47 @@ fn stores_with_every_kind_and_flag_are_read_whole() {
     }
 }
 
+/// Namespace, key, value and expiry of the records of the stores with records that expire.
+fn expected_expiring() -> Vec<(String, String, String, Option<u64>)> {
+    let (coupon, far_off, by_default) = (4_102_444_800_000, (1 << 48) - 2, 1_000_000_000_000 + 100 * 365 * 24 * 60 * 60 * 1000);
+    let mut all = Vec::new();
+    for space in ["", "sessions"] {
+        let mut add = |key: &str, value: String, expiry| all.push((space.to_owned(), key.to_owned(), value, expiry));
+        if space == "sessions" {
+            add("by default", "for as long as the namespace says".into(), Some(by_default));
+        }
+        add("coupon", format!("until {coupon}"), Some(coupon));
+        add("far off", format!("until {far_off}"), Some(far_off));
+        add("stays", "for ever".into(), None);
+        add("stays, too", "for ever".into(), None);
+    }
+    all
+}
+
+#[test]
+fn stores_with_records_that_expire_are_read_by_their_clock() {
+    let files = golden("expiry");
+    assert_eq!(files.len(), 2);
+    for path in files {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let bytes = fs::read(&path).unwrap();
+        let contents = read(&bytes).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let there = |contents: &Contents| {
+            let record = |((space, key), record): (&(String, Vec<u8>), &pipkin_reader::Record)| {
+                (space.clone(), text(key), text(&record.value), record.fields.expiry)
+            };
+            contents.records.iter().map(record).collect::<Vec<_>>()
+        };
+        assert_eq!(there(&contents), expected_expiring(), "{name}");
+        assert_eq!(contents.clock, 1_000_000_001_000, "{name}");
+        assert_eq!(contents.namespaces["sessions"].get(..8), Some(&[1, 6, 0, 0x30, 0x35, 0x41, 0xde, 2][..]), "{name}");
+        let in_2100 = pipkin_reader::read_at(&bytes, 4_102_444_800_000).unwrap();
+        assert!(!there(&in_2100).iter().any(|(_, key, ..)| key == "coupon"), "{name}");
+        assert_eq!(contents.found.is_closed, name == "compacted", "{name}: {:?}", contents.found);
+    }
+}
+
 /// What is kept for those who follow the log counts nowhere, and is there.
 #[test]
 fn stores_with_history_are_read_without_it() {

@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod digest;
+pub mod expiring;
 pub mod kinds;
 mod model;
 mod step;

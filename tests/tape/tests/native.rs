@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Durability, SnapshotState};
 use pipkin_tape::Tape;
+use pipkin_tape::expiring::{SPACE, check_expiring, expected};
 use pipkin_tape::kinds::check_kinds;
 
 #[test]
@@ -69,6 +70,30 @@ fn stores_with_every_kind_and_flag_are_read_and_go_on() {
         db.compact().unwrap();
         db.close().unwrap();
         check_kinds(&Db::open(&path).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn stores_with_records_that_expire_are_read_and_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("expiring.pipkin");
+    for (name, ordered) in ["killed", "compacted"].into_iter().flat_map(|name| [(name, true), (name, false)]) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/expiry").join(name).with_extension("pipkin");
+        let before = fs::read(&source).unwrap();
+        let builder = || Db::builder().ordered(ordered);
+        check_expiring(&builder().path(&source).read_only(true).open().unwrap()).unwrap();
+        assert!(fs::read(&source).unwrap() == before, "reading changed {name}");
+        fs::write(&path, &before).unwrap();
+        let db = builder().path(&path).open().unwrap();
+        if ordered {
+            let space = db.namespace(SPACE).unwrap();
+            let keys: Vec<Vec<u8>> = space.range_keys(..).unwrap().map(Result::unwrap).collect();
+            assert!(keys.iter().map(Vec::as_slice).eq(expected(SPACE).iter().map(|(key, _)| key.as_bytes())), "{name}: {keys:?}");
+        }
+        db.compact().unwrap();
+        check_expiring(&db).unwrap();
+        db.close().unwrap();
+        check_expiring(&builder().path(&path).open().unwrap()).unwrap();
     }
 }
 

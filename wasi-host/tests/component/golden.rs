@@ -2,6 +2,7 @@
 
 use super::{host, open};
 use pipkin_tape::Tape;
+use pipkin_tape::expiring;
 use pipkin_tape::kinds::{CARRIED, EXPIRES, READABLE, REMOVED, SPACE, value_of};
 use pipkin_wasi_host::{Error, Options, Reason};
 use std::fs;
@@ -29,6 +30,36 @@ fn golden_stores_of_every_version_hold_the_tape_and_take_more() {
         let db = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
         assert!(db.remove("written in the component").unwrap());
         assert_eq!(Tape::SMALL.finish(&db), Ok(Tape::SMALL.expected()), "{}", path.display());
+    }
+}
+
+#[test]
+fn stores_with_records_that_expire_are_read_and_compacted() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    let files = golden("expiry");
+    assert_eq!(files.len(), 2);
+    for path in files {
+        fs::copy(&path, folder.path().join("a.pipkin")).unwrap();
+        let mut db = open(&host, "a.pipkin");
+        for round in 0..2 {
+            for space in [None, Some(expiring::SPACE)] {
+                let mut records = db.records(space);
+                let expected = expiring::expected(space.unwrap_or(""));
+                for (key, expiry) in &expected {
+                    let value = records.get(key.as_bytes()).unwrap();
+                    assert_eq!(value, Some(expiring::value_of(key, *expiry).into_bytes()), "{round} {space:?} {key}");
+                    assert_eq!(records.expires_at(key.as_bytes()).unwrap(), *expiry, "{round} {space:?} {key}");
+                }
+                for key in expiring::GONE {
+                    assert_eq!(records.get(key.as_bytes()).unwrap(), None, "{round} {space:?} {key}");
+                }
+                assert_eq!(records.len().unwrap(), expected.len() as u64, "{round} {space:?}");
+            }
+            while db.compact_step().unwrap().is_some() {}
+        }
+        db.close().unwrap();
+        expiring::check_expiring(&pipkin::Db::open(folder.path().join("a.pipkin")).unwrap()).unwrap();
     }
 }
 
