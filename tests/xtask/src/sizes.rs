@@ -24,7 +24,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_PLANS", "60000", "evidence-two_writers: schedules of two sessions"),
     ("PIPKIN_RECORDS_MAX", "20000000", "evidence-reopen: records of the largest store"),
     ("PIPKIN_SCHEDULES", "20000", "schedules: orders of threads' steps"),
-    ("PIPKIN_SLEEPERS", "1", "evidence-two_writers: sessions that come and go while one sleeps, all sizes"),
+    ("PIPKIN_SLEEPERS", "20", "evidence-two_writers: sessions that come and go while one sleeps, at most"),
     ("PIPKIN_STORES", "30000", "evidence-rot: stores with rot"),
     ("PIPKIN_TAPES", "4000", "evidence-model: tapes against the model"),
     ("PIPKIN_TRANSACTIONS", "100000", "evidence-serializable: transactions beside each other"),
