@@ -16,7 +16,7 @@ use core::ops::Bound;
 type Cut = (Vec<u8>, bool);
 
 /// A range of keys that was read.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadRange {
     namespace: u32,
     start: Cut,
@@ -87,6 +87,23 @@ impl ReadSet {
     pub(super) fn range(&mut self, range: ReadRange) -> usize {
         self.ranges.push(Some(range));
         self.ranges.len() - 1
+    }
+
+    /// All of a namespace was read.
+    pub(super) fn whole(&mut self, namespace: u32) {
+        let all = ReadRange::new(namespace, Bound::Unbounded, Bound::Unbounded);
+        if !self.ranges.iter().flatten().any(|range| *range == all) {
+            self.range(all);
+        }
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        // A byte for each place beside the hash itself.
+        let hashes = (self.keys.capacity() + self.names.capacity()) * (size_of::<u64>() + 1);
+        let ranges = self.ranges.iter().flatten();
+        let bounds: usize = ranges.map(|range| range.start.0.len() + range.end.as_ref().map_or(0, |end| end.0.len())).sum();
+        hashes + self.ranges.capacity() * size_of::<Option<ReadRange>>() + bounds
     }
 
     /// Replaces the range at a place by the two that were read of it.

@@ -65,7 +65,7 @@ impl SnapshotNamespace {
     /// [`Namespace::page`](crate::Namespace::page): the same order, and the same errors.
     pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
         let number = self.number()?;
-        self.taken.engine().page_at(&self.taken.moment, number, from, &mut each)
+        self.taken.engine().page_at(&self.taken.moment, number, from, &mut |frame| each(frame.key(), frame.value()))
     }
 }
 
@@ -136,12 +136,13 @@ impl<'a> FramesAt<'a> {
 }
 
 impl Engine {
-    fn page_at(
+    /// [`SnapshotNamespace::page`] for a namespace by its number, of the frames of records.
+    pub(super) fn page_at(
         &self,
         moment: &Moment,
         number: u32,
         from: Cursor,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        each: &mut dyn FnMut(Frame<'_>) -> bool,
     ) -> Result<Option<Cursor>> {
         let (mut shard, mut tag) = (from.shard as usize, u64::from(from.tag));
         while shard < SHARDS {
@@ -159,9 +160,12 @@ impl Engine {
                 }
                 let frame = self.frame_at(moment, shard, slot, number);
                 match frame.and_then(|frame| frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()) {
-                    Ok(Some(frame)) if each(frame.key(), frame.value()) => {}
                     Ok(None) => {}
-                    Ok(Some(_)) => full_at = Some(slot.tag()),
+                    Ok(Some(frame)) => {
+                        if !each(frame) {
+                            full_at = Some(slot.tag());
+                        }
+                    }
                     // Records with the same tag belong to the same page, so finish the tag before returning the error.
                     Err(error @ Error::Corrupt { .. }) => {
                         full_at = Some(slot.tag());

@@ -71,7 +71,7 @@ impl KeyHash {
         self.0 as u32 as usize
     }
 
-    const fn tag(self) -> u64 {
+    pub(crate) const fn tag(self) -> u64 {
         (self.0 >> (56 - slot::TAG_BITS)) & ((1 << slot::TAG_BITS) - 1)
     }
 }

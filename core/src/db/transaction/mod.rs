@@ -3,7 +3,9 @@
 //! so the order of the commits in the log is an order in which the transactions could have run one after the other.
 
 mod closure;
+mod commit;
 mod home;
+mod page;
 #[cfg(feature = "ordered")]
 mod range;
 mod verbs;
@@ -18,8 +20,7 @@ pub use walk::{TransactionIter, TransactionKeys};
 pub use writes::Savepoint;
 
 use self::writes::{Writes, is_same};
-use super::check::{Check, ReadSet};
-use super::commit::BatchOp;
+use super::check::ReadSet;
 use super::handle::{Namespace, Open};
 use super::snapshot::Taken;
 use crate::conflict::Conflict;
@@ -28,10 +29,7 @@ use crate::frame::NAMESPACE_OF_NAMES;
 use crate::log::Frame;
 use crate::names::{DEFAULT, Name};
 use crate::nested::Held;
-use crate::position::Position;
-use crate::storage::Durability;
 use crate::sync::Mutex;
-use crate::ttl::Ttl;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -44,7 +42,7 @@ use core::fmt;
 /// read, also into a range that it has read, or if a record that it has read has expired; then nothing is written, and it can be run again.
 /// What it writes without having read it never conflicts. A transaction that writes nothing never conflicts, either.
 ///
-/// All transactions and all other writes of a store are serializable, in the order of their [positions](Position): write skew, lost updates
+/// All transactions and all other writes of a store are serializable, in the order of their [positions](crate::Position): write skew, lost updates
 /// and phantoms do not occur.
 ///
 /// Dropped without a commit, it has written nothing. While it lives it costs what a [`Snapshot`](crate::Snapshot) costs, and 16 bytes for each
@@ -131,69 +129,19 @@ impl Transaction {
         drop(self);
     }
 
-    /// Writes everything, as one commit: after a crash all of it is there, or nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Conflict`] when others have changed what was read, or a record that was read has expired: begin again.
-    /// [`Error::NamespaceDropped`] when a namespace that was written to is gone, and those of
-    /// [`Db::insert`](crate::Namespace::insert). After an error nothing was written, unless the store is poisoned.
-    pub fn commit(self) -> Result<()> {
-        self.finish().map(drop)
-    }
-
-    /// Like [`Self::commit`]; returns the position of the commit, or, if nothing was to be written, that of the store.
+    /// The memory that its writes take and the list of what it has read, in bytes: roughly, and without what its snapshot keeps, which
+    /// [`Stats`](crate::Stats) counts. Grows with each write and each key read.
     ///
     /// ```
     /// # let db = pipkin::Db::open_in_memory()?;
     /// let mut tx = db.begin()?;
-    /// tx.insert("color", "green")?;
-    /// let position = tx.commit_with_position()?;
-    /// assert_eq!(db.state_of(position), pipkin::PositionState::Appended);
+    /// tx.insert("photo", [7; 100_000])?;
+    /// assert!(tx.memory_bytes() > 100_000);
     /// # Ok::<(), pipkin::Error>(())
     /// ```
-    pub fn commit_with_position(self) -> Result<Position> {
-        let store = self.home.store.clone();
-        store.engine.log.make_positions_unique()?;
-        self.finish()?.map_or_else(|| store.position(), Ok)
-    }
-
-    /// [`Self::commit`] and [`Db::flush`](crate::Db::flush): returns how durable the commit is.
-    ///
-    /// ```
-    /// # let db = pipkin::Db::open_in_memory()?;
-    /// let mut tx = db.begin()?;
-    /// tx.insert("color", "green")?;
-    /// assert_eq!(tx.commit_durably()?, pipkin::Durability::None); // memory is gone with the process
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of both. When the flush fails, the commit may be there.
-    pub fn commit_durably(self) -> Result<Durability> {
-        let store = self.home.store.clone();
-        self.finish()?;
-        store.flush()
-    }
-
-    /// Commits. Returns the position, or `None` if nothing was to be written.
-    fn finish(self) -> Result<Option<Position>> {
-        let Self { home, taken, writes, reads, watched } = self;
-        let ops: Vec<BatchOp<'_>> =
-            writes.all().map(|(name, key, write)| BatchOp { name, key, value: write.value.as_deref() }).collect();
-        let ttls = writes.all().enumerate().map(|(place, (_, _, write))| (place, write.ttl));
-        let ttls: Vec<(usize, Ttl)> = ttls.filter(|(_, ttl)| *ttl != Ttl::Default).collect();
-        // Nothing reads in the snapshot any more: what is written now need not be noted for it.
-        drop(taken);
-        let read = core::mem::take(&mut reads.lock().set);
-        let log = &home.store.engine.log;
-        let check = (!read.is_empty()).then(|| Check::new(&log.recent, &log.clock, read, watched.from));
-        let committed = home.store.commit(&ops, &ttls, check.as_ref());
-        if let (Err(error), Some(check)) = (&committed, &check) {
-            check.expired(error).into_iter().for_each(|expiry| log.acted_on(expiry));
-        }
-        Ok(committed?.end)
+    pub fn memory_bytes(&self) -> usize {
+        let reads = self.reads.lock();
+        self.writes.memory_bytes() + reads.set.memory_bytes() + reads.spaces.capacity() * size_of::<(Arc<Name>, Option<u32>)>()
     }
 
     /// A namespace as this transaction sees it, for reading.

@@ -33,11 +33,11 @@ use core::ops::Bound;
 /// ```
 #[derive(Clone, Copy)]
 pub struct TransactionNamespace<'a> {
-    transaction: &'a Transaction,
+    pub(super) transaction: &'a Transaction,
     /// Its number in the snapshot; `None` if there was none.
-    number: Option<u32>,
+    pub(super) number: Option<u32>,
     /// What the transaction has written in it.
-    own: Option<&'a Own>,
+    pub(super) own: Option<&'a Own>,
 }
 
 impl core::fmt::Debug for TransactionNamespace<'_> {

@@ -2,12 +2,10 @@
 
 use super::Transaction;
 use super::writes::{Own, Write};
-use crate::db::check::ReadRange;
 use crate::db::snapshot_walks::FramesAt;
 use crate::error::Result;
 use alloc::collections::btree_map;
 use alloc::vec::Vec;
-use core::ops::Bound;
 
 /// The records of a namespace in a transaction, in no order; from [`Transaction::iter`]. It cannot be sent to another thread.
 pub struct TransactionIter<'a> {
@@ -24,7 +22,7 @@ impl<'a> TransactionIter<'a> {
     /// `number` is that of the namespace in the snapshot, `None` if there was none.
     pub(super) fn new(transaction: &'a Transaction, number: Option<u32>, own: Option<&'a Own>) -> Self {
         if let Some(number) = number {
-            transaction.reads.lock().set.range(ReadRange::new(number, Bound::Unbounded, Bound::Unbounded));
+            transaction.reads.lock().set.whole(number);
         }
         let stored = number.map(|number| FramesAt::of(&transaction.taken, Ok(number)));
         Self { transaction, stored, own, rest: own.map(Own::iter) }

@@ -20,6 +20,13 @@ pub(super) struct Write {
     pub(super) ttl: Ttl,
 }
 
+impl Write {
+    /// The memory that it takes with its key, in bytes: with both in a tree, and room for each to be allocated.
+    fn memory_bytes(&self, key: &[u8]) -> usize {
+        key.len() + self.value.as_ref().map_or(0, Vec::len) + 2 * size_of::<(Vec<u8>, Self)>()
+    }
+}
+
 /// True if a transaction takes both handles for the same namespace. One that was dropped and made again has another handle, and the same
 /// name.
 pub(super) fn is_same(one: &Arc<Name>, other: &Arc<Name>) -> bool {
@@ -43,6 +50,12 @@ struct Undo {
     before: Option<Write>,
 }
 
+impl Undo {
+    fn memory_bytes(&self) -> usize {
+        self.before.as_ref().map_or(0, |write| write.memory_bytes(&self.key)) + self.key.len() + size_of::<Self>()
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     spaces: Vec<(Arc<Name>, Own)>,
@@ -51,6 +64,8 @@ pub(super) struct Writes {
     /// Each with the length of `undo` at its time.
     savepoints: Vec<(u64, usize)>,
     next_savepoint: u64,
+    /// Memory of the writes and of what undoes them.
+    bytes: usize,
 }
 
 impl Writes {
@@ -73,10 +88,19 @@ impl Writes {
             self.spaces.len() - 1
         });
         let Some((_, own)) = self.spaces.get_mut(space) else { return };
+        self.bytes += write.memory_bytes(key);
         let before = own.insert(key.to_vec(), write);
+        self.bytes -= before.as_ref().map_or(0, |write| write.memory_bytes(key));
         if !self.savepoints.is_empty() {
-            self.undo.push(Undo { space, key: key.to_vec(), before });
+            let undo = Undo { space, key: key.to_vec(), before };
+            self.bytes += undo.memory_bytes();
+            self.undo.push(undo);
         }
+    }
+
+    /// The memory that they take, in bytes.
+    pub(super) const fn memory_bytes(&self) -> usize {
+        self.bytes + self.savepoints.len() * size_of::<(u64, usize)>()
     }
 
     pub(super) fn savepoint(&mut self, moment: &Arc<Moment>) -> Savepoint {
@@ -94,12 +118,17 @@ impl Writes {
             ));
         };
         let len = self.savepoints.get(place).map_or(0, |&(_, len)| len);
-        for Undo { space, key, before } in self.undo.drain(len..).rev() {
+        for undo in self.undo.drain(len..).rev() {
+            self.bytes -= undo.memory_bytes();
+            let Undo { space, key, before } = undo;
             let Some((_, own)) = self.spaces.get_mut(space) else { continue };
-            match before {
-                Some(write) => own.insert(key, write),
-                None => own.remove(&key),
-            };
+            if let Some(write) = own.remove(&key) {
+                self.bytes -= write.memory_bytes(&key);
+            }
+            if let Some(write) = before {
+                self.bytes += write.memory_bytes(&key);
+                own.insert(key, write);
+            }
         }
         self.savepoints.truncate(place + 1);
         Ok(())
