@@ -148,14 +148,18 @@ fn records_expire_served_by_the_host_and_composed_and_natively_afterwards() {
     }
 }
 
-/// The README shows what the program `sessions` does.
+/// The README shows what the programs `sessions` and `trader` do.
 #[test]
-fn the_example_of_the_readme_is_what_a_program_runs() {
-    let readme = include_str!("../README.md").split_once("```rust,ignore\n").unwrap().1.split_once("```").unwrap().0;
-    let program = include_str!("../programs/src/bin/sessions.rs");
-    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
-    let (shown, run) = (lines(readme.trim_end()), lines(program));
-    assert!(shown.len() > 5 && run.windows(shown.len()).any(|lines| lines == shown), "{readme}");
+fn the_examples_of_the_readme_are_what_programs_run() {
+    let programs = [include_str!("../programs/src/bin/sessions.rs"), include_str!("../programs/src/bin/trader.rs")];
+    let examples: Vec<&str> = include_str!("../README.md").split("```rust,ignore\n").skip(1).collect();
+    assert_eq!(examples.len(), programs.len());
+    for (example, program) in examples.into_iter().zip(programs) {
+        let example = example.split_once("```").unwrap().0;
+        let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+        let (shown, run) = (lines(example.trim_end()), lines(program));
+        assert!(shown.len() > 5 && run.windows(shown.len()).any(|lines| lines == shown), "{example}");
+    }
 }
 
 #[test]

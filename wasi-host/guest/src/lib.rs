@@ -23,6 +23,7 @@ mod runtime;
 mod snapshots;
 mod storage;
 mod store;
+mod transactions;
 
 /// The type for which every interface of the world is implemented.
 struct Component;

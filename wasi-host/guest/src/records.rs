@@ -23,7 +23,7 @@ impl Records {
     }
 
     /// The engine's handle, for one call of it.
-    fn namespace(&self) -> Result<&Namespace, Closed> {
+    pub(crate) fn namespace(&self) -> Result<&Namespace, Closed> {
         self.open.end_call()?;
         Ok(&self.namespace)
     }

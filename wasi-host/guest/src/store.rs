@@ -1,11 +1,12 @@
 //! The resource `db`.
 
 use crate::Component;
-use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options, Snapshot};
+use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options, Snapshot, Transaction};
 use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Op, Position, PositionState};
 use crate::open::{How, Open, open};
 use crate::records::{Pages, Records};
 use crate::snapshots::{Moment, RecordsThen};
+use crate::transactions::{InMemory, Place};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,6 +25,8 @@ impl Guest for Component {
     type Scan = Pages;
     type Snapshot = Moment;
     type SnapshotNamespace = RecordsThen;
+    type Transaction = InMemory;
+    type Savepoint = Place;
 }
 
 impl Handle {
@@ -87,6 +90,11 @@ impl GuestDb for Handle {
 
     fn snapshot(&self) -> Result<Snapshot, Error> {
         Ok(Snapshot::new(Moment::new(self.open.clone(), self.open.db()?.snapshot())))
+    }
+
+    fn begin(&self) -> Result<Transaction, Error> {
+        let transaction = self.open.db()?.begin()?;
+        Ok(Transaction::new(InMemory::new(self.open.clone(), transaction, self.durability)))
     }
 
     fn position(&self) -> Result<Position, Error> {

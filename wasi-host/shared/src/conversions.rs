@@ -29,6 +29,8 @@ macro_rules! impl_conversions {
                         Error::NamespaceName { len } => Self::NamespaceName(length(*len, NAMESPACE_NAME_LEN_MAX)),
                         Error::NamespaceDropped => Self::NamespaceDropped,
                         Error::SnapshotTooOld => Self::SnapshotTooOld,
+                        Error::Conflict(conflict) => Self::Conflict((*conflict).into()),
+                        Error::Nested => Self::Nested,
                         Error::UnknownPosition => Self::UnknownPosition,
                         Error::NoClock => Self::NoClock,
                         Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
@@ -46,6 +48,19 @@ macro_rules! impl_conversions {
             impl From<Error> for types::Error {
                 fn from(error: Error) -> Self {
                     Self { reason: (&error).into(), message: $crate::words(&error) }
+                }
+            }
+
+            impl From<pipkin::Conflict> for types::Conflict {
+                fn from(conflict: pipkin::Conflict) -> Self {
+                    match conflict {
+                        pipkin::Conflict::Key => Self::Key,
+                        pipkin::Conflict::Range => Self::Range,
+                        pipkin::Conflict::Namespace => Self::Namespace,
+                        pipkin::Conflict::Expired => Self::Expired,
+                        pipkin::Conflict::SnapshotEnded => Self::SnapshotEnded,
+                        _ => Self::TooManyWrites,
+                    }
                 }
             }
 

@@ -9,6 +9,7 @@ mod bucket;
 mod commit;
 mod conversions;
 mod packed;
+mod transaction;
 mod walk;
 mod words;
 
@@ -16,5 +17,6 @@ pub use answer::{Answer, values};
 pub use bucket::{counted, keys};
 pub use commit::{Change, commit, millis};
 pub use packed::{Packing, PackingValues, records, strings};
+pub use transaction::{InTransaction, OpenTransaction};
 pub use walk::{Source, Walk};
 pub use words::{refused, words};

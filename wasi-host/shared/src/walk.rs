@@ -1,17 +1,20 @@
 //! A walk over records, a page at a time.
 
 use crate::answer::BYTES_MAX;
+use crate::transaction::InTransaction;
 use alloc::vec::Vec;
 use pipkin::limits::KEY_LEN_MAX;
 use pipkin::{Cursor, Error, Namespace, SnapshotNamespace};
 
-/// What a walk reads: records as they are now, or as they were at the moment of a snapshot.
-#[derive(Clone, Debug)]
+/// What a walk reads: records as they are now, as they were at the moment of a snapshot, or as a transaction sees them.
+#[derive(Debug)]
 pub enum Source {
     /// Each page as the records are when it is read.
     Now(Namespace),
     /// All pages at one moment.
     At(SnapshotNamespace),
+    /// Each page as the transaction has made the records by then.
+    In(InTransaction),
 }
 
 impl From<Namespace> for Source {
@@ -26,11 +29,18 @@ impl From<SnapshotNamespace> for Source {
     }
 }
 
+impl From<InTransaction> for Source {
+    fn from(records: InTransaction) -> Self {
+        Self::In(records)
+    }
+}
+
 impl Source {
     fn page(&self, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> pipkin::Result<Option<Cursor>> {
         match self {
             Self::Now(records) => records.page(from, each),
             Self::At(records) => records.page(from, each),
+            Self::In(records) => records.page(from, each),
         }
     }
 }

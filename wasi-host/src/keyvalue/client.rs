@@ -7,10 +7,12 @@ mod namespace;
 mod scan;
 mod serve;
 mod serve_snapshot;
+mod serve_transaction;
 mod snapshot;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 mod tests;
+mod transaction;
 mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
@@ -21,6 +23,7 @@ mod wit {
             "pipkin:kv/store.[method]namespace.with-ttl": trappable,
             "pipkin:kv/store.[method]snapshot.position": trappable,
             "pipkin:kv/store.[method]snapshot-namespace.scan": trappable,
+            "pipkin:kv/store.[static]transaction.rollback": trappable,
         },
         with: {
             "pipkin:kv/store.db": crate::keyvalue::ClientDb,
@@ -28,6 +31,8 @@ mod wit {
             "pipkin:kv/store.scan": crate::keyvalue::ClientScan,
             "pipkin:kv/store.snapshot": crate::keyvalue::ClientSnapshot,
             "pipkin:kv/store.snapshot-namespace": crate::keyvalue::ClientSnapshotNamespace,
+            "pipkin:kv/store.transaction": crate::keyvalue::ClientTransaction,
+            "pipkin:kv/store.savepoint": crate::keyvalue::ClientSavepoint,
         },
     });
 }
@@ -39,6 +44,7 @@ pub use namespace::ClientNamespace;
 pub use scan::ClientScan;
 pub(super) use serve::add_to_linker;
 pub use snapshot::{ClientSnapshot, ClientSnapshotNamespace};
+pub use transaction::{ClientSavepoint, ClientTransaction};
 
 use super::quota::Failure;
 use wit::pipkin::kv::types::{Error, Reason};

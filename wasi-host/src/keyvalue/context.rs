@@ -59,6 +59,8 @@ enum Listed {
     Engine(Db, SyncPolicy),
 }
 
+const KEPT_BYTES: &str = "the handles and transactions of this component keep as many bytes as the host allows; drop some, or write less in a transaction";
+
 /// Limits of the handles of one guest: their number, and the bytes that they keep.
 #[derive(Clone, Copy, Debug)]
 struct Handles {
@@ -158,14 +160,15 @@ impl WasiKeyValueCtxBuilder {
         self
     }
 
-    /// The most handles that a guest may have: buckets, stores, namespaces, scans, snapshots and `cas`. Default: 100,000. Everything that works with
-    /// one clone of the context counts as one guest.
+    /// The most handles that a guest may have: buckets, stores, namespaces, scans, snapshots, transactions and `cas`. Default: 100,000. Everything that
+    /// works with one clone of the context counts as one guest.
     pub fn handles_per_guest(mut self, most: usize) -> Self {
         self.handles.count = most;
         self
     }
 
-    /// The most bytes of keys and prefixes that the handles of a guest may keep. Default: 64 MiB.
+    /// The most bytes that the handles of a guest may keep in memory: keys, prefixes, and what open transactions have written, and read, of which each
+    /// key takes some 10 bytes. Default: 64 MiB.
     pub fn kept_bytes_per_guest(mut self, most: usize) -> Self {
         self.handles.kept_bytes = most;
         self
@@ -243,6 +246,26 @@ impl Guest {
 pub(super) struct Kept {
     bytes: usize,
     guest: Arc<Guest>,
+}
+
+impl Kept {
+    /// Makes it keep `bytes` bytes, which may be more than it kept before. Fails, with a message for the guest, and changes nothing when the guest
+    /// keeps too much then.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), &'static str> {
+        let before = self.bytes;
+        if self.set(bytes) > self.guest.most.kept_bytes {
+            self.set(before);
+            return Err(KEPT_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Says how many bytes it keeps, whatever the limit. Returns what all handles keep.
+    pub(super) fn set(&mut self, bytes: usize) -> usize {
+        let change = bytes.wrapping_sub(self.bytes);
+        self.bytes = bytes;
+        self.guest.kept_bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change)
+    }
 }
 
 impl Drop for Kept {
@@ -347,7 +370,7 @@ impl WasiKeyValueCtx {
             return Err("this component has as many handles as the host allows; drop some of them");
         }
         if all > most.kept_bytes {
-            return Err("the handles of this component keep as many bytes of keys as the host allows; drop some of them");
+            return Err(KEPT_BYTES);
         }
         Ok(kept)
     }

@@ -81,7 +81,9 @@ mod view;
 mod wire;
 
 pub use bucket::Bucket;
-pub use client::{ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientSnapshotNamespace};
+pub use client::{
+    ClientDb, ClientNamespace, ClientSavepoint, ClientScan, ClientSnapshot, ClientSnapshotNamespace, ClientTransaction,
+};
 pub use context::{SyncPolicy, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 pub use draft2::Cas;
 pub use quota::Quota;

@@ -2,7 +2,7 @@
 
 use super::wit::pipkin::kv::store::Options;
 use super::wit::pipkin::kv::types::{Durability, Error, Op, Packed, Position, Ttl, Version};
-use super::{ClientDb, ClientNamespace, lost};
+use super::{ClientDb, ClientNamespace, ClientTransaction, lost};
 use crate::keyvalue::off_thread::{Later, off_thread};
 use crate::keyvalue::view::WasiKeyValue;
 use wasmtime::component::{Linker, Resource};
@@ -55,6 +55,25 @@ pub(in crate::keyvalue) fn add_async_to_linker<T: Send + 'static>(
         move |mut store: StoreContextMut<'_, T>, (db,): (Resource<ClientDb>,)| -> Later<'_, (Result<(), Error>,)> {
             let db = view(store.data_mut()).table.delete(db).map_err(lost);
             Box::new(async move { Ok((off_thread(true, move || db?.close()).await,)) })
+        },
+    )?;
+    instance.func_wrap_async(
+        "[static]transaction.commit",
+        move |mut store: StoreContextMut<'_, T>,
+              (transaction,): (Resource<ClientTransaction>,)|
+              -> Later<'_, (Result<Position, Error>,)> {
+            let transaction = view(store.data_mut()).table.delete(transaction).map_err(lost);
+            let waits = transaction.as_ref().is_ok_and(ClientTransaction::waits);
+            Box::new(async move { Ok((off_thread(waits, move || transaction?.commit()).await,)) })
+        },
+    )?;
+    instance.func_wrap_async(
+        "[static]transaction.commit-durably",
+        move |mut store: StoreContextMut<'_, T>,
+              (transaction,): (Resource<ClientTransaction>,)|
+              -> Later<'_, (Result<Durability, Error>,)> {
+            let transaction = view(store.data_mut()).table.delete(transaction).map_err(lost);
+            Box::new(async move { Ok((off_thread(true, move || transaction?.commit_durably()).await,)) })
         },
     )?;
     methods!(instance, view, ClientDb:

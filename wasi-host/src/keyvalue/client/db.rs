@@ -17,7 +17,7 @@ use wasmtime::component::Resource;
 #[derive(Clone)]
 pub struct ClientDb {
     pub(super) engine: Engine,
-    entry: Entry,
+    pub(super) entry: Entry,
     read_only: bool,
     pub(super) durability: Durability,
     _kept: Arc<Kept>,
@@ -41,7 +41,7 @@ impl ClientDb {
         Ok(db.flush().map(drop).map_err(|error| self.entry.failed(error.into(), db.limits()))?)
     }
 
-    fn writable(&self) -> Result<(), Error> {
+    pub(super) fn writable(&self) -> Result<(), Error> {
         if self.read_only { Err(Native::ReadOnly.into()) } else { Ok(()) }
     }
 
@@ -56,7 +56,7 @@ impl ClientDb {
 
     /// Syncs if `durability` or the store's policy demands it. Nothing else is left to do: the native engine hands every write to the
     /// system at once.
-    fn settle(&self, db: &Call<'_>, durability: Durability) -> Result<Durability, Error> {
+    pub(super) fn settle(&self, db: &Call<'_>, durability: Durability) -> Result<Durability, Error> {
         if !self.waits_for(durability) {
             return Ok(Durability::Written);
         }

@@ -30,6 +30,11 @@ impl ClientNamespace {
         Ok(read(&self.records)?)
     }
 
+    /// The engine's handle, for a call of a transaction.
+    pub(super) fn records(&self) -> Result<Namespace, Error> {
+        self.read(|records| Ok(records.clone()))
+    }
+
     /// Runs a write that adds at most one record.
     fn store<T>(&self, key: &[u8], write: impl Fn(&Namespace) -> pipkin::Result<T>) -> Result<T, Error> {
         let new = || Ok(u64::from(!self.records.contains_key(key)?));

@@ -4,7 +4,7 @@ use super::wit::pipkin::kv::store::{self, Options};
 use super::wit::pipkin::kv::types::{
     self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Position, PositionState, Ttl, Version, Versioned,
 };
-use super::{ClientDb, ClientNamespace, ClientScan, ClientSnapshot, lost, over_quota};
+use super::{ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, lost, over_quota};
 use crate::keyvalue::view::{View, WasiKeyValue};
 use pipkin_wasi_shared::{Packing, millis};
 use std::sync::Arc;
@@ -61,6 +61,12 @@ impl store::HostDb for WasiKeyValue<'_> {
         let kept = self.ctx.keep(0).map_err(over_quota)?;
         let snapshot = self.db(&db)?.snapshot(kept)?;
         self.table.push(snapshot).map_err(lost)
+    }
+
+    fn begin(&mut self, db: Resource<ClientDb>) -> Result<Resource<ClientTransaction>, Error> {
+        let kept = self.ctx.keep(0).map_err(over_quota)?;
+        let transaction = ClientTransaction::begin(self.db(&db)?, kept)?;
+        self.table.push(transaction).map_err(lost)
     }
 
     fn position(&mut self, db: Resource<ClientDb>) -> Result<Position, Error> {
