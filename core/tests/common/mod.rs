@@ -2,12 +2,13 @@
 #![allow(
     dead_code,
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     reason = "each file uses a part, and a test fails by panicking"
 )]
 
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Storage};
+use pipkin::{Change, Commit, Db, Storage};
 use std::collections::BTreeMap;
 
 /// The store in this storage, new or not; a new one in segments of this size.
@@ -44,4 +45,23 @@ pub(crate) fn contents(db: &Db) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> 
         all.insert(name.clone(), db.namespace(&name).unwrap().iter().map(Result::unwrap).collect());
     }
     all
+}
+
+/// The numbers under one key, as commits wrote them.
+pub(crate) fn numbers(commits: &[Commit]) -> Vec<u32> {
+    let number = |commit: &Commit| match commit.changes() {
+        [Change::Put { value, .. }] => u32::from_le_bytes(value[..4].try_into().unwrap()),
+        other => panic!("{other:?}"),
+    };
+    commits.iter().map(number).collect()
+}
+
+/// Overwrites a few keys with rising numbers.
+pub(crate) fn churn(db: &Db, from: u32, to: u32) {
+    for number in from..to {
+        let mut value = vec![0; 120];
+        value[..4].copy_from_slice(&number.to_le_bytes());
+        db.insert((number % 5).to_le_bytes(), &value).unwrap();
+    }
+    db.flush().unwrap();
 }
