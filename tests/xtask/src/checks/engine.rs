@@ -46,8 +46,11 @@ pub(super) const FOREIGN_PACKAGES: &str = "-p pipkin-cli -p pipkin-foreign --fea
     pipkin-cli/from-emdb,pipkin-cli/from-leveldb,pipkin-cli/from-lmdb,pipkin-cli/from-redb,pipkin-cli/from-sled,pipkin-cli/from-sqlite";
 
 /// At night with RocksDB.
-fn foreign(_: &Tools) -> Outcome {
+fn foreign(tools: &Tools) -> Outcome {
     let rocksdb = if is_nightly() { ",pipkin-cli/from-rocksdb" } else { "" };
+    if is_nightly() {
+        tools.rocksdb()?;
+    }
     let step = Step::new(&format!("cargo test {FOREIGN_PACKAGES}{rocksdb} --test")).limit_minutes(60);
     run_tests(step.clone().arg("engines"), &[])?;
     run_tests(step.arg("cli"), &["foreign::"])
