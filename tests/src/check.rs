@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use crate::drive::{DiskHost, Fault, Host, Player, Setup, check_gets, dump};
-use crate::model::{Digest, History, State, namespace_digest, record_digest};
+use crate::model::{Digest, History, State, default_digest, expiry_digest, namespace_digest, record_digest};
 use crate::tape::{Op, Val};
 use pipkin::Db;
 use pipkin::storage::crash::CrashImage;
@@ -35,11 +35,11 @@ const READ_TWICE: u64 = 8;
 /// Keys below this are asked for one by one; the rest is covered by the dump.
 const KEYS_PROBED: u16 = 8;
 
-/// Finds the state of `db` among `low..=high` of the history.
-pub fn find_state(db: &Db, history: &History, low: usize, high: usize) -> Result<usize, Fault> {
+/// Finds the state of `db`, whose time is `now`, among `low..=high` of the history.
+pub fn find_state(db: &Db, now: u64, history: &History, low: usize, high: usize) -> Result<usize, Fault> {
     let digest = dump(db)?;
-    let Some(place) = history.find(digest, low, high) else {
-        let older = history.find(digest, 0, history.newest());
+    let Some(place) = history.find(digest, now, low, high) else {
+        let older = history.find(digest, now, 0, history.newest());
         return Fault::wrong(match older {
             Some(place) if place < low => {
                 format!("came back in state {place}, but {low} was acknowledged: {} commits lost", low - place)
@@ -47,11 +47,11 @@ pub fn find_state(db: &Db, history: &History, low: usize, high: usize) -> Result
             Some(place) => format!("came back in state {place}, beyond {high}, the newest that was begun"),
             None => format!(
                 "came back in no state that ever was (allowed {low}..={high}); against {high}:{}",
-                differences_from(db, &history.states[high])
+                differences_from(db, &history.states[high].at(now))
             ),
         });
     };
-    check_gets(db, &history.states[place], KEYS_PROBED)?;
+    check_gets(db, &history.states[place].at(now), KEYS_PROBED)?;
     Ok(place)
 }
 
@@ -71,8 +71,9 @@ pub fn examine(
     let disk = Disk::from_image(image);
     let host = DiskHost::new(disk.clone(), setup.clone(), entropy);
     let db = host.open().map_err(|error| Fault::from(error).at("opening the image"))?;
-    let place = find_state(&db, history, low, high)?;
-    let state = history.states[place].clone();
+    let now = setup.now_of(&db);
+    let place = find_state(&db, now, history, low, high)?;
+    let state = history.states[place].at(now);
     if entropy.is_multiple_of(READ_TWICE) {
         check_by_reader(image, &state)?;
     }
@@ -80,20 +81,37 @@ pub fn examine(
     Ok(place)
 }
 
-/// The reader that was written from the specification alone finds the same in the image.
+/// The reader that was written from the specification alone finds the same in the image, at the time of the state.
 pub fn check_by_reader(image: &CrashImage, state: &State) -> Result<(), Fault> {
-    let contents = pipkin_reader::read(&image.to_vec()).map_err(|refusal| Fault::Wrong(format!("pipkin-reader: {refusal}")))?;
-    let named = contents.namespaces.keys().filter(|name| !name.is_empty()).map(|name| namespace_digest(name));
-    let records = contents.records.iter().map(|((space, key), record)| record_digest(space, key, &record.value));
+    let contents = pipkin_reader::read_at(&image.to_vec(), state.now)
+        .map_err(|refusal| Fault::Wrong(format!("pipkin-reader: {refusal}")))?;
+    let named = contents.namespaces.iter().filter(|(name, _)| !name.is_empty());
+    let named = named.map(|(name, options)| namespace_digest(name).wrapping_add(default_of(name, options)));
+    let records = contents.records.iter().map(|((space, key), record)| {
+        let expiry = record.fields.expiry.map_or(0, |expiry| expiry_digest(space, key, expiry));
+        record_digest(space, key, &record.value).wrapping_add(expiry)
+    });
     if named.chain(records).fold(0, Digest::wrapping_add) == state.digest {
         return Ok(());
     }
     Fault::wrong(format!("pipkin-reader finds {} records, and other ones than the engine", contents.records.len()))
 }
 
+/// What the options of a namespace add that say how long its records live.
+fn default_of(name: &str, mut options: &[u8]) -> Digest {
+    while let [kind, len, rest @ ..] = options {
+        let (value, others) = rest.split_at_checked(usize::from(*len)).unwrap_or_default();
+        if let (1, &[a, b, c, d, e, f]) = (*kind, value) {
+            return default_digest(name, u64::from_le_bytes([a, b, c, d, e, f, 0, 0]));
+        }
+        options = others;
+    }
+    0
+}
+
 fn again(host: DiskHost, db: Db, state: State, after: After) -> Result<(), Fault> {
     let disk = host.disk.clone();
-    let mut player = Player { host, db: Some(db), history: History::new(state), in_doubt: Vec::new() };
+    let mut player = Player::going_on(host, db, History::new(state));
     let put = |key, tag| Op::Put(0, key, Val { len: 40, tag });
     let change = [put(1, 900_001), Op::Txn(true, vec![(0, 2, None), (1, 3, Some(Val { len: 700, tag: 900_002 }))])];
     let ops: &[Op] = match after {
@@ -113,5 +131,5 @@ fn write_cut(mut player: Player<DiskHost>, disk: Disk, change: &[Op]) -> Result<
     player.play(&change[1])?;
     let cut = disk.crash().synced_image();
     let db = player.host.setup.open(Disk::from_image(&cut).storage(), 3)?;
-    find_state(&db, &player.history, player.history.flushed, player.history.newest()).map(drop)
+    find_state(&db, player.host.setup.now_of(&db), &player.history, player.history.flushed, player.history.newest()).map(drop)
 }

@@ -7,7 +7,7 @@ use crate::forge::{forge, frame_len, sign, sign_all};
 use crate::model::State;
 use crate::rng::{Choices, Script, choose, derive, index};
 use crate::suite::hostile::{Base, Measure, examine, mutate_once};
-use crate::tape::{Mix, Op, Tape};
+use crate::tape::{Mix, Op, Tape, Times};
 use pipkin::frame::{reencode, reencode_event};
 
 /// Operations of the longest tape.
@@ -29,7 +29,7 @@ const UNMEASURED: Measure = |work| {
 ///
 /// When the engine cannot even write them.
 pub fn seed_stores() -> Vec<Vec<u8>> {
-    let mix = Mix { ops: 25, keys: 12, namespaces: 1, value_len: 40, large_len: 300, reopens: true };
+    let mix = Mix { ops: 25, keys: 12, namespaces: 1, value_len: 40, large_len: 300, reopens: true, times: Times::Unused };
     let write = |seed: u64| -> Result<Vec<u8>, Fault> {
         let disk = Disk::default();
         let mut player = Player::open(DiskHost::new(disk.clone(), Setup::TINY, seed << 20), State::default())?;
@@ -83,8 +83,10 @@ pub fn ops_tape(bytes: &[u8]) -> bool {
     let setup = Setup {
         segment_size: 4096 << script.below(3),
         replay_debt_max: choose(&mut script, &[4096, 20_000, 1 << 20, Setup::NEVER]),
+        clock: None,
     };
-    let mix = Mix { ops: OPS_MOST, keys: 40, namespaces: 3, value_len: 300, large_len: 9000, reopens: true };
+    let mix =
+        Mix { ops: OPS_MOST, keys: 40, namespaces: 3, value_len: 300, large_len: 9000, reopens: true, times: Times::Unused };
     let mut tape = Tape::default();
     let mut tag = 0;
     while !script.is_empty() && tape.0.len() < mix.ops {

@@ -17,21 +17,40 @@ pub fn namespace_digest(ns: &str) -> Digest {
     xxh3_64_with_seed(ns.as_bytes(), 2)
 }
 
+/// The part that a record's expiry adds.
+pub fn expiry_digest(ns: &str, key: &[u8], expiry: u64) -> Digest {
+    xxh3_64_with_seed(&expiry.to_le_bytes(), xxh3_64_with_seed(key, xxh3_64_with_seed(ns.as_bytes(), 3)))
+}
+
+/// The part that it adds how long the records of a namespace live by default, in milliseconds.
+pub fn default_digest(ns: &str, ms: u64) -> Digest {
+    xxh3_64_with_seed(&ms.to_le_bytes(), xxh3_64_with_seed(ns.as_bytes(), 4))
+}
+
 /// The name under which the default namespace goes in digests; no named one can have it.
 pub const DEFAULT_NS: &str = "";
 
-/// The records of every namespace. The default one, 0, is always there.
+/// The records of every namespace at a time. The default one, 0, is always there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// Namespace, key, value.
     pub spaces: BTreeMap<u8, BTreeMap<u16, Val>>,
+    /// When the records expire that do.
+    pub expiries: BTreeMap<(u8, u16), u64>,
+    /// How long records of a namespace live by default, in milliseconds, where that is not for ever.
+    pub defaults: BTreeMap<u8, u64>,
+    /// The time of the store, in milliseconds since 1970: no record is left that has expired by then. 0 without a clock.
+    pub now: u64,
+    /// Nothing was written: only time has gone by since the state before.
+    pub is_aged: bool,
     /// Its digest, kept up to date.
     pub digest: Digest,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { spaces: BTreeMap::from([(0, BTreeMap::new())]), digest: 0 }
+        let spaces = BTreeMap::from([(0, BTreeMap::new())]);
+        Self { spaces, expiries: BTreeMap::new(), defaults: BTreeMap::new(), now: 0, is_aged: false, digest: 0 }
     }
 }
 
@@ -43,14 +62,25 @@ fn digest_of(ns: u8, key: u16, val: Val) -> Digest {
     record_digest(&digest_name(ns), &key_bytes(key), &val.bytes())
 }
 
+fn digest_of_expiry(ns: u8, key: u16, expiry: u64) -> Digest {
+    expiry_digest(&digest_name(ns), &key_bytes(key), expiry)
+}
+
 impl State {
     /// The value of a key.
     pub fn get(&self, ns: u8, key: u16) -> Option<Val> {
         self.spaces.get(&ns)?.get(&key).copied()
     }
 
-    /// Sets or removes a key; the namespace exists.
+    /// Sets or removes a key; the namespace exists. The record lives as long as those of its namespace do.
     pub fn set(&mut self, ns: u8, key: u16, val: Option<Val>) {
+        let ttl = self.defaults.get(&ns).filter(|_| val.is_some());
+        self.set_until(ns, key, val, ttl.map(|ms| self.now + ms));
+    }
+
+    /// Sets or removes a key; the namespace exists.
+    pub fn set_until(&mut self, ns: u8, key: u16, val: Option<Val>, expiry: Option<u64>) {
+        self.expire_at(ns, key, expiry);
         let space = self.spaces.entry(ns).or_default();
         let old = match val {
             Some(val) => space.insert(key, val),
@@ -61,8 +91,50 @@ impl State {
         self.digest = self.digest.wrapping_sub(gone).wrapping_add(came);
     }
 
+    /// Gives a record another expiry, or none.
+    pub fn expire_at(&mut self, ns: u8, key: u16, expiry: Option<u64>) {
+        let old = match expiry {
+            Some(expiry) => self.expiries.insert((ns, key), expiry),
+            None => self.expiries.remove(&(ns, key)),
+        };
+        let of = |expiry: Option<u64>| expiry.map_or(0, |expiry| digest_of_expiry(ns, key, expiry));
+        self.digest = self.digest.wrapping_sub(of(old)).wrapping_add(of(expiry));
+    }
+
+    /// Says how long the records of a namespace live; 0: for ever.
+    pub fn set_default(&mut self, ns: u8, ms: u64) {
+        let of = |ms: Option<u64>| ms.filter(|&ms| ms > 0).map_or(0, |ms| default_digest(&digest_name(ns), ms));
+        let old = if ms > 0 { self.defaults.insert(ns, ms) } else { self.defaults.remove(&ns) };
+        self.digest = self.digest.wrapping_sub(of(old)).wrapping_add(of(Some(ms)));
+    }
+
+    /// What is left of it at this time.
+    #[must_use]
+    pub fn at(&self, now: u64) -> Self {
+        let mut later = Self { now, is_aged: true, ..self.clone() };
+        for ((ns, key), _) in self.expired_at(now) {
+            later.set_until(ns, key, None, None);
+        }
+        later
+    }
+
+    /// The digest of [`Self::at`].
+    pub fn digest_at(&self, now: u64) -> Digest {
+        let gone = self.expired_at(now).map(|((ns, key), expiry)| {
+            let record = self.get(ns, key).map_or(0, |val| digest_of(ns, key, val));
+            record.wrapping_add(digest_of_expiry(ns, key, expiry))
+        });
+        gone.fold(self.digest, Digest::wrapping_sub)
+    }
+
+    fn expired_at(&self, now: u64) -> impl Iterator<Item = ((u8, u16), u64)> {
+        self.expiries.iter().map(|(&record, &expiry)| (record, expiry)).filter(move |&(_, expiry)| expiry <= now)
+    }
+
     /// Empties a namespace.
     pub fn clear(&mut self, ns: u8) {
+        let expiring: Vec<u16> = self.expiries.range((ns, 0)..=(ns, u16::MAX)).map(|(&(_, key), _)| key).collect();
+        expiring.into_iter().for_each(|key| self.expire_at(ns, key, None));
         let space = self.spaces.insert(ns, BTreeMap::new()).unwrap_or_default();
         for (key, val) in space {
             self.digest = self.digest.wrapping_sub(digest_of(ns, key, val));
@@ -81,6 +153,7 @@ impl State {
     pub fn drop_namespace(&mut self, ns: u8) {
         if self.spaces.contains_key(&ns) {
             self.clear(ns);
+            self.set_default(ns, 0);
             self.spaces.remove(&ns);
             self.digest = self.digest.wrapping_sub(namespace_digest(&digest_name(ns)));
         }
@@ -95,11 +168,10 @@ impl State {
 /// The states behind each commit that `op` makes, in order. Empty when it commits nothing.
 pub fn commits(before: &State, op: &Op) -> Vec<State> {
     let mut steps = Vec::new();
-    let mut now = before.clone();
+    let mut now = State { is_aged: false, ..before.clone() };
     let mut touched: Vec<u8> = match op {
-        Op::Put(ns, ..) | Op::Del(ns, _) | Op::Many(ns, _) | Op::Cas(ns, ..) | Op::Update(ns, ..) | Op::Clear(ns) => {
-            vec![*ns]
-        }
+        Op::Put(ns, ..) | Op::Del(ns, _) | Op::Many(ns, _) | Op::Cas(ns, ..) | Op::Update(ns, ..) | Op::Clear(ns) => vec![*ns],
+        Op::Until(ns, ..) | Op::Persist(ns, _) | Op::Default(ns, _) => vec![*ns],
         Op::Txn(_, edits) => edits.iter().map(|edit| edit.0).collect(),
         _ => Vec::new(),
     };
@@ -119,10 +191,23 @@ pub fn commits(before: &State, op: &Op) -> Vec<State> {
         Op::Cas(ns, key, true, val) | Op::Update(ns, key, val) => now.set(*ns, *key, *val),
         Op::Clear(ns) => now.clear(*ns),
         Op::Drop(ns) => now.drop_namespace(*ns),
+        Op::Until(ns, key, val, ms) => now.set_until(*ns, *key, Some(*val), Some(now.now + ms)),
+        Op::Persist(ns, key) => now.expire_at(*ns, *key, None),
+        Op::Default(ns, ms) => now.set_default(*ns, *ms),
         _ => return steps,
     }
+    now.is_aged = before.is_aged && steps.is_empty() && writes_nothing(before, op);
     steps.push(now);
     steps
+}
+
+/// True for a removal of what is not there, or what has expired: the log hears nothing of it.
+fn writes_nothing(before: &State, op: &Op) -> bool {
+    match op {
+        Op::Del(ns, key) | Op::Cas(ns, key, true, None) | Op::Update(ns, key, None) => before.get(*ns, *key).is_none(),
+        Op::Persist(ns, key) => !before.expiries.contains_key(&(*ns, *key)),
+        _ => false,
+    }
 }
 
 /// Every state the store has been in, and which of them it may come back in.
@@ -150,8 +235,13 @@ impl History {
         self.states.len() - 1
     }
 
-    /// The newest place from `low` to `high` whose state has `digest`.
-    pub fn find(&self, digest: Digest, low: usize, high: usize) -> Option<usize> {
-        (low..=high).rev().find(|&place| self.states[place].digest == digest)
+    /// The newest place from `low` to `high` whose state has `digest` at a time.
+    pub fn find(&self, digest: Digest, now: u64, low: usize, high: usize) -> Option<usize> {
+        (low..=high).rev().find(|&place| self.states[place].digest_at(now) == digest)
+    }
+
+    /// The place of the last commit up to `place`.
+    pub fn commit_at(&self, place: usize) -> usize {
+        (0..=place).rev().find(|&place| !self.states[place].is_aged).unwrap_or(0)
     }
 }

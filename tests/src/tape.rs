@@ -2,6 +2,7 @@
 //! read, cut down by hand and replayed.
 
 use crate::rng::{Choices, Rng, derive, index};
+use pipkin::testing::TestClock;
 use std::fmt;
 use std::str::FromStr;
 
@@ -86,6 +87,14 @@ pub enum Op {
     Backup,
     /// `verify` finds nothing.
     Verify,
+    /// A put that expires after so many milliseconds, in one of the ways that there are.
+    Until(u8, u16, Val, u64),
+    /// `persist`.
+    Persist(u8, u16),
+    /// `set_default_ttl` of a named namespace, in milliseconds; 0: none.
+    Default(u8, u64),
+    /// So many milliseconds go by. With the flag everything is looked at then, so that whatever has expired is acted on.
+    Wait(u64, bool),
 }
 
 /// A list of operations.
@@ -107,6 +116,38 @@ pub struct Mix {
     pub large_len: u32,
     /// Reopen, kill and backup are among the operations.
     pub reopens: bool,
+    /// Records that expire are, too.
+    pub times: Times,
+}
+
+/// When the clocks of the stores begin.
+pub const START: u64 = 1_700_000_000_000;
+
+/// Whether records of a tape expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// None does.
+    Unused,
+    /// Some do, and time goes by.
+    Forward,
+    /// Some do, and the clock may be set back after a crash: whenever time has gone by, everything is looked at.
+    Both,
+}
+
+impl Times {
+    /// Records expire in every third trial.
+    pub fn of(seed: u64) -> Self {
+        match seed % 6 {
+            0 => Self::Forward,
+            3 => Self::Both,
+            _ => Self::Unused,
+        }
+    }
+
+    /// The clock of a store whose tapes are of this kind.
+    pub fn clock(self) -> Option<TestClock> {
+        (self != Self::Unused).then(|| TestClock::new(START))
+    }
 }
 
 impl Tape {
@@ -134,6 +175,17 @@ impl Op {
             };
             Val { len, tag: *tag }
         };
+        if mix.times != Times::Unused && rng.chance(2, 5) {
+            return match rng.below(12) {
+                0..=5 => Self::Until(ns, key(rng), val(rng), 1 + rng.below(30_000)),
+                6 => Self::Persist(ns, key(rng)),
+                7 if mix.namespaces > 0 => {
+                    let ns = 1 + rng.below(u64::from(mix.namespaces)) as u8;
+                    Self::Default(ns, [0, 4_000, 25_000][index(rng, 3)])
+                }
+                _ => Self::Wait(1 + rng.below(16_000), mix.times == Times::Both || rng.chance(1, 2)),
+            };
+        }
         match rng.below(100) {
             0..=37 => Self::Put(ns, key(rng), val(rng)),
             38..=49 => Self::Del(ns, key(rng)),
@@ -216,6 +268,10 @@ impl fmt::Display for Op {
             Self::Kill => f.write_str("kill"),
             Self::Backup => f.write_str("backup"),
             Self::Verify => f.write_str("verify"),
+            Self::Until(ns, key, val, ms) => write!(f, "until {ns} {key} {} {ms}", Word(val)),
+            Self::Persist(ns, key) => write!(f, "persist {ns} {key}"),
+            Self::Default(ns, ms) => write!(f, "default {ns} {ms}"),
+            Self::Wait(ms, looks) => write!(f, "wait {ms} {}", if *looks { "look" } else { "blind" }),
         }
     }
 }
@@ -304,6 +360,10 @@ impl FromStr for Op {
             "kill" => Self::Kill,
             "backup" => Self::Backup,
             "verify" => Self::Verify,
+            "until" => Self::Until(words.number()?, words.number()?, words.val()?, words.number()?),
+            "persist" => Self::Persist(words.number()?, words.number()?),
+            "default" => Self::Default(words.number()?, words.number()?),
+            "wait" => Self::Wait(words.number()?, words.flag("look", "blind")?),
             word => return Err(format!("`{word}` is no operation")),
         };
         match words.0.next() {
@@ -327,8 +387,9 @@ mod tests {
 
     #[test]
     fn a_tape_reads_back_from_its_text() {
-        let mix = Mix { ops: 400, keys: 40, namespaces: 3, value_len: 90, large_len: 9000, reopens: true };
         for seed in 0..20 {
+            let times = Times::of(seed);
+            let mix = Mix { ops: 400, keys: 40, namespaces: 3, value_len: 90, large_len: 9000, reopens: true, times };
             let tape = Tape::generate(&mut Rng::new(seed), &mix, &mut 0);
             assert_eq!(tape.to_string().parse(), Ok(tape));
         }

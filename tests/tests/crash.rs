@@ -23,14 +23,18 @@ fn every_random_crash_leaves_a_prefix_and_no_flipped_bit_goes_unseen() {
     let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
     counts.images.finish(format_args!(
         "{} lives, {} cuts in compaction, checkpoint, open and close, {} in recovery, {} flipped bits; {} of {} stores opened whose \
-         list of segments was damaged",
+         list of segments was damaged; {} images with records that expire, {} of them under a clock that was set back",
         count(&counts.lives),
         count(&counts.in_compaction),
         count(&counts.in_recovery),
         count(&counts.rotten),
         count(&counts.unlisted),
-        count(&counts.lists)
+        count(&counts.lists),
+        count(&counts.expiring),
+        count(&counts.set_back)
     ));
+    let (expiring, set_back) = (count(&counts.expiring), count(&counts.set_back));
+    assert!(expiring * 10 >= images && set_back * 500 >= images, "too few records expire: {expiring} and {set_back} of {images}");
     assert!(count(&counts.unlisted) * 2 >= count(&counts.lists), "a damaged list costs nothing where all the rest is whole");
 }
 

@@ -24,7 +24,7 @@ const ATTEMPTS_MAX: u32 = 6;
 type Suite = (&'static str, fn() -> Outcome);
 
 const EXHAUSTIVE: Suite = ("exhaustive", || {
-    let budget = exhaustive::Budget { longest: 2, longest_elsewhere: 2, every: 1 };
+    let budget = exhaustive::Budget { longest: 2, longest_elsewhere: 2, longest_expiring: 1, every: 1 };
     exhaustive::run(&budget, &exhaustive::Counts::new(0))
 });
 

@@ -1,7 +1,7 @@
 //! A store held against a state of the model.
 
 use super::{Fault, space};
-use crate::model::{DEFAULT_NS, Digest, State, namespace_digest, record_digest};
+use crate::model::{DEFAULT_NS, Digest, State, default_digest, expiry_digest, namespace_digest, record_digest};
 use crate::tape::{Val, key_bytes, ns_name};
 use pipkin::{Db, Namespace};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub fn dump(db: &Db) -> Result<Digest, Fault> {
             records += 1;
             own = own.wrapping_add(record_digest(name, key, value));
         })?;
-        digest = digest.wrapping_add(own);
+        digest = digest.wrapping_add(own).wrapping_add(times(db, name, space)?);
         let mut ordered = Vec::new();
         if space::for_each_in_order(space, |key, value| ordered.push((key.to_vec(), value.to_vec())))? {
             let (mut sum, mut before): (Digest, Option<&[u8]>) = (0, None);
@@ -45,6 +45,20 @@ pub fn dump(db: &Db) -> Result<Digest, Fault> {
         read(name, &db.namespace(name)?)?;
     }
     names.iter().for_each(|name| digest = digest.wrapping_add(namespace_digest(name)));
+    Ok(digest)
+}
+
+/// What the expiries of a namespace's records add to the digest, and the time that they live by default.
+fn times(db: &Db, name: &str, space: &Namespace) -> Result<Digest, Fault> {
+    let default = space.default_ttl().map_or(0, |ttl| default_digest(name, ttl.as_millis() as u64));
+    if !db.may_expire() {
+        return Ok(default);
+    }
+    let mut digest = default;
+    for key in space.keys() {
+        let key = key?;
+        digest = digest.wrapping_add(space.expires_at(&key)?.map_or(0, |expiry| expiry_digest(name, &key, expiry)));
+    }
     Ok(digest)
 }
 
@@ -78,7 +92,12 @@ pub fn differences(db: &Db, state: &State) -> String {
         for (&key, &val) in space {
             extra.remove(&key_bytes(key));
             match handle.get(key_bytes(key)) {
-                Ok(Some(found)) if found == val.bytes() => {}
+                Ok(Some(found)) if found == val.bytes() => {
+                    let (right, found) = (state.expiries.get(&(ns, key)).copied(), handle.expires_at(key_bytes(key)));
+                    if !matches!(&found, Ok(found) if *found == right) {
+                        say(format!("{ns}/{key}: should expire at {right:?}, expires at {found:?}"));
+                    }
+                }
                 Ok(Some(found)) => say(format!(
                     "{ns}/{key}: should be {}#{}, has {} bytes {:02x?}",
                     val.len,

@@ -1,7 +1,8 @@
 //! Where stores live, and how they are opened.
 
 use crate::disk::Disk;
-use pipkin::{Builder, Db, Durability, Storage};
+use pipkin::testing::TestClock;
+use pipkin::{Builder, Clock, Db, Durability, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +16,10 @@ pub trait Host {
     fn durability(&self) -> Durability {
         Durability::Device
     }
+    /// The clock of the stores there, where it is a test's.
+    fn clock(&self) -> Option<&TestClock> {
+        None
+    }
 }
 
 /// How a store is opened.
@@ -24,6 +29,8 @@ pub struct Setup {
     pub segment_size: u32,
     /// Log bytes behind the newest checkpoint after which a new one is due.
     pub replay_debt_max: u64,
+    /// Its clock, if records of it expire.
+    pub clock: Option<TestClock>,
 }
 
 impl Setup {
@@ -31,13 +38,38 @@ impl Setup {
     pub const NEVER: u64 = 1 << 30;
 
     /// Segments of 4 KiB: a few records fill one.
-    pub const TINY: Self = Self { segment_size: 4096, replay_debt_max: 1 << 20 };
+    pub const TINY: Self = Self { segment_size: 4096, replay_debt_max: 1 << 20, clock: None };
+
+    /// [`Self::TINY`] under this clock.
+    pub fn tiny(clock: Option<&TestClock>) -> Self {
+        Self { clock: clock.cloned(), ..Self::TINY }
+    }
+
+    /// The same with a clock of its own that shows this time, if it has one.
+    #[must_use]
+    pub fn at(&self, now: u64) -> Self {
+        Self { clock: self.clock.as_ref().map(|_| TestClock::new(now)), ..self.clone() }
+    }
+
+    /// What its clock shows; 0 where it has none.
+    pub fn host_now(&self) -> u64 {
+        self.clock.as_ref().map_or(0, Clock::now_ms)
+    }
+
+    /// The time of a store that was just opened like this: that of its clock, or, where that is behind, of the file.
+    pub fn now_of(&self, db: &Db) -> u64 {
+        self.host_now() + db.open_report().clock_behind_ms
+    }
 
     /// A builder with these options that spawns nothing and takes nothing from the system's random source.
     pub fn builder(&self, entropy: u64) -> Builder {
         let mut bytes = [0x5a; 32];
         bytes[..8].copy_from_slice(&entropy.to_le_bytes());
-        Db::builder()
+        let builder = match &self.clock {
+            Some(clock) => Db::builder().clock(clock.clone()),
+            None => Db::builder(),
+        };
+        builder
             .segment_size(self.segment_size)
             .replay_debt_max(self.replay_debt_max)
             .background(false)
@@ -78,5 +110,9 @@ impl Host for DiskHost {
         self.disk.kill();
         drop(db);
         self.open()
+    }
+
+    fn clock(&self) -> Option<&TestClock> {
+        self.setup.clock.as_ref()
     }
 }

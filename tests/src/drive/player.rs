@@ -5,7 +5,8 @@ use super::{Fault, Host, Setup, check_state};
 use crate::model::{History, State, commits};
 use crate::tape::{Op, Tape, Val, key_bytes, ns_name};
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Error};
+use pipkin::{Clock, Db, Error, Ttl};
+use std::time::Duration;
 
 /// A store, its model, and what may be found after a crash.
 pub struct Player<H: Host> {
@@ -17,14 +18,39 @@ pub struct Player<H: Host> {
     pub history: History,
     /// The states of an operation that failed: it may have got as far as any of them.
     pub in_doubt: Vec<State>,
+    /// The latest expiry that the file says was acted on, if the host's clock was behind it at the last opening.
+    floor: u64,
 }
 
 impl<H: Host> Player<H> {
     /// Opens the store, which must be in `state`.
     pub fn open(host: H, state: State) -> Result<Self, Fault> {
         let db = host.open()?;
-        check_state(&db, &state).map_err(|fault| fault.at("right after opening"))?;
-        Ok(Self { host, db: Some(db), history: History::new(state), in_doubt: Vec::new() })
+        let mut player = Self::going_on(host, db, History::new(state));
+        check_state(&player.db()?, player.history.now()).map_err(|fault| fault.at("right after opening"))?;
+        player.history = History::new(player.history.now().clone());
+        Ok(player)
+    }
+
+    /// Goes on with a store that has just been opened, and is in what is left of the newest state of the history.
+    pub fn going_on(host: H, db: Db, history: History) -> Self {
+        let mut player = Self { host, db: None, history, in_doubt: Vec::new(), floor: 0 };
+        player.has_opened(db);
+        if player.history.now().now != player.time() {
+            player.history.states.push(player.history.now().at(player.time()));
+        }
+        player
+    }
+
+    fn has_opened(&mut self, db: Db) {
+        let behind = db.open_report().clock_behind_ms;
+        self.floor = if behind > 0 { self.host.clock().map_or(0, Clock::now_ms) + behind } else { 0 };
+        self.db = Some(db);
+    }
+
+    /// The store's time; 0 where it has none of the tests' clocks.
+    pub fn time(&self) -> u64 {
+        self.host.clock().map_or(0, Clock::now_ms).max(self.floor)
     }
 
     /// The open store.
@@ -34,7 +60,11 @@ impl<H: Host> Player<H> {
 
     /// Plays one operation. An error leaves its states in `in_doubt`; then only reads and a reopen make sense.
     pub fn play(&mut self, op: &Op) -> Result<(), Fault> {
-        let steps = commits(self.history.now(), op);
+        let mut steps = commits(self.history.now(), op);
+        if let (Op::Wait(ms, _), Some(clock)) = (op, self.host.clock()) {
+            clock.advance(Duration::from_millis(*ms));
+            steps.push(self.history.now().at(self.time()));
+        }
         self.in_doubt.clone_from(&steps);
         self.act(op)?;
         self.in_doubt.clear();
@@ -114,7 +144,17 @@ impl<H: Host> Player<H> {
                     return Fault::wrong(format!("verify of a healthy store finds {:?}", report.damage));
                 }
             }
-            Op::Backup => backup(&db, now)?,
+            Op::Backup => backup(&db, now, &Setup::tiny(self.host.clock()))?,
+            Op::Until(ns, key, val, ms) => insert_until(&db, now, *ns, *key, *val, *ms)?,
+            Op::Persist(ns, key) => {
+                let expires = now.expiries.contains_key(&(*ns, *key));
+                if namespace(&db, *ns)?.persist(key_bytes(*key))? != expires {
+                    return Fault::wrong(format!("persist should say {expires}"));
+                }
+            }
+            Op::Default(ns, ms) => namespace(&db, *ns)?.set_default_ttl((*ms > 0).then(|| Duration::from_millis(*ms)))?,
+            Op::Wait(_, true) => self.in_doubt.last().map_or(Ok(()), |aged| check_state(&db, aged))?,
+            Op::Wait(_, false) => {}
             Op::Reopen => {
                 self.db = None;
                 db.close()?;
@@ -131,19 +171,30 @@ impl<H: Host> Player<H> {
     fn come_back(&mut self, open: impl FnOnce(&H) -> pipkin::Result<Db>) -> Result<(), Fault> {
         let db = open(&self.host)?;
         let checked = check_state(&db, self.history.now());
-        self.db = Some(db);
+        self.has_opened(db);
         checked
     }
 }
 
-fn backup(db: &Db, now: &State) -> Result<(), Fault> {
+/// A put that expires, in a way that its value names.
+fn insert_until(db: &Db, now: &State, ns: u8, key: u16, val: Val, ms: u64) -> pipkin::Result<()> {
+    let (space, key, val, after) = (namespace(db, ns)?, key_bytes(key), val.bytes(), Duration::from_millis(ms));
+    match val.len() % 4 {
+        0 => space.insert_with_ttl(key, val, after),
+        1 => space.insert_with_ttl(key, val, Ttl::At(now.now + ms)),
+        2 => space.with_ttl(after).insert_many([(key, val)]),
+        _ => db.transaction(|txn| txn.insert_in_with_ttl(&space, &key, &val, after)),
+    }
+}
+
+fn backup(db: &Db, now: &State, setup: &Setup) -> Result<(), Fault> {
     let target = MemoryStorage::new();
     let report = db.backup_to_storage(&target)?;
     // It copies the log, so the dead records count, too.
     if report.records < now.records() {
         return Fault::wrong(format!("backup counts {} records, the model {}", report.records, now.records()));
     }
-    let copy = Setup::TINY.open(target, 1)?;
+    let copy = setup.open(target, 1)?;
     check_state(&copy, now).map_err(|fault| fault.at("in the backup"))
 }
 

@@ -12,7 +12,7 @@ use crate::model::{History, State};
 use crate::parallel::{Failure, Outcome, Watch, for_each, guard};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive, index};
-use crate::tape::{Mix, Op, Tape};
+use crate::tape::{Mix, Op, Tape, Times};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of a run.
@@ -80,8 +80,8 @@ struct Life<'a> {
 impl<'a> Life<'a> {
     fn new(seed: u64, counts: &'a Counts, watch: &'a Watch) -> Self {
         let mut rng = derive(seed, 0xcac4e);
-        let setup =
-            Setup { segment_size: 4096 << choose(&mut rng, &[0, 0, 1]), replay_debt_max: choose(&mut rng, &[8192, 1 << 20]) };
+        let (segment_size, replay_debt_max) = (4096 << choose(&mut rng, &[0, 0, 1]), choose(&mut rng, &[8192, 1 << 20]));
+        let setup = Setup { segment_size, replay_debt_max, clock: Times::of(seed).clock() };
         let mix = Mix {
             ops: 4 + index(&mut rng, 16),
             keys: 3 + rng.below(12) as u16,
@@ -89,6 +89,7 @@ impl<'a> Life<'a> {
             value_len: 20 + rng.below(500) as u32,
             large_len: choose(&mut rng, &[700, 9000]),
             reopens: true,
+            times: Times::of(seed),
         };
         let disk = Disk::default();
         Self { rng, setup, mix, tag: 0, entropy: seed << 8, disk, counts, watch, story: String::new() }
@@ -114,10 +115,10 @@ impl<'a> Life<'a> {
         }
         self.story.push_str(&format!("  [session {session}, sync {fails_at:?} fails] {tape}\n"));
         let db = host.open()?;
-        let found = find_state(&db, &history, history.flushed, history.newest())?;
+        let found = find_state(&db, self.setup.now_of(&db), &history, history.flushed, history.newest())?;
         // What had not got so far never was.
         history.states.truncate(found + 1);
-        let mut player = Player { host, db: Some(db), history, in_doubt: Vec::new() };
+        let mut player = Player::going_on(host, db, history);
         self.disk.record();
         self.disk.fail_sync(fails_at);
         for (at, op) in tape.0.iter().enumerate() {

@@ -12,9 +12,10 @@ use crate::parallel::{Failure, Outcome, Watch, for_each, guard};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive};
 use crate::salts::{Drawn, Salts};
-use crate::tape::{Mix, Op, Tape, Val};
+use crate::tape::{Mix, Op, Tape, Times, Val};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::fault::{Counts as IoCounts, Effect, Fault as Order, FaultStorage, Io};
+use pipkin::testing::TestClock;
 use pipkin::{Db, Error, StorageErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +111,10 @@ struct FaultHost {
 }
 
 impl Host for FaultHost {
+    fn clock(&self) -> Option<&TestClock> {
+        self.setup.clock.as_ref()
+    }
+
     fn open(&self) -> pipkin::Result<Db> {
         let watched = Salts::new(self.fault.clone(), self.drawn.clone());
         self.setup.open(watched, self.opens.fetch_add(1, Ordering::Relaxed))
@@ -136,17 +141,18 @@ impl Workload {
             value_len: 50 + rng.below(700) as u32,
             large_len: choose(&mut rng, &[700, 9000]),
             reopens: true,
+            times: Times::of(seed),
         };
         let mut tape = Tape::generate(&mut rng, &mix, &mut 0);
         tape.0.retain(|op| !matches!(op, Op::Kill));
         tape.0.push(Op::Flush);
-        let setup = Setup { segment_size: 4096, replay_debt_max: choose(&mut rng, &[8192, 1 << 20]) };
+        let setup = Setup { segment_size: 4096, replay_debt_max: choose(&mut rng, &[8192, 1 << 20]), clock: mix.times.clock() };
         Self { tape, setup }
     }
 
     fn host(&self) -> FaultHost {
         let fault = FaultStorage::new(CrashStorage::new());
-        FaultHost { fault, setup: self.setup.clone(), opens: Arc::default(), drawn: Drawn::default() }
+        FaultHost { fault, setup: self.setup.at(self.setup.host_now()), opens: Arc::default(), drawn: Drawn::default() }
     }
 
     fn count(&self) -> Result<IoCounts, Fault> {
@@ -161,7 +167,7 @@ impl Workload {
         let host = self.host();
         let fault = host.fault.clone();
         fault.arm(order);
-        let setup = self.setup.clone();
+        let setup = host.setup.clone();
         let mut player = match Player::open(host, State::default()) {
             Ok(player) => player,
             Err(fault_or_wrong) => {
@@ -236,7 +242,7 @@ fn is_fatal(order: Order) -> bool {
 
 /// Operations that write when they succeed, whatever is in the store.
 fn changes(op: &Op) -> bool {
-    matches!(op, Op::Put(..) | Op::Many(..) | Op::Flush | Op::Checkpoint)
+    matches!(op, Op::Put(..) | Op::Until(..) | Op::Many(..) | Op::Flush | Op::Checkpoint)
 }
 
 fn expect_error(stop: Fault) -> Result<Error, Fault> {
@@ -293,7 +299,7 @@ fn reopen(
 ) -> Result<(), Fault> {
     let look = |image: &CrashImage, low: usize, how: &str| -> Result<(), Fault> {
         let db = setup.open(Disk::from_image(image).storage(), 99).map_err(|error| Fault::from(error).at(how))?;
-        find_state(&db, history, low, history.newest()).map_err(|stop| stop.at(how))?;
+        find_state(&db, setup.now_of(&db), history, low, history.newest()).map_err(|stop| stop.at(how))?;
         let put = |key| db.insert(key, Val { len: 50, tag: 7 }.bytes());
         put(b"after").and_then(|()| db.flush()).map_err(|error| Fault::from(error).at(format!("{how}, writing on")))?;
         Ok(())
@@ -314,7 +320,7 @@ fn reopen(
 fn go_on_in_the_cache(fault: &FaultStorage<CrashStorage>, setup: &Setup, history: &History, sure: usize) -> Result<usize, Fault> {
     let how = "opened again after a lost sync";
     let db = setup.open(fault.clone(), 98).map_err(|error| Fault::from(error).at(how))?;
-    let place = find_state(&db, history, sure, history.newest()).map_err(|stop| stop.at(how))?;
+    let place = find_state(&db, setup.now_of(&db), history, sure, history.newest()).map_err(|stop| stop.at(how))?;
     db.flush().map_err(|error| Fault::from(error).at(format!("{how}, flushing")))?;
     // Dropping a store closes it, and a killed process does not.
     fault.arm(Order::from_nth(1, Io::Change, Effect::Error(StorageErrorKind::Other)));

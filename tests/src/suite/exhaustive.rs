@@ -6,7 +6,7 @@ use crate::drive::{DiskHost, Fault, Player, Setup};
 use crate::model::{History, State};
 use crate::parallel::{Failure, Outcome, Watch, for_each, guard, watched};
 use crate::quota::Quota;
-use crate::tape::{Op, Tape, Val};
+use crate::tape::{Op, START, Tape, Times, Val};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
@@ -20,12 +20,41 @@ pub enum Start {
     Seasoned,
     /// The same after the process was killed: the log goes on in a fresh segment.
     Recovered,
+    /// A key in an old segment, and a clock: here the key expires, in an alphabet of its own.
+    Expiring,
 }
 
-const STARTS: [Start; 3] = [Start::Fresh, Start::Seasoned, Start::Recovered];
+const STARTS: [Start; 4] = [Start::Fresh, Start::Seasoned, Start::Recovered, Start::Expiring];
 
-/// Operations of the alphabet.
-pub const LETTERS: usize = 13;
+impl Start {
+    /// Operations of the alphabet.
+    const fn letters(self) -> usize {
+        if matches!(self, Self::Expiring) { 8 } else { 13 }
+    }
+
+    fn letter(self, number: usize, place: usize) -> Op {
+        if self == Self::Expiring { expiring_letter(number, place) } else { letter(number, place) }
+    }
+
+    fn setup(self) -> Setup {
+        let times = if self == Self::Expiring { Times::Both } else { Times::Unused };
+        Setup { clock: times.clock(), ..Setup::TINY }
+    }
+
+    fn past(self) -> Tape {
+        match self {
+            Self::Fresh => Tape::default(),
+            Self::Seasoned | Self::Recovered => seasoning(),
+            // Key 1 stays under whatever the sequence makes of it.
+            Self::Expiring => Tape(vec![
+                Op::Put(0, 1, Val { len: 100, tag: 1 }),
+                Op::Put(0, 2, Val { len: 3000, tag: 2 }),
+                Op::Put(0, 3, Val { len: 3000, tag: 3 }),
+                Op::Flush,
+            ]),
+        }
+    }
+}
 
 /// Most unsynced sectors of which every subset is lost.
 const SECTORS_MAX: u32 = 12;
@@ -47,6 +76,22 @@ fn letter(letter: usize, place: usize) -> Op {
         9 => Op::Checkpoint,
         10 => Op::Step,
         11 => Op::Compact,
+        _ => Op::Reopen,
+    }
+}
+
+/// The same for a key that expires over earlier versions of it.
+fn expiring_letter(letter: usize, place: usize) -> Op {
+    let val = |len: u32| Val { len, tag: 1000 + 100 * place as u32 + 10 * letter as u32 };
+    match letter {
+        0 => Op::Put(0, 1, val(120)),
+        1 => Op::Until(0, 1, val(140), 1000),
+        2 => Op::Wait(1000, true),
+        // Empties the segment before, and goes on in the next one.
+        3 => Op::Put(0, 3, val(3000)),
+        4 => Op::Compact,
+        5 => Op::Checkpoint,
+        6 => Op::Flush,
         _ => Op::Reopen,
     }
 }
@@ -88,7 +133,7 @@ impl Sequence {
     }
 
     fn ops(&self) -> Vec<Op> {
-        self.letters.iter().enumerate().map(|(place, &l)| letter(l, place)).collect()
+        self.letters.iter().enumerate().map(|(place, &letter)| self.start.letter(letter, place)).collect()
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -102,20 +147,9 @@ impl Sequence {
 /// Every sequence of the budget, the short ones first.
 pub fn sequences(budget: &Budget) -> Vec<Sequence> {
     let mut out = Vec::new();
-    for len in 0..=budget.longest.max(budget.longest_elsewhere) {
-        for mut number in 0..LETTERS.pow(len as u32) {
-            let mut letters = Vec::new();
-            for _ in 0..len {
-                letters.push(number % LETTERS);
-                number /= LETTERS;
-            }
-            letters.reverse();
-            if len == budget.longest && letters.iter().sum::<usize>() % budget.every != 0 {
-                continue;
-            }
-            for start in STARTS.into_iter().filter(|&start| len <= budget.longest_from(start)) {
-                out.push(Sequence { start, letters: letters.clone() });
-            }
+    for len in 0..=STARTS.map(|start| budget.longest_from(start)).into_iter().max().unwrap_or(0) {
+        for start in STARTS.into_iter().filter(|&start| len <= budget.longest_from(start)) {
+            out.extend((0..start.letters().pow(len as u32)).filter_map(|number| budget.sequence(start, len, number)));
         }
     }
     out
@@ -128,13 +162,30 @@ pub struct Budget {
     pub longest: usize,
     /// Longest sequence from the other starts.
     pub longest_elsewhere: usize,
-    /// One in so many of the longest sequences: those whose letters have a sum that it divides. With 1 all of them.
+    /// Longest sequence in which a key expires.
+    pub longest_expiring: usize,
+    /// One in so many of the longest sequences from a seasoned store, and of those in which a key expires: those whose letters have a sum that it divides. With 1 all of them.
     pub every: usize,
 }
 
 impl Budget {
     fn longest_from(&self, start: Start) -> usize {
-        if start == Start::Seasoned { self.longest } else { self.longest_elsewhere }
+        match start {
+            Start::Seasoned => self.longest,
+            Start::Fresh | Start::Recovered => self.longest_elsewhere,
+            Start::Expiring => self.longest_expiring,
+        }
+    }
+
+    fn sequence(&self, start: Start, len: usize, mut number: usize) -> Option<Sequence> {
+        let mut letters = vec![0; len];
+        for letter in letters.iter_mut().rev() {
+            *letter = number % start.letters();
+            number /= start.letters();
+        }
+        let is_thinned = matches!(start, Start::Seasoned | Start::Expiring) && len == self.longest_from(start);
+        let is_left_out = is_thinned && letters.iter().sum::<usize>() % self.every != 0;
+        (!is_left_out).then_some(Sequence { start, letters })
     }
 }
 
@@ -179,12 +230,10 @@ struct Run {
 
 fn prepare(sequence: &Sequence) -> Result<Run, Fault> {
     let disk = Disk::default();
-    let host = DiskHost::new(disk.clone(), Setup::TINY, 1);
+    let host = DiskHost::new(disk.clone(), sequence.start.setup(), 1);
     disk.record();
     let mut player = Player::open(host, State::default())?;
-    if sequence.start != Start::Fresh {
-        player.play_all(&seasoning(), |_, _| Ok(()))?;
-    }
+    player.play_all(&sequence.start.past(), |_, _| Ok(()))?;
     let mut ops = sequence.ops();
     if sequence.start == Start::Recovered {
         ops.insert(0, Op::Kill);
@@ -227,17 +276,17 @@ fn run_one(sequence: &Sequence, counts: &Counts, watch: &Watch) -> Outcome {
             watch.tick();
             turn += 1;
             let after = After::ALL[turn % After::ALL.len()];
-            guard(|| examine(&image, &Setup::TINY, &run.history, bounds, after, 7)).unwrap_or_else(Fault::wrong).map_err(
-                |fault| {
-                    let ios = run.moments.len();
-                    let pending = moment.crash.pending();
-                    fail(format!(
-                        "crash behind I/O {} of {ios} ({}), image {number}: {fault}\n  pending: {pending:?}",
-                        io + 1,
-                        moment.io
-                    ))
-                },
-            )?;
+            let setup = run.setup(sequence.start, turn);
+            guard(|| examine(&image, &setup, &run.history, bounds, after, 7)).unwrap_or_else(Fault::wrong).map_err(|fault| {
+                let ios = run.moments.len();
+                let pending = moment.crash.pending();
+                fail(format!(
+                    "crash behind I/O {} of {ios} ({}), image {number}, opened at {}: {fault}\n  pending: {pending:?}",
+                    io + 1,
+                    moment.io,
+                    setup.host_now()
+                ))
+            })?;
             counts.images.add(1);
         }
     }
@@ -245,6 +294,12 @@ fn run_one(sequence: &Sequence, counts: &Counts, watch: &Watch) -> Outcome {
 }
 
 impl Run {
+    /// How an image is opened: at the end of the sequence, or, in turns, with the clock set back to its beginning.
+    fn setup(&self, start: Start, turn: usize) -> Setup {
+        let now = if (turn / After::ALL.len()).is_multiple_of(2) { self.history.now().now } else { START };
+        start.setup().at(now)
+    }
+
     /// The states that an image may come back in. `killed`: nothing is lost, only the process died; then everything that
     /// returned is there, flushed or not.
     fn bounds(&self, done: bool, killed: bool) -> (usize, usize) {
@@ -254,6 +309,6 @@ impl Run {
             (false, true) => self.history.flushed,
             (false, false) => self.flushed,
         };
-        (low, self.history.newest())
+        (self.history.commit_at(low), self.history.newest())
     }
 }

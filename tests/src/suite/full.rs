@@ -66,7 +66,7 @@ fn fill(rng: &mut Rng, capacity: u64, relief: Relief) -> Result<(), Fault> {
     let segment_size = 8192 << rng.below(3);
     let capacity = capacity.max(12 * u64::from(segment_size));
     fault.set_capacity(Some(capacity));
-    let setup = Setup { segment_size, replay_debt_max: choose(rng, &[16 * 1024, 1 << 20]) };
+    let setup = Setup { segment_size, replay_debt_max: choose(rng, &[16 * 1024, 1 << 20]), clock: None };
     let host = FullHost { fault: fault.clone(), setup: setup.clone(), opens: Arc::default() };
     let mut player = Player::open(host, State::default())?;
     let keys = 20 + rng.below(400) as u16;
@@ -140,5 +140,5 @@ fn power_cut(fault: &FaultStorage<CrashStorage>, setup: &Setup, history: &Histor
     let image = fault.inner().random_image(rng);
     let db =
         setup.open(Disk::from_image(&image).storage(), 5).map_err(|error| Fault::from(error).at("open after a power cut"))?;
-    find_state(&db, history, history.flushed, history.newest()).map(drop).map_err(|stop| stop.at("after a power cut"))
+    find_state(&db, 0, history, history.flushed, history.newest()).map(drop).map_err(|stop| stop.at("after a power cut"))
 }

@@ -8,7 +8,7 @@ use crate::model::State;
 use crate::parallel::{Failure, Outcome, for_each, guard};
 use crate::quota::Quota;
 use crate::rng::{Choices, Rng, choose, derive, index};
-use crate::tape::{Mix, Op, Tape};
+use crate::tape::{Mix, Op, Tape, Times};
 use pipkin::storage::crash::CrashImage;
 use pipkin::{Db, Error};
 use std::collections::HashMap;
@@ -41,8 +41,9 @@ pub fn bases() -> Vec<Base> {
             value_len: 300,
             large_len: 6000,
             reopens: true,
+            times: Times::Unused,
         };
-        let setup = Setup { segment_size: 4096 << (seed % 3), replay_debt_max: 10_000 };
+        let setup = Setup { segment_size: 4096 << (seed % 3), replay_debt_max: 10_000, clock: None };
         let tape = Tape::generate(&mut rng, &mix, &mut 0);
         let disk = Disk::default();
         let mut player = Player::open(DiskHost::new(disk.clone(), setup, seed << 20), State::default())?;

@@ -221,7 +221,7 @@ impl<'a> Life<'a> {
         let segment_size = 8192 << rng.below(3);
         let is_full = !rng.chance(1, 4);
         let capacity = if is_full { u64::from(segment_size) * (12 + rng.below(20)) } else { 1 << 40 };
-        let setup = Setup { segment_size, replay_debt_max: choose(&mut rng, &[16 * 1024, 200_000, 32 << 20]) };
+        let setup = Setup { segment_size, replay_debt_max: choose(&mut rng, &[16 * 1024, 200_000, 32 << 20]), clock: None };
         Self {
             rng,
             setup,
@@ -474,6 +474,6 @@ impl<'a> Life<'a> {
     fn look(&mut self, image: &CrashImage, history: &History, low: usize, high: usize) -> Result<usize, Fault> {
         self.entropy += 1;
         let db = self.setup.open(CrashStorage::from_image(image), self.entropy)?;
-        find_state(&db, history, low, high)
+        find_state(&db, 0, history, low, high)
     }
 }

@@ -133,7 +133,7 @@ impl Subject {
             Err(error) if is_honest(&error, len) => return Ok(()),
             Err(error) => return Err(Fault::from(error).at("open")),
         };
-        let older = self.older_state(&db, loss)?;
+        let older = self.older_state(&db, setup.now_of(&db), loss)?;
         let expected = older.as_ref().unwrap_or(&self.newest);
         // Walking costs as much as all the gets, and finds what they do not: look at every fourth for it when nothing else is done.
         let walk = then != Then::Read || entropy.is_multiple_of(4);
@@ -155,7 +155,7 @@ impl Subject {
                 }
                 expected.check(&db, len, true).map_err(|fault| fault.at("reading after compaction"))?;
             }
-            Then::Backup => return backup(&db, expected, len),
+            Then::Backup => return backup(&db, expected, &Setup::tiny(setup.clock.as_ref()), len),
             Then::Reopen => {}
         }
         if let Err(error) = db.close()
@@ -171,7 +171,7 @@ impl Subject {
     }
 
     /// The state that the store claims to be in, if that is not the newest and a tail may be given up.
-    fn older_state(&self, db: &Db, loss: Loss) -> Result<Option<Expected>, Fault> {
+    fn older_state(&self, db: &Db, now: u64, loss: Loss) -> Result<Option<Expected>, Fault> {
         let shorter = match loss {
             Loss::None => false,
             Loss::Reported => db.open_report().torn_bytes > 0,
@@ -181,24 +181,24 @@ impl Subject {
             return Ok(None);
         }
         // Reads may fail here too; then nothing better is known than the newest state.
-        let found = dump(db).ok().and_then(|digest| self.history.find(digest, 0, self.history.newest()));
+        let found = dump(db).ok().and_then(|digest| self.history.find(digest, now, 0, self.history.newest()));
         let Some(place) = found else { return Ok(None) };
         // One commit is damaged. Those behind it that changed something check, and are said.
         let lost = self.history.states.get(place..).unwrap_or_default();
-        let changes = lost.windows(2).filter(|pair| pair[0].digest != pair[1].digest).count() as u64;
+        let changes = lost.windows(2).filter(|pair| pair[0].digest_at(now) != pair[1].digest_at(now)).count() as u64;
         let stranded = db.open_report().stranded_records;
         if loss == Loss::Reported && stranded + 1 < changes {
             return Fault::wrong(format!("{changes} commits are given up, and {stranded} records are said to be stranded"));
         }
-        Ok(Some(Expected::new(&self.history.states[place])))
+        Ok(Some(Expected::new(&self.history.states[place].at(now))))
     }
 }
 
-fn backup(db: &Db, expected: &Expected, len: u64) -> Result<(), Fault> {
+fn backup(db: &Db, expected: &Expected, setup: &Setup, len: u64) -> Result<(), Fault> {
     let target = MemoryStorage::new();
     match db.backup_to_storage(&target) {
         Ok(_) => {
-            let copy = Setup::TINY.open(target, 1).map_err(|error| Fault::from(error).at("opening the backup"))?;
+            let copy = setup.open(target, 1).map_err(|error| Fault::from(error).at("opening the backup"))?;
             // A backup that was made without a complaint is whole: no error is right here.
             dump(&copy).map(drop).and_then(|()| expected.check(&copy, 0, true)).map_err(|fault| fault.at("reading the backup"))
         }

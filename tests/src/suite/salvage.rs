@@ -37,7 +37,7 @@ impl Subject {
     }
 
     fn build() -> Result<Self, Fault> {
-        let setup = Setup { segment_size: EXTENT, replay_debt_max: Setup::NEVER };
+        let setup = Setup { segment_size: EXTENT, replay_debt_max: Setup::NEVER, clock: None };
         let disk = Disk::default();
         let mut player = Player::open(DiskHost::new(disk.clone(), setup, 1), State::default())?;
         let mut rng = derive(3, 0x5a1);

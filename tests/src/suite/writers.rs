@@ -151,7 +151,11 @@ impl Storage for Watched {
 
 fn live(seed: u64, counts: &Counts, watch: &Watch) -> Result<(), Fault> {
     let mut rng = derive(seed, 0x3717);
-    let setup = Setup { segment_size: 16_384 << rng.below(3), replay_debt_max: choose(&mut rng, &[30_000, 200_000, 1 << 20]) };
+    let setup = Setup {
+        segment_size: 16_384 << rng.below(3),
+        replay_debt_max: choose(&mut rng, &[30_000, 200_000, 1 << 20]),
+        clock: None,
+    };
     let policy = choose(&mut rng, &[FlushPolicy::Group, FlushPolicy::Group, FlushPolicy::OnEachFlush, FlushPolicy::WriteThrough]);
     let progress = Arc::<Progress>::default();
     let file = CrashStorage::new();

@@ -1,18 +1,16 @@
 //! Random crashes: a store lives through several generations of work, each cut at many moments in many ways; one of the
 //! images of each generation is what the next one goes on with.
 
-use crate::check::{After, check_by_reader, examine, find_state};
+mod rotten;
+
+use crate::check::{After, examine, find_state};
 use crate::disk::{Disk, Moment};
 use crate::drive::{DiskHost, Fault, Host, Player, Setup};
-use crate::forge;
 use crate::model::{History, State};
 use crate::parallel::{Failure, Outcome, Watch, for_each, guard};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive, index};
-use crate::suite::rot;
-use crate::tape::{Mix, Op, Tape, Val};
-use pipkin::Storage;
-use pipkin::limits::DATA_START;
+use crate::tape::{Mix, Op, Tape, Times, Val};
 use pipkin::storage::crash::{CrashImage, CrashPoint};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +33,10 @@ pub struct Counts {
     pub unlisted: AtomicU64,
     /// Stores that lived.
     pub lives: AtomicU64,
+    /// Images of stores with records that expire; and those of them under a clock that was set back.
+    pub expiring: AtomicU64,
+    /// See [`Self::expiring`].
+    pub set_back: AtomicU64,
 }
 
 impl Counts {
@@ -49,6 +51,8 @@ impl Counts {
             lists: zero(),
             unlisted: zero(),
             lives: zero(),
+            expiring: zero(),
+            set_back: zero(),
         }
     }
 }
@@ -70,8 +74,6 @@ pub struct Budget {
 const GENERATIONS: usize = 4;
 /// Flipped bits at the end of each generation in the normal run.
 pub const FLIPS: u64 = 20;
-/// Bytes of a segment's header, both copies.
-const HEADER_LEN: usize = 704;
 /// Images of a crash point.
 const CUTS_PER_POINT: usize = 8;
 
@@ -96,6 +98,8 @@ pub fn live(seed: u64, flips: u64, counts: &Counts, watch: &Watch) -> Outcome {
 struct Span {
     op: Option<Op>,
     end: usize,
+    /// The store's time after it.
+    time: u64,
     /// Newest state before and after it; flushed floor before and after it.
     newest: (usize, usize),
     flushed: (usize, usize),
@@ -129,6 +133,14 @@ impl Cut {
     }
 }
 
+/// What the next generation goes on with.
+struct Next {
+    image: CrashImage,
+    state: State,
+    setup: Setup,
+    how: String,
+}
+
 struct Life<'a> {
     rng: Rng,
     setup: Setup,
@@ -153,8 +165,9 @@ impl<'a> Life<'a> {
             value_len: 20 + rng.below(600) as u32,
             large_len: if rng.chance(1, 3) { 9000 } else { 600 },
             reopens: true,
+            times: Times::of(seed),
         };
-        let setup = Setup { segment_size, replay_debt_max };
+        let setup = Setup { segment_size, replay_debt_max, clock: mix.times.clock() };
         Self { rng, setup, mix, tag: 0, entropy: seed << 8, flips, counts, watch, tapes: Vec::new() }
     }
 
@@ -167,30 +180,35 @@ impl<'a> Life<'a> {
         self.entropy
     }
 
+    fn count_image(&self) {
+        self.counts.images.add(1);
+        self.counts.expiring.fetch_add(u64::from(self.mix.times != Times::Unused), Ordering::Relaxed);
+    }
+
     fn run(&mut self) -> Result<(), Fault> {
         let mut image = CrashImage::from_bytes(&[]);
         let mut state = State::default();
         for generation in 0..GENERATIONS {
             let tape = Tape::generate(&mut self.rng, &self.mix, &mut self.tag);
             self.tapes.push((format!("generation {generation}"), tape.clone()));
-            let (next, next_state, how) =
-                self.generation(&image, state, &tape).map_err(|fault| fault.at(format!("generation {generation}")))?;
-            (image, state) = (next, next_state);
+            let next = self.generation(&image, state, &tape).map_err(|fault| fault.at(format!("generation {generation}")))?;
+            (image, state, self.setup) = (next.image, next.state, next.setup);
             if let Some((text, _)) = self.tapes.last_mut() {
-                text.push_str(&format!(", went on from {how}"));
+                text.push_str(&format!(", went on from {} at {}", next.how, self.setup.host_now()));
             }
         }
         Ok(())
     }
 
     /// Plays a tape on an image, crashes it everywhere, and chooses what to go on with.
-    fn generation(&mut self, image: &CrashImage, state: State, tape: &Tape) -> Result<(CrashImage, State, String), Fault> {
+    fn generation(&mut self, image: &CrashImage, state: State, tape: &Tape) -> Result<Next, Fault> {
         let disk = Disk::from_image(image);
         let mut before = disk.crash();
         disk.record();
         let host = DiskHost::new(disk.clone(), self.setup.clone(), self.entropy());
         let mut player = Player::open(host, state)?;
-        let mut spans = vec![Span { op: None, end: disk.moments_len(), newest: (0, 0), flushed: (0, 0) }];
+        let begin = player.time();
+        let mut spans = vec![Span { op: None, end: disk.moments_len(), time: begin, newest: (0, 0), flushed: (0, 0) }];
         for (i, op) in tape.0.iter().enumerate() {
             self.watch.tick();
             let (newest, flushed) = (player.history.newest(), player.history.flushed);
@@ -198,6 +216,7 @@ impl<'a> Life<'a> {
             spans.push(Span {
                 op: Some(op.clone()),
                 end: disk.moments_len(),
+                time: player.time(),
                 newest: (newest, player.history.newest()),
                 flushed: (flushed, player.history.flushed),
             });
@@ -213,33 +232,53 @@ impl<'a> Life<'a> {
             for (io, moment) in moments.iter().enumerate().take(span.end).skip(first) {
                 let place = format!("operation {} {}, behind I/O {io} {}", at as i64 - 1, label(span), moment.io);
                 let done = io + 1 == span.end;
-                self.point(moment, &before, span, done, &history).map_err(|fault| fault.at(&place))?;
+                self.point(moment, &before, span, done, (&history, begin)).map_err(|fault| fault.at(&place))?;
                 if io == chosen {
-                    next = Some(self.choose(moment, &before, span, &history, &place)?);
+                    next = Some(self.choose(moment, &before, span, (&history, begin), &place)?);
                 }
                 before = moment.crash.clone();
             }
             first = span.end;
         }
         self.rot(&disk.image(), &history)?;
-        match next {
-            Some(next) => Ok(next),
-            None => Ok((disk.image(), history.now().clone(), "the end".into())),
-        }
+        let end = || Next { image: disk.image(), state: history.now().clone(), setup: self.setup.clone(), how: "the end".into() };
+        Ok(next.unwrap_or_else(end))
     }
 
     /// Where a crash inside `span` may come back to: `(least, newest)`.
-    fn bounds(span: &Span, done: bool, cut: Cut) -> (usize, usize) {
+    fn bounds(span: &Span, done: bool, cut: Cut, history: &History) -> (usize, usize) {
         let low = match (cut, done) {
             (Cut::Killed, true) => span.newest.1,
             (Cut::Killed | Cut::KilledInside, _) => span.newest.0,
             (Cut::Power | Cut::PowerAllLost, true) => span.flushed.1,
             (Cut::Power | Cut::PowerAllLost, false) => span.flushed.0,
         };
-        (low, span.newest.1)
+        (history.commit_at(low), span.newest.1)
     }
 
-    fn point(&mut self, moment: &Moment, before: &CrashPoint, span: &Span, done: bool, history: &History) -> Result<(), Fault> {
+    /// How an image of a span is opened: then, later, or, where the mix has it, with the clock set back, but not to before the session's
+    /// `begin`: what had expired there may be forgotten.
+    fn setup_after(&mut self, span: &Span, begin: u64) -> Setup {
+        if self.mix.times == Times::Unused {
+            return self.setup.clone();
+        }
+        let time = match self.rng.below(4) {
+            0 => span.time + self.rng.below(40_000),
+            1 if self.mix.times == Times::Both => begin + self.rng.below(span.time - begin + 1),
+            _ => span.time,
+        };
+        self.counts.set_back.fetch_add(u64::from(time < span.time), Ordering::Relaxed);
+        self.setup.at(time)
+    }
+
+    fn point(
+        &mut self,
+        moment: &Moment,
+        before: &CrashPoint,
+        span: &Span,
+        done: bool,
+        (history, begin): (&History, u64),
+    ) -> Result<(), Fault> {
         let structural = matches!(span.op, None | Some(Op::Step | Op::Compact | Op::Checkpoint | Op::Reopen | Op::Kill));
         if !structural && self.rng.chance(1, 2) {
             return Ok(());
@@ -248,7 +287,7 @@ impl<'a> Life<'a> {
         for _ in 0..CUTS_PER_POINT {
             let cut = choose(&mut self.rng, &Cut::ALL);
             let image = cut.image(moment, before, &mut self.rng);
-            let bounds = Self::bounds(span, done, cut);
+            let bounds = Self::bounds(span, done, cut, history);
             if !seen.insert((xxh3_64(&image.to_vec()), bounds.0)) {
                 continue;
             }
@@ -256,30 +295,37 @@ impl<'a> Life<'a> {
             if structural {
                 self.counts.in_compaction.fetch_add(1, Ordering::Relaxed);
             }
-            self.counts.images.add(1);
+            self.count_image();
+            let setup = self.setup_after(span, begin);
             let outcome = if self.rng.chance(1, 30) {
-                self.crash_in_recovery(&image, history, bounds)
+                self.crash_in_recovery(&image, &setup, history, bounds)
             } else {
                 let after = choose(&mut self.rng, &After::ALL);
                 let entropy = self.entropy();
-                examine(&image, &self.setup, history, bounds, after, entropy).map(drop)
+                examine(&image, &setup, history, bounds, after, entropy).map(drop)
             };
-            outcome.map_err(|fault| fault.at(format!("cut {cut:?}")))?;
+            outcome.map_err(|fault| fault.at(format!("cut {cut:?}, opened at {}", setup.host_now())))?;
         }
         Ok(())
     }
 
     /// Crashes the recovery of an image, and the first operation behind it, at each I/O: recovery leaves its writing to that. What
     /// the first recovery has found, the next one finds too, for the image's own bytes are safe.
-    fn crash_in_recovery(&mut self, image: &CrashImage, history: &History, (low, high): (usize, usize)) -> Result<(), Fault> {
+    fn crash_in_recovery(
+        &mut self,
+        image: &CrashImage,
+        setup: &Setup,
+        history: &History,
+        (low, high): (usize, usize),
+    ) -> Result<(), Fault> {
         let disk = Disk::from_image(image);
         let mut before = disk.crash();
         disk.record();
-        let host = DiskHost::new(disk.clone(), self.setup.clone(), self.entropy());
+        let host = DiskHost::new(disk.clone(), setup.clone(), self.entropy());
         let db = host.open().map_err(|error| Fault::from(error).at("opening the image"))?;
-        let place = find_state(&db, history, low, high)?;
-        let history = History::new(history.states[place].clone());
-        let mut player = Player { host, db: Some(db), history, in_doubt: Vec::new() };
+        let now = setup.now_of(&db);
+        let place = find_state(&db, now, history, low, high)?;
+        let mut player = Player::going_on(host, db, History::new(history.states[place].at(now)));
         let (put, other) = (Val { len: 60, tag: 800_001 }, Val { len: 700, tag: 800_002 });
         let firsts = [
             Op::Put(0, 1, put),
@@ -305,9 +351,9 @@ impl<'a> Life<'a> {
             };
             let after = choose(&mut self.rng, &After::ALL);
             let entropy = self.entropy();
-            self.counts.images.add(1);
+            self.count_image();
             self.counts.in_recovery.fetch_add(1, Ordering::Relaxed);
-            examine(&again, &self.setup, &player.history, (low, newest), after, entropy).map_err(|fault| {
+            examine(&again, setup, &player.history, (low, newest), after, entropy).map_err(|fault| {
                 fault.at(format!("recovery and `{first}` crashed behind I/O {io} ({}), cut {cut:?}", moment.io))
             })?;
             before = moment.crash.clone();
@@ -320,134 +366,19 @@ impl<'a> Life<'a> {
         moment: &Moment,
         before: &CrashPoint,
         span: &Span,
-        history: &History,
+        (history, begin): (&History, u64),
         place: &str,
-    ) -> Result<(CrashImage, State, String), Fault> {
+    ) -> Result<Next, Fault> {
         let cut = choose(&mut self.rng, &Cut::ALL);
         let how = format!("{place}, cut {cut:?}");
         let image = cut.image(moment, before, &mut self.rng);
-        let (low, high) = Self::bounds(span, false, cut);
+        let (low, high) = Self::bounds(span, false, cut, history);
         let entropy = self.entropy();
-        let db = self.setup.open(Disk::from_image(&image).storage(), entropy).map_err(|error| Fault::from(error).at(&how))?;
-        let found = find_state(&db, history, low, high).map_err(|fault| fault.at(&how))?;
-        Ok((image, history.states[found].clone(), how))
-    }
-
-    /// Flips bits of the final bytes: all of them safe, as the kill left them, closed, and flushed before a kill.
-    fn rot(&mut self, killed: &CrashImage, history: &History) -> Result<(), Fault> {
-        let closing = Disk::from_image(killed);
-        let entropy = self.entropy();
-        self.setup.open(closing.storage(), entropy)?.close()?;
-        let closed = closing.image();
-        let puts = self.rng.below(4);
-        let (flushed, flushed_history) = self.flush_and_kill(killed, history, puts)?;
-        let whole = [(killed, history, "killed"), (&closed, history, "closed"), (&flushed, &flushed_history, "flushed")];
-        for (image, history, how) in whole {
-            let entropy = self.entropy();
-            examine(image, &self.setup, history, (history.newest(), history.newest()), After::Kill, entropy)
-                .map_err(|fault| fault.at(format!("the {how} store, before any bit is flipped")))?;
-        }
-        // The first place of the file loses both copies of its header, in a store that may have no checkpoint yet. The superblock knows how
-        // far it was flushed.
-        let (beginning, beginning_history) = self.flush_and_kill(killed, history, 0)?;
-        beginning.write_at(DATA_START, &[&[0; HEADER_LEN]]).map_err(pipkin::Error::from)?;
-        let entropy = self.entropy();
-        self.counts.images.add(1);
-        self.counts.rotten.fetch_add(1, Ordering::Relaxed);
-        rot::Subject::new(self.setup.clone(), beginning_history)
-            .look(&beginning, rot::Loss::None, rot::Then::Read, entropy)
-            .map_err(|fault| fault.at("the first segment's header is lost in the flushed store"))?;
-        let subjects = whole.map(|(_, history, _)| rot::Subject::new(self.setup.clone(), history.clone()));
-        for i in 0..self.flips as usize {
-            // What a flush has acknowledged is proven although nothing follows: no bit of it is given up.
-            let kind = [1, 2, 0, 2][i % 4];
-            let (image, _, how) = whole[kind];
-            let loss = if kind == 0 { rot::Loss::Reported } else { rot::Loss::None };
-            let bit = self.rng.below(image.len().unwrap_or(0) * 8);
-            let then = choose(&mut self.rng, &rot::Then::ALL);
-            let entropy = self.entropy();
-            self.watch.tick();
-            self.counts.images.add(1);
-            self.counts.rotten.fetch_add(1, Ordering::Relaxed);
-            subjects[kind].flip(image, bit, loss, then, entropy).map_err(|fault| {
-                fault.at(format!("bit {} of byte {} flipped in the {how} store, then {then:?}", bit % 8, bit / 8))
-            })?;
-        }
-        if self.flips > 0 {
-            for ((image, history, how), subject) in whole.iter().zip(&subjects) {
-                let loss = if *how == "killed" { rot::Loss::Reported } else { rot::Loss::None };
-                self.rot_list(image, history, subject, loss).map_err(|fault| fault.at(format!("the {how} store")))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Flips a bit of the list of segments, and then of something else, too: right behind it, anywhere, or all of the header of a segment
-    /// that stands in front of it.
-    fn rot_list(&mut self, image: &CrashImage, history: &History, subject: &rot::Subject, loss: rot::Loss) -> Result<(), Fault> {
-        let bytes = image.to_vec();
-        let Some(list) = forge::list_frame(&bytes) else { return Ok(()) };
-        let listed: Vec<usize> = forge::listed_headers(&bytes);
-        for more in 0..4 {
-            let rotten = image.fork();
-            let flip = |rng: &mut Rng, place: std::ops::Range<usize>| {
-                let at = place.start as u64 + rng.below((place.end - place.start) as u64);
-                rotten.flip_bit(at, index(rng, 8) as u32);
-                at
-            };
-            let at = flip(&mut self.rng, list.clone());
-            let also = match more {
-                0 => 0,
-                1 => flip(&mut self.rng, list.end..(list.end + 60).min(bytes.len())),
-                2 => flip(&mut self.rng, 0..bytes.len()),
-                _ => {
-                    let Some(&at) = listed.get(index(&mut self.rng, listed.len().max(1))) else { break };
-                    rotten.write_at(at as u64, &[&[0; HEADER_LEN]]).map_err(pipkin::Error::from)?;
-                    at as u64
-                }
-            };
-            let then = choose(&mut self.rng, &rot::Then::ALL);
-            let (entropy, again) = (self.entropy(), self.entropy());
-            self.watch.tick();
-            self.counts.images.add(1);
-            self.counts.rotten.fetch_add(1, Ordering::Relaxed);
-            if more == 0 {
-                self.counts.lists.fetch_add(1, Ordering::Relaxed);
-                let disk = Disk::from_image(&rotten);
-                let opened = self.setup.open(disk.storage(), again);
-                let is_right = match &opened {
-                    Ok(_) => check_by_reader(&rotten, history.now()),
-                    Err(_) if pipkin_reader::read(&rotten.to_vec()).is_ok() => {
-                        Fault::wrong("what the engine refuses, pipkin-reader reads")
-                    }
-                    Err(_) => Ok(()),
-                };
-                is_right.map_err(|fault| fault.at(format!("bit flipped at {at} in the list of segments")))?;
-                self.counts
-                    .unlisted
-                    .fetch_add(u64::from(opened.is_ok_and(|db| db.open_report().damaged_list)), Ordering::Relaxed);
-                disk.kill();
-            }
-            subject.look(&rotten, loss, then, entropy).map_err(|fault| {
-                fault.at(format!("bits flipped at {at} in the list of segments and at {also} (kind {more}), then {then:?}"))
-            })?;
-        }
-        Ok(())
-    }
-
-    /// The killed store after a session that ends behind a flush, with or without writes in front of it, by a kill.
-    fn flush_and_kill(&mut self, killed: &CrashImage, history: &History, puts: u64) -> Result<(CrashImage, History), Fault> {
-        let disk = Disk::from_image(killed);
-        let host = DiskHost::new(disk.clone(), self.setup.clone(), self.entropy());
-        let mut player = Player::open(host, history.now().clone())?;
-        for _ in 0..puts {
-            self.tag += 1;
-            let (key, len) = (self.rng.below(30) as u16, self.rng.below(900) as u32);
-            player.play(&Op::Put(0, key, Val { len, tag: self.tag }))?;
-        }
-        player.play(&Op::Flush)?;
-        disk.kill();
-        Ok((disk.image(), player.history.clone()))
+        let setup = self.setup_after(span, begin);
+        let db = setup.open(Disk::from_image(&image).storage(), entropy).map_err(|error| Fault::from(error).at(&how))?;
+        let now = setup.now_of(&db);
+        let found = find_state(&db, now, history, low, high).map_err(|fault| fault.at(&how))?;
+        Ok(Next { image, state: history.states[found].at(now), setup, how })
     }
 }
 
