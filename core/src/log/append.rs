@@ -144,7 +144,7 @@ impl Log {
         Ok(())
     }
 
-    /// Rewrites headers of which a crash has left only one copy. The bytes are the same, so another crash in here loses nothing.
+    /// Rewrites headers of which a crash has left only a part. The bytes are the same, so another crash in here loses nothing.
     pub(super) fn mend_headers(&self, tail: &mut Tail) -> Result<()> {
         // The file may have lost its end.
         for &(offset, _) in &tail.torn_headers {
@@ -411,7 +411,9 @@ impl Log {
         }
         if !is(Bug::SegmentNotLookedFor) {
             // The trailer names the new segment's extents: a session that takes the store over from here on does not write there.
-            if tail.announced { self.show() } else { Ok(()) }?;
+            if tail.announced {
+                self.show()?;
+            }
         }
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
         self.segment_stats.enter(self.geometry, &segment);

@@ -68,7 +68,7 @@ impl Log {
         self.tail.lock().segments.values().find(|segment| !is_passed(segment)).copied()
     }
 
-    /// Calls `look` with the active segment, up to its end, and the headers of which a crash has left only one copy.
+    /// Calls `look` with the active segment, up to its end, and the headers of which a crash has left only a part.
     pub(crate) fn with_active<T>(&self, look: impl FnOnce(Option<Segment>, &[(u64, super::SegmentHeader)]) -> T) -> T {
         let tail = self.tail.lock();
         look(tail.active.map(|active| Segment { end: active.position, ..active.segment }), &tail.torn_headers)

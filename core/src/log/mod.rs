@@ -195,7 +195,7 @@ struct Tail {
     pub(crate) announced: bool,
     /// Segments of earlier sessions, each up to its end, that are not proven to be wholly synced.
     pub(crate) unproven: Vec<Segment>,
-    /// Segment headers of which a crash has left only one copy.
+    /// Segment headers of which a crash has left only a part.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
     /// Segments whose trailer was lost in a crash, each with the segment that it named.
     pub(crate) lost_trailers: Vec<(Segment, Segment)>,

@@ -67,6 +67,8 @@ pub(crate) struct SegmentHeader {
 pub(crate) struct Copies {
     pub(crate) first: Option<SegmentHeader>,
     pub(crate) second: Option<SegmentHeader>,
+    /// The bytes between them are zero.
+    is_apart: bool,
 }
 
 impl Copies {
@@ -78,9 +80,9 @@ impl Copies {
         }
     }
 
-    /// Both copies are valid and equal.
+    /// Both copies are valid and equal, and nothing of what stood here before is left between them.
     pub(crate) fn is_whole(&self) -> bool {
-        self.first.is_some() && self.first == self.second
+        self.first.is_some() && self.first == self.second && self.is_apart
     }
 }
 
@@ -173,7 +175,8 @@ impl SegmentHeader {
 
     pub(crate) fn decode_both(bytes: &[u8; SEGMENT_HEADER_LEN], store_id: [u8; 16], offset: u64) -> Copies {
         let copy = |at: usize| Self::decode_copy(bytes.get(at..)?, Self::binding(store_id, offset + at as u64));
-        Copies { first: copy(0), second: copy(SECOND_COPY) }
+        let between = bytes.get(COPY_LEN..SECOND_COPY).unwrap_or_default();
+        Copies { first: copy(0), second: copy(SECOND_COPY), is_apart: between.iter().all(|&byte| byte == 0) }
     }
 
     /// Reads both copies at `offset`.
@@ -270,9 +273,9 @@ mod tests {
         let good = header.encode([1; 16], 16_384);
         let both = SegmentHeader::decode_both(&good, [1; 16], 16_384);
         assert!(both.is_whole() && both.header() == Some(header));
-        assert_eq!(SegmentHeader::decode_both(&good, [1; 16], 20_480), Copies::default());
-        assert_eq!(SegmentHeader::decode_both(&good, [2; 16], 16_384), Copies::default());
-        for bit in (0..COPY_LEN * 8).chain(SECOND_COPY * 8..good.len() * 8) {
+        assert_eq!(SegmentHeader::decode_both(&good, [1; 16], 20_480).header(), None);
+        assert_eq!(SegmentHeader::decode_both(&good, [2; 16], 16_384).header(), None);
+        for bit in 0..good.len() * 8 {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);
             let copies = SegmentHeader::decode_both(&bad, [1; 16], 16_384);

@@ -52,7 +52,7 @@ pub(crate) struct Chain {
     pub(crate) torn: Option<(u64, u64)>,
     /// Bytes of log after the checkpoint.
     pub(crate) tail_bytes: u64,
-    /// Headers of which the crash has left only one copy, with their file offsets: nothing proves that they had been synced.
+    /// Headers of which the crash has left only a part, with their file offsets: nothing proves that they had been synced.
     pub(crate) torn_headers: Vec<(u64, SegmentHeader)>,
     /// Segments whose trailer was lost in a crash, each with the segment that it named.
     pub(crate) lost_trailers: Vec<(Segment, Segment)>,

@@ -76,7 +76,7 @@ fn check_headers(
     Ok(header)
 }
 
-/// Removes damage of torn headers from the report: a crash may leave one copy of a header that was being written, and that is no damage.
+/// Removes damage of torn headers from the report: a crash may leave a part of a header that was being written, and that is no damage.
 pub(crate) fn forgive_torn(report: &mut VerifyReport, torn: &[(u64, SegmentHeader)]) {
     let is_torn = |at: u64| torn.iter().any(|&(start, _)| (start..start + SEGMENT_HEADER_LEN as u64).contains(&at));
     report.damage.retain(|damage| !is_torn(damage.offset));
