@@ -47,7 +47,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::NotFound { what } => write!(f, "there is no {what}"),
-            Self::Failed { engine, detail } => write!(f, "{} says: {detail}", engine.name()),
+            Self::Failed { engine, detail } => write!(f, "this is no store that {} can read: {detail}", engine.name()),
             Self::Unsupported { table, detail } => write!(f, "the table {table:?} cannot be imported: {detail}"),
         }
     }

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::source::{Columns, Each, Record, Source, Table};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::path::Path;
 
 struct Sqlite {
@@ -67,12 +67,19 @@ impl Sqlite {
     }
 }
 
+/// An identifier.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 fn json(value: ValueRef<'_>) -> std::result::Result<Value, String> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map(Value::String).map_err(|_| "is no UTF-8".to_owned());
     match value {
         ValueRef::Null => Ok(Value::Null),
         ValueRef::Integer(number) => Ok(number.into()),
-        ValueRef::Real(number) => Ok(number.into()),
+        ValueRef::Real(number) => Number::from_f64(number)
+            .map(Value::Number)
+            .ok_or_else(|| "has a number that JSON cannot hold; say which column is the value".to_owned()),
         ValueRef::Text(bytes) => text(bytes),
         ValueRef::Blob(_) => Err("has bytes that JSON cannot hold; say which column is the value".to_owned()),
     }
@@ -111,8 +118,9 @@ impl Source for Sqlite {
             return Err(Error::no_table(table));
         }
         let places = self.places(table, &columns)?;
-        // An identifier in double quotes; one in it is doubled.
-        let query = format!("SELECT * FROM \"{}\"", table.replace('"', "\"\""));
+        // By name: of a table with generated columns `*` is more than these.
+        let names: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
+        let query = format!("SELECT {} FROM {}", names.join(", "), quoted(table));
         let failed = Error::from::<rusqlite::Error>(Engine::Sqlite);
         let mut statement = self.connection.prepare(&query).map_err(&failed)?;
         let mut rows = statement.query([]).map_err(&failed)?;

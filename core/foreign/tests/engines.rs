@@ -231,6 +231,8 @@ fn sqlite_is_read_by_columns() {
         "CREATE TABLE plain (k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID;
          CREATE TABLE turned (v TEXT, k INTEGER PRIMARY KEY);
          INSERT INTO turned VALUES ('before', -1), ('after', 1), (NULL, 2);
+         CREATE TABLE computed (doubled INTEGER AS (2 * n), k TEXT PRIMARY KEY, n INTEGER);
+         INSERT INTO computed (k, n) VALUES ('a', 7);
          CREATE TABLE \"odd \"\"name\" (id TEXT PRIMARY KEY, name TEXT, height REAL);
          INSERT INTO \"odd \"\"name\" VALUES ('ada', 'Ada', 1.5);",
     );
@@ -246,7 +248,9 @@ fn sqlite_is_read_by_columns() {
     let text = |text: &str| (text.as_bytes().to_vec(), None);
     let turned = Records::from([(order(-1), text("before")), (order(1), text("after")), (order(2), text(""))]);
     let odd = Records::from([(b"ada".to_vec(), text(r#"{"height":1.5,"id":"ada","name":"Ada"}"#))]);
-    let tables = [("plain", false, &plain), ("turned", false, &turned), ("odd \"name", false, &odd)];
+    let computed = Records::from([(b"a".to_vec(), text("7"))]);
+    let tables =
+        [("plain", false, &plain), ("turned", false, &turned), ("odd \"name", false, &odd), ("computed", false, &computed)];
     assert!(read(Engine::Sqlite, &path, &Columns::default()) == expected(&tables));
 
     // By other columns; and a key that is NULL is no key.
@@ -263,6 +267,14 @@ fn sqlite_is_read_by_columns() {
     assert_eq!(read_one("odd \"name", &columns("name", "height")).unwrap(), [(b"Ada".to_vec(), b"1.5".to_vec())]);
     assert!(matches!(read_one("turned", &columns("v", "k")), Err(Error::Unsupported { .. })));
     assert!(matches!(read_one("turned", &columns("k", "w")), Err(Error::Unsupported { .. })));
+
+    // What JSON cannot hold is no JSON, and not null.
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let endless = "CREATE TABLE endless (k TEXT PRIMARY KEY, v REAL, w TEXT); INSERT INTO endless VALUES ('a', 9e999, 'w')";
+    connection.execute_batch(endless).unwrap();
+    drop(connection);
+    assert!(matches!(read_one("endless", &Columns::default()), Err(Error::Unsupported { .. })));
+    assert_eq!(read_one("endless", &columns("k", "v")).unwrap(), [(b"a".to_vec(), b"inf".to_vec())]);
 }
 
 #[test]

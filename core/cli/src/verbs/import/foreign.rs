@@ -7,6 +7,7 @@ use crate::verbs::import::source::RecordSource;
 use clap::ValueEnum;
 use pipkin_foreign::{Columns, Engine, Error, Record, Source, Table};
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -51,6 +52,11 @@ fn failure(error: &Error) -> Failure {
     Failure::new(exit, kind, error)
 }
 
+/// The libraries of some engines panic when they meet damage.
+fn broken() -> Failure {
+    Failure::bad_input("the library that reads the other store has failed: the store may be damaged")
+}
+
 /// One input for each table that is wanted. Looks at a record of each: a table that cannot be imported is refused before any is.
 pub(super) fn open(engine: From, args: &ImportArgs) -> Outcome<Vec<Input>> {
     if args.table.is_none() && args.namespace.namespace.is_some() {
@@ -60,14 +66,17 @@ pub(super) fn open(engine: From, args: &ImportArgs) -> Outcome<Vec<Input>> {
     if engine != From::Sqlite && columns != Columns::default() {
         return Err(Failure::usage("--key and --value are for tables of SQLite; other engines know their keys"));
     }
-    let source = pipkin_foreign::open(engine.engine(), &args.source, &columns).map_err(|error| failure(&error))?;
-    let tables: Vec<Table> = match &args.table {
-        Some(name) => vec![Table { name: name.clone(), is_default: true }],
-        None => source.tables().map_err(|error| failure(&error))?,
+    let look = || {
+        let source = pipkin_foreign::open(engine.engine(), &args.source, &columns)?;
+        let tables = match &args.table {
+            Some(name) => vec![Table { name: name.clone(), is_default: true }],
+            None => source.tables()?,
+        };
+        tables.iter().try_for_each(|table| source.read(&table.name, &mut |_| ControlFlow::Break(())))?;
+        Ok((source, tables))
     };
-    for table in &tables {
-        source.read(&table.name, &mut |_| ControlFlow::Break(())).map_err(|error| failure(&error))?;
-    }
+    let looked = catch_unwind(AssertUnwindSafe(look)).map_err(|_| broken())?;
+    let (source, tables) = looked.map_err(|error| failure(&error))?;
     let source: Shared = Arc::new(Mutex::new(source));
     let input = |table: Table| Input {
         records: Box::new(Records::of(source.clone(), table.name.clone())),
@@ -85,26 +94,34 @@ type Shared = Arc<Mutex<Box<dyn Source>>>;
 type Entry = (Vec<u8>, Vec<u8>, Option<u64>);
 type Chunk = Vec<Entry>;
 
+/// What the thread that reads sends.
+enum Message {
+    Chunk(Chunk),
+    /// That was all of the table.
+    End,
+    Failed(Failure),
+}
+
 /// The records of a table, on their way from the thread that reads it. The thread begins with the first that is asked for.
 struct Records {
     table: Option<(Shared, String)>,
-    chunks: Option<Receiver<Result<Chunk, Failure>>>,
+    messages: Option<Receiver<Message>>,
     chunk: std::vec::IntoIter<Entry>,
     position: u64,
 }
 
 impl Records {
     fn of(source: Shared, table: String) -> Self {
-        Self { table: Some((source, table)), chunks: None, chunk: Vec::new().into_iter(), position: 0 }
+        Self { table: Some((source, table)), messages: None, chunk: Vec::new().into_iter(), position: 0 }
     }
 
     fn start(&mut self) -> Result<(), Failure> {
         let Some((source, table)) = self.table.take() else { return Ok(()) };
-        let (sender, chunks) = mpsc::sync_channel(1);
+        let (sender, messages) = mpsc::sync_channel(1);
         let read = move || read(&source, &table, &sender);
         let started = thread::Builder::new().name("reader".to_owned()).spawn(read);
         started.map_err(|error| Failure::new(Exit::Io, "io", format!("cannot start a thread: {error}")))?;
-        self.chunks = Some(chunks);
+        self.messages = Some(messages);
         Ok(())
     }
 
@@ -114,17 +131,19 @@ impl Records {
             if let Some(record) = self.chunk.next() {
                 return Ok(Some(record));
             }
-            // The sender is gone behind the last chunk.
-            match self.chunks.as_ref().and_then(|chunks| chunks.recv().ok()) {
-                Some(chunk) => self.chunk = chunk?.into_iter(),
-                None => return Ok(None),
+            match self.messages.as_ref().and_then(|messages| messages.recv().ok()) {
+                Some(Message::Chunk(chunk)) => self.chunk = chunk.into_iter(),
+                Some(Message::End) => return Ok(None),
+                Some(Message::Failed(failure)) => return Err(failure),
+                // The thread has panicked.
+                None => return Err(broken()),
             }
         }
     }
 }
 
 /// Sends the records of a table, and in the end what went wrong.
-fn read(source: &Shared, table: &str, sender: &SyncSender<Result<Chunk, Failure>>) {
+fn read(source: &Shared, table: &str, sender: &SyncSender<Message>) {
     let (mut chunk, mut bytes) = (Chunk::new(), 0_usize);
     let result = source.lock().unwrap_or_else(PoisonError::into_inner).read(table, &mut |Record { key, value, expires_at }| {
         bytes = bytes.saturating_add(key.len()).saturating_add(value.len());
@@ -134,15 +153,14 @@ fn read(source: &Shared, table: &str, sender: &SyncSender<Result<Chunk, Failure>
         }
         bytes = 0;
         // Without a receiver the import has ended.
-        match sender.send(Ok(core::mem::take(&mut chunk))) {
+        match sender.send(Message::Chunk(core::mem::take(&mut chunk))) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
     });
-    let _ = sender.send(Ok(chunk));
-    if let Err(error) = result {
-        let _ = sender.send(Err(failure(&error)));
-    }
+    let end = result.map_or_else(|error| Message::Failed(failure(&error)), |()| Message::End);
+    // Without a receiver nobody wants to know.
+    let _ = sender.send(Message::Chunk(chunk)).and_then(|()| sender.send(end));
 }
 
 impl RecordSource for Records {
@@ -158,5 +176,47 @@ impl RecordSource for Records {
 
     fn position(&self) -> u64 {
         self.position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+    use super::*;
+
+    /// 1,500 records, then what its field says.
+    struct EndsWith(fn() -> pipkin_foreign::Result<()>);
+
+    impl Source for EndsWith {
+        fn tables(&self) -> pipkin_foreign::Result<Vec<Table>> {
+            Ok(Vec::new())
+        }
+
+        fn read(&self, _table: &str, each: &mut pipkin_foreign::Each<'_>) -> pipkin_foreign::Result<()> {
+            for number in 0..1500_u16 {
+                let _ = each(Record { key: &number.to_be_bytes(), value: b"", expires_at: None });
+            }
+            (self.0)()
+        }
+    }
+
+    /// How many records come, and whether it ends well.
+    fn read_all(end: fn() -> pipkin_foreign::Result<()>) -> (usize, bool) {
+        let mut records = Records::of(Arc::new(Mutex::new(Box::new(EndsWith(end)))), String::new());
+        let mut count = 0;
+        loop {
+            match records.next() {
+                Ok(Some(_)) => count += 1,
+                Ok(None) => return (count, true),
+                Err(_) => return (count, false),
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_that_ends_early_is_no_table_that_was_read() {
+        assert_eq!(read_all(|| Ok(())), (1500, true));
+        assert_eq!(read_all(|| Err(Error::NotFound { what: "block".to_owned() })), (1500, false));
+        assert_eq!(read_all(|| panic!("as a library does that meets damage")), (1000, false));
     }
 }

@@ -82,7 +82,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, short, value_enum)]
     format: Option<Format>,
     /// Read a store of this engine instead
-    #[arg(long, value_enum, value_name = "ENGINE", conflicts_with_all = ["format", "delimiter", "no_header"])]
+    #[arg(long, value_enum, value_name = "ENGINE", conflicts_with_all = ["format", "delimiter", "no_header", "all_namespaces"])]
     from: Option<foreign::From>,
     /// With --from: only this table, tree, database or column family
     #[arg(long, value_name = "NAME", requires = "from")]
