@@ -2,24 +2,13 @@
 #![cfg(all(feature = "ordered", feature = "salvage"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod timed;
+
 use pipkin::storage::MemoryStorage;
 use pipkin::testing::TestClock;
 use pipkin::{Cursor, Db, Namespace, Ttl};
 use std::time::Duration;
-
-const START: u64 = 1_700_000_000_000;
-const MINUTE: Duration = Duration::from_secs(60);
-
-fn open_with(storage: &MemoryStorage, clock: &TestClock) -> Db {
-    let builder = Db::builder().clock(clock.clone()).segment_size(4096).ordered(true).auto_compact_dead_share(2.0);
-    builder.open_storage(Box::new(storage.clone())).unwrap()
-}
-
-fn new() -> (MemoryStorage, TestClock, Db) {
-    let (storage, clock) = (MemoryStorage::new(), TestClock::new(START));
-    let db = open_with(&storage, &clock);
-    (storage, clock, db)
-}
+use timed::{MINUTE, START, new, open_with};
 
 /// The keys that every read of a namespace shows, in order; fails if two reads differ.
 fn keys_of(space: &Namespace, all: &[&str]) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use crate::quota::env_u64;
 use crate::rng::Rng;
+use pipkin::Db;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -54,6 +55,19 @@ pub fn kill_one(folder: &Path, seed: u64, rng: &mut Rng) -> Result<(), String> {
         return Err(format!("the child ended by itself ({status}): {words}"));
     }
     child.kill().and_then(|()| child.wait()).map_err(|error| format!("kill: {error}"))?;
+    Ok(())
+}
+
+/// Compacts and checkpoints for ever, beside the writers of a child.
+pub fn maintain(db: &Db) -> pipkin::Result<()> {
+    for turn in 0..=u64::MAX {
+        match turn % 8 {
+            0 => drop(db.compact()?),
+            1 | 5 => db.checkpoint()?,
+            _ => drop(db.compact_step()?),
+        }
+        std::thread::sleep(Duration::from_millis(turn % 3));
+    }
     Ok(())
 }
 

@@ -11,7 +11,6 @@ use pipkin_tests::victim;
 use pipkin_tests::witness::{Model, Note, Spaces, WRITERS};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Kills that the normal run owes.
 const KILLS_LEAST: u64 = 300;
@@ -45,14 +44,7 @@ fn child() {
                 }
             });
         }
-        for turn in 0..=u64::MAX {
-            match turn % 8 {
-                0 => drop(db.compact().unwrap()),
-                1 | 5 => db.checkpoint().unwrap(),
-                _ => drop(db.compact_step().unwrap()),
-            }
-            std::thread::sleep(Duration::from_millis(turn % 3));
-        }
+        victim::maintain(&db).unwrap();
     });
 }
 
