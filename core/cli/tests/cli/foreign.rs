@@ -13,7 +13,7 @@ fn an_engine_that_is_not_built_in_says_how_to_get_it() {
     folder.write("pairs.sqlite", PAIRS);
     let error = folder.run(&["import", STORE, "shop.sqlite", "--from", "sqlite", "--json"]).exits(2).error();
     assert_eq!(error["kind"], "not-built-in");
-    assert!(error["error"].as_str().unwrap().contains("--features from-sqlite"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("--features from-sqlite"), "{error}");
     assert_eq!(folder.names(), ["pairs.sqlite", "shop.sqlite"]);
 }
 
