@@ -440,3 +440,50 @@ fn a_dropped_reader_wakes_nobody() {
     put();
     assert_eq!((woken.0.load(Ordering::SeqCst), Arc::strong_count(&woken)), (1, 2));
 }
+
+/// A consumer that nobody reads holds what its limit says, and no write finds the medium full for it.
+#[test]
+fn a_consumer_beyond_its_limit_makes_way_for_writes() {
+    for len in [300, 6000] {
+        let medium = FaultStorage::new(MemoryStorage::new());
+        medium.set_capacity(Some(40 * u64::from(SEGMENT)));
+        let db = Db::builder().segment_size(SEGMENT).background(false).open_storage(Box::new(medium.clone())).unwrap();
+        let mut slow = db.consumer("slow").retain(10 * u64::from(SEGMENT)).start().unwrap();
+        for number in 0..1000_u32 {
+            db.insert("key", vec![number as u8; len]).unwrap_or_else(|error| panic!("write {number} of {len} bytes: {error}"));
+        }
+        db.flush().unwrap();
+        assert!(matches!(slow.try_next(), Err(Error::Compacted { .. })));
+    }
+}
+
+/// A reader that has handed out everything takes no memory for it, however many others there are; and each that goes is forgotten.
+#[test]
+fn readers_say_what_they_keep_and_thousands_of_them_come_and_go() {
+    let db = Db::open_in_memory().unwrap();
+    let start = db.position().unwrap();
+    (0..3000_u32).for_each(|number| db.insert(number.to_le_bytes(), [7; 20]).unwrap());
+    db.insert("long", vec![7; 1 << 20]).unwrap();
+    db.flush().unwrap();
+    let mut changes = db.changes().from(start).start().unwrap();
+    assert_eq!((changes.has_read_ahead(), changes.memory_bytes()), (false, 0));
+    let (mut heard, mut most) = (0, 0);
+    while changes.try_next().unwrap().is_some() {
+        heard += 1;
+        most = most.max(changes.memory_bytes());
+    }
+    assert_eq!(heard, 3001);
+    assert!((1 << 20..3 << 20).contains(&most), "{most}");
+    assert!(!changes.has_read_ahead() && changes.memory_bytes() < 100, "{}", changes.memory_bytes());
+    let mut others: Vec<_> = (0..20_000).map(|_| db.changes().start().unwrap()).collect();
+    // In an order that is neither theirs nor its reverse.
+    for n in 0..others.len() - 1 {
+        drop(others.swap_remove(n * 7919 % others.len()));
+    }
+    assert_eq!(db.stats().unwrap().readers_of_changes, 2);
+    let last = others.pop().unwrap();
+    drop(changes);
+    assert_eq!(db.stats().unwrap().readers_of_changes, 1);
+    drop(last);
+    assert_eq!(db.stats().unwrap().readers_of_changes, 0);
+}

@@ -97,6 +97,16 @@ impl Commit {
         Self { changes, position }
     }
 
+    /// The memory that its changes take, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let bytes = |change: &Change| match change {
+            Change::Put { key, value, .. } => key.capacity() + value.capacity(),
+            Change::Remove { key, .. } => key.capacity(),
+            Change::Clear { .. } | Change::Drop { .. } => 0,
+        };
+        self.changes.capacity() * size_of::<Change>() + self.changes.iter().map(bytes).sum::<usize>()
+    }
+
     /// What it has changed.
     pub fn changes(&self) -> &[Change] {
         &self.changes

@@ -180,6 +180,17 @@ impl Changes {
         self.0.position()
     }
 
+    /// True when [`Self::try_next`] has its answer without reading the log.
+    pub fn has_read_ahead(&self) -> bool {
+        self.0.has_read_ahead()
+    }
+
+    /// The memory that it takes, in bytes: commits that it has read and not handed out, some 256 KiB of log and the rest of a commit at most; the
+    /// names of namespaces; and what was asked for.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
     /// All commits that wait.
     pub fn drain(&mut self) -> Result<Vec<Commit>> {
         let mut commits = Vec::new();

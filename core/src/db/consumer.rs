@@ -149,12 +149,11 @@ impl ConsumerBuilder {
     pub fn start(self) -> Result<Consumer> {
         let store = self.changes.db.store.clone();
         let known = self.known(&store)?;
-        let begin = match &known {
-            Some(known) => self.changes.clone().from(known.cursor),
-            None => self.changes.clone(),
-        };
+        let retain = self.retain_of(known.as_ref());
+        // What its handle holds in this process is no more than what its name holds.
+        let begin = self.changes.clone().retain(retain);
+        let begin = if let Some(known) = &known { begin.from(known.cursor) } else { begin };
         let follow = Follow::new(&begin.db, &begin.wanted)?;
-        let retain = self.retain.or(known.as_ref().map(|known| known.retain)).unwrap_or(self.changes.wanted.retain);
         let wanted = Registered { name: self.name.clone(), cursor: follow.position(), retain };
         if known.as_ref() != Some(&wanted) {
             store.register(wanted)?;
@@ -179,10 +178,15 @@ impl ConsumerBuilder {
     pub fn with_state(self) -> Result<(Snapshot, Consumer)> {
         let store = self.changes.db.store.clone();
         let known = self.known(&store)?;
-        let (snapshot, follow) = Follow::with_state(&self.changes.db, &self.changes.wanted)?;
-        let retain = self.retain.or(known.map(|known| known.retain)).unwrap_or(self.changes.wanted.retain);
+        let retain = self.retain_of(known.as_ref());
+        let wanted = self.changes.clone().retain(retain).wanted;
+        let (snapshot, follow) = Follow::with_state(&self.changes.db, &wanted)?;
         store.register(Registered { name: self.name.clone(), cursor: follow.position(), retain })?;
         Ok((snapshot, Consumer { name: self.name, follow }))
+    }
+
+    fn retain_of(&self, known: Option<&Registered>) -> u64 {
+        self.retain.or(known.map(|known| known.retain)).unwrap_or(self.changes.wanted.retain)
     }
 
     fn known(&self, store: &Store) -> Result<Option<Registered>> {
@@ -207,6 +211,16 @@ impl Consumer {
     /// As [`Changes::position`](crate::Changes::position).
     pub fn position(&self) -> Position {
         self.follow.position()
+    }
+
+    /// As [`Changes::has_read_ahead`](crate::Changes::has_read_ahead).
+    pub fn has_read_ahead(&self) -> bool {
+        self.follow.has_read_ahead()
+    }
+
+    /// As [`Changes::memory_bytes`](crate::Changes::memory_bytes).
+    pub fn memory_bytes(&self) -> usize {
+        self.follow.memory_bytes()
     }
 
     /// Moves the cursor to the position of a commit that has been dealt with, and everything before it: it does not come again. A cursor never

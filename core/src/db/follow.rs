@@ -39,7 +39,11 @@ pub(super) struct Wanted {
 
 /// Names by number. A number never belongs to another name.
 #[derive(Debug, Default)]
-struct Known(BTreeMap<u32, Arc<str>>);
+struct Known {
+    names: BTreeMap<u32, Arc<str>>,
+    /// What they take in memory.
+    bytes: usize,
+}
 
 /// A reader of changes.
 pub(super) struct Follow {
@@ -49,6 +53,8 @@ pub(super) struct Follow {
     appended: bool,
     coalesced: bool,
     waiting: VecDeque<Commit>,
+    /// What the changes of `waiting` take in memory.
+    waiting_bytes: usize,
     /// Position of the last commit that was handed out.
     handed_out: Position,
     /// Everything up to this log position has been looked at.
@@ -118,6 +124,7 @@ impl Follow {
             appended: wanted.appended,
             coalesced: wanted.coalesced,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             handed_out: position,
             seen: 0,
             has_failed: false,
@@ -149,13 +156,27 @@ impl Follow {
         }
         let commit = if self.coalesced { merged(self.waiting.drain(..).collect()) } else { self.waiting.pop_front() };
         if let Some(commit) = &commit {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(commit.memory_bytes());
             self.handed_out = commit.position();
+        }
+        if self.waiting.is_empty() {
+            // One that has read everything keeps no memory for it.
+            (self.waiting, self.waiting_bytes) = (VecDeque::new(), 0);
         }
         Ok(commit)
     }
 
+    pub(super) fn has_read_ahead(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let asked_for = self.filter.prefix.len() + self.filter.namespace.as_ref().map_or(0, String::len);
+        asked_for + self.known.bytes + self.waiting_bytes + self.waiting.capacity() * size_of::<Commit>()
+    }
+
     fn read(&mut self) -> Result<()> {
-        let Self { reader, filter, known, waiting, seen, holds, .. } = self;
+        let Self { reader, filter, known, waiting, waiting_bytes, seen, holds, .. } = self;
         let (store, engine) = (&holds.store, &holds.store.engine);
         engine.refuse_inside(&[Held::Shard])?;
         // Everything before has been handed out. What is read now stays until it has been, too: a reader may begin again there.
@@ -172,6 +193,7 @@ impl Follow {
             let before = reader.place();
             let mut select = |item: Item<'_>| filter.select(known, store, item);
             let read = reader.read(engine, limit, READ_TOGETHER, &mut select, &mut commits);
+            *waiting_bytes += commits.iter().map(Commit::memory_bytes).sum::<usize>();
             waiting.extend(commits.drain(..));
             if !waiting.is_empty() {
                 // What was read comes before the error, which comes again.
@@ -242,7 +264,7 @@ impl Known {
     ///
     /// [`Error::Compacted`] for a number of a namespace that was cleared or dropped before anybody followed the store: nobody knows its name.
     fn name_of(&mut self, store: &Store, number: u32) -> Result<Arc<str>> {
-        if let Some(name) = self.0.get(&number) {
+        if let Some(name) = self.names.get(&number) {
             return Ok(name.clone());
         }
         let name: Option<Arc<str>> = store.names.read().name_of(number).map(Arc::from);
@@ -255,7 +277,8 @@ impl Known {
             let end = store.engine.log.at_the_end(|end| Position::new(end.lsn, end.salt));
             return Err(Error::Compacted { oldest: end });
         };
-        self.0.insert(number, name.clone());
+        self.bytes += name.len() + size_of::<(u32, Arc<str>)>();
+        self.names.insert(number, name.clone());
         Ok(name)
     }
 }

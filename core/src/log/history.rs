@@ -31,7 +31,9 @@ pub(super) struct History {
     pub(super) floor: u64,
     /// Log position of the end of the newest floor frame.
     recorded_at: u64,
+    /// In the order of their numbers. Those that are gone stay until they are half of all.
     followers: Vec<Follower>,
+    gone: usize,
     next_follower: u64,
     /// Bytes of history that were given up although a follower or a consumer had not read them.
     pub(super) given_up: u64,
@@ -45,6 +47,13 @@ struct Follower {
     position: u64,
     /// Bytes of log that it may hold.
     limit: u64,
+}
+
+impl Follower {
+    /// Holds nothing, and has read everything.
+    const fn gone(id: u64) -> Self {
+        Self { id, position: u64::MAX, limit: 0 }
+    }
 }
 
 /// Names a follower.
@@ -61,6 +70,11 @@ pub(crate) struct HistoryFigures {
 }
 
 impl History {
+    fn follower(&mut self, id: FollowerId) -> Option<&mut Follower> {
+        let place = self.followers.binary_search_by_key(&id.0, |follower| follower.id).ok()?;
+        self.followers.get_mut(place)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.kept.len() == 0
     }
@@ -120,14 +134,24 @@ impl Log {
 
     /// A follower has read everything before `position`.
     pub(crate) fn followed(&self, id: FollowerId, position: u64) {
-        let mut tail = self.tail.lock();
-        if let Some(follower) = tail.history.followers.iter_mut().find(|follower| follower.id == id.0) {
+        if let Some(follower) = self.tail.lock().history.follower(id) {
             follower.position = position;
         }
     }
 
     pub(crate) fn unfollow(&self, id: FollowerId) {
-        self.tail.lock().history.followers.retain(|follower| follower.id != id.0);
+        {
+            let history = &mut self.tail.lock().history;
+            if let Some(follower) = history.follower(id) {
+                *follower = Follower::gone(id.0);
+                history.gone += 1;
+            }
+            // Thousands of them cost as little each as one does.
+            if history.gone * 2 >= history.followers.len() {
+                history.followers.retain(|follower| follower.position != u64::MAX);
+                history.gone = 0;
+            }
+        }
         self.feed.forget(id);
     }
 
@@ -265,7 +289,7 @@ impl Log {
         HistoryFigures {
             bytes: history.kept.values().map(|kept| kept.segment.len(self.geometry)).sum(),
             given_up: history.given_up,
-            followers: history.followers.len() as u64,
+            followers: (history.followers.len() - history.gone) as u64,
         }
     }
 
