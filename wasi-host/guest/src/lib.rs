@@ -12,8 +12,10 @@ extern crate alloc;
 
 mod admin;
 mod bindings;
+mod changes;
 mod clock;
 mod convert;
+mod kept;
 mod keyvalue;
 mod open;
 #[cfg(feature = "proof")]

@@ -1,17 +1,22 @@
 //! The resource `db`.
 
 use crate::Component;
-use crate::bindings::exports::pipkin::kv::store::{Db, Guest, GuestDb, Namespace, Options, Snapshot, Transaction};
-use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Op, Position, PositionState};
+use crate::bindings::exports::pipkin::kv::store::{
+    Changes, Consumer, Db, Guest, GuestDb, Namespace, Options, Snapshot, Transaction,
+};
+use crate::bindings::exports::pipkin::kv::types::{
+    ChangesOptions, ConsumerState, Durability, Error, Op, Position, PositionState, Reason,
+};
+use crate::changes::Reader;
 use crate::open::{How, Open, open};
 use crate::records::{Pages, Records};
 use crate::snapshots::{Moment, RecordsThen};
 use crate::transactions::{InMemory, Place};
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use pipkin::Ttl;
-use pipkin_wasi_shared::{Change, commit};
+use pipkin::{ConsumerBuilder, Ttl};
+use pipkin_wasi_shared::{Asked, Change, TOO_MANY_CONSUMERS, commit};
 
 /// A handle to an open store.
 pub(crate) struct Handle {
@@ -27,6 +32,8 @@ impl Guest for Component {
     type SnapshotNamespace = RecordsThen;
     type Transaction = InMemory;
     type Savepoint = Place;
+    type Changes = Reader<pipkin::Changes>;
+    type Consumer = Reader<pipkin::Consumer>;
 }
 
 impl Handle {
@@ -35,6 +42,34 @@ impl Handle {
             Some(name) => Ok(self.open.db()?.namespace(name)?),
             None => Ok(self.open.db()?.default_namespace()),
         }
+    }
+
+    /// The first position of a session begins a segment, which is a write.
+    fn settle_positions(&self) -> Result<(), Error> {
+        if self.open.writable().is_ok() {
+            self.open.settle(self.durability)?;
+        }
+        Ok(())
+    }
+
+    fn snapshot_of(&self, snapshot: pipkin::Snapshot) -> Snapshot {
+        Snapshot::new(Moment::new(self.open.clone(), snapshot))
+    }
+
+    fn changes_of(&self, changes: pipkin::Changes) -> Result<Changes, Error> {
+        self.settle_positions()?;
+        Ok(Changes::new(Reader::new(self.open.clone(), changes, self.durability)?))
+    }
+
+    fn named_consumer(&self, name: &str, options: ChangesOptions) -> Result<ConsumerBuilder, Error> {
+        self.open.writable()?;
+        let builder = Asked::from(options).consumer(self.open.db()?, name)?;
+        builder.ok_or_else(|| Error { reason: Reason::Quota, message: TOO_MANY_CONSUMERS.to_string() })
+    }
+
+    fn consumer_of(&self, consumer: pipkin::Consumer) -> Result<Consumer, Error> {
+        self.open.settle(self.durability)?;
+        Ok(Consumer::new(Reader::new(self.open.clone(), consumer, self.durability)?))
     }
 }
 
@@ -89,7 +124,7 @@ impl GuestDb for Handle {
     }
 
     fn snapshot(&self) -> Result<Snapshot, Error> {
-        Ok(Snapshot::new(Moment::new(self.open.clone(), self.open.db()?.snapshot())))
+        Ok(self.snapshot_of(self.open.db()?.snapshot()))
     }
 
     fn begin(&self) -> Result<Transaction, Error> {
@@ -99,10 +134,7 @@ impl GuestDb for Handle {
 
     fn position(&self) -> Result<Position, Error> {
         let position = self.open.db()?.position()?;
-        if self.open.writable().is_ok() {
-            // The first one of a session begins a segment.
-            self.open.settle(self.durability)?;
-        }
+        self.settle_positions()?;
         Ok(position.into())
     }
 
@@ -112,5 +144,34 @@ impl GuestDb for Handle {
 
     fn flush_to(&self, position: Position) -> Result<Durability, Error> {
         Ok(self.open.db()?.flush_to(position.into())?.into())
+    }
+
+    fn changes(&self, options: ChangesOptions) -> Result<Changes, Error> {
+        self.changes_of(Asked::from(options).of(self.open.db()?).start()?)
+    }
+
+    fn changes_with_state(&self, options: ChangesOptions) -> Result<(Snapshot, Changes), Error> {
+        let (snapshot, changes) = Asked::from(options).of(self.open.db()?).with_state()?;
+        Ok((self.snapshot_of(snapshot), self.changes_of(changes)?))
+    }
+
+    fn consumer(&self, name: String, options: ChangesOptions) -> Result<Consumer, Error> {
+        self.consumer_of(self.named_consumer(&name, options)?.start()?)
+    }
+
+    fn consumer_with_state(&self, name: String, options: ChangesOptions) -> Result<(Snapshot, Consumer), Error> {
+        let (snapshot, consumer) = self.named_consumer(&name, options)?.with_state()?;
+        Ok((self.snapshot_of(snapshot), self.consumer_of(consumer)?))
+    }
+
+    fn consumers(&self) -> Result<Vec<ConsumerState>, Error> {
+        Ok(self.open.db()?.consumers()?.into_iter().map(Into::into).collect())
+    }
+
+    fn remove_consumer(&self, name: String) -> Result<bool, Error> {
+        self.open.writable()?;
+        let removed = self.open.db()?.remove_consumer(&name)?;
+        self.open.settle(self.durability)?;
+        Ok(removed)
     }
 }

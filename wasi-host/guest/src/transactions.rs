@@ -3,21 +3,14 @@
 use crate::bindings::exports::pipkin::kv::store::{
     GuestSavepoint, GuestTransaction, NamespaceBorrow, Savepoint, SavepointBorrow, Scan, Transaction as Handle,
 };
-use crate::bindings::exports::pipkin::kv::types::{self, Durability, Error, Packed, PackedValues, Position, Reason};
+use crate::bindings::exports::pipkin::kv::types::{self, Durability, Error, Packed, PackedValues, Position};
+use crate::kept::Kept;
 use crate::open::{Closed, Open};
 use crate::records::{Pages, Records};
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use pipkin::{Namespace, Transaction, Ttl};
 use pipkin_wasi_shared::OpenTransaction;
-
-/// What all transactions of an instance may keep in its memory. `wit/store.wit` says so.
-const BYTES_MAX: usize = 512 << 20;
-
-/// What they keep.
-static BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// A transaction, and the store that it is of. Declared in this order: the transaction ends before the store may close.
 pub(crate) struct InMemory {
@@ -29,38 +22,25 @@ pub(crate) struct InMemory {
 /// A transaction that ends with its handle, though walks of it may still be there.
 struct Ended {
     transaction: OpenTransaction,
-    /// Its part of [`BYTES`].
-    bytes: AtomicUsize,
+    kept: Kept,
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
         drop(self.transaction.end());
-        self.count(0);
     }
 }
 
 impl Ended {
-    /// Counts that it keeps `bytes` bytes, which may be less than before. Returns what all keep.
-    fn count(&self, bytes: usize) -> usize {
-        let before = self.bytes.swap(bytes, Relaxed);
-        BYTES.fetch_add(bytes.wrapping_sub(before), Relaxed).wrapping_add(bytes).wrapping_sub(before)
-    }
-
     /// Fails if so many bytes more are too many.
     fn admit(&self, more: usize) -> Result<(), Error> {
-        if self.count(self.transaction.memory_bytes()).saturating_add(more) > BYTES_MAX {
-            let message =
-                "transactions of this component keep 512 MiB; commit some, roll them back, or write less in each".to_string();
-            return Err(Error { reason: Reason::Quota, message });
-        }
-        Ok(())
+        self.kept.admit(self.transaction.memory_bytes(), more)
     }
 }
 
 impl InMemory {
     pub(crate) fn new(open: Arc<Open>, transaction: Transaction, durability: Durability) -> Self {
-        let transaction = Ended { transaction: OpenTransaction::new(transaction), bytes: AtomicUsize::new(0) };
+        let transaction = Ended { transaction: OpenTransaction::new(transaction), kept: Kept::new() };
         Self { transaction, open, durability }
     }
 

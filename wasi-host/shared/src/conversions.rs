@@ -32,6 +32,7 @@ macro_rules! impl_conversions {
                         Error::Conflict(conflict) => Self::Conflict((*conflict).into()),
                         Error::Nested => Self::Nested,
                         Error::UnknownPosition => Self::UnknownPosition,
+                        Error::Compacted { oldest } => Self::Compacted((*oldest).into()),
                         Error::NoClock => Self::NoClock,
                         Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
                         Error::Unsupported { offset, .. } => Self::Unsupported(*offset),
@@ -124,6 +125,52 @@ macro_rules! impl_conversions {
                         pipkin::PositionState::Compacted => Self::Compacted,
                         _ => Self::Unknown,
                     }
+                }
+            }
+
+            impl From<types::ChangesOptions> for $crate::Asked {
+                fn from(options: types::ChangesOptions) -> Self {
+                    let types::ChangesOptions { start, namespace, prefix, retain_bytes: retain, appended, coalesced } = options;
+                    let after = match start {
+                        types::Start::Now => None,
+                        types::Start::Beginning => Some(pipkin::Position::START),
+                        types::Start::After(position) => Some(position.into()),
+                    };
+                    Self { after, namespace, prefix, retain, appended, coalesced }
+                }
+            }
+
+            impl From<pipkin::Change> for types::Change {
+                fn from(change: pipkin::Change) -> Self {
+                    let named = |name: &str| if name.is_empty() { None } else { Some(name.into()) };
+                    match change {
+                        pipkin::Change::Put { namespace, key, value, expires_at } => {
+                            Self::Put(types::Stored { namespace: named(&namespace), key, value, expires_at })
+                        }
+                        pipkin::Change::Clear { namespace } => Self::Clear(named(&namespace)),
+                        pipkin::Change::Drop { namespace } => Self::Drop((*namespace).into()),
+                        other => Self::Delete(types::Removed {
+                            namespace: named(other.namespace()),
+                            key: other.key().unwrap_or_default().into(),
+                        }),
+                    }
+                }
+            }
+
+            impl From<$crate::Page> for types::ChangesPage {
+                fn from($crate::Page { commits, position, is_at_end }: $crate::Page) -> Self {
+                    let commits = commits.into_iter().map(|commit| types::Commit {
+                        position: commit.position().into(),
+                        changes: commit.into_changes().into_iter().map(Into::into).collect(),
+                    });
+                    Self { commits: commits.collect(), position: position.into(), at_end: is_at_end }
+                }
+            }
+
+            impl From<pipkin::ConsumerState> for types::ConsumerState {
+                fn from(known: pipkin::ConsumerState) -> Self {
+                    let pipkin::ConsumerState { name, cursor, retain, behind_bytes, is_too_far_behind, .. } = known;
+                    Self { name, cursor: cursor.into(), retain_bytes: retain, behind_bytes, is_too_far_behind }
                 }
             }
 

@@ -6,6 +6,7 @@ extern crate alloc;
 
 mod answer;
 mod bucket;
+mod changes;
 mod commit;
 mod conversions;
 mod packed;
@@ -15,6 +16,7 @@ mod words;
 
 pub use answer::{Answer, values};
 pub use bucket::{counted, keys};
+pub use changes::{Asked, Follow, Page, TOO_MANY_CONSUMERS, page};
 pub use commit::{Change, commit, millis};
 pub use packed::{Packing, PackingValues, records, strings};
 pub use transaction::{InTransaction, OpenTransaction};

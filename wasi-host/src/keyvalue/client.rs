@@ -1,11 +1,14 @@
 //! `pipkin:kv`, served by the native engine.
 
 mod add_async;
+mod add_async_changes;
 mod admin;
+mod changes;
 mod db;
 mod namespace;
 mod scan;
 mod serve;
+mod serve_changes;
 mod serve_snapshot;
 mod serve_transaction;
 mod snapshot;
@@ -24,6 +27,8 @@ mod wit {
             "pipkin:kv/store.[method]snapshot.position": trappable,
             "pipkin:kv/store.[method]snapshot-namespace.scan": trappable,
             "pipkin:kv/store.[static]transaction.rollback": trappable,
+            "pipkin:kv/store.[method]changes.position": trappable,
+            "pipkin:kv/store.[method]consumer.position": trappable,
         },
         with: {
             "pipkin:kv/store.db": crate::keyvalue::ClientDb,
@@ -33,12 +38,16 @@ mod wit {
             "pipkin:kv/store.snapshot-namespace": crate::keyvalue::ClientSnapshotNamespace,
             "pipkin:kv/store.transaction": crate::keyvalue::ClientTransaction,
             "pipkin:kv/store.savepoint": crate::keyvalue::ClientSavepoint,
+            "pipkin:kv/store.changes": crate::keyvalue::ClientChanges,
+            "pipkin:kv/store.consumer": crate::keyvalue::ClientConsumer,
         },
     });
 }
 
 pub(super) use add_async::add_async_to_linker;
+pub(super) use add_async_changes::add_async_changes_to_linker;
 pub(super) use admin::{add_admin_to_linker, add_async_admin_to_linker};
+pub use changes::{ClientChanges, ClientConsumer};
 pub use db::ClientDb;
 pub use namespace::ClientNamespace;
 pub use scan::ClientScan;

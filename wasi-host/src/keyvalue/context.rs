@@ -59,7 +59,8 @@ enum Listed {
     Engine(Db, SyncPolicy),
 }
 
-const KEPT_BYTES: &str = "the handles and transactions of this component keep as many bytes as the host allows; drop some, or write less in a transaction";
+const KEPT_BYTES: &str = "the handles of this component, its transactions and its readers of changes keep as many bytes as the host allows; drop some, write less in a \
+                          transaction, or take what a reader has read";
 
 /// Limits of the handles of one guest: their number, and the bytes that they keep.
 #[derive(Clone, Copy, Debug)]
@@ -160,15 +161,16 @@ impl WasiKeyValueCtxBuilder {
         self
     }
 
-    /// The most handles that a guest may have: buckets, stores, namespaces, scans, snapshots, transactions and `cas`. Default: 100,000. Everything that
+    /// The most handles that a guest may have: buckets, stores, namespaces, scans, snapshots, transactions, readers of changes and `cas`. Default: 100,000. Everything that
     /// works with one clone of the context counts as one guest.
     pub fn handles_per_guest(mut self, most: usize) -> Self {
         self.handles.count = most;
         self
     }
 
-    /// The most bytes that the handles of a guest may keep in memory: keys, prefixes, and what open transactions have written, and read, of which each
-    /// key takes some 10 bytes. Default: 64 MiB.
+    /// The most bytes that the handles of a guest may keep in memory: keys, prefixes, what open transactions have written, and read, of which each
+    /// key takes some 10 bytes, and what readers of changes have read ahead, which goes over it by one step: 256 KiB of log, and the rest of a
+    /// commit. Default: 64 MiB.
     pub fn kept_bytes_per_guest(mut self, most: usize) -> Self {
         self.handles.kept_bytes = most;
         self

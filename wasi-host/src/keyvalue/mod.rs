@@ -82,7 +82,8 @@ mod wire;
 
 pub use bucket::Bucket;
 pub use client::{
-    ClientDb, ClientNamespace, ClientSavepoint, ClientScan, ClientSnapshot, ClientSnapshotNamespace, ClientTransaction,
+    ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientSavepoint, ClientScan, ClientSnapshot,
+    ClientSnapshotNamespace, ClientTransaction,
 };
 pub use context::{SyncPolicy, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 pub use draft2::Cas;
@@ -194,6 +195,7 @@ pub fn add_client_to_linker_async<T: Send + 'static>(linker: &mut Linker<T>, vie
     client::add_to_linker(linker, view)?;
     linker.allow_shadowing(true);
     client::add_async_to_linker(linker, view)?;
+    client::add_async_changes_to_linker(linker, view)?;
     linker.allow_shadowing(false);
     Ok(())
 }

@@ -33,7 +33,7 @@ pub struct Quota {
 
 impl Quota {
     /// The most bytes that the files may have. A new store gets a segment size that suits the limit. A store of one record takes 17 KB, and
-    /// every store keeps some space in reserve.
+    /// every store keeps some space in reserve. A quarter of it may be kept for guests that follow changes.
     pub fn file_bytes(self, most: u64) -> Self {
         Self { file_bytes: Some(most), ..self }
     }

@@ -142,4 +142,26 @@ impl Program {
             ticks
         })
     }
+
+    /// Runs it in a task of a runtime of one thread, with `pipkin:kv` by functions that leave the thread, beside another task of it.
+    #[allow(dead_code, reason = "not every test binary needs it")]
+    pub(crate) fn run_beside(&self, keyvalue: &WasiKeyValueCtx, args: &[&str], other: impl Future<Output = ()>) {
+        let mut linker = Linker::<Ctx>::new(&self.engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
+        keyvalue::add_client_to_linker_async(&mut linker, view).unwrap();
+        keyvalue::add_admin_to_linker_async(&mut linker, view).unwrap();
+        let wasi = WasiCtx::builder().arg("program").args(args).inherit_stderr().build();
+        let mut store = Store::new(&self.engine, Ctx { wasi, table: ResourceTable::new(), keyvalue: keyvalue.clone() });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let run = async {
+                let command = p2::bindings::Command::instantiate_async(&mut store, &self.component, &linker).await.unwrap();
+                command.wasi_cli_run().call_run(&mut store).await.unwrap().unwrap();
+            };
+            tokio::select! {
+                () = run => {}
+                () = other => {}
+            }
+        });
+    }
 }

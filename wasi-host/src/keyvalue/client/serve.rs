@@ -2,9 +2,12 @@
 
 use super::wit::pipkin::kv::store::{self, Options};
 use super::wit::pipkin::kv::types::{
-    self, Durability, Entry as Record, Error, Op, Packed, PackedValues, Position, PositionState, Ttl, Version, Versioned,
+    self, ChangesOptions, ConsumerState, Durability, Entry as Record, Error, Op, Packed, PackedValues, Position, PositionState,
+    Ttl, Version, Versioned,
 };
-use super::{ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, lost, over_quota};
+use super::{
+    ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, lost, over_quota,
+};
 use crate::keyvalue::view::{View, WasiKeyValue};
 use pipkin_wasi_shared::{Packing, millis};
 use std::sync::Arc;
@@ -79,6 +82,50 @@ impl store::HostDb for WasiKeyValue<'_> {
 
     fn flush_to(&mut self, db: Resource<ClientDb>, position: Position) -> Result<Durability, Error> {
         self.db(&db)?.flush_to(position)
+    }
+
+    fn changes(&mut self, db: Resource<ClientDb>, options: ChangesOptions) -> Result<Resource<ClientChanges>, Error> {
+        let (store, kept) = self.reader(&db, &options)?;
+        let changes = store.changes(options, kept)?;
+        self.table.push(changes).map_err(lost)
+    }
+
+    fn changes_with_state(
+        &mut self,
+        db: Resource<ClientDb>,
+        options: ChangesOptions,
+    ) -> Result<(Resource<ClientSnapshot>, Resource<ClientChanges>), Error> {
+        let (store, kept) = self.reader_and_snapshot(&db, &options)?;
+        self.with_state(store.changes_with_state(options, kept))
+    }
+
+    fn consumer(
+        &mut self,
+        db: Resource<ClientDb>,
+        name: String,
+        options: ChangesOptions,
+    ) -> Result<Resource<ClientConsumer>, Error> {
+        let (store, kept) = self.reader(&db, &options)?;
+        let consumer = store.consumer(&name, options, kept)?;
+        self.table.push(consumer).map_err(lost)
+    }
+
+    fn consumer_with_state(
+        &mut self,
+        db: Resource<ClientDb>,
+        name: String,
+        options: ChangesOptions,
+    ) -> Result<(Resource<ClientSnapshot>, Resource<ClientConsumer>), Error> {
+        let (store, kept) = self.reader_and_snapshot(&db, &options)?;
+        self.with_state(store.consumer_with_state(&name, options, kept))
+    }
+
+    fn consumers(&mut self, db: Resource<ClientDb>) -> Result<Vec<ConsumerState>, Error> {
+        self.db(&db)?.consumers()
+    }
+
+    fn remove_consumer(&mut self, db: Resource<ClientDb>, name: String) -> Result<bool, Error> {
+        self.db(&db)?.remove_consumer(&name)
     }
 
     fn drop(&mut self, db: Resource<ClientDb>) -> Outcome<()> {

@@ -127,6 +127,11 @@ impl Limits {
         Ok(())
     }
 
+    /// The most bytes of log that may be kept for one reader of changes, so that what others write finds room: a quarter of the byte quota.
+    pub(in crate::keyvalue) fn history_bytes(&self) -> Option<u64> {
+        self.ledger.bytes_for(self.quota).map(|bytes| bytes / 4)
+    }
+
     /// Runs a write. When the byte quota has no room for it, compacts segment by segment until it fits, and finally everything that is
     /// worth compacting, so that removed records make room.
     #[inline]
