@@ -138,7 +138,7 @@ mod tests {
         let long = "k".repeat(64 << 10);
         let handles: Vec<_> = (0..1024).map(|_| HostCas::new(&mut view, own(), long.clone()).unwrap()).collect();
         let words = HostCas::new(&mut view, own(), long.clone()).map(drop).unwrap_err();
-        assert!(matches!(words, Error::Other(words) if words.contains("handles and transactions of this component")));
+        assert!(matches!(words, Error::Other(words) if words.contains("the handles of this component")));
         // The limit used to be shared by all guests: one guest could use up the handles of every other.
         let (other, mut table) = (ctx.clone(), ResourceTable::new());
         let mut others = WasiKeyValue::new(&other, &mut table);
