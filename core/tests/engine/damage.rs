@@ -3,9 +3,7 @@
 #![cfg(feature = "ordered")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{find, flipped};
+use crate::common::{find, flipped};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 use std::collections::BTreeMap;

@@ -1,9 +1,7 @@
 //! Groups of records and handles to them: borders of prefixes, limits, damage, other writers.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{find, flipped, killed, opened};
+use crate::common::{find, flipped, killed, opened};
 use pipkin::limits::KEY_LEN_MAX;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Conflict, Db, Error, Focus, Namespace, Transaction};

@@ -2,9 +2,7 @@
 #![cfg(all(feature = "native", feature = "testing"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::opened;
+use crate::common::opened;
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
 use pipkin::{Db, Error, StorageErrorKind};

@@ -1,9 +1,7 @@
 //! Positions of commits: durable or not, gone, or of another history.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{killed, opened};
+use crate::common::{killed, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Position, PositionState};
 

@@ -2,9 +2,7 @@
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{find, flipped, opened};
+use crate::common::{find, flipped, opened};
 use pipkin::limits::VALUE_LEN_MAX;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, merge};

@@ -2,13 +2,11 @@
 #![cfg(all(feature = "ordered", feature = "salvage"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod timed;
-
+use crate::timed::{MINUTE, START, new, open_with};
 use pipkin::storage::MemoryStorage;
 use pipkin::testing::TestClock;
 use pipkin::{Cursor, Db, Namespace, Ttl};
 use std::time::Duration;
-use timed::{MINUTE, START, new, open_with};
 
 /// The keys that every read of a namespace shows, in order; fails if two reads differ.
 fn keys_of(space: &Namespace, all: &[&str]) -> Vec<String> {

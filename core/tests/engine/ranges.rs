@@ -2,9 +2,7 @@
 #![cfg(feature = "ordered")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-mod common;
-
-use common::find;
+use crate::common::find;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Storage};
 use proptest::collection::{btree_map, vec};

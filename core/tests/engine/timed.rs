@@ -1,5 +1,5 @@
 //! An ordered store with a clock that a test sets, for the tests of records that expire.
-#![allow(clippy::unwrap_used, dead_code, reason = "each file uses a part, and a test fails by panicking")]
+#![allow(clippy::unwrap_used, dead_code, reason = "each set of features uses a part, and a test fails by panicking")]
 
 use pipkin::Db;
 use pipkin::storage::MemoryStorage;

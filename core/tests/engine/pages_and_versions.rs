@@ -1,9 +1,7 @@
 //! Walks in pages, versions of records, and commits over namespaces.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a failed step is a failed test")]
 
-mod common;
-
-use common::{find, opened};
+use crate::common::{find, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Cursor, Db, Error, Storage, Version};
 use std::collections::BTreeMap;

@@ -2,9 +2,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::killed;
+use crate::common::killed;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage, StorageErrorKind};
 use pipkin::{CompactReport, Db, Durability, Error, SegmentUse, StorageError};
@@ -16,7 +14,7 @@ use std::time::Duration;
 const SEGMENT: u32 = 64 * 1024;
 
 fn opened(storage: impl Storage + 'static) -> Db {
-    common::opened(storage, SEGMENT)
+    crate::common::opened(storage, SEGMENT)
 }
 
 #[test]

@@ -2,9 +2,7 @@
 #![cfg(feature = "ordered")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{find, flipped, opened};
+use crate::common::{find, flipped, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 

@@ -1,10 +1,10 @@
-//! Set-up that several of these files share.
+//! Set-up that several of these modules share.
 #![allow(
     dead_code,
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "each file uses a part, and a test fails by panicking"
+    reason = "each set of features uses a part, and a test fails by panicking"
 )]
 
 use pipkin::storage::MemoryStorage;

@@ -1,9 +1,7 @@
 //! Those who wait for changes: readers, consumers and callbacks, beside writers, closing and failing stores.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{churn, numbers, opened};
+use crate::common::{churn, numbers, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Change, Changes, Error};
 

@@ -355,7 +355,7 @@ mod native {
 
     fn start_child(path: &Path) -> Child {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "native::child_that_holds_the_lock", "--nocapture"])
+            .args(["--exact", "storage::native::child_that_holds_the_lock", "--nocapture"])
             .env(CHILD_PATH, path)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

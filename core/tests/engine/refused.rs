@@ -2,9 +2,7 @@
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::find;
+use crate::common::find;
 use pipkin::{Db, Error};
 
 /// Opening wrote the note of its process into the file before it had looked at the log, and took it back when the log was refused: the note that

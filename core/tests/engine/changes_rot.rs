@@ -3,9 +3,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{flipped, opened};
+use crate::common::{flipped, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::{Change, Commit, Consumer, Db, Error};

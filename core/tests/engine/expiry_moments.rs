@@ -2,12 +2,10 @@
 #![cfg(all(feature = "ordered", feature = "salvage"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod timed;
-
+use crate::timed::{MINUTE, START, new};
 use pipkin::testing::TestClock;
 use pipkin::{Conflict, Db, Error, Namespace, Transaction, Ttl};
 use std::time::Duration;
-use timed::{MINUTE, START, new};
 
 #[test]
 fn a_transaction_has_one_time_and_conflicts_with_what_expires_before_its_end() {

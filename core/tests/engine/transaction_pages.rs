@@ -1,9 +1,7 @@
 //! A transaction that walks by pages and writes between them, and how much memory it says it takes.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{find, opened};
+use crate::common::{find, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::testing::TestClock;
 use pipkin::{Conflict, Cursor, Db, Error, Namespace, Storage, Transaction};

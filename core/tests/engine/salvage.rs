@@ -2,9 +2,7 @@
 #![cfg(feature = "salvage")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{contents, find, find_last, flipped, opened};
+use crate::common::{contents, find, find_last, flipped, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, SalvageOptions, SalvageReport, Storage};
 

@@ -2,9 +2,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::opened;
+use crate::common::opened;
 use pipkin::storage::MemoryStorage;
 use pipkin::testing::TestClock;
 use pipkin::{Change, Clock, Commit, Consumer, Db};

@@ -2,9 +2,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{find, killed};
+use crate::common::{find, killed};
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::fault::FaultStorage;
 use pipkin::{Db, Durability, Error, Storage};

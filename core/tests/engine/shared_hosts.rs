@@ -2,9 +2,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::killed;
+use crate::common::killed;
 use pipkin::Db;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage};

@@ -2,9 +2,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::killed;
+use crate::common::killed;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::{Db, SnapshotState};

@@ -2,9 +2,7 @@
 #![cfg(feature = "native")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::find;
+use crate::common::find;
 use pipkin::{Db, Error};
 use std::path::Path;
 use std::sync::Barrier;

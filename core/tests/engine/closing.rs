@@ -2,9 +2,7 @@
 #![cfg(feature = "testing")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{killed, opened};
+use crate::common::{killed, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Durability, Error, Storage, StorageError};
 use std::sync::atomic::{AtomicBool, Ordering};

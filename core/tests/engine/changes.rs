@@ -1,9 +1,7 @@
 //! Following what changes: commits from a position on, whole, in order, none twice; consumers with a cursor in the store.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{churn, killed, numbers, opened};
+use crate::common::{churn, killed, numbers, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Change, Changes, Commit, Consumer, Db, Error, Position, PositionState};
 use std::collections::BTreeSet;

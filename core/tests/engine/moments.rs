@@ -1,8 +1,6 @@
 //! Snapshots of an open store: what each shows, costs and ends with. Concurrent histories are in `tests/tests/moments.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod common;
-
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Snapshot};
 
@@ -298,7 +296,7 @@ mod with_faults {
     const SEGMENT: u32 = 16 * 1024;
 
     fn on(medium: &FaultStorage<MemoryStorage>) -> Db {
-        common::opened(medium.clone(), SEGMENT)
+        crate::common::opened(medium.clone(), SEGMENT)
     }
 
     /// A full medium that snapshots keep full: removals and clearing work all the same, and what the snapshots answer is right or
@@ -420,14 +418,14 @@ mod with_faults {
     fn a_damaged_record_costs_a_snapshot_only_that_key() {
         for damages_old in [false, true] {
             let storage = MemoryStorage::new();
-            let db = common::opened(storage.clone(), SEGMENT);
+            let db = crate::common::opened(storage.clone(), SEGMENT);
             db.insert_many((0..50).map(|number| (key(number), [b'o'; 100]))).unwrap();
             let before = db.snapshot();
             db.insert_many((0..50).map(|number| (key(number), [b'n'; 100]))).unwrap();
             let bytes = storage.to_vec();
             let letter = if damages_old { b'o' } else { b'n' };
             // The value of key 7.
-            let at = common::find(&bytes, &[&key(7)[..], &[letter; 100]].concat()) as u64 + 50;
+            let at = crate::common::find(&bytes, &[&key(7)[..], &[letter; 100]].concat()) as u64 + 50;
             storage.write_at(at, &[b"x"]).unwrap();
             let (broken, whole) =
                 if damages_old { (&before.get(key(7)), &db.get(key(7))) } else { (&db.get(key(7)), &before.get(key(7))) };

@@ -42,7 +42,7 @@ fn second_example() -> (Vec<u8>, Vec<u8>) {
 
 /// The lines of the example of that number: offset in the file, bytes in hex.
 fn lines(number: usize) -> Vec<(usize, Vec<u8>)> {
-    let text = include_str!("../FORMAT.md");
+    let text = include_str!("../../FORMAT.md");
     let block = text.split("<!-- example -->").nth(2 * number - 1).unwrap();
     let line = |line: &str| {
         let (offset, rest) = line.split_once(": ")?;
