@@ -205,7 +205,9 @@ fn every_planted_bug_is_caught_by_its_suite_and_by_nothing_but_the_bug() {
         }
     }
     set(None);
-    let mut healthy: Vec<&str> = Vec::new();
+    // The checks of these two try the same and more, without a bug, wherever this test runs; at night they run here, too.
+    let mut healthy: Vec<&str> =
+        if std::env::var_os("PIPKIN_HEALTHY").is_some() { Vec::new() } else { vec![EXHAUSTIVE.0, CRASH.0] };
     for &bug in &bugs {
         let (name, run) = suite_of(bug);
         if !healthy.contains(&name) {

@@ -11,6 +11,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_FOLLOWED", "20000", "evidence-changes: stores whose changes are followed"),
     ("PIPKIN_FUZZ_SECONDS", "600", "fuzz-build: seconds for each target"),
     ("PIPKIN_GROUP_IMAGES", "300000", "evidence-groups: images of stores with deleted groups"),
+    ("PIPKIN_HEALTHY", "all", "evidence-planted: suites that also run without a bug"),
     ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),
     ("PIPKIN_INPUTS", "3000000", "evidence-hostile: hostile files"),
     ("PIPKIN_KILLS", "3000", "evidence-kill: processes that are killed"),

@@ -7,6 +7,8 @@ use crate::tools::{Tools, as_root};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use tinyjson::JsonValue;
 
 type Object = HashMap<String, JsonValue>;
@@ -106,7 +108,13 @@ fn fuzz(tools: &Tools) -> Outcome {
     if targets.trim().is_empty() {
         return failed("there is no fuzz target");
     }
-    targets.lines().try_for_each(fuzz_target)
+    // Each uses one processor.
+    let targets = Mutex::new(targets.lines());
+    let next = || targets.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        let runs = [(); 2].map(|()| scope.spawn(|| std::iter::from_fn(next).try_for_each(fuzz_target)));
+        runs.into_iter().try_for_each(|run| run.join().unwrap_or_else(|_| failed("a run of a fuzz target panicked")))
+    })
 }
 
 /// Runs a target on its corpus, then on new inputs.

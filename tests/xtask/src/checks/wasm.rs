@@ -4,6 +4,7 @@ use super::Check;
 use crate::component::{WASMTIME_PACKAGES, host_command, shipped};
 use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
+use std::sync::{Mutex, PoisonError};
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -84,11 +85,17 @@ fn wasi_javascript(tools: &Tools) -> Outcome {
 /// Where the npm package is built.
 const NPM: &str = "web/npm";
 
-/// Builds the npm package into its `dist`.
+/// Builds the npm package into its `dist`, once in a run of this program.
 pub(crate) fn npm_package(tools: &Tools) -> Outcome {
-    tools.npm_build()?;
-    tools.npm_packages(NPM)?;
-    Step::new("npm run build").dir(NPM).run()
+    static IS_BUILT: Mutex<bool> = Mutex::new(false);
+    let mut is_built = IS_BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*is_built {
+        tools.npm_build()?;
+        tools.npm_packages(NPM)?;
+        Step::new("npm run build").dir(NPM).run()?;
+        *is_built = true;
+    }
+    Ok(())
 }
 
 fn web(tools: &Tools) -> Outcome {
