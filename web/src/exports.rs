@@ -246,11 +246,18 @@ impl Store {
         Ok(self.open_one()?.held.with(number, |held| held.snapshot.len().map(|len| len as f64).map_err(failed))?)
     }
 
-    /// Gives a snapshot up.
-    #[wasm_bindgen(js_name = giveUpSnapshot)]
-    pub fn give_up_snapshot(&self, number: f64) -> Result<(), JsValue> {
+    /// Begins a transaction, in which messages then read and write by that number, unless there is one already.
+    pub fn begin(&self, number: f64) -> Result<(), JsValue> {
+        let open = self.open_one()?;
+        Ok(open.transactions.begin(&open.db, number)?)
+    }
+
+    /// Gives a snapshot or a transaction up.
+    #[wasm_bindgen(js_name = giveUp)]
+    pub fn give_up(&self, number: f64) -> Result<(), JsValue> {
         let open = self.open_one()?;
         open.held.give_up(number);
+        drop(open.transactions.take(number));
         open.room.look_again();
         Ok(())
     }

@@ -22,6 +22,7 @@ pub(crate) enum Code {
     Missing = 10,
     SnapshotTooOld = 11,
     UnknownPosition = 12,
+    Conflict = 13,
 }
 
 /// A failure with its code and message.
@@ -93,6 +94,7 @@ impl From<&Error> for Failure {
             Error::Closed => Code::Closed,
             Error::SnapshotTooOld => Code::SnapshotTooOld,
             Error::UnknownPosition => Code::UnknownPosition,
+            Error::Conflict(_) => Code::Conflict,
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,
             Error::Storage(error) if error.kind == StorageErrorKind::PermissionDenied => Code::Unavailable,
             Error::Storage(error) if error.kind == StorageErrorKind::NoSpace => Code::Quota,

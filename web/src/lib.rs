@@ -34,10 +34,14 @@ mod run_expiry_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
 mod run_tests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
+mod run_transaction_tests;
 #[cfg(not(test))]
 mod runtime;
 mod shared;
 mod storage;
+mod transactions;
 mod wire;
 
 // For the tests of all modules: without this line, a browser skips them.

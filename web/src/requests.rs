@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use pipkin::{Cursor, Db, Error, Namespace, Result};
 
 use crate::failure::{Code, Failure};
+use crate::transactions;
 use crate::wire::Answer;
 
 /// The system namespace; a key is the 16 bytes of a tab's name, a value the number of its last request and that request's outcomes.
@@ -13,6 +14,7 @@ const NAME: &str = "web/requests";
 
 /// Outcomes of failed writes; those of successful ones are 0 and 1.
 pub(crate) const NO_SPACE: u8 = 0xfe;
+pub(crate) const CONFLICT: u8 = 0xfd;
 pub(crate) const FAILED: u8 = 0xff;
 
 pub(crate) fn namespace(db: &Db) -> Result<Namespace> {
@@ -37,6 +39,7 @@ pub(crate) fn outcome_of(answer: &Answer) -> u8 {
     match answer {
         Answer::Written(outcome) => *outcome,
         Answer::Failed(Failure { code: Code::Quota, .. }) => NO_SPACE,
+        Answer::Failed(Failure { code: Code::Conflict, .. }) => CONFLICT,
         _ => FAILED,
     }
 }
@@ -44,6 +47,7 @@ pub(crate) fn outcome_of(answer: &Answer) -> u8 {
 pub(crate) fn answer_of(outcome: u8) -> Answer {
     match outcome {
         NO_SPACE => Answer::Failed((&Error::NoSpace).into()),
+        CONFLICT => Answer::Failed(transactions::gone()),
         FAILED => Answer::Failed(Failure::new(Code::Failed, "the write was refused; the tab that knew why has gone")),
         outcome => Answer::Written(outcome),
     }

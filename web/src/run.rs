@@ -7,12 +7,12 @@ use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use pipkin::{Cursor, Error, Ttl};
 
 use crate::failure::{Code, Failure};
-use crate::held::AllHeld;
 use crate::newest::Newest;
 use crate::order::Order;
 use crate::records::Records;
 use crate::requests;
 use crate::shared::Open;
+use crate::transactions;
 use crate::wire::{Answer, DAMAGED, Damage, Op, Range, Request, Write, put_bytes, put_damage, put_value};
 
 /// A page ends with the record that brings it to this many bytes.
@@ -40,11 +40,14 @@ pub(crate) fn run(open: &Open, request: &Request<'_>) -> Vec<Answer> {
 }
 
 fn is_page(op: &Op<'_>) -> bool {
-    matches!(op, Op::Page { .. } | Op::Range(_) | Op::ExpiresAt(_) | Op::Keep(_))
+    matches!(op, Op::Page { .. } | Op::Range(_) | Op::ExpiresAt(_) | Op::Keep(_) | Op::In(..) | Op::Commit(_))
 }
 
 fn is_write(op: &Op<'_>) -> bool {
-    matches!(op, Op::Write(_) | Op::Delete(_) | Op::WriteMany(_) | Op::WriteManyFor(_) | Op::Swap { .. } | Op::Keep(_))
+    matches!(
+        op,
+        Op::Write(_) | Op::Delete(_) | Op::WriteMany(_) | Op::WriteManyFor(_) | Op::Swap { .. } | Op::Keep(_) | Op::Commit(_)
+    )
 }
 
 struct Run<'a> {
@@ -59,6 +62,9 @@ impl Run<'_> {
     /// Runs operations as one commit. Where there is no space for it and none can be made, runs each separately, so that removals still
     /// succeed.
     fn group(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) {
+        if let [Op::Commit(transaction)] = ops {
+            return self.end(*transaction, known.next());
+        }
         let retry = known.clone();
         let open = self.open;
         let committed = open.room.with(&open.db, &mut || {
@@ -80,7 +86,7 @@ impl Run<'_> {
     }
 
     fn commit(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) -> Result<(), Error> {
-        let mut stage = Stage::of(&self.open.db, &self.open.order, &self.open.held);
+        let mut stage = Stage::of(&self.open.db, &self.open.order, self.open);
         let before = self.outcomes.len();
         let mut answers = Vec::with_capacity(ops.len());
         for op in ops {
@@ -101,6 +107,34 @@ impl Run<'_> {
         written
     }
 
+    /// Ends a transaction, unless an earlier run of the request has: its commit says so in the same commit.
+    fn end(&mut self, transaction: f64, known: Option<u8>) {
+        let answer = match known {
+            Some(outcome) => requests::answer_of(outcome),
+            None => self.commit_transaction(transaction).map_or_else(Answer::Failed, |()| Answer::Written(1)),
+        };
+        self.outcomes.push(requests::outcome_of(&answer));
+        self.answers.push(answer);
+    }
+
+    fn commit_transaction(&self, number: f64) -> Result<(), Failure> {
+        let Open { db, room, order, transactions, .. } = self.open;
+        let mut transaction = transactions.take(number).ok_or_else(transactions::gone)?.into_inner();
+        let mut written: Vec<(Vec<u8>, bool)> = Vec::new();
+        transaction.each_write(&mut |_, key, stores| written.push((key.to_vec(), stores)));
+        if let Some((client, number)) = self.origin {
+            let record = requests::record(number, &[&*self.outcomes, &[1]].concat());
+            let namespace = requests::namespace(db).map_err(|error| Failure::of_commit(&error))?;
+            transaction.insert_in(&namespace, client, record).map_err(|error| Failure::from(&error))?;
+        }
+        let committed = transaction.commit_by(|commit| room.with(db, &mut || commit().map(drop)));
+        committed.map_err(|error| Failure::of_commit(&error))?;
+        let writes: Vec<Write<'_>> = written.iter().map(|(key, stores)| (key.as_slice(), stores.then_some(&[][..]))).collect();
+        order.apply(&writes);
+        room.look_again();
+        Ok(())
+    }
+
     fn flush(&mut self) {
         let flushed = self.open.db.flush();
         for answer in &mut self.answers {
@@ -117,7 +151,7 @@ impl Run<'_> {
 struct Stage<'a> {
     records: &'a dyn Records,
     order: &'a Order,
-    held: &'a AllHeld,
+    open: &'a Open,
     writes: Vec<Write<'a>>,
     /// How long some of them live, by their places in the list.
     ttls: Vec<(usize, Ttl)>,
@@ -129,8 +163,8 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn of(records: &'a dyn Records, order: &'a Order, held: &'a AllHeld) -> Self {
-        Self { records, order, held, writes: Vec::new(), ttls: Vec::new(), kept: None, newest: Newest::default(), read: 0 }
+    fn of(records: &'a dyn Records, order: &'a Order, open: &'a Open) -> Self {
+        Self { records, order, open, writes: Vec::new(), ttls: Vec::new(), kept: None, newest: Newest::default(), read: 0 }
     }
 
     fn run(&mut self, op: &Op<'a>) -> Result<Answer, Failure> {
@@ -185,13 +219,30 @@ impl<'a> Stage<'a> {
             Op::Page { from, values, prefix } => page(self.records, *from, *values, prefix)?,
             Op::Range(wanted) => range(self.records, self.order, *wanted)?,
             Op::Flush => Answer::Flushed(0),
-            Op::At(snapshot, op) => self.held.with(*snapshot, |held| {
-                let mut then = Stage { read: self.read, ..Stage::of(&held.snapshot, &held.order, self.held) };
-                let answer = then.run(op);
-                self.read = then.read;
-                answer
-            })?,
+            Op::At(snapshot, op) => self.open.held.with(*snapshot, |held| self.read_in(&held.snapshot, &held.order, op))?,
+            Op::In(transaction, op) => self.run_in(*transaction, op)?,
+            // Never among others.
+            Op::Commit(_) => Answer::Written(0),
         })
+    }
+
+    fn run_in(&mut self, transaction: f64, op: &Op<'_>) -> Result<Answer, Failure> {
+        self.open.transactions.with(transaction, |running| {
+            let done = match op {
+                Op::WriteManyFor(writes) => writes.iter().try_for_each(|(write, ttl)| running.write(*write, *ttl)).map(|()| 0),
+                Op::Delete(key) => running.remove(key).map(u8::from),
+                read => return self.read_in(running, &running.order, read),
+            };
+            done.map(Answer::Written).map_err(|error| Failure::from(&error))
+        })
+    }
+
+    /// A read of other records than those of the store.
+    fn read_in(&mut self, records: &dyn Records, order: &Order, op: &Op<'_>) -> Result<Answer, Failure> {
+        let mut then = Stage { read: self.read, ..Stage::of(records, order, self.open) };
+        let answer = then.run(op);
+        self.read = then.read;
+        answer
     }
 
     fn push(&mut self, write: Write<'a>, ttl: Ttl) {

@@ -14,6 +14,7 @@ use crate::one_thread::OfOneThread;
 use crate::order::Order;
 use crate::room::Room;
 use crate::storage::OpfsStorage;
+use crate::transactions::Transactions;
 
 /// An open store with what the worker keeps beside it.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Open {
     pub(crate) room: Room,
     /// Snapshots of tabs.
     pub(crate) held: AllHeld,
+    /// Transactions of tabs.
+    pub(crate) transactions: Transactions,
     /// Set while an export is read from the file.
     pub(crate) hold: RefCell<Option<Hold>>,
     /// The file of the store; `None` for a store in memory.
@@ -31,7 +34,15 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn new(db: Db, file: Option<Arc<CachedStorage<OpfsStorage>>>) -> Self {
-        Self { db, order: Order::default(), room: Room::default(), held: AllHeld::default(), hold: RefCell::default(), file }
+        Self {
+            db,
+            order: Order::default(),
+            room: Room::default(),
+            held: AllHeld::default(),
+            transactions: Transactions::default(),
+            hold: RefCell::default(),
+            file,
+        }
     }
 
     /// Releases the cached blocks that the last call may have viewed. Every call must begin with this.

@@ -7,6 +7,8 @@
 //! bytes    := length u32, that many bytes
 //! bound    := 0 | 1, key bytes | 2, key bytes                         none | with the key | without it
 //! operation of kind 11 := snapshot f64, operation                      a read of a snapshot
+//! operation of kind 16 := transaction f64, operation                   a read or a write in a transaction
+//! operation of kind 17 := transaction f64, count u32, key bytes*       commits it; keys that it has written, for who passes it on
 //! write    := 0, key bytes | 1, key bytes, value bytes               removes | stores
 //! ttl      := f64                                                    milliseconds; infinite: for ever; NaN: the default of the store
 //! answer   := result*
@@ -44,6 +46,8 @@ mod kind {
     pub(super) const SWAP_FOR: u8 = 13;
     pub(super) const EXPIRES_AT: u8 = 14;
     pub(super) const KEEP: u8 = 15;
+    pub(super) const IN: u8 = 16;
+    pub(super) const COMMIT: u8 = 17;
 }
 
 /// A key and its new value; `None` removes it.
@@ -82,6 +86,10 @@ pub(crate) enum Op<'a> {
     Flush,
     /// A read of the snapshot of that number.
     At(f64, Box<Op<'a>>),
+    /// A read or a write in the transaction of that number.
+    In(f64, Box<Op<'a>>),
+    /// Commits the transaction of that number.
+    Commit(f64),
 }
 
 /// The bounds of a range of keys.
@@ -186,15 +194,19 @@ impl<'a> Reader<'a> {
 
     fn op(&mut self) -> Option<Op<'a>> {
         let kind = self.byte()?;
-        if kind != kind::AT {
+        if kind != kind::AT && kind != kind::IN {
             return self.op_of(kind);
         }
-        let snapshot = self.number()?;
-        let read = match self.byte()? {
-            kind @ (kind::GET | kind::HAS | kind::GET_MANY | kind::PAGE | kind::RANGE | kind::EXPIRES_AT) => self.op_of(kind)?,
-            _ => return None,
+        let number = self.number()?;
+        let inner = self.byte()?;
+        let may = match inner {
+            kind::GET | kind::HAS | kind::GET_MANY | kind::PAGE | kind::RANGE => true,
+            kind::EXPIRES_AT => kind == kind::AT,
+            kind::DELETE | kind::WRITE_MANY_FOR => kind == kind::IN,
+            _ => false,
         };
-        Some(Op::At(snapshot, Box::new(read)))
+        let op = Box::new(if may { self.op_of(inner)? } else { return None });
+        Some(if kind == kind::AT { Op::At(number, op) } else { Op::In(number, op) })
     }
 
     fn op_of(&mut self, kind: u8) -> Option<Op<'a>> {
@@ -223,6 +235,11 @@ impl<'a> Reader<'a> {
                 Op::Range(Range { values: flags & 1 != 0, reverse: flags & 2 != 0, bounds: (self.bound()?, self.bound()?) })
             }
             kind::FLUSH => Op::Flush,
+            kind::COMMIT => {
+                let number = self.number()?;
+                self.many(Self::bytes)?;
+                Op::Commit(number)
+            }
             _ => return None,
         })
     }

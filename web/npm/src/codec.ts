@@ -63,6 +63,16 @@ export function keeper(list: Iterable<unknown>): (bytes: Uint8Array) => Uint8Arr
   return Array.isArray(list) ? (bytes) => bytes : (bytes) => bytes.slice();
 }
 
+/** The bytes of a value; a promise when some of them have to be read first. */
+export function encoded<In>(codec: Codec<any, In, any>, value: In): Uint8Array | Promise<Uint8Array> {
+  try {
+    return codec.encode(value);
+  } catch (thrown) {
+    if (!(thrown instanceof Unread)) throw thrown;
+    return thrown.read.then(() => encoded(codec, value));
+  }
+}
+
 /** Writes and removals that become one commit. */
 export interface Batch<In> {
   /** How long a record lives may be said for each. */

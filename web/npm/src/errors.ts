@@ -34,13 +34,15 @@ export type ErrorCode =
   | "snapshot-too-old"
   /** The store does not contain the commit of a position. */
   | "unknown-position"
+  /** A transaction has met writes of others as often as it may, or its tab leads no more; it has written nothing. Run it again. */
+  | "conflict"
   /** The browser's file system failed. */
   | "failed";
 
 /** Codes as numbers, in the order of `web/src/failure.rs`, which begins at 1. */
 const CODES: readonly ErrorCode[] = [
   "unavailable", "locked", "quota", "corrupt", "version", "outcome-unknown", "usage", "closed", "failed", "missing",
-  "snapshot-too-old", "unknown-position",
+  "snapshot-too-old", "unknown-position", "conflict",
 ];
 
 /** Every error of this package. */

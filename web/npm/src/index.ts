@@ -15,11 +15,12 @@ export { PipkinError, type ErrorCode } from "./errors.js";
 export { Reads } from "./reads.js";
 export { Snapshot } from "./snapshot.js";
 export { Store } from "./store.js";
+export { Transaction, TransactionView } from "./transaction.js";
 export { View } from "./view.js";
 export type { Batch, Batched } from "./codec.js";
 export type { Events } from "./events.js";
 export type {
-  Bytes, CallOptions, Change, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, Report, Role, Segment, SetOptions, Stats, Value, WriteOptions,
+  Bytes, CallOptions, Change, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, Report, Role, Segment, SetOptions, Stats, TransactionOptions, Value, WriteOptions,
 } from "./types.js";
 
 /**

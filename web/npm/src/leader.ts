@@ -189,8 +189,10 @@ export class Leader {
 
   async #answer(request: Request, tab: string): Promise<void> {
     try {
-      const answer = this.serve(request, tab, true);
-      this.#channelOf(tab).postMessage(answer instanceof Promise ? await answer : answer);
+      const served = this.serve(request, tab, true);
+      const answer = served instanceof Promise ? await served : served;
+      // Who has not been answered asks the next one.
+      if (!this.#isEnded) this.#channelOf(tab).postMessage(answer);
     } catch (thrown) {
       this.owner.failed(thrown);
     }
@@ -304,9 +306,16 @@ export class Leader {
       }
       case "install":
         return this.#install(call.file, call.replace, tab);
-      case "takeSnapshot":
-        return this.#snapshots.take(this.store, call.snapshot, tab);
-      case "giveUpSnapshot":
+      case "begin":
+        await this.#snapshots.turns.begin(call.snapshot, call.goesFirst);
+        while (this.#held) await new Promise<void>((resolve) => this.#held?.push(resolve));
+      // Then as a snapshot.
+      case "takeSnapshot": {
+        const taken = this.store[call.method](call.snapshot);
+        this.#snapshots.hold(call.snapshot, tab);
+        return taken;
+      }
+      case "giveUp":
         return this.#snapshots.giveUp(this.store, call.snapshot, tab);
       case "sizeOfSnapshot":
         return this.store.sizeOfSnapshot(call.snapshot);

@@ -3,7 +3,7 @@
 import { PipkinError } from "./errors.js";
 
 /** What tabs say to each other may change with this number; tabs of different ones refuse to work together. */
-export const PROTOCOL = 6;
+export const PROTOCOL = 7;
 
 const GRAMMAR = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/;
 
@@ -55,4 +55,10 @@ export function openChannel(name: string): BroadcastChannel {
   const channel = new BroadcastChannel(name) as BroadcastChannel & { unref?: () => void };
   channel.unref?.();
   return channel;
+}
+
+/** 53 random bits, all that a number holds. */
+export function randomNumber(): number {
+  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2));
+  return high * 2 ** 21 + (low >>> 11);
 }

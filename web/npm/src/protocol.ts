@@ -10,7 +10,9 @@ export type Call =
   | { readonly method: "setDefaultTtl"; readonly ttl: number }
   | { readonly method: "stateOf" | "flushTo"; readonly position: Uint8Array }
   /** Takes the snapshot of that number, which the tab has chosen and reads it by until it gives it up or ends; says how many records it has. */
-  | { readonly method: "takeSnapshot" | "sizeOfSnapshot" | "giveUpSnapshot"; readonly snapshot: number }
+  | { readonly method: "takeSnapshot" | "sizeOfSnapshot" | "giveUp"; readonly snapshot: number }
+  /** Begins a transaction in the same way; `goesFirst` says that others have been faster too often. */
+  | { readonly method: "begin"; readonly snapshot: number; readonly goesFirst: boolean }
   /** Says what a copy of the store as it is now consists of, and keeps that in its place until a call with `end`, or a long time without a `piece`. */
   | { readonly method: "export"; readonly copy: string; readonly end?: true }
   /** A piece of such a copy. */

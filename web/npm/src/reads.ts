@@ -133,7 +133,7 @@ export class Reads<K, Out> {
     if (this.held?.isClosed) throw new PipkinError("closed", "the snapshot has been closed; take another one");
   }
 
-  private operateToRead<T>(put: (request: RequestWriter) => void, take: (answer: AnswerReader) => T, signal?: AbortSignal): Promise<T> {
+  protected operateToRead<T>(put: (request: RequestWriter) => void, take: (answer: AnswerReader) => T, signal?: AbortSignal): Promise<T> {
     const { held } = this;
     if (!held) return this.connection.operate(undefined, put, take, signal);
     const then = (request: RequestWriter): void => {

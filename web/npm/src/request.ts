@@ -5,7 +5,7 @@ import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import { type Bytes, type Durability, checkedTtl } from "./types.js";
 
-const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep }
+const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep, In, Commit }
 
 /** A key and its new value, and how long it lives; without a value it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined, ttl?: number | undefined];
@@ -61,6 +61,19 @@ export class RequestWriter {
     this.#float(snapshot);
   }
 
+  /** The next operation, a read or a write, is one in the transaction of that number. */
+  in(transaction: number): void {
+    this.#byte(Kind.In);
+    this.#float(transaction);
+  }
+
+  /** `keys` are some that it has written. */
+  commit(transaction: number, keys: readonly Uint8Array[]): void {
+    this.#byte(Kind.Commit);
+    this.#float(transaction);
+    this.#blobs(keys);
+  }
+
   /** `from` is what the bytes of the key were made of. */
   get(key: Uint8Array, from?: string | Uint8Array): void {
     if (this.isEmpty && typeof from === "string" && from.length === key.length) this.#text = from;
@@ -99,8 +112,7 @@ export class RequestWriter {
 
   getMany(keys: readonly Uint8Array[]): void {
     this.#byte(Kind.GetMany);
-    this.#number(keys.length);
-    for (const key of keys) this.#blob(key);
+    this.#blobs(keys);
   }
 
   page(from: number, values: boolean, prefix: Uint8Array): void {
@@ -208,6 +220,11 @@ export class RequestWriter {
     this.#length += bytes.length;
   }
 
+  #blobs(list: readonly Uint8Array[]): void {
+    this.#number(list.length);
+    for (const bytes of list) this.#blob(bytes);
+  }
+
   #room(count: number): void {
     const need = this.#length + count;
     if (need <= this.#bytes.length) return;
@@ -249,59 +266,69 @@ export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Arr
     if (keys.length < most) keys.push(key.slice());
     else all = false;
   };
-  while (!reader.isAtEnd) {
-    switch (reader.byte() as Kind) {
-      case Kind.Get:
-      case Kind.Has:
-      case Kind.ExpiresAt:
-      // The value stays.
-      case Kind.Keep:
-        reader.blob();
-        break;
-      case Kind.Delete:
-        note(reader.blob());
-        break;
-      case Kind.Write:
-        note(skipWrite(reader));
-        break;
-      case Kind.WriteMany:
-        for (let count = reader.number(); count > 0; count--) note(skipWrite(reader));
-        break;
-      case Kind.WriteManyFor:
-        for (let count = reader.number(); count > 0; count--) {
-          note(skipWrite(reader));
-          reader.cursor();
-        }
-        break;
-      case Kind.SwapFor:
-        reader.cursor();
-      // Then as without a time.
-      case Kind.Swap:
-        note(reader.blob());
-        if (reader.byte()) reader.blob();
-        if (reader.byte()) reader.blob();
-        break;
-      case Kind.GetMany:
-        for (let count = reader.number(); count > 0; count--) reader.blob();
-        break;
-      case Kind.Page:
-        reader.cursor();
-        reader.byte();
-        reader.blob();
-        break;
-      case Kind.Flush:
-        break;
-      // The operation itself is next.
-      case Kind.At:
-        reader.cursor();
-        break;
-      case Kind.Range:
-        reader.byte();
-        for (const _ of ["start", "end"]) if (reader.byte()) reader.blob();
-        break;
-    }
-  }
+  while (!reader.isAtEnd) skip(reader, reader.byte(), note);
   return { keys, all };
+}
+
+/** Goes behind an operation, and notes the keys that it writes. */
+function skip(reader: Reader, kind: Kind, note: (key: Uint8Array) => void): void {
+  switch (kind) {
+    case Kind.Get:
+    case Kind.Has:
+    case Kind.ExpiresAt:
+    // The value stays.
+    case Kind.Keep:
+      reader.blob();
+      break;
+    case Kind.Delete:
+      note(reader.blob());
+      break;
+    case Kind.Write:
+      note(skipWrite(reader));
+      break;
+    case Kind.WriteMany:
+      for (let count = reader.number(); count > 0; count--) note(skipWrite(reader));
+      break;
+    case Kind.WriteManyFor:
+      for (let count = reader.number(); count > 0; count--) {
+        note(skipWrite(reader));
+        reader.cursor();
+      }
+      break;
+    case Kind.Commit:
+      reader.cursor();
+      for (let count = reader.number(); count > 0; count--) note(reader.blob());
+      break;
+    case Kind.SwapFor:
+      reader.cursor();
+    // Then as without a time.
+    case Kind.Swap:
+      note(reader.blob());
+      if (reader.byte()) reader.blob();
+      if (reader.byte()) reader.blob();
+      break;
+    case Kind.GetMany:
+      for (let count = reader.number(); count > 0; count--) reader.blob();
+      break;
+    case Kind.Page:
+      reader.cursor();
+      reader.byte();
+      reader.blob();
+      break;
+    // The operation itself is next.
+    case Kind.At:
+      reader.cursor();
+      break;
+    case Kind.In:
+      reader.cursor();
+      // Nothing is written before the commit.
+      skip(reader, reader.byte(), () => undefined);
+      break;
+    case Kind.Range:
+      reader.byte();
+      for (const _ of ["start", "end"]) if (reader.byte()) reader.blob();
+      break;
+  }
 }
 
 function skipWrite(reader: Reader): Uint8Array {

@@ -3,6 +3,7 @@
 
 import { BYTES, TEXT, jsonCodec, structuredCodec } from "./codec.js";
 import type { Connection } from "./connection.js";
+import { randomNumber } from "./names.js";
 import { type Held, Reads } from "./reads.js";
 import type { Bytes, CallOptions, Key } from "./types.js";
 
@@ -24,7 +25,7 @@ export class Snapshot extends Reads<Bytes, Bytes> {
       return new Snapshot(connection, held, await connection.call<Bytes | undefined>({ method: "takeSnapshot", snapshot: held.number }, options?.signal));
     } catch (thrown) {
       // It may have been taken by the time that nobody waits for it any more.
-      void connection.call({ method: "giveUpSnapshot", snapshot: held.number }).catch(() => undefined);
+      void connection.call({ method: "giveUp", snapshot: held.number }).catch(() => undefined);
       throw thrown;
     }
   }
@@ -54,16 +55,10 @@ export class Snapshot extends Reads<Bytes, Bytes> {
   async close(): Promise<void> {
     if (this.own.isClosed) return;
     this.own.isClosed = true;
-    await this.connection.call({ method: "giveUpSnapshot", snapshot: this.own.number });
+    await this.connection.call({ method: "giveUp", snapshot: this.own.number });
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-/** 53 random bits, all that a number holds. */
-function randomNumber(): number {
-  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2));
-  return high * 2 ** 21 + (low >>> 11);
 }

@@ -1,10 +1,11 @@
-// The snapshots that tabs hold in the leader. One whose tab has gone is given up.
+// The snapshots and transactions that tabs hold in the leader. One whose tab has gone is given up.
 
 import type { WasmStore } from "./engine.js";
 import { tabLock } from "./names.js";
-import type { Bytes } from "./types.js";
+import { Turns } from "./turns.js";
 
 export class Snapshots {
+  readonly turns = new Turns();
   /** By the tabs that hold them. */
   readonly #held = new Map<string, Set<number>>();
   readonly #ended = new AbortController();
@@ -12,24 +13,24 @@ export class Snapshots {
   /** `gone` is called when a tab has ended that holds snapshots. Without a name the store is in memory, and no other tab has it. */
   constructor(private readonly name: string | undefined, private readonly gone: (tab: string) => void) {}
 
-  take(store: WasmStore, snapshot: number, tab: string): Bytes | undefined {
-    const position = store.takeSnapshot(snapshot);
+  /** Holds what was just taken. */
+  hold(snapshot: number, tab: string): void {
     const held = this.#held.get(tab);
     if (held) held.add(snapshot);
     else {
       this.#held.set(tab, new Set([snapshot]));
       void this.#watch(tab);
     }
-    return position;
   }
 
   giveUp(store: WasmStore, snapshot: number, tab: string): void {
     this.#held.get(tab)?.delete(snapshot);
-    store.giveUpSnapshot(snapshot);
+    this.turns.end(snapshot);
+    store.giveUp(snapshot);
   }
 
   giveUpAll(store: WasmStore, tab: string): void {
-    for (const snapshot of this.#held.get(tab) ?? []) store.giveUpSnapshot(snapshot);
+    for (const snapshot of this.#held.get(tab) ?? []) this.giveUp(store, snapshot, tab);
     this.#held.delete(tab);
   }
 

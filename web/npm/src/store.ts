@@ -8,8 +8,9 @@ import { PipkinError } from "./errors.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { randomHex } from "./names.js";
-import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type PositionState, type Report, type Role, type Segment, type Stats, type Value, checkedTtl, valueBytes } from "./types.js";
+import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type PositionState, type Report, type Role, type Segment, type Stats, type TransactionOptions, type Value, checkedTtl, valueBytes } from "./types.js";
 import { Snapshot } from "./snapshot.js";
+import { type Transaction, transact } from "./transaction.js";
 import { View } from "./view.js";
 
 /** A copy comes in in pieces of at most this size. */
@@ -62,6 +63,15 @@ export class Store extends View<Bytes, Value, Bytes> {
   /** Takes a snapshot of the store: it shows what every call has written that has been answered, and of each commit all or nothing. Close it when it has been read. */
   snapshot(options?: CallOptions): Promise<Snapshot> {
     return Snapshot.take(this.connection, options);
+  }
+
+  /**
+   * Runs `work`, commits what it has written by `tx`, all or nothing, and resolves to what it returned. Nobody, in no tab, comes in between: `work`
+   * runs again when others have written what it had read, or the tab that leads has gone; each run begins anew. If it throws, nothing is written,
+   * and that is what this rejects with. Nobody waits for a transaction.
+   */
+  transaction<T>(work: (tx: Transaction) => T | Promise<T>, options?: TransactionOptions): Promise<T> {
+    return transact(this.connection, work, options?.durability ?? this.durability, options);
   }
 
   /** The place of the last commit: 16 bytes that stay valid in this file, here and on every other host. The first one of a session may write. */

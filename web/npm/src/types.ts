@@ -41,6 +41,11 @@ export interface SetOptions extends WriteOptions {
   readonly ttl?: number | undefined;
 }
 
+export interface TransactionOptions extends WriteOptions {
+  /** So often its function runs again when others have written what it had read. Default: 100. */
+  readonly retries?: number | undefined;
+}
+
 /** What a call that reads several records does when some of them cannot be read. */
 export interface DamageOptions<K> {
   /**

@@ -1,7 +1,6 @@
 // Records as a caller wants to see them: all of them or those of a prefix, as bytes, text or JSON.
 
-import { Unread } from "./clone.js";
-import { type Batch, type Codec, KEYS, RECORDS, type Target, filled, keeper, listed, target } from "./codec.js";
+import { type Batch, type Codec, KEYS, RECORDS, type Target, encoded, filled, keeper, listed, target } from "./codec.js";
 import type { Connection } from "./connection.js";
 import { LiveValue } from "./live.js";
 import { Reads } from "./reads.js";
@@ -14,7 +13,7 @@ export class View<K, In, Out> extends Reads<K, Out> {
     connection: Connection,
     protected override readonly codec: Codec<K, In, Out>,
     start: Uint8Array,
-    private readonly durability: Durability,
+    protected readonly durability: Durability,
   ) {
     super(connection, codec, start);
     this[target] = { store: connection, full: (key) => this.full(key), encode: codec.encode };
@@ -74,7 +73,7 @@ export class View<K, In, Out> extends Reads<K, Out> {
   async update(key: Key, next: (old: Out | undefined) => In | undefined, options?: SetOptions): Promise<void> {
     const made = (old: Uint8Array | undefined): Uint8Array | undefined | Promise<Uint8Array> => {
       const value = next(this.decoded(old));
-      return value === undefined ? undefined : this.#encoded(value);
+      return value === undefined ? undefined : encoded(this.codec, value);
     };
     // The caller may fill the buffer again while this waits.
     return this.connection.updates.add(this.full(key).slice(), made, this.#effect(options), checkedTtl(options?.ttl), options?.signal);
@@ -100,16 +99,6 @@ export class View<K, In, Out> extends Reads<K, Out> {
 
   protected override as<K2, In2, Out2>(codec: Codec<K2, In2, Out2>, prefix: Key): View<K2, In2, Out2> {
     return new View(this.connection, codec, this.full(prefix).slice(), this.durability);
-  }
-
-  /** The bytes of a value; a promise when some of them have to be read first. */
-  #encoded(value: In): Uint8Array | Promise<Uint8Array> {
-    try {
-      return this.codec.encode(value);
-    } catch (thrown) {
-      if (!(thrown instanceof Unread)) throw thrown;
-      return thrown.read.then(() => this.#encoded(value));
-    }
   }
 
   #commit(writes: readonly Write[], options: SetOptions | undefined): Promise<void> {

@@ -202,8 +202,14 @@ export class WasmStore {
     return this.store.sizeOfSnapshot(snapshot);
   }
 
-  giveUpSnapshot(snapshot: number): void {
-    this.store.giveUpSnapshot(snapshot);
+  /** Begins the transaction of that number, unless there is one. */
+  begin(transaction: number): void {
+    this.store.begin(transaction);
+  }
+
+  /** Gives a snapshot or a transaction up. */
+  giveUp(number: number): void {
+    this.store.giveUp(number);
   }
 
   position(): Bytes {

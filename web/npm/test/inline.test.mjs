@@ -24,6 +24,6 @@ test("one script is enough: it works from where nothing else can be found, and s
     const follower = [other.role, await other.json("json/").get("b"), await db.text().get("a")];
     return [await inline.support(), Object.keys(inline).sort(), ...follower];
   });
-  assert.deepEqual(seen, [{ supported: true }, ["PipkinError", "Reads", "Snapshot", "Store", "View", "destroy", "list", "open", "support"], "follower", { c: 1 }, "from the other entry"]);
+  assert.deepEqual(seen, [{ supported: true }, ["PipkinError", "Reads", "Snapshot", "Store", "Transaction", "TransactionView", "View", "destroy", "list", "open", "support"], "follower", { c: 1 }, "from the other entry"]);
   assert.ok(asked.filter((url) => !url.startsWith("blob:")).every((url) => url.endsWith("/pipkin/worker.js")), `asked for ${asked}`);
 });

@@ -24,6 +24,7 @@ test("a store in memory does in Node what it does on a page, and lets the proces
     await users.set("ada", { born: 1815 });
     await users.update("ada", (old) => ({ ...old, name: "Ada" }));
     await db.structured().set("map", new Map([["a", new Blob(["x"])]]));
+    await db.transaction(async (tx) => tx.json("users/").set("ada", { ...await tx.json("users/").get("ada"), in: "tx" }));
     const keys = [];
     for await (const key of db.text().keys({ ordered: true })) keys.push(key);
     const seen = [db.mode, db.role, await users.get("ada"), await (await db.structured().get("map")).get("a").text(), keys, heard, await other.count(), (await db.stats()).records];
@@ -32,7 +33,7 @@ test("a store in memory does in Node what it does on a page, and lets the proces
     await other.close();
     console.log(JSON.stringify([...seen, await other.get("a").catch(({ code }) => code)]));
     // The first one is left open.`);
-  assert.deepEqual(seen, ["memory", "leader", { born: 1815, name: "Ada" }, "x", ["map", "users/ada"], ["ada", "ada"], 0, 2, false, false, {}, "closed"]);
+  assert.deepEqual(seen, ["memory", "leader", { born: 1815, name: "Ada", in: "tx" }, "x", ["map", "users/ada"], ["ada", "ada", "ada"], 0, 2, false, false, {}, "closed"]);
 });
 
 test("without a browser's storage Node is told what to do instead", () => {

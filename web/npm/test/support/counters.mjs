@@ -10,16 +10,17 @@ export class Counters {
   /** All tabs that there have been: the page of each, whether it lives, and how many rounds it was told of. */
   tabs = [];
 
-  /** `open` opens a tab. */
-  constructor(open) {
+  /** `open` opens a tab, in which `write` counts. */
+  constructor(open, write = count) {
     this.open = open;
+    this.write = write;
   }
 
   /** Opens tabs until so many live. */
   async fill(many) {
     while (this.#living().length < many) {
       const page = await this.open();
-      await page.evaluate(count, this.tabs.length);
+      await page.evaluate(this.write, this.tabs.length);
       this.tabs.push({ page, lives: true, told: 0 });
     }
   }

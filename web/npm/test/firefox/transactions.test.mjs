@@ -1,0 +1,9 @@
+// Transactions in Firefox.
+
+import { testTransactions } from "../support/transactions.mjs";
+import { setup } from "./setup.mjs";
+
+// Fewer processes than tabs: one that is killed takes several tabs with it.
+const { browser } = await setup({ "dom.ipc.processCount": 2 });
+
+testTransactions(browser);
