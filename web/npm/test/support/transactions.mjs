@@ -224,6 +224,8 @@ export function testTransactions(browser) {
         if (runs === 3) setTimeout(() => given.abort(own), 100);
       };
       const seen = [await db.transaction(conflicting, { signal: given.signal }).catch((error) => error === own), runs];
+      // Its turn would have come by then.
+      await new Promise((resolve) => setTimeout(resolve, 1000));
       // As many as there may be: it is none of them.
       const refused = Promise.race(Array.from({ length: 999 }, never));
       while (begun < 1000 && !(await Promise.race([refused, new Promise((resolve) => setTimeout(resolve, 20))])));
