@@ -205,7 +205,7 @@ fn every_planted_bug_is_caught_by_its_suite_and_by_nothing_but_the_bug() {
         }
     }
     set(None);
-    // The checks of these two try the same and more, without a bug, wherever this test runs; at night they run here, too.
+    // CI runs these two in `evidence-exhaustive` and `evidence-crash`, larger and without a bug; at night they run here, too.
     let mut healthy: Vec<&str> =
         if std::env::var_os("PIPKIN_HEALTHY").is_some() { Vec::new() } else { vec![EXHAUSTIVE.0, CRASH.0] };
     for &bug in &bugs {

@@ -15,24 +15,16 @@ mod program;
 
 use pipkin::Db;
 use pipkin_wasi_host::keyvalue::{Quota, SyncPolicy, WasiKeyValueCtx};
-use program::Program;
-use std::path::Path;
+use program::{Program, shared};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 static FOLLOWER: LazyLock<Program> = LazyLock::new(|| Program::new(&build::program("follower")));
 
-/// A context with the store `s`, which the test has open itself.
-fn shared(folder: &Path) -> (Db, WasiKeyValueCtx) {
-    let db = Db::open(folder.join("s.pipkin")).unwrap();
-    let context = WasiKeyValueCtx::builder().directory(folder).engine("s", db.clone(), SyncPolicy::Manual);
-    (db, context.store("other").store("third").build())
-}
-
 #[test]
 fn changes_hold_served_by_the_host_and_composed() {
     let folder = tempfile::tempdir().unwrap();
-    let (served, context) = shared(folder.path());
+    let (served, context) = shared(folder.path(), &["other", "third"]);
     let output = FOLLOWER.run(&context, &["all", "s", "other", "third"]).unwrap();
     assert_eq!(output, "changes hold; of a closed store: an answer\n", "the host shares the store, and keeps it open");
     assert_eq!(served.stats().unwrap().readers_of_changes, 0, "nothing is kept for a guest that has ended");
@@ -65,7 +57,7 @@ fn changes_hold_served_by_the_host_and_composed() {
 #[test]
 fn guests_follow_what_another_one_writes_at_the_same_time() {
     let folder = tempfile::tempdir().unwrap();
-    let (db, context) = shared(folder.path());
+    let (db, context) = shared(folder.path(), &["other", "third"]);
     let run = |args: &'static [&str]| FOLLOWER.run(&context, args);
     std::thread::scope(|scope| {
         let readers = [scope.spawn(|| run(&["consume", "s", "c", "300"])), scope.spawn(|| run(&["follow", "s", "300"]))];
@@ -132,7 +124,7 @@ fn a_guest_that_only_reads_lets_the_store_grow_by_no_more_than_64_mib() {
 #[test]
 fn a_guest_that_follows_leaves_the_thread_of_the_runtime() {
     let folder = tempfile::tempdir().unwrap();
-    let (db, context) = shared(folder.path());
+    let (db, context) = shared(folder.path(), &["other", "third"]);
     let pairs = db.namespace("pairs").unwrap();
     let write = async {
         for n in 0..100 {
@@ -150,7 +142,7 @@ fn a_guest_that_follows_leaves_the_thread_of_the_runtime() {
 #[test]
 fn a_guest_inside_a_change_of_its_host_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
-    let (db, context) = shared(folder.path());
+    let (db, context) = shared(folder.path(), &["other", "third"]);
     db.insert("k", "v").unwrap();
     let mut said = None;
     db.update("k", |_| {

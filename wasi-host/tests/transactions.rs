@@ -15,23 +15,15 @@ mod program;
 
 use pipkin::{Conflict, Db, Error};
 use pipkin_wasi_host::keyvalue::{Quota, SyncPolicy, WasiKeyValueCtx};
-use program::Program;
-use std::path::Path;
+use program::{Program, shared};
 use std::sync::LazyLock;
 
 static TRADER: LazyLock<Program> = LazyLock::new(|| Program::new(&build::program("trader")));
 
-/// A context with the store `s`, which the test has open itself.
-fn shared(folder: &Path) -> (Db, WasiKeyValueCtx) {
-    let db = Db::open(folder.join("s.pipkin")).unwrap();
-    let context = WasiKeyValueCtx::builder().directory(folder).engine("s", db.clone(), SyncPolicy::Manual).store("other");
-    (db, context.build())
-}
-
 #[test]
 fn transactions_hold_served_by_the_host_and_composed() {
     let folder = tempfile::tempdir().unwrap();
-    let (served, context) = shared(folder.path());
+    let (served, context) = shared(folder.path(), &["other"]);
     let output = TRADER.run(&context, &["all", "s", "other"]).unwrap();
     assert_eq!(output, "transactions hold; of a closed store: an answer\n", "the host shares the store, and keeps it open");
     let composed = Program::of(&build::composed(&build::program("trader"), build::product()));
@@ -52,7 +44,7 @@ fn transactions_hold_served_by_the_host_and_composed() {
 #[test]
 fn two_guests_cannot_both_act_on_what_the_other_changes() {
     let folder = tempfile::tempdir().unwrap();
-    let (db, context) = shared(folder.path());
+    let (db, context) = shared(folder.path(), &["other"]);
     let doctors = db.namespace("on call").unwrap();
     for _ in 0..3 {
         doctors.insert_many([("ada", "yes"), ("bob", "yes")]).unwrap();
@@ -72,7 +64,7 @@ fn two_guests_cannot_both_act_on_what_the_other_changes() {
 #[test]
 fn coins_that_guests_move_at_the_same_time_stay_as_many() {
     let folder = tempfile::tempdir().unwrap();
-    let (db, context) = shared(folder.path());
+    let (db, context) = shared(folder.path(), &["other"]);
     let said: Vec<String> = std::thread::scope(|scope| {
         let guests: Vec<_> = ["1", "2", "3"].map(|seed| scope.spawn(|| TRADER.run(&context, &["move", "s", seed]))).into();
         guests.into_iter().map(|guest| guest.join().unwrap().unwrap()).collect()
@@ -126,7 +118,7 @@ fn commits_keep_to_the_quota_of_the_store() {
 #[test]
 fn a_guest_inside_a_change_of_its_host_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
-    let (db, context) = shared(folder.path());
+    let (db, context) = shared(folder.path(), &["other"]);
     let said = db.transaction(|_| Ok(TRADER.run(&context, &["put", "s", "one"])));
     assert_eq!(said.unwrap().unwrap(), "Reason::Nested\n");
     assert_eq!(TRADER.run(&context, &["put", "s", "one"]).unwrap(), "an answer\n");

@@ -30,7 +30,7 @@ fn request<'a>(origin: Option<([u8; 16], u64)>, ops: &[Op<'a>]) -> Request<'a> {
 }
 
 /// Answers in short: the outcome of a write, the code of a failure.
-fn outcomes(answers: &[Answer]) -> Vec<Result<u8, Code>> {
+pub(crate) fn outcomes(answers: &[Answer]) -> Vec<Result<u8, Code>> {
     let short = |answer: &Answer| match answer {
         Answer::Written(outcome) => Ok(*outcome),
         Answer::Failed(failure) => Err(failure.code),

@@ -4,12 +4,13 @@ use core::ops::Bound;
 use std::sync::Arc;
 
 use pipkin::storage::MemoryStorage;
-use pipkin::storage::fault::FaultStorage;
-use pipkin::{Cursor, Db, Ttl};
+use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+use pipkin::{Cursor, Db, Storage, Ttl};
 use wasm_bindgen_test::wasm_bindgen_test;
 
 use crate::failure::Code;
 use crate::run;
+use crate::run_tests::outcomes;
 use crate::shared::Open;
 use crate::wire::{Answer, Op, Range, Request, decode};
 
@@ -28,15 +29,6 @@ fn next_leader(open: &Open) -> Open {
 
 fn run(open: &Open, ops: &[Op<'_>], number: Option<u64>) -> Vec<Answer> {
     run::run(open, &Request { durable: false, origin: number.map(|number| (TAB, number)), ops: ops.to_vec() })
-}
-
-fn outcomes(answers: &[Answer]) -> Vec<Result<u8, Code>> {
-    let short = |answer: &Answer| match answer {
-        Answer::Written(outcome) => Ok(*outcome),
-        Answer::Failed(failure) => Err(failure.code),
-        other => panic!("no write: {other:?}"),
-    };
-    answers.iter().map(short).collect()
 }
 
 fn set<'a>(key: &'a [u8], value: &'a [u8]) -> Op<'a> {
@@ -139,4 +131,80 @@ fn what_cannot_be_in_a_transaction_makes_no_sense() {
     }
     // A count of keys that the message cannot hold.
     assert!(decode(&[&[0, 17][..], &TX.to_le_bytes(), &[0xff; 4]].concat(), None).is_none());
+}
+
+/// Its tab asks the next leader, who has opened the file again: what the file has of it decides, all or nothing, and once.
+#[wasm_bindgen_test]
+fn a_commit_whose_flush_or_write_fails_is_whole_or_absent_and_never_counts_twice() {
+    let faults = [
+        (Io::Sync, Effect::LostSync),
+        (Io::Sync, Effect::Late),
+        (Io::Write, Effect::Torn { bytes: 30 }),
+        (Io::Write, Effect::Late),
+    ];
+    for (on, effect) in faults {
+        let medium = MemoryStorage::new();
+        let storage = Arc::new(FaultStorage::new(medium.clone()));
+        let db = Db::builder().entropy([4; 32]).segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap();
+        db.insert_many([("from", "5"), ("to", "0")]).unwrap();
+        db.flush().unwrap();
+        let first = Open::new(db, None);
+        first.transactions.begin(&first.db, TX).unwrap();
+        run(&first, &[set(b"from", b"4"), set(b"to", b"1")], None);
+        storage.arm(Fault::nth(1, on, effect));
+        let request = Request { durable: true, origin: Some((TAB, 7)), ops: vec![Op::Commit(TX)] };
+        assert_eq!(outcomes(&run::run(&first, &request)), [Err(Code::OutcomeUnknown)], "{on:?} {effect:?}");
+        storage.disarm();
+        assert!(first.db.is_poisoned());
+        first.transactions.begin(&first.db, 6.0).unwrap();
+        let other = Op::In(6.0, Box::new(Op::WriteManyFor(vec![((b"to", Some(b"9")), Ttl::Default)])));
+        assert!(outcomes(&run(&first, &[other], None))[0].is_err(), "the store takes no more writes");
+        core::mem::forget(first);
+        if on == Io::Sync {
+            storage.lose_unsynced().unwrap();
+        }
+        let next = Open::new(Db::builder().entropy([5; 32]).open_storage(Box::new(medium.clone())).unwrap(), None);
+        let both = || [next.db.get("from").unwrap().unwrap(), next.db.get("to").unwrap().unwrap()].concat();
+        let found = both();
+        assert!(found == b"41" || found == b"50", "{on:?} {effect:?}: {found:?}");
+        let expected = if found == b"41" { Ok(1) } else { Err(Code::Conflict) };
+        assert_eq!(outcomes(&run::run(&next, &request)), [expected], "{on:?} {effect:?}");
+        assert_eq!(both(), found);
+    }
+}
+
+#[wasm_bindgen_test]
+fn a_rotten_record_fails_the_read_of_it_and_no_other_write_of_the_transaction() {
+    let medium = MemoryStorage::new();
+    let db = Db::builder().entropy([4; 32]).open_storage(Box::new(medium.clone())).unwrap();
+    db.insert_many([("good", "1"), ("rotten", "a value that is looked for")]).unwrap();
+    let at = medium.to_vec().windows(9).position(|bytes| bytes == b"looked fo").unwrap();
+    medium.write_at(at as u64, &[b"L"]).unwrap();
+    let open = Open::new(db, None);
+    open.transactions.begin(&open.db, TX).unwrap();
+    let get = |key: &'static [u8]| Op::In(TX, Box::new(Op::Get(key)));
+    match &run(&open, &[get(b"good"), get(b"rotten"), set(b"good", b"2"), Op::Commit(TX)], None)[..] {
+        [Answer::Value(Some(good)), Answer::Failed(failure), Answer::Written(0), Answer::Written(1)] => {
+            assert_eq!((&good[..], failure.code), (&b"1"[..], Code::Corrupt));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(open.db.get("good").unwrap(), Some(b"2".to_vec()));
+}
+
+#[wasm_bindgen_test]
+fn behind_its_commit_a_transaction_takes_nothing_also_in_the_same_message() {
+    let open = open();
+    open.transactions.begin(&open.db, TX).unwrap();
+    let ops = [set(b"a", b"1"), Op::Commit(TX), Op::Commit(TX), set(b"a", b"2"), has(b"a"), Op::Commit(TX)];
+    let conflict = Err(Code::Conflict);
+    assert_eq!(outcomes(&run(&open, &ops, Some(1))), [Ok(0), Ok(1), conflict, conflict, conflict, conflict]);
+    assert_eq!(open.db.get("a").unwrap(), Some(b"1".to_vec()));
+    // Come again, to this leader and to the next: what was carried out stays so, and nothing is carried out behind it.
+    for leader in [&open, &next_leader(&open)] {
+        let again = outcomes(&run(leader, &ops[1..], Some(1)));
+        assert_eq!(again[0], Ok(1));
+        assert!(again[1..].iter().all(Result::is_err), "{again:?}");
+    }
+    assert_eq!(open.db.get("a").unwrap(), Some(b"1".to_vec()));
 }

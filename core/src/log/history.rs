@@ -31,9 +31,8 @@ pub(super) struct History {
     pub(super) floor: u64,
     /// Log position of the end of the newest floor frame.
     recorded_at: u64,
-    /// In the order of their numbers. Those that are gone stay until they are half of all.
-    followers: Vec<Follower>,
-    gone: usize,
+    /// By their numbers.
+    followers: Map<u64, Follower>,
     next_follower: u64,
     /// Bytes of history that were given up although a follower or a consumer had not read them.
     pub(super) given_up: u64,
@@ -42,18 +41,10 @@ pub(super) struct History {
 /// A reader of changes in this process.
 #[derive(Clone, Copy, Debug)]
 struct Follower {
-    id: u64,
     /// It has read everything before this log position.
     position: u64,
     /// Bytes of log that it may hold.
     limit: u64,
-}
-
-impl Follower {
-    /// Holds nothing, and has read everything.
-    const fn gone(id: u64) -> Self {
-        Self { id, position: u64::MAX, limit: 0 }
-    }
 }
 
 /// Names a follower.
@@ -70,11 +61,6 @@ pub(crate) struct HistoryFigures {
 }
 
 impl History {
-    fn follower(&mut self, id: FollowerId) -> Option<&mut Follower> {
-        let place = self.followers.binary_search_by_key(&id.0, |follower| follower.id).ok()?;
-        self.followers.get_mut(place)
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.kept.len() == 0
     }
@@ -85,7 +71,7 @@ impl History {
     }
 
     fn is_followed(&self, end: u64, now: u64) -> bool {
-        self.followers.iter().any(|follower| follower.position < end && now - follower.position.min(now) <= follower.limit)
+        self.followers.values().any(|follower| follower.position < end && now - follower.position.min(now) <= follower.limit)
     }
 
     /// Keeps a segment that has just been retired, if somebody holds it; else returns it.
@@ -128,30 +114,19 @@ impl Log {
         let history = &mut tail.history;
         let id = history.next_follower;
         history.next_follower += 1;
-        history.followers.push(Follower { id, position, limit });
+        history.followers.insert(id, Follower { position, limit });
         FollowerId(id)
     }
 
     /// A follower has read everything before `position`.
     pub(crate) fn followed(&self, id: FollowerId, position: u64) {
-        if let Some(follower) = self.tail.lock().history.follower(id) {
+        if let Some(follower) = self.tail.lock().history.followers.get_mut(id.0) {
             follower.position = position;
         }
     }
 
     pub(crate) fn unfollow(&self, id: FollowerId) {
-        {
-            let history = &mut self.tail.lock().history;
-            if let Some(follower) = history.follower(id) {
-                *follower = Follower::gone(id.0);
-                history.gone += 1;
-            }
-            // Thousands of them cost as little each as one does.
-            if history.gone * 2 >= history.followers.len() {
-                history.followers.retain(|follower| follower.position != u64::MAX);
-                history.gone = 0;
-            }
-        }
+        self.tail.lock().history.followers.remove(id.0);
         self.feed.forget(id);
     }
 
@@ -225,7 +200,7 @@ impl Log {
 
     /// To make space: no follower of this process holds anything any more.
     pub(crate) fn give_up_followed(&self) {
-        self.tail.lock().history.followers.iter_mut().for_each(|follower| follower.limit = 0);
+        self.tail.lock().history.followers.values_mut().for_each(|follower| follower.limit = 0);
     }
 
     /// Moves the history that nobody holds any more to the retired segments.
@@ -241,7 +216,7 @@ impl Log {
         let gone: Vec<u64> = history.kept.values().filter(|kept| !is_held(kept)).map(|kept| kept.segment.base).collect();
         for base in gone {
             let Some(kept) = history.kept.remove(base) else { continue };
-            let is_unread = history.followers.iter().any(|follower| follower.position < end_of(&kept));
+            let is_unread = history.followers.values().any(|follower| follower.position < end_of(&kept));
             history.given_up += if is_unread { kept.segment.len(geometry) } else { 0 };
             let durable_at = kept.retired.durable_at.max(history.recorded_at);
             tail.retired.push(kept.retired.released(durable_at, pins));
@@ -289,7 +264,7 @@ impl Log {
         HistoryFigures {
             bytes: history.kept.values().map(|kept| kept.segment.len(self.geometry)).sum(),
             given_up: history.given_up,
-            followers: (history.followers.len() - history.gone) as u64,
+            followers: history.followers.len() as u64,
         }
     }
 

@@ -485,3 +485,42 @@ fn readers_say_what_they_keep_and_thousands_of_them_come_and_go() {
     drop(last);
     assert_eq!(db.stats().unwrap().readers_of_changes, 0);
 }
+
+/// Those that are gone hold nothing, and take nothing from the one that is still there.
+#[test]
+fn a_reader_misses_nothing_while_others_come_go_and_are_ahead() {
+    let db = opened(MemoryStorage::new(), SEGMENT);
+    let mut all: Vec<_> = (0..60).map(|_| db.changes().start().unwrap()).collect();
+    let mut slow = all.remove(29);
+    let mut expected = Vec::new();
+    for round in 0..200_u32 {
+        for key in 0..5_u32 {
+            db.insert(key.to_le_bytes(), [&round.to_le_bytes()[..], &[7; 100]].concat()).unwrap();
+            expected.push((key, round));
+        }
+        db.flush().unwrap();
+        if !all.is_empty() {
+            drop(all.swap_remove(round as usize * 31 % all.len()));
+        }
+        all.iter_mut().step_by(7).for_each(|reader| drop(reader.drain().unwrap()));
+        if round % 10 == 0 {
+            drop(db.changes().start().unwrap());
+            db.compact().unwrap();
+        }
+    }
+    assert_eq!(db.stats().unwrap().readers_of_changes, 1);
+    let number = |bytes: &[u8]| u32::from_le_bytes(bytes[..4].try_into().unwrap());
+    let heard: Vec<_> = slow
+        .drain()
+        .unwrap()
+        .iter()
+        .map(|commit| match commit.changes() {
+            [Change::Put { key, value, .. }] => (number(key), number(value)),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(heard, expected);
+    drop(slow);
+    db.compact().unwrap();
+    assert_eq!(db.stats().unwrap().history_bytes, 0);
+}

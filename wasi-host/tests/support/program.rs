@@ -1,6 +1,7 @@
 //! Programs that import a store, run with the provider or composed with the component.
 
-use pipkin_wasi_host::keyvalue::{self, WasiKeyValue, WasiKeyValueCtx};
+use pipkin::Db;
+use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx};
 use std::path::Path;
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
@@ -116,40 +117,39 @@ impl Program {
     /// Runs it in a task of a runtime of one thread, and counts how often another task of that thread runs meanwhile, of 200 times a second.
     #[allow(dead_code, reason = "not every test binary needs it")]
     pub(crate) fn ticks_while(&self, keyvalue: &WasiKeyValueCtx, args: &[&str], leaves_the_thread: bool) -> u32 {
-        let mut linker = Linker::<Ctx>::new(&self.engine);
-        wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
-        let add = if leaves_the_thread { keyvalue::add_to_linker_async } else { keyvalue::add_to_linker };
-        add(&mut linker, view).unwrap();
-        let wasi = WasiCtx::builder().arg("program").args(args).build();
-        let mut store = Store::new(&self.engine, Ctx { wasi, table: ResourceTable::new(), keyvalue: keyvalue.clone() });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async {
-            let run = async {
-                let command = p2::bindings::Command::instantiate_async(&mut store, &self.component, &linker).await.unwrap();
-                command.wasi_cli_run().call_run(&mut store).await.unwrap().unwrap();
-            };
-            let mut ticks = 0;
-            let tick = async {
-                loop {
-                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-                    ticks += 1;
-                }
-            };
-            tokio::select! {
-                () = run => {}
-                () = tick => {}
+        let mut ticks = 0;
+        let tick = async {
+            loop {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                ticks += 1;
             }
-            ticks
-        })
+        };
+        let add = if leaves_the_thread { keyvalue::add_to_linker_async } else { keyvalue::add_to_linker };
+        self.beside(keyvalue, args, |linker| add(linker, view), tick);
+        ticks
     }
 
     /// Runs it in a task of a runtime of one thread, with `pipkin:kv` by functions that leave the thread, beside another task of it.
     #[allow(dead_code, reason = "not every test binary needs it")]
     pub(crate) fn run_beside(&self, keyvalue: &WasiKeyValueCtx, args: &[&str], other: impl Future<Output = ()>) {
+        let add = |linker: &mut Linker<Ctx>| {
+            keyvalue::add_client_to_linker_async(linker, view)?;
+            keyvalue::add_admin_to_linker_async(linker, view)
+        };
+        self.beside(keyvalue, args, add, other);
+    }
+
+    /// Until it, or the other task, has ended.
+    fn beside(
+        &self,
+        keyvalue: &WasiKeyValueCtx,
+        args: &[&str],
+        add: impl FnOnce(&mut Linker<Ctx>) -> wasmtime::Result<()>,
+        other: impl Future<Output = ()>,
+    ) {
         let mut linker = Linker::<Ctx>::new(&self.engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
-        keyvalue::add_client_to_linker_async(&mut linker, view).unwrap();
-        keyvalue::add_admin_to_linker_async(&mut linker, view).unwrap();
+        add(&mut linker).unwrap();
         let wasi = WasiCtx::builder().arg("program").args(args).inherit_stderr().build();
         let mut store = Store::new(&self.engine, Ctx { wasi, table: ResourceTable::new(), keyvalue: keyvalue.clone() });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -164,4 +164,12 @@ impl Program {
             }
         });
     }
+}
+
+/// A context with the store `s` of this folder, which the test has open itself, and with other ones.
+#[allow(dead_code, reason = "not every test binary needs it")]
+pub(crate) fn shared(folder: &Path, others: &[&str]) -> (Db, WasiKeyValueCtx) {
+    let db = Db::open(folder.join("s.pipkin")).unwrap();
+    let context = WasiKeyValueCtx::builder().directory(folder).engine("s", db.clone(), SyncPolicy::Manual);
+    (db, others.iter().fold(context, |context, name| context.store(*name)).build())
 }

@@ -311,9 +311,9 @@ export class Leader {
         while (this.#held) await new Promise<void>((resolve) => this.#held?.push(resolve));
       // Then as a snapshot.
       case "takeSnapshot": {
-        const taken = this.store[call.method](call.snapshot);
+        // First: a tab that has gone meanwhile gives up also what is refused here.
         this.#snapshots.hold(call.snapshot, tab);
-        return taken;
+        return this.store[call.method](call.snapshot);
       }
       case "giveUp":
         return this.#snapshots.giveUp(this.store, call.snapshot, tab);

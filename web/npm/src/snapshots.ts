@@ -13,7 +13,7 @@ export class Snapshots {
   /** `gone` is called when a tab has ended that holds snapshots. Without a name the store is in memory, and no other tab has it. */
   constructor(private readonly name: string | undefined, private readonly gone: (tab: string) => void) {}
 
-  /** Holds what was just taken. */
+  /** Holds what is about to be taken. */
   hold(snapshot: number, tab: string): void {
     const held = this.#held.get(tab);
     if (held) held.add(snapshot);

@@ -23,8 +23,7 @@ fn fmt(_: &Tools) -> Outcome {
 }
 
 /// All packages of the workspace, in the groups that cargo can compile at once. The features of the host's crate exclude each other, and
-/// those of the command would compile RocksDB. Every command that compiles for a check names these groups, so that the next one finds what
-/// the one before has compiled.
+/// those of the command would compile RocksDB. Lints and documentation take the same groups: most of what one has compiled serves the other.
 fn groups() -> [String; 3] {
     let apart = "--exclude pipkin-wasi-host --exclude pipkin-host --exclude pipkin-cli --exclude pipkin-foreign";
     [format!("--workspace {apart} --all-features"), FOREIGN_PACKAGES.to_owned(), WASMTIME_PACKAGES.to_owned()]
