@@ -13,8 +13,10 @@
 //! the standard library. The ordered index uses it, where a walk pays for one pin with many keys.
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, compiler_fence, fence};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::marker::PhantomData;
+use once_cell::race::OnceBox;
 
 /// Number of threads with a private stripe; all others share one more.
 #[cfg(feature = "std")]
@@ -29,11 +31,24 @@ struct Stripe {
     active: [AtomicUsize; 2],
 }
 
+/// The stripes of one store. That of a thread is made when the thread first reads: a process may have thousands of stores.
+#[derive(Debug)]
+struct Stripes {
+    owned: [OnceBox<Stripe>; OWNED],
+    shared: Stripe,
+}
+
+impl Stripes {
+    fn all(&self) -> impl Iterator<Item = &Stripe> {
+        self.owned.iter().filter_map(OnceBox::get).chain([&self.shared])
+    }
+}
+
 /// The pins of one store.
 #[derive(Debug)]
 pub(crate) struct Pins {
     phase: AtomicUsize,
-    stripes: Arc<[Stripe]>,
+    stripes: Arc<Stripes>,
     /// Lock of the threads that advance the phase.
     turn: Mutex<()>,
     /// Readers need no barrier: `advance` puts one into all threads.
@@ -73,8 +88,7 @@ impl Drop for Pin<'_> {
 
 impl Default for Pins {
     fn default() -> Self {
-        let stripes: Arc<[Stripe]> = (0..=OWNED).map(|_| Stripe::default()).collect();
-        thread::register(&stripes);
+        let stripes = Arc::new(Stripes { owned: [const { OnceBox::new() }; OWNED], shared: Stripe::default() });
         Self { phase: AtomicUsize::new(0), stripes, turn: Mutex::new(()), asymmetric: barrier::register() }
     }
 }
@@ -84,9 +98,9 @@ impl Pins {
     #[inline]
     pub(crate) fn pin(&self) -> Pin<'_> {
         let phase = self.phase.load(Ordering::Relaxed) & 1;
-        let own = thread::own_stripe();
+        let own = thread::own_stripe().and_then(|number| self.stripe(number));
         let owned = own.is_some();
-        let counter = self.stripes.get(own.unwrap_or(OWNED)).and_then(|stripe| stripe.active.get(phase));
+        let counter = own.unwrap_or(&self.stripes.shared).active.get(phase);
         match counter {
             Some(counter) if owned => counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed),
             Some(counter) => drop(counter.fetch_add(1, Ordering::Relaxed)),
@@ -100,6 +114,19 @@ impl Pins {
             fence(Ordering::SeqCst);
         }
         Pin { counter, owned, _not_send: PhantomData }
+    }
+
+    /// The private stripe of thread `number`.
+    #[inline]
+    fn stripe(&self, number: usize) -> Option<&Stripe> {
+        let place = self.stripes.owned.get(number)?;
+        Some(place.get().unwrap_or_else(|| self.new_stripe(number, place)))
+    }
+
+    #[cold]
+    fn new_stripe<'a>(&self, number: usize, place: &'a OnceBox<Stripe>) -> &'a Stripe {
+        thread::register(number, &self.stripes);
+        place.get_or_init(Box::default)
     }
 
     /// A ticket for everything that has just been made unreachable.
@@ -118,7 +145,7 @@ impl Pins {
             let phase = self.phase.load(Ordering::Relaxed);
             let before = (phase & 1) ^ 1;
             let gone = |stripe: &Stripe| stripe.active.get(before).is_none_or(|count| count.load(Ordering::Acquire) == 0);
-            if !self.stripes.iter().all(gone) {
+            if !self.stripes.all().all(gone) {
                 return;
             }
             // A thread that sees the new phase may free what no reader uses: `Release` orders that after the reads of the counters.
@@ -173,28 +200,35 @@ mod thread {
         Some(usize::from(shuttle::current::me())).filter(|&number| number < super::OWNED)
     }
 
-    pub(super) const fn register(_: &alloc::sync::Arc<[super::Stripe]>) {}
+    pub(super) const fn register(_: usize, _: &alloc::sync::Arc<super::Stripes>) {}
 }
 
 /// Numbers of the threads: each is the index of the thread's stripe.
 #[cfg(all(feature = "std", not(shuttle)))]
 mod thread {
-    use super::{OWNED, Ordering, Stripe};
+    use super::{OWNED, Ordering, Stripe, Stripes};
     use crate::sync::Mutex;
     use alloc::sync::{Arc, Weak};
     use alloc::vec::Vec;
+    use once_cell::race::OnceBox;
 
-    /// The assigned numbers, and the stripes of all stores.
+    /// The assigned numbers.
     struct Numbers {
         /// Numbers of threads that have ended.
         free: Vec<usize>,
-        /// The next unused number.
-        next: usize,
-        /// The stripes of all stores.
-        stores: Vec<Weak<[Stripe]>>,
+        /// By number, the stores that have its stripe.
+        used: Vec<Used>,
     }
 
-    static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { free: Vec::new(), next: 0, stores: Vec::new() });
+    /// The stores that have the stripe of a number.
+    #[derive(Default)]
+    struct Used {
+        stores: Vec<Weak<Stripes>>,
+        /// Those that were dropped are taken out when there are so many.
+        tidy_at: usize,
+    }
+
+    static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { free: Vec::new(), used: Vec::new() });
 
     /// A number that no other living thread has; `OWNED` when all are in use.
     struct Number(usize);
@@ -202,33 +236,40 @@ mod thread {
     impl Number {
         fn take() -> Self {
             let mut numbers = NUMBERS.lock();
-            let number = numbers.free.pop().unwrap_or_else(|| {
-                let next = numbers.next;
-                numbers.next = (next + 1).min(OWNED);
-                next
-            });
-            Self(number)
+            if let Some(free) = numbers.free.pop() {
+                return Self(free);
+            }
+            let next = numbers.used.len();
+            if next < OWNED {
+                numbers.used.push(Used::default());
+            }
+            Self(next)
         }
     }
 
     impl Drop for Number {
         /// Gives the number back, unless a pin of this thread still lives, as it can in a thread-local variable that is dropped later: such
-        /// a pin writes to the stripe as if it were still private.
+        /// a pin writes to the stripe as if it were still private. Looks only at stores where a thread with this number has read.
         fn drop(&mut self) {
             let mut numbers = NUMBERS.lock();
+            let Some(used) = numbers.used.get(self.0) else { return };
             let is_idle = |stripe: &Stripe| stripe.active.iter().all(|count| count.load(Ordering::Relaxed) == 0);
-            let mut stores = numbers.stores.iter().filter_map(Weak::upgrade);
-            if self.0 < OWNED && stores.all(|stripes| stripes.get(self.0).is_none_or(is_idle)) {
+            let mut stores = used.stores.iter().filter_map(Weak::upgrade);
+            if stores.all(|stripes| stripes.owned.get(self.0).and_then(OnceBox::get).is_none_or(is_idle)) {
                 numbers.free.push(self.0);
             }
         }
     }
 
-    /// Registers the stripes of a store, so that they are checked before the number of a thread is reused.
-    pub(super) fn register(stripes: &Arc<[Stripe]>) {
+    /// Registers a store, so that it is checked before this thread's number is reused.
+    pub(super) fn register(number: usize, stripes: &Arc<Stripes>) {
         let mut numbers = NUMBERS.lock();
-        numbers.stores.retain(|store| store.strong_count() > 0);
-        numbers.stores.push(Arc::downgrade(stripes));
+        let Some(Used { stores, tidy_at }) = numbers.used.get_mut(number) else { return };
+        if stores.len() >= *tidy_at {
+            stores.retain(|store| store.strong_count() > 0);
+            *tidy_at = (stores.len() * 2).max(16);
+        }
+        stores.push(Arc::downgrade(stripes));
     }
 
     std::thread_local! {
@@ -248,7 +289,7 @@ mod thread {
         None
     }
 
-    pub(super) const fn register(_: &alloc::sync::Arc<[super::Stripe]>) {}
+    pub(super) const fn register(_: usize, _: &alloc::sync::Arc<super::Stripes>) {}
 }
 
 #[cfg(test)]

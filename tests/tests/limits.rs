@@ -370,3 +370,52 @@ fn the_file_of_an_application_lies_under_its_data_folder() {
     assert!(folder.path().join("an app").join("main.pipkin").is_file());
     assert_eq!(open().unwrap().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
 }
+
+/// Each used to have a thread of its own, 76 kB of memory and a terabyte of addresses, of which a process has 128.
+#[cfg(target_os = "linux")]
+#[test]
+fn hundreds_of_small_stores_take_a_few_threads_and_little_memory_disk_and_addresses_each() {
+    use std::os::unix::fs::MetadataExt;
+    const STORES: u64 = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let quota = Quota::new("limits, small stores", 4 * STORES);
+    let path = |number: u64| folder.path().join(format!("{number}.pipkin"));
+    let is_small = |number: u64| {
+        let file = std::fs::metadata(path(number)).unwrap();
+        // A file system may count a block of its own, for the list of the file's places.
+        file.len() <= 64 * 1024 && file.blocks() * 512 <= 68 * 1024
+    };
+    let status = |name: &str| -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    for round in 0..2_u64 {
+        let (threads, open, addresses_kib) = (status("Threads"), descriptors(), status("VmSize"));
+        let open_all = || -> Vec<Db> { (0..STORES).map(|number| Db::open(path(number)).unwrap()).collect() };
+        let (stores, opened) = peak(open_all);
+        let write = |(number, db): (usize, &Db)| {
+            assert_eq!(db.len().unwrap(), round);
+            db.insert(round.to_le_bytes(), number.to_le_bytes()).unwrap();
+            db.flush().unwrap();
+            assert_eq!(db.get(round.to_le_bytes()).unwrap().unwrap(), number.to_le_bytes());
+        };
+        let ((), written) = peak(|| stores.iter().enumerate().for_each(write));
+        assert!(opened + written < STORES * 16 * 1024, "{} bytes of memory each", (opened + written) / STORES);
+        // Other tests of this program may run: they hold a few of each, not hundreds.
+        assert!(status("Threads") < threads + STORES / 4, "{} threads", status("Threads"));
+        assert!(descriptors() < open + STORES + STORES / 4, "{} descriptors", descriptors());
+        assert!((status("VmSize") - addresses_kib) / STORES < 4 << 20, "{} KiB of addresses", status("VmSize") - addresses_kib);
+        for number in 0..STORES {
+            assert!(is_small(number), "while open");
+            quota.add(1);
+        }
+        drop(stores);
+        for number in 0..STORES {
+            assert!(is_small(number), "when closed");
+            quota.add(1);
+        }
+    }
+    quota.finish("open and closed");
+}

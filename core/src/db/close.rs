@@ -20,7 +20,7 @@ impl Store {
             return Ok(());
         }
         #[cfg(feature = "std")]
-        self.thread.stop();
+        self.background.stop();
         let _turn = self.turn.lock();
         let log = &self.engine.log;
         if log.read_only {

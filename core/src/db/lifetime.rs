@@ -30,7 +30,7 @@ impl Store {
             self.engine.log.begin_expiring()?;
             // From now on it looks from time to time.
             #[cfg(feature = "std")]
-            self.thread.wake();
+            self.background.wake();
         }
         Ok(ttl.expiry(name.default_ttl(), now))
     }

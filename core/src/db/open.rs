@@ -196,14 +196,14 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         #[cfg(feature = "native")]
         process: std::process::id(),
         #[cfg(feature = "std")]
-        thread: crate::store::Thread::default(),
+        background: crate::store::Background::default(),
         engine,
     });
     #[cfg(feature = "std")]
     if options.has_thread() {
         // Ignoring the error is safe: either it has closed the store to writes, and the next write reports that, or there is no space, and
         // nothing is lost.
-        store.thread.start(&store, |store| {
+        store.background.start(&store, |store| {
             drop(store.maintain());
             store.looks_again_after()
         });

@@ -8,10 +8,10 @@ use super::slot::Slot;
 use super::table::{LINE_SLOTS, OldTable, Table, TableCell};
 use crate::error::Result;
 use crate::pins::{Pin, Pins, Ticket};
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Deref, DerefMut, Range};
 
 /// A table grows when more than 7 of 8 slots are used ...
 const fn is_full(used: usize, slots: usize) -> bool {
@@ -38,38 +38,84 @@ pub(super) struct Shard {
     table: TableCell,
     /// The same as `state.parked.is_some()`, for readers.
     is_parked: AtomicBool,
-    /// Slots that point at a record. Changed under the lock only.
-    len: AtomicUsize,
     /// The same as `!state.old.is_empty()`, so that freeing them need not wait for the writers of shards that have none.
     has_old: AtomicBool,
-    state: Mutex<State>,
+    /// The running dump of the index has copied this shard already. Used under the lock only.
+    dumped: AtomicBool,
+    /// The calendar has all records that expire, those from before the store was opened included. Used under the lock only.
+    knows_expiring: AtomicBool,
+    /// Slots that point at a record. A file of 4 TiB holds fewer than 2^32 in each of 256 shards. Changed under the lock only.
+    len: AtomicU32,
+    state: Mutex<LazyState>,
 }
 
+// A store has 256 of them, and a process may have thousands of stores.
+#[cfg(all(target_os = "linux", target_pointer_width = "64", feature = "std", not(shuttle)))]
+const _: () = assert!(size_of::<Shard>() <= 32);
+
+/// What only the holder of the lock sees. Without a box until it differs from that of a shard that has never been used: in a store of a few
+/// records most shards have none.
 #[derive(Debug, Default)]
+struct LazyState(Option<Box<State>>);
+
+impl LazyState {
+    /// The state of a shard that has never been used.
+    const UNUSED: &State = &State::unused();
+
+    /// Frees the box if it says nothing.
+    fn shrink(&mut self) {
+        if self.0.as_ref().is_some_and(|state| state.is_unused()) {
+            self.0 = None;
+        }
+    }
+}
+
+impl Deref for LazyState {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_deref().unwrap_or(Self::UNUSED)
+    }
+}
+
+impl DerefMut for LazyState {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.get_or_insert_with(|| Box::new(State::unused()))
+    }
+}
+
+#[derive(Debug)]
 struct State {
     /// Slots that are not empty.
     used: usize,
     /// Number of records by namespace. A list is enough: few namespaces have records in one shard of a small store.
     counts: Vec<(u32, u64)>,
-    /// The running dump of the index has copied this shard already.
-    dumped: bool,
     /// What has changed since the last dump of this shard.
     changes: Changes,
     /// What the shard must be built from, if it is parked.
     parked: Option<Parked>,
     /// Which records expire; `None` until one does.
     calendar: Option<Box<Calendar>>,
-    /// The calendar has all records that expire, those from before the store was opened included.
-    knows_expiring: bool,
     /// Tables that readers may still use.
     old: Vec<(Ticket, OldTable)>,
 }
 
+impl State {
+    const fn unused() -> Self {
+        Self { used: 0, counts: Vec::new(), changes: Changes::Unknown, parked: None, calendar: None, old: Vec::new() }
+    }
+
+    /// True when it says nothing. Its changes do not count: of an empty shard the next snapshot writes no part, whatever they are.
+    fn is_unused(&self) -> bool {
+        let Self { used, counts, changes: _, parked, calendar, old } = self;
+        *used == 0 && counts.is_empty() && parked.is_none() && calendar.is_none() && old.is_empty()
+    }
+}
+
 /// Changes of a shard since the newest snapshot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Changes {
     /// Too many changes, or no snapshot has the shard: the next one writes all of it.
-    #[default]
     Unknown,
     /// The slots that were removed or replaced. Added ones are not listed: their offsets are after the last snapshot.
     Known { any: bool, removed: Vec<Slot> },
@@ -150,7 +196,7 @@ impl Shard {
 
     /// Number of records; 0 while it is parked. Read without the lock, so possibly out of date.
     pub(super) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.len.load(Ordering::Relaxed) as usize
     }
 
     /// True when replaced tables wait until their readers have finished.
@@ -159,13 +205,7 @@ impl Shard {
     }
 
     pub(super) fn lock(&self) -> ShardGuard<'_> {
-        ShardGuard {
-            cell: &self.table,
-            is_parked: &self.is_parked,
-            len: &self.len,
-            has_old: &self.has_old,
-            state: self.state.lock(),
-        }
+        ShardGuard { shard: self, state: self.state.lock() }
     }
 }
 
@@ -186,17 +226,14 @@ impl Filled {
 
 /// A locked shard: other writers wait.
 pub(crate) struct ShardGuard<'a> {
-    cell: &'a TableCell,
-    is_parked: &'a AtomicBool,
-    len: &'a AtomicUsize,
-    has_old: &'a AtomicBool,
-    state: MutexGuard<'a, State>,
+    shard: &'a Shard,
+    state: MutexGuard<'a, LazyState>,
 }
 
 impl ShardGuard<'_> {
     fn table(&self) -> Option<&Table> {
         // SAFETY: this guard holds the shard's lock, and the result borrows the guard.
-        unsafe { self.cell.get_locked() }
+        unsafe { self.shard.table.get_locked() }
     }
 
     /// Calls `found` with the offset of every record that may belong to `hash`, until it returns a result. For a key that is being
@@ -222,7 +259,7 @@ impl ShardGuard<'_> {
 
     /// What the shard will be built from.
     pub(crate) fn park(&mut self) -> &mut Parked {
-        self.is_parked.store(true, Ordering::Release);
+        self.shard.is_parked.store(true, Ordering::Release);
         self.state.parked.get_or_insert_default()
     }
 
@@ -233,7 +270,7 @@ impl ShardGuard<'_> {
         };
         let result = build(self, &parked);
         if result.is_ok() {
-            self.is_parked.store(false, Ordering::Release);
+            self.shard.is_parked.store(false, Ordering::Release);
         } else {
             self.clear(pins);
             self.state.parked = Some(parked);
@@ -271,9 +308,7 @@ impl ShardGuard<'_> {
     pub(crate) fn note_removed(&mut self, slot: Slot) {
         let len = self.len();
         self.state.changes.remove(slot, len);
-        if let Some(calendar) = &mut self.state.calendar
-            && calendar.lost_one()
-        {
+        if self.has_expiring() && self.state.calendar.as_mut().is_some_and(|calendar| calendar.lost_one()) {
             self.drop_stale();
         }
     }
@@ -293,20 +328,19 @@ impl ShardGuard<'_> {
 
     /// Slots of records that may have expired at `now`, in order. The caller forgets them, or calls [`Self::expires`] again.
     pub(crate) fn take_due(&mut self, now: u64) -> Vec<Slot> {
-        self.state
-            .calendar
-            .as_mut()
-            .filter(|calendar| calendar.may_be_due(now))
-            .map_or_else(Vec::new, |calendar| calendar.take_due(now))
+        if !self.state.calendar.as_ref().is_some_and(|calendar| calendar.may_be_due(now)) {
+            return Vec::new();
+        }
+        self.state.calendar.as_mut().map_or_else(Vec::new, |calendar| calendar.take_due(now))
     }
 
     /// True if the calendar has all records that expire.
     pub(crate) fn knows_expiring(&self) -> bool {
-        self.state.knows_expiring
+        self.shard.knows_expiring.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_knows_expiring(&mut self) {
-        self.state.knows_expiring = true;
+        self.shard.knows_expiring.store(true, Ordering::Relaxed);
     }
 
     /// True if it has, or has had, a record that expires, as far as it knows.
@@ -387,9 +421,9 @@ impl ShardGuard<'_> {
     fn put(&mut self, pins: &Pins, Filled { table, used }: Filled) {
         self.state.used = used;
         self.set_len(used);
-        if let Some(old) = self.cell.swap(Box::new(table)) {
+        if let Some(old) = self.shard.table.swap(Box::new(table)) {
             self.state.old.push((pins.ticket(), old));
-            self.has_old.store(true, Ordering::Relaxed);
+            self.shard.has_old.store(true, Ordering::Relaxed);
             if self.old_bytes() > OLD_BYTES_KEPT {
                 pins.advance();
                 self.free_old(pins);
@@ -403,8 +437,11 @@ impl ShardGuard<'_> {
 
     /// Frees the replaced tables that no reader uses any more.
     pub(crate) fn free_old(&mut self, pins: &Pins) {
+        if self.state.old.is_empty() {
+            return;
+        }
         self.state.old.retain(|(ticket, _)| !pins.passed(ticket));
-        self.has_old.store(!self.state.old.is_empty(), Ordering::Relaxed);
+        self.shard.has_old.store(!self.state.old.is_empty(), Ordering::Relaxed);
     }
 
     /// Removes every record.
@@ -427,11 +464,11 @@ impl ShardGuard<'_> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.shard.len.load(Ordering::Relaxed) as usize
     }
 
     fn set_len(&self, len: usize) {
-        self.len.store(len, Ordering::Relaxed);
+        self.shard.len.store(len as u32, Ordering::Relaxed);
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -442,7 +479,10 @@ impl ShardGuard<'_> {
     /// A copy for a snapshot: later changes are not part of it. With `since`, which is true for offsets of records appended after
     /// the previous snapshot, only the changes, if they take less than the whole.
     pub(crate) fn dump(&mut self, since: Option<&dyn Fn(u64) -> bool>) -> Dump {
-        self.state.dumped = true;
+        self.shard.dumped.store(true, Ordering::Relaxed);
+        if self.state.is_unused() {
+            return Dump::Whole(ShardImage::default());
+        }
         match (core::mem::replace(&mut self.state.changes, Changes::none()), since) {
             (Changes::Known { any: false, .. }, Some(_)) => Dump::Unchanged,
             (Changes::Known { removed, .. }, Some(is_new)) => {
@@ -459,15 +499,16 @@ impl ShardGuard<'_> {
 
     /// Ends the dump. Unless a snapshot has it, the next one writes the whole shard.
     pub(crate) fn end_dump(&mut self, is_written: bool) {
-        self.state.dumped = false;
-        if !is_written {
+        self.shard.dumped.store(false, Ordering::Relaxed);
+        self.state.shrink();
+        if !is_written && !matches!(self.state.changes, Changes::Unknown) {
             self.state.changes = Changes::Unknown;
         }
     }
 
     /// True when the running dump has copied this shard already.
     pub(crate) fn is_dumped(&self) -> bool {
-        self.state.dumped
+        self.shard.dumped.load(Ordering::Relaxed)
     }
 
     /// A copy, in no order.
@@ -478,7 +519,9 @@ impl ShardGuard<'_> {
 
     /// Replaces the content of the shard by a copy.
     pub(crate) fn load(&mut self, pins: &Pins, image: ShardImage) {
-        self.state.counts = image.counts;
+        if !self.counts().is_empty() || !image.counts.is_empty() {
+            self.state.counts = image.counts;
+        }
         if self.table().is_some() || !image.slots.is_empty() {
             self.put(pins, Filled::new(lines_for(image.slots.len()), image.slots.into_iter()));
         }

@@ -5,10 +5,10 @@ use crate::sync::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use once_cell::race::OnceBox;
 
-/// Entries of the first chunk; each further chunk doubles the total.
-const FIRST_CHUNK: u32 = 64;
+/// Entries of the first chunk, enough for a store of a few records; each further chunk doubles the total.
+const FIRST_CHUNK: u32 = 8;
 /// Enough for a file of the longest length in segments of the smallest size.
-const CHUNKS: usize = 26;
+const CHUNKS: usize = 29;
 
 #[derive(Debug, Default)]
 struct Entry {

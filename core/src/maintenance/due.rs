@@ -31,7 +31,7 @@ impl Store {
         }
         #[cfg(feature = "std")]
         if self.options.has_thread() {
-            self.thread.wake();
+            self.background.wake();
             if end >= self.checkpoint_due.load(Ordering::Relaxed) {
                 // Writers outran the running checkpoint; block until it ends, so that replay stays bounded.
                 drop(self.engine.checkpoints.lock());

@@ -92,8 +92,8 @@ impl Store {
         self.compaction_due.store(log.end() + log.geometry.segment_size(), Ordering::Relaxed);
     }
 
-    /// Limits automatic compaction to its rate. Waiting ends early when the store is closed, the medium is full, a checkpoint is due, or a
-    /// caller waits for the maintenance lock.
+    /// Limits automatic compaction to its rate. Waiting ends early when the store is closed, the medium is full, a checkpoint is due, other
+    /// stores wait for a worker, or a caller waits for the maintenance lock.
     #[cfg(feature = "std")]
     pub(crate) fn pace(&self) -> impl FnMut(u64) {
         use std::time::{Duration, Instant};
@@ -102,7 +102,7 @@ impl Store {
             let Some(due) = rate.map(|rate| Duration::from_secs_f64(copied as f64 / rate.max(1) as f64)) else { return };
             let is_full = || self.engine.log.medium_full.load(Ordering::Relaxed);
             let is_due = || self.engine.log.end() >= self.checkpoint_due.load(Ordering::Relaxed);
-            let hurry = || self.is_closed() || self.turn.is_wanted() || is_full() || is_due();
+            let hurry = || self.is_closed() || self.turn.is_wanted() || is_full() || is_due() || self.background.should_hurry();
             while started.elapsed() + PACE < due && !hurry() {
                 std::thread::sleep(PACE);
             }

@@ -1,18 +1,20 @@
 //! The state that all handles of one open store share.
 
+#[cfg(feature = "std")]
+mod background;
 mod consumers;
 mod options;
 mod precedence;
-#[cfg(feature = "std")]
-mod thread;
 mod turn;
+#[cfg(feature = "std")]
+mod workers;
 
+#[cfg(feature = "std")]
+pub(crate) use background::Background;
 pub(crate) use consumers::{CONSUMERS, NAMESPACE as CONSUMERS_NAMESPACE, NUMBERS, Registered, encode_names};
 pub use options::FlushPolicy;
 pub(crate) use options::{Attached, Options};
 pub(crate) use precedence::Precedence;
-#[cfg(feature = "std")]
-pub(crate) use thread::Thread;
 pub(crate) use turn::{Steps, Turn};
 
 use crate::engine::Engine;
@@ -63,7 +65,7 @@ pub(crate) struct Store {
     #[cfg(feature = "native")]
     pub(crate) process: u32,
     #[cfg(feature = "std")]
-    pub(crate) thread: Thread,
+    pub(crate) background: Background,
 }
 
 impl Store {

@@ -222,8 +222,8 @@ impl Builder {
         self
     }
 
-    /// Runs checkpoints and automatic compaction in a background thread; without it, the write that finds them due runs them. Default: true
-    /// for [`Builder::open`], false for other storages.
+    /// Runs checkpoints and automatic compaction in the background; without it, the write that finds them due runs them. All stores of a process
+    /// share a few threads for it (eight at most), which end while nothing is due. Default: true for [`Builder::open`], false for other storages.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();

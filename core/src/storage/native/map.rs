@@ -32,13 +32,14 @@ unsafe fn slice<'a>(map: &MmapRaw, offset: u64, len: usize) -> Option<&'a [u8]> 
 #[cfg(unix)]
 mod unix {
     use super::{File, MmapOptions, MmapRaw, slice};
-    use crate::sync::{AtomicU64, Ordering};
+    use crate::sync::{AtomicU64, AtomicUsize, Ordering};
     use memmap2::UncheckedAdvice;
     use std::sync::OnceLock;
 
-    /// Lengths of the address space to map, in the order tried: a file that grows inside it is never mapped again. Pages past the end of
-    /// the file are only addresses; the kernel backs them once the file has grown over them. LMDB has long relied on that.
-    const MAP_LENS: [u64; 6] = [1 << 40, 1 << 38, 1 << 36, 1 << 34, 1 << 32, 1 << 30];
+    /// Lengths of the address space to map: a file that grows inside one is not mapped again. Pages past the end of the file are only
+    /// addresses; the kernel backs them once the file has grown over them. LMDB has long relied on that. The first one leaves room for
+    /// tens of thousands of stores in a process, which has 128 TiB of addresses.
+    const MAP_LENS: [u64; 5] = [1 << 30, 1 << 34, 1 << 38, 1 << 40, 1 << 42];
 
     /// Length in bytes of the pieces of the map for stores. When stores move to another piece, the pages of the previous one are unmapped.
     /// A sync has to write-protect every mapped page that was stored to and to notify all processors of each page; unmapping notifies
@@ -47,11 +48,42 @@ mod unix {
 
     #[derive(Debug)]
     pub(in super::super) struct Map {
-        reads: Option<MmapRaw>,
+        reads: Maps,
         /// Made by the first store.
-        stores: OnceLock<Option<MmapRaw>>,
+        stores: Maps,
         /// The piece that was stored to last.
         piece: AtomicU64,
+    }
+
+    /// Maps of one file, one of each length that it has needed. Slices point into any of them, so they stay as long as this.
+    #[derive(Debug)]
+    struct Maps {
+        /// By length. `None` where the system has refused one: it is not asked again.
+        by_len: [OnceLock<Option<MmapRaw>>; MAP_LENS.len()],
+        /// The longest one that there is.
+        longest: AtomicUsize,
+        writable: bool,
+    }
+
+    impl Maps {
+        fn new(writable: bool) -> Self {
+            Self { by_len: [const { OnceLock::new() }; MAP_LENS.len()], longest: AtomicUsize::new(0), writable }
+        }
+
+        /// A map that reaches to `end`.
+        #[inline]
+        fn reaching(&self, file: &File, end: u64) -> Option<&MmapRaw> {
+            let longest = self.by_len.get(self.longest.load(Ordering::Acquire))?.get().and_then(Option::as_ref);
+            longest.filter(|map| end <= map.len() as u64).or_else(|| self.make(file, end))
+        }
+
+        #[cold]
+        fn make(&self, file: &File, end: u64) -> Option<&MmapRaw> {
+            let (place, len) = MAP_LENS.into_iter().enumerate().find(|&(_, len)| end <= len)?;
+            let map = self.by_len.get(place)?.get_or_init(|| map(file, len, self.writable)).as_ref()?;
+            self.longest.fetch_max(place, Ordering::AcqRel);
+            Some(map)
+        }
     }
 
     fn map(file: &File, len: u64, writable: bool) -> Option<MmapRaw> {
@@ -59,26 +91,27 @@ mod unix {
         if cfg!(not(target_pointer_width = "64")) || cfg!(target_os = "openbsd") {
             return None;
         }
-        let long_enough = MAP_LENS.into_iter().filter(|map_len| *map_len >= len);
-        let options = |map_len: u64| MmapOptions::new().len(map_len as usize).clone();
-        let make = |map_len| if writable { options(map_len).map_raw(file) } else { options(map_len).map_raw_read_only(file) };
-        long_enough.filter_map(|map_len| make(map_len).ok()).next()
+        let options = MmapOptions::new().len(len as usize).clone();
+        if writable {
+            return options.map_raw(file).ok();
+        }
+        let map = options.map_raw_read_only(file).ok()?;
+        // With this advice a record that is not in memory costs one page, not the system's read-ahead: up to megabytes, which would
+        // evict other pages. Sequential readers announce their reads with `will_read`.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let _ = map.advise(memmap2::Advice::Random);
+        Some(map)
     }
 
     impl Map {
         pub(in super::super) fn new(file: &File, len: u64) -> Self {
-            let reads = map(file, len, false);
-            // With this advice a record that is not in memory costs one page, not the system's read-ahead: up to megabytes, which would
-            // evict other pages. Sequential readers announce their reads with `will_read`.
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            if let Some(map) = &reads {
-                let _ = map.advise(memmap2::Advice::Random);
-            }
-            Self { reads, stores: OnceLock::new(), piece: AtomicU64::new(0) }
+            let reads = Maps::new(false);
+            let _ = reads.reaching(file, len);
+            Self { reads, stores: Maps::new(true), piece: AtomicU64::new(0) }
         }
 
         pub(in super::super) fn is_usable(&self) -> bool {
-            self.reads.is_some()
+            self.reads.by_len.iter().any(|map| matches!(map.get(), Some(Some(_))))
         }
 
         /// # Safety
@@ -87,10 +120,7 @@ mod unix {
         pub(in super::super) unsafe fn store(&self, file: &File, offset: u64, parts: &[&[u8]]) -> bool {
             let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
             let end = offset.saturating_add(len);
-            let Some(map) = self.stores.get_or_init(|| map(file, end, true)).as_ref().filter(|map| end <= map.len() as u64)
-            else {
-                return false;
-            };
+            let Some(map) = self.stores.reaching(file, end) else { return false };
             let piece = offset / PIECE;
             let left = self.piece.load(Ordering::Relaxed);
             if left != piece && self.piece.swap(piece, Ordering::Relaxed) == left {
@@ -117,9 +147,10 @@ mod unix {
         /// # Safety
         ///
         /// As [`Storage::view`](crate::Storage::view), and the range lies inside the file.
-        pub(in super::super) unsafe fn view(&self, _file: &File, _file_len: u64, offset: u64, len: usize) -> Option<&[u8]> {
+        pub(in super::super) unsafe fn view(&self, file: &File, _file_len: u64, offset: u64, len: usize) -> Option<&[u8]> {
+            let map = self.reads.reaching(file, offset.checked_add(len as u64)?)?;
             // SAFETY: the caller's promise is handed on; the map lives as long as the borrow of `self`.
-            unsafe { slice(self.reads.as_ref()?, offset, len) }
+            unsafe { slice(map, offset, len) }
         }
     }
 }
