@@ -75,6 +75,19 @@ impl Engine {
         is_past
     }
 
+    /// The record of a slot of a locked shard expires then.
+    pub(crate) fn expires(&self, shard: &mut ShardGuard<'_>, slot: Slot, expiry: u64) {
+        if !shard.has_expiring() {
+            shard.begin_calendar(self.log.clock.now());
+        }
+        shard.expires(slot, expiry);
+    }
+
+    /// True if the calendar of a locked shard has all of its records that expire.
+    pub(crate) fn knows_expiring(&self, shard: &ShardGuard<'_>) -> bool {
+        shard.knows_expiring() || shard.len() == 0 || !self.log.clock.was_in_use()
+    }
+
     /// Lists which records of a locked shard expire, if that was not known since the store was opened.
     fn know_expiring(&self, number: usize, shard: &mut ShardGuard<'_>) -> Result<()> {
         if shard.knows_expiring() {
@@ -83,7 +96,7 @@ impl Engine {
         if self.log.clock.was_in_use() {
             for slot in shard.slots() {
                 if let Some(expiry) = self.owned(number, slot)?.and_then(|frame| frame.expiry()) {
-                    shard.expires(slot, expiry);
+                    self.expires(shard, slot, expiry);
                 }
             }
         }

@@ -149,6 +149,10 @@ pub enum Bug {
     FloorIsTimeSeen,
     /// A sweep takes every entry of the calendar for an expired record.
     CalendarTrusted,
+    /// A checkpoint writes the changes of a shard without their calendar.
+    CalendarOfChangesLost,
+    /// The calendar of a shard misses the records that were written after the snapshot.
+    CalendarEndsAtSnapshot,
     /// Opening forgets how long the records of a namespace live.
     DefaultTtlForgotten,
     /// A retired segment that the floor or a follower holds is free all the same.
@@ -255,6 +259,8 @@ mod imp {
             Self::FloorNotKept,
             Self::FloorIsTimeSeen,
             Self::CalendarTrusted,
+            Self::CalendarOfChangesLost,
+            Self::CalendarEndsAtSnapshot,
             Self::DefaultTtlForgotten,
             Self::HistoryReused,
             Self::FloorForgotten,

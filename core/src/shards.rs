@@ -103,7 +103,9 @@ impl Engine {
                 stale.extend(image.slots.iter().copied().filter(is_stale));
                 image.slots.retain(|slot| !is_stale(slot));
             }
+            let expiring = core::mem::take(&mut image.expiring);
             shard.load(&self.pins, image);
+            shard.expire(&expiring, self.log.clock.now());
             stale.iter().for_each(|&slot| shard.note_removed(slot));
             if !stale.is_empty() {
                 self.recount(index, shard)?;
@@ -112,16 +114,25 @@ impl Engine {
         for &offset in &parked.later {
             // Records are far apart, so read nothing ahead.
             let mut window = Window::new(&*self.log.storage, offset);
-            self.apply_at(shard, offset, &mut window)?;
+            let (hash, header) = self.apply_at(shard, offset, &mut window)?;
+            let is_known = origin.snapshot.knows_expiring && !is(Bug::CalendarEndsAtSnapshot);
+            if header.kind == Kind::Put && header.expires() && is_known {
+                let expiry = header.meta(window.bytes(offset, header.header_len())?).expiry();
+                self.expires(shard, hash.slot(offset), expiry.unwrap_or_default());
+            }
+        }
+        if origin.snapshot.knows_expiring {
+            shard.set_knows_expiring();
         }
         self.purge(index, shard, &|number| !origin.namespaces.contains(number.into()))
     }
 
-    /// Applies the record at `offset`, which opening has checked.
-    pub(crate) fn apply_at(&self, shard: &mut ShardGuard<'_>, offset: u64, window: &mut Window<'_>) -> Result<()> {
+    /// Applies the record at `offset`, which opening has checked; returns what it is.
+    pub(crate) fn apply_at(&self, shard: &mut ShardGuard<'_>, offset: u64, window: &mut Window<'_>) -> Result<(KeyHash, Header)> {
         let header = window.header(offset)?;
-        let key = window.bytes(offset + header.header_len() as u64, header.key_len())?;
-        self.apply(shard, self.full_key(header.namespace, key), &header, offset)
+        let key = self.full_key(header.namespace, window.bytes(offset + header.header_len() as u64, header.key_len())?);
+        self.apply(shard, key, &header, offset)?;
+        Ok((key.hash, header))
     }
 
     /// Applies a record of the log to the index.

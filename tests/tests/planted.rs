@@ -156,6 +156,8 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::FloorNotKept
         | Bug::FloorIsTimeSeen
         | Bug::CalendarTrusted
+        | Bug::CalendarOfChangesLost
+        | Bug::CalendarEndsAtSnapshot
         | Bug::DefaultTtlForgotten => EXPIRY,
         Bug::HistoryReused
         | Bug::FloorForgotten

@@ -156,7 +156,7 @@ impl Store {
                 Some(_) => {
                     self.engine.publish_tallied(shard, target.key, old, new, &mut tally);
                     if let Some(&(_, expiry)) = expiries.get(index).filter(|(_, expiry)| *expiry != 0) {
-                        shard.expires(target.key.hash.slot(new.offset), expiry);
+                        self.engine.expires(shard, target.key.hash.slot(new.offset), expiry);
                     }
                 }
                 None => {

@@ -323,7 +323,7 @@ impl Store {
         };
         self.engine.publish_put(&mut locked.shard, locked.key, old, new);
         if expiry != 0 {
-            locked.shard.expires(locked.key.hash.slot(new.offset), expiry);
+            self.engine.expires(&mut locked.shard, locked.key.hash.slot(new.offset), expiry);
         }
         Ok(new)
     }
@@ -355,7 +355,7 @@ impl Store {
         let new = log.append_one(&spec, Purpose::Store)?;
         self.engine.publish_put(&mut locked.shard, locked.key, old, new);
         if let Some(expiry) = expiry {
-            locked.shard.expires(locked.key.hash.slot(new.offset), expiry);
+            self.engine.expires(&mut locked.shard, locked.key.hash.slot(new.offset), expiry);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! bits in which its tick differs from that of the last look. It takes the eight bytes of its slot. It moves to narrower buckets as its
 //! time comes nearer, a dozen times at most for a month, and the frame tells its expiry then.
 
+use super::dump::Expiring;
 use super::slot::Slot;
 use alloc::vec::Vec;
 
@@ -53,6 +54,19 @@ fn first_tick(number: u32, from: u64) -> u64 {
 }
 
 impl Calendar {
+    /// One that is first looked at about now.
+    pub(super) fn begun_at(now: u64) -> Self {
+        Self { tick: now >> TICK_BITS, ..Self::default() }
+    }
+
+    /// Its entries, with the earliest time at which each may expire, as far as its bucket tells.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Expiring> {
+        self.buckets.iter().flat_map(|bucket| {
+            let from = first_tick(bucket.number, self.tick) << TICK_BITS;
+            bucket.slots.iter().map(move |&slot| Expiring { slot, from })
+        })
+    }
+
     /// Adds an entry.
     pub(super) fn add(&mut self, slot: Slot, expiry: u64) {
         let number = number_of(expiry >> TICK_BITS, self.tick);
@@ -168,6 +182,26 @@ mod tests {
             assert_eq!(calendar.len(), expiries.len());
         }
         assert!(expired > 10_000 && moves < 12 * 20_000, "{expired} expired after {moves} moves");
+    }
+
+    #[test]
+    fn entries_that_move_to_a_later_calendar_are_not_taken_before_they_may_expire() {
+        let now = 1_700_000_000_000_u64;
+        let mut calendar = Calendar::begun_at(now);
+        let expiry = |number: u64| now + (1 << (number % 34)) + number * 977;
+        (0..500).for_each(|number| calendar.add(Slot::new(number, 16_384 + number * 64), expiry(number)));
+        for later in [0, 1_000, 3_600_000, 1 << 32] {
+            let mut moved = Calendar::begun_at(now + later);
+            for Expiring { slot, from } in calendar.entries() {
+                assert!(from <= expiry(slot.tag()), "an entry from {from} on that expires at {}", expiry(slot.tag()));
+                moved.add(slot, from);
+            }
+            let due = moved.take_due(now + later);
+            let expired = |number: u64| expiry(number) <= now + later;
+            assert!((0..500).filter(|&number| expired(number)).all(|number| due.iter().any(|slot| slot.tag() == number)));
+            let early = due.iter().filter(|slot| !expired(slot.tag())).count();
+            assert!(early < 250, "{early} of 500 are looked at before they expire");
+        }
     }
 
     #[test]

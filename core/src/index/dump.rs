@@ -3,17 +3,33 @@
 use super::slot::Slot;
 use alloc::vec::Vec;
 
+/// A record that expires, not before this time in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Expiring {
+    pub(crate) slot: Slot,
+    pub(crate) from: u64,
+}
+
+/// Sorts them, and keeps the earliest of each slot.
+fn sort(expiring: &mut Vec<Expiring>) {
+    expiring.sort_unstable();
+    expiring.dedup_by_key(|one| one.slot);
+}
+
 /// A copy of a shard's content.
 #[derive(Debug, Default)]
 pub(crate) struct ShardImage {
     pub(crate) slots: Vec<Slot>,
     pub(crate) counts: Vec<(u32, u64)>,
+    /// Those of its records that expire, as far as its calendar knows.
+    pub(crate) expiring: Vec<Expiring>,
 }
 
 impl ShardImage {
     /// Sorts the slots by tag. Not done while the shard is locked: it takes longer than all of the rest.
     pub(crate) fn sort(&mut self) {
         self.slots = Slot::sort(core::mem::take(&mut self.slots));
+        sort(&mut self.expiring);
     }
 }
 
@@ -24,6 +40,8 @@ pub(crate) struct ShardChanges {
     pub(crate) removed: Vec<Slot>,
     /// Number of records by namespace, as of now.
     pub(crate) counts: Vec<(u32, u64)>,
+    /// Those of the added ones that expire, as far as the calendar of the shard knows.
+    pub(crate) expiring: Vec<Expiring>,
 }
 
 impl ShardChanges {
@@ -33,6 +51,7 @@ impl ShardChanges {
             *slots = Slot::sort(core::mem::take(slots));
             slots.dedup();
         }
+        sort(&mut self.expiring);
     }
 }
 

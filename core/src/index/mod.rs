@@ -11,7 +11,7 @@ mod shard;
 mod slot;
 mod table;
 
-pub(crate) use dump::{Dump, ShardChanges, ShardImage};
+pub(crate) use dump::{Dump, Expiring, ShardChanges, ShardImage};
 pub(crate) use parked::Parked;
 pub(crate) use shard::ShardGuard;
 pub(crate) use slot::Slot;

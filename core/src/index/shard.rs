@@ -2,7 +2,7 @@
 
 use super::KeyHash;
 use super::calendar::Calendar;
-use super::dump::{Dump, ShardChanges, ShardImage};
+use super::dump::{Dump, Expiring, ShardChanges, ShardImage};
 use super::parked::Parked;
 use super::slot::Slot;
 use super::table::{LINE_SLOTS, OldTable, Table, TableCell};
@@ -321,6 +321,21 @@ impl ShardGuard<'_> {
         }
     }
 
+    /// Begins a calendar about now, unless there is one: many entries are then added to it.
+    pub(crate) fn begin_calendar(&mut self, now: u64) {
+        self.state.calendar.get_or_insert_with(|| Box::new(Calendar::begun_at(now)));
+    }
+
+    /// Those of these records that are still there expire, but not before then.
+    pub(crate) fn expire(&mut self, expiring: &[Expiring], now: u64) {
+        if !expiring.is_empty() {
+            self.begin_calendar(now);
+        }
+        for one in expiring.iter().filter(|one| self.has(one.slot)).copied().collect::<Vec<_>>() {
+            self.expires(one.slot, one.from);
+        }
+    }
+
     /// The record of a slot expires then.
     pub(crate) fn expires(&mut self, slot: Slot, expiry: u64) {
         self.state.calendar.get_or_insert_default().add(slot, expiry);
@@ -491,7 +506,8 @@ impl ShardGuard<'_> {
                 if (added.len() + removed.len()) * 2 > self.len() {
                     return Dump::Whole(self.image());
                 }
-                Dump::Changes(ShardChanges { added, removed, counts: self.state.counts.clone() })
+                let expiring = self.expiring(|slot| is_new(slot.offset()));
+                Dump::Changes(ShardChanges { added, removed, counts: self.state.counts.clone(), expiring })
             }
             _ => Dump::Whole(self.image()),
         }
@@ -514,7 +530,12 @@ impl ShardGuard<'_> {
     /// A copy, in no order.
     pub(crate) fn image(&self) -> ShardImage {
         let slots = self.table().map(Table::live_slots).unwrap_or_default();
-        ShardImage { slots, counts: self.state.counts.clone() }
+        ShardImage { slots, counts: self.state.counts.clone(), expiring: self.expiring(|_| true) }
+    }
+
+    fn expiring(&self, is_wanted: impl Fn(Slot) -> bool) -> Vec<Expiring> {
+        let entries = self.state.calendar.iter().flat_map(|calendar| calendar.entries());
+        entries.filter(|one| is_wanted(one.slot)).collect()
     }
 
     /// Replaces the content of the shard by a copy.

@@ -7,7 +7,7 @@ use crate::index::{Dump, SHARDS, ShardGuard};
 use crate::log::{Cut, DirectoryPlace, Geometry, Segment, SnapshotSegment};
 use crate::names::Names;
 use crate::planted::{Bug, is};
-use crate::snapshot::{Directory, PartPlace, SegmentUse, SnapshotWriter, estimate};
+use crate::snapshot::{Directory, SegmentUse, ShardPlace, SnapshotWriter, estimate};
 use crate::sync::RwLock;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -96,7 +96,8 @@ impl Plan {
     fn new(engine: &Engine, names: &Names, directory: &Directory, extent: Extent) -> Result<Self> {
         let log = &engine.log;
         let segments = log.segments();
-        let len = estimate(engine.index.len_all(), names, segments.len(), log.storage.len()?);
+        let some_expire = log.clock.in_use();
+        let len = estimate(engine.index.len_all(), some_expire, names, segments.len(), log.storage.len()?);
         let most = if extent == Extent::Closing { len + len / 8 } else { len + len / 2 };
         let is_last = extent == Extent::Passing;
         let is_whole = extent == Extent::Whole
@@ -151,12 +152,15 @@ fn write_snapshot(
     (next.names, next.names_hash) = (Some(names), hash);
     log.segment_stats.clear_late();
     let is_new = |offset: u64| plan.is_new(log.geometry, offset);
+    // Parts from before the first record that expires have no calendar, and need none.
+    next.knows_expiring = plan.whole.is_some() || before.knows_expiring || !log.clock.was_in_use();
     // Several shards are locked together, so that a commit waits once for all of them, and this waits once for the commit.
     let together = SHARDS * DUMPED_TOGETHER / (engine.index.len_all() as usize + DUMPED_TOGETHER) + 1;
     for first in (0..SHARDS).step_by(together) {
         let mut held = engine.lock_shards(first..SHARDS.min(first + together))?;
         let dump = |(shard, guard): (usize, &mut ShardGuard<'_>)| {
             let has_parts = plan.whole.is_none() && !before.parts_of(shard).is_empty();
+            next.knows_expiring &= engine.knows_expiring(guard);
             (shard, guard.dump(if has_parts { Some(&is_new) } else { None }))
         };
         let dumps: Vec<(usize, Dump)> = (first..).zip(held.iter_mut()).map(dump).collect();
@@ -175,7 +179,7 @@ fn write_snapshot(
 }
 
 /// The parts of a shard: those `before`, and one of what has changed since; or one of everything.
-fn write_shard(writer: &mut SnapshotWriter<'_>, shard: usize, dump: Dump, before: &[PartPlace]) -> Result<Vec<PartPlace>> {
+fn write_shard(writer: &mut SnapshotWriter<'_>, shard: usize, dump: Dump, before: &[ShardPlace]) -> Result<Vec<ShardPlace>> {
     let mut parts = Vec::new();
     match dump {
         Dump::Unchanged => parts.extend_from_slice(before),

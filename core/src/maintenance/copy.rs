@@ -243,7 +243,7 @@ fn copy_wanted(
             (Counts::Live, Some(shard)) => {
                 engine.publish_copy_tallied(shard, key, (old, &mut from), (new, &mut to));
                 if let Some(expiry) = frame.expiry() {
-                    shard.expires(key.hash.slot(new.offset), expiry);
+                    engine.expires(shard, key.hash.slot(new.offset), expiry);
                 }
             }
             (Counts::Overtaken(current), Some(shard)) => engine.publish_copy(shard, key, current, new),

@@ -162,6 +162,11 @@ impl Replay<'_> {
             retired: Set::collect(retired.chain(chain.stale.iter().copied()).map(u64::from)),
             namespaces: Set::collect(self.names.pairs().map(|(_, number)| number).chain([NAMESPACE_OF_NAMES]).map(u64::from)),
         };
+        if origin.snapshot.knows_expiring {
+            // The others learn it when they are built.
+            let unparked = (0..SHARDS).filter(|&number| !self.engine.index.is_parked_at(number));
+            unparked.for_each(|number| self.engine.index.lock_shard(number).set_knows_expiring());
+        }
         // Opening is the only one to set it, and does so once.
         let _ = self.engine.origin.set(Box::new(origin));
     }

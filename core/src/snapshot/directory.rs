@@ -19,6 +19,17 @@ pub(crate) struct PartPlace {
     pub(crate) salt: u64,
 }
 
+/// Number of the calendars among the parts that are not of the index.
+const CALENDARS: u64 = 1;
+
+/// Places of a part of a shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShardPlace {
+    pub(crate) slots: PartPlace,
+    /// When its records expire; `None` if none does.
+    pub(crate) calendar: Option<PartPlace>,
+}
+
 /// A snapshot: its segments and its parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directory {
@@ -29,21 +40,27 @@ pub(crate) struct Directory {
     pub(crate) names_hash: u64,
     /// The parts of each shard that is not empty, with the shard's number: first the whole shard, then the changes, in the order in
     /// which they were made.
-    pub(crate) shards: Vec<(usize, Vec<PartPlace>)>,
+    pub(crate) shards: Vec<(usize, Vec<ShardPlace>)>,
+    /// A part without a calendar has no record that expires.
+    pub(crate) knows_expiring: bool,
     /// Figures of the segments of the log.
     pub(crate) uses: Vec<SegmentUse>,
 }
 
 impl Directory {
     /// The parts of a shard.
-    pub(crate) fn parts_of(&self, shard: usize) -> &[PartPlace] {
+    pub(crate) fn parts_of(&self, shard: usize) -> &[ShardPlace] {
         let place = self.shards.binary_search_by_key(&shard, |(number, _)| *number).ok();
         place.and_then(|place| self.shards.get(place)).map_or(&[], |(_, parts)| parts)
     }
 
     /// Every part, in no order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartPlace> {
-        self.names.into_iter().chain(self.shards.iter().flat_map(|(_, parts)| parts.iter().copied()))
+        self.names.into_iter().chain(self.shard_places().flat_map(|place| [Some(place.slots), place.calendar]).flatten())
+    }
+
+    fn shard_places(&self) -> impl Iterator<Item = ShardPlace> {
+        self.shards.iter().flat_map(|(_, places)| places.iter().copied())
     }
 
     /// Drops everything but the list of segments.
@@ -91,7 +108,7 @@ impl Directory {
         for (shard, parts) in &self.shards {
             put(out, *shard as u64, 1);
             put_long(out, parts.len() as u64);
-            parts.iter().for_each(|part| place(out, part));
+            parts.iter().for_each(|part| place(out, &part.slots));
         }
         put_long(out, self.uses.len() as u64);
         let mut before = 0;
@@ -99,8 +116,17 @@ impl Directory {
             [one.base.saturating_sub(before), one.live, one.tombstones].into_iter().for_each(|number| put_long(out, number));
             before = one.base;
         }
-        // Parts of capabilities that are not built yet.
-        put_long(out, 0);
+        let calendars: Vec<Option<PartPlace>> = self.shard_places().map(|place| place.calendar).collect();
+        let used = calendars.iter().flatten().count();
+        if !self.knows_expiring || used == 0 {
+            return put_long(out, 0);
+        }
+        [1, CALENDARS, used as u64].into_iter().for_each(|number| put_long(out, number));
+        calendars.iter().flatten().for_each(|calendar| place(out, calendar));
+        put_long(out, calendars.len().div_ceil(8) as u64);
+        let bits =
+            |eight: &[Option<PartPlace>]| (0..).zip(eight).map(|(bit, calendar)| u8::from(calendar.is_some()) << bit).sum::<u8>();
+        out.extend(calendars.chunks(8).map(bits));
     }
 
     /// `None` when the bytes are not a valid directory at the offset `own` of a file of `file_len` bytes: extents outside of the file or
@@ -116,12 +142,12 @@ impl Directory {
         }
         let place = |reader: &mut Reader<'_>| decode_place(reader, geometry, &segments);
         let names = Some(place(&mut reader)?);
-        let mut shards: Vec<(usize, Vec<PartPlace>)> = Vec::new();
+        let mut shards: Vec<(usize, Vec<ShardPlace>)> = Vec::new();
         for _ in 0..reader.count()? {
             let shard = reader.number(1)? as usize;
             let mut parts = Vec::new();
             for _ in 0..reader.count()? {
-                parts.push(place(&mut reader)?);
+                parts.push(ShardPlace { slots: place(&mut reader)?, calendar: None });
             }
             if shard >= SHARDS || parts.is_empty() || shards.last().is_some_and(|&(before, _)| before >= shard) {
                 return None;
@@ -129,18 +155,36 @@ impl Directory {
             shards.push((shard, parts));
         }
         let uses = decode_uses(&mut reader)?;
-        // Parts that a newer build has written and this one does not know. They are independent of the shards; the next directory omits
-        // them.
+        let mut knows_expiring = false;
         for _ in 0..reader.count()? {
-            let _kind = reader.long()?;
-            for _ in 0..reader.count()? {
-                place(&mut reader)?;
-            }
+            let kind = reader.long()?;
+            let count = reader.count()?;
+            let places = (0..count).map(|_| place(&mut reader)).collect::<Option<Vec<_>>>()?;
             let len = reader.count()?;
-            reader.take(len)?;
+            let bytes = reader.take(len)?;
+            // Those that a newer build has written and this one does not know are independent of the shards; the next directory omits
+            // them.
+            if kind == CALENDARS {
+                set_calendars(&mut shards, &places, bytes)?;
+                knows_expiring = true;
+            }
         }
-        reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, uses })
+        reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, knows_expiring, uses })
     }
+}
+
+/// Gives the parts whose bits are set their calendars; `None` unless there are as many of them.
+fn set_calendars(shards: &mut [(usize, Vec<ShardPlace>)], calendars: &[PartPlace], bits: &[u8]) -> Option<()> {
+    let mut calendars = calendars.iter();
+    let mut bits = bits.iter().flat_map(|eight| (0..8).map(move |bit| eight >> bit & 1 != 0));
+    for part in shards.iter_mut().flat_map(|(_, parts)| parts) {
+        if bits.next()? {
+            part.calendar = Some(*calendars.next()?);
+        }
+    }
+    // The last byte has no bits of further parts, and no byte follows it.
+    let rest: Vec<bool> = bits.collect();
+    (rest.len() < 8 && !rest.contains(&true) && calendars.next().is_none()).then_some(())
 }
 
 /// The segments that hold the parts; `None` unless each is listed once, inside of the file, and none overlap.
@@ -193,7 +237,7 @@ fn decode_uses(reader: &mut Reader<'_>) -> Option<Vec<SegmentUse>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
     use super::*;
 
     #[test]
@@ -203,12 +247,17 @@ mod tests {
             |extent: u32, salt: u64| SnapshotSegment { extent, extents: 1, salt, end: geometry.start(extent) + 3000, own: false };
         let part =
             |segment: &SnapshotSegment, at: u64| PartPlace { offset: geometry.start(segment.extent) + at, salt: segment.salt };
+        let slots = |slots: PartPlace| ShardPlace { slots, calendar: None };
         let (first, last) = (segment(3, 77), segment(1, 78));
         let directory = Directory {
             segments: alloc::vec![first, last],
             names: Some(part(&first, 704)),
             names_hash: 0,
-            shards: alloc::vec![(0, alloc::vec![part(&first, 800), part(&last, 704)]), (255, alloc::vec![part(&last, 900)])],
+            shards: alloc::vec![
+                (0, alloc::vec![slots(part(&first, 800)), slots(part(&last, 704))]),
+                (255, alloc::vec![slots(part(&last, 900))])
+            ],
+            knows_expiring: false,
             uses: alloc::vec![
                 SegmentUse { base: 16_384, live: 5, tombstones: 6 },
                 SegmentUse { base: 20_480, live: 0, tombstones: 0 }
@@ -251,6 +300,19 @@ mod tests {
         }
         assert_eq!(with_others(&[1, 40, 1, 0, 1, 0]), None, "a part inside of a header");
         assert_eq!(with_others(&[1, 40, 1, 9, 0x88, 0x06, 0]), None, "a part of no segment");
+        let mut expiring = Directory { knows_expiring: true, ..directory.clone() };
+        assert_eq!(bytes_of(&expiring), bytes, "nothing expires");
+        expiring.shards[0].1[1].calendar = Some(part(&last, 1000));
+        expiring.shards[1].1[0].calendar = Some(part(&first, 1000));
+        let back = Directory::decode(&bytes_of(&expiring), geometry, own, len).unwrap();
+        assert_eq!((back.shards, back.knows_expiring), (expiring.shards.clone(), true));
+        assert_eq!(bytes_of(&expiring).last(), Some(&0b110));
+        for (bits, why) in [(0b10, "a calendar of no part"), (0b111, "a part without its calendar"), (0b1110, "of a fourth part")]
+        {
+            let mut bytes = bytes_of(&expiring);
+            *bytes.last_mut().unwrap() = bits;
+            assert!(Directory::decode(&bytes, geometry, own, len).is_none(), "{why}");
+        }
         let mut outside = directory;
         outside.names = Some(part(&first, 703));
         assert!(Directory::decode(&bytes_of(&outside), geometry, own, len).is_none(), "a part inside of a header");

@@ -1,7 +1,7 @@
 //! Loading a snapshot: all of it is verified at once, and each shard is merged when it is needed. If anything is invalid, there is no
 //! snapshot.
 
-use super::directory::{Directory, PartPlace};
+use super::directory::{Directory, PartPlace, ShardPlace};
 use super::parts::NamedNumber;
 use super::{CHUNK_HEADER_LEN, merge, parts};
 use crate::error::{Error, Result};
@@ -59,10 +59,10 @@ pub(crate) fn read_directory(
 /// [`Error::Corrupt`] with the offset of the invalid part.
 pub(crate) fn load(storage: &dyn Storage, directory: &mut Directory) -> Result<(u32, Vec<NamedNumber>)> {
     let mut chunks = Chunks::new(storage, storage.len()?);
-    let mut shards: Vec<PartPlace> = directory.shards.iter().flat_map(|(_, parts)| parts.iter().copied()).collect();
+    let mut parts: Vec<PartPlace> = directory.parts().collect();
     // In file order, for the host's read-ahead.
-    sort_by_key(&mut shards, |part| part.offset);
-    for part in shards {
+    sort_by_key(&mut parts, |part| part.offset);
+    for part in parts {
         chunks.read(part, |_| Some(()))?;
     }
     let names = directory.names.unwrap_or_default();
@@ -101,12 +101,19 @@ pub(crate) fn load_names(storage: &dyn Storage, directory: &Directory) -> Result
 /// # Errors
 ///
 /// [`Error::Corrupt`] when they have changed since [`load`] verified them, or never were parts of one shard.
-pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[PartPlace]) -> Result<ShardImage> {
+pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[ShardPlace]) -> Result<ShardImage> {
     let mut chunks = Chunks::new(storage, storage.len()?);
-    let parts = places.iter().map(|&place| chunks.read(place, |bytes| parts::decode_shard(bytes, shard)));
-    let parts = parts.collect::<Result<Vec<_>>>()?;
-    let first = places.first().map_or(0, |place| place.offset);
-    merge::merge(parts).ok_or_else(|| Error::corrupt(first, "the parts of a shard of the index snapshot"))
+    let (mut parts, mut expiring) = (Vec::new(), Vec::new());
+    for place in places {
+        let part = chunks.read(place.slots, |bytes| parts::decode_shard(bytes, shard))?;
+        if let Some(calendar) = place.calendar {
+            expiring.extend(chunks.read(calendar, |bytes| parts::decode_calendar(bytes, shard, part.added()))?);
+        }
+        parts.push(part);
+    }
+    let first = places.first().map_or(0, |place| place.slots.offset);
+    let image = merge::merge(parts).ok_or_else(|| Error::corrupt(first, "the parts of a shard of the index snapshot"))?;
+    Ok(ShardImage { expiring, ..image })
 }
 
 struct Chunks<'a> {

@@ -72,12 +72,14 @@ mod tests {
     }
 
     fn changes(added: &[u64], removed: &[u64], count: u64) -> ShardPart {
-        ShardPart::Changes(ShardChanges { added: slots(added), removed: slots(removed), counts: alloc::vec![(0, count)] })
+        let (added, removed) = (slots(added), slots(removed));
+        ShardPart::Changes(ShardChanges { added, removed, counts: alloc::vec![(0, count)], expiring: Vec::new() })
     }
 
     #[test]
     fn the_newest_part_that_mentions_a_slot_decides() {
-        let whole = || ShardPart::Whole(ShardImage { slots: slots(&[1, 2, 3, 4]), counts: alloc::vec![(0, 4)] });
+        let image = || ShardImage { slots: slots(&[1, 2, 3, 4]), counts: alloc::vec![(0, 4)], expiring: Vec::new() };
+        let whole = || ShardPart::Whole(image());
         assert_eq!(merge(alloc::vec![whole()]).unwrap().slots, slots(&[1, 2, 3, 4]));
         // 2 is removed, 5 is added; 5 is removed and its offset reused at once; 2 is added again; 9 never existed.
         let parts = alloc::vec![whole(), changes(&[5], &[2, 9], 4), changes(&[5], &[5, 3], 3), changes(&[2], &[], 4)];

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Each part is a chunk: length, checksum bound to salt and offset, bytes. A checkpoint writes the parts that changed, and a directory
-//! with the places of all parts. Of a shard it writes everything, or what changed since the previous part.
+//! with the places of all parts. Of a shard it writes everything, or what changed since the previous part; beside it, if records of it expire, the
+//! calendar of these.
 
 mod directory;
 mod load;
@@ -15,7 +16,7 @@ mod merge;
 mod parts;
 mod write;
 
-pub(crate) use directory::{Directory, PartPlace};
+pub(crate) use directory::{Directory, ShardPlace};
 #[cfg(feature = "salvage")]
 pub(crate) use load::load_names;
 pub(crate) use load::{check_chunks, load, load_shard, read_directory};

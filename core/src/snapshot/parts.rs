@@ -1,7 +1,7 @@
 //! Encoding and decoding the parts of a snapshot. Every byte that is read may be hostile.
 
 use crate::frame::{decode_u64, encode_u64};
-use crate::index::{ShardChanges, ShardImage, Slot};
+use crate::index::{Expiring, ShardChanges, ShardImage, Slot};
 use crate::limits::{NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::sorted::sort;
 use alloc::boxed::Box;
@@ -120,6 +120,16 @@ pub(super) enum ShardPart {
     Changes(ShardChanges),
 }
 
+impl ShardPart {
+    /// The slots that it adds.
+    pub(super) fn added(&self) -> &[Slot] {
+        match self {
+            Self::Whole(image) => &image.slots,
+            Self::Changes(changes) => &changes.added,
+        }
+    }
+}
+
 /// The kinds of a shard's parts in the file.
 const WHOLE: u64 = 0;
 const CHANGES: u64 = 1;
@@ -222,11 +232,58 @@ pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
     }
     let slots = decode_slots(&mut reader, width)?;
     let part = match kind {
-        WHOLE => ShardPart::Whole(ShardImage { slots, counts }),
-        CHANGES => ShardPart::Changes(ShardChanges { added: slots, removed: decode_slots(&mut reader, width)?, counts }),
+        WHOLE => ShardPart::Whole(ShardImage { slots, counts, expiring: Vec::new() }),
+        CHANGES => ShardPart::Changes(ShardChanges {
+            added: slots,
+            removed: decode_slots(&mut reader, width)?,
+            counts,
+            expiring: Vec::new(),
+        }),
         _ => return None,
     };
     reader.0.is_empty().then_some(part)
+}
+
+/// When the records of a part expire, at the earliest: the times, and for each slot that the part adds the number of its time, from 1, or 0 if
+/// its record never expires. Both are sorted.
+pub(super) fn encode_calendar(out: &mut Vec<u8>, shard: usize, slots: &[Slot], expiring: &[Expiring]) {
+    put(out, shard as u64, 1);
+    let mut times: Vec<u64> = expiring.iter().map(|one| one.from).collect();
+    sort(&mut times);
+    times.dedup();
+    put_long(out, times.len() as u64);
+    let mut before = 0;
+    for &time in &times {
+        put_long(out, time - before);
+        before = time;
+    }
+    let mut expiring = expiring.iter().peekable();
+    for slot in slots {
+        while expiring.next_if(|one| one.slot < *slot).is_some() {}
+        let time = expiring.next_if(|one| one.slot == *slot).and_then(|one| times.binary_search(&one.from).ok());
+        put_long(out, time.map_or(0, |time| time as u64 + 1));
+    }
+}
+
+/// `None` unless it is of a part of this shard that adds these slots.
+pub(super) fn decode_calendar(bytes: &[u8], shard: usize, slots: &[Slot]) -> Option<Vec<Expiring>> {
+    let mut reader = Reader(bytes);
+    if reader.number(1)? as usize != shard {
+        return None;
+    }
+    let (mut times, mut time) = (Vec::new(), 0_u64);
+    for _ in 0..reader.count()? {
+        let distance = reader.long()?;
+        time = time.checked_add(distance).filter(|_| times.is_empty() || distance > 0)?;
+        times.push(time);
+    }
+    let mut expiring = Vec::new();
+    for &slot in slots {
+        if let Some(time) = usize::try_from(reader.long()?).ok()?.checked_sub(1) {
+            expiring.push(Expiring { slot, from: *times.get(time)? });
+        }
+    }
+    reader.0.is_empty().then_some(expiring)
 }
 
 /// Figures of one segment: its base, the bytes of its live records and of its tombstones.
@@ -245,7 +302,7 @@ mod tests {
     #[test]
     fn parts_read_back_and_cut_parts_are_refused() {
         let slots = alloc::vec![Slot::new(0, 20_000), Slot::new(1, 20_100), Slot::new((1 << 22) - 1, 1 << 30)];
-        let image = ShardImage { slots, counts: alloc::vec![(0, 2), (7, 1)] };
+        let image = ShardImage { slots, counts: alloc::vec![(0, 2), (7, 1)], expiring: Vec::new() };
         let mut bytes = Vec::new();
         encode_shard(&mut bytes, 9, &image, 4);
         let Some(ShardPart::Whole(back)) = decode_shard(&bytes, 9) else { panic!("{bytes:?}") };
@@ -255,7 +312,7 @@ mod tests {
             assert!(decode_shard(bytes.get(..len).unwrap(), 9).is_none());
         }
         let removed = alloc::vec![Slot::new(5, 30_000)];
-        let changes = ShardChanges { added: image.slots.clone(), removed, counts: image.counts.clone() };
+        let changes = ShardChanges { added: image.slots.clone(), removed, counts: image.counts.clone(), expiring: Vec::new() };
         let mut bytes = Vec::new();
         encode_changes(&mut bytes, 9, &changes, 4);
         let Some(ShardPart::Changes(back)) = decode_shard(&bytes, 9) else { panic!("{bytes:?}") };
@@ -263,10 +320,35 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(decode_shard(bytes.get(..len).unwrap(), 9).is_none());
         }
-        let twice = ShardImage { slots: alloc::vec![Slot::new(1, 20_000), Slot::new(1, 20_000)], counts: alloc::vec![(0, 2)] };
+        let slots = alloc::vec![Slot::new(1, 20_000), Slot::new(1, 20_000)];
+        let twice = ShardImage { slots, counts: alloc::vec![(0, 2)], expiring: Vec::new() };
         let mut bytes = Vec::new();
         encode_shard(&mut bytes, 9, &twice, 4);
         assert!(decode_shard(&bytes, 9).is_none(), "one slot twice");
+    }
+
+    #[test]
+    fn calendars_read_back_and_those_of_other_parts_are_refused() {
+        let slots: Vec<Slot> = (0..5).map(|tag| Slot::new(tag, 20_000 + tag * 64)).collect();
+        let expiring = |tags: &[(usize, u64)]| -> Vec<Expiring> {
+            tags.iter().map(|&(tag, from)| Expiring { slot: slots[tag], from }).collect()
+        };
+        let some = expiring(&[(1, 7 << 30), (2, 0), (4, 7 << 30)]);
+        let mut bytes = Vec::new();
+        encode_calendar(&mut bytes, 9, &slots, &some);
+        assert_eq!(bytes.len(), 1 + 1 + 1 + 5 + 5);
+        assert_eq!(decode_calendar(&bytes, 9, &slots), Some(some));
+        assert_eq!(decode_calendar(&bytes, 8, &slots), None, "another shard's");
+        assert_eq!(decode_calendar(&bytes, 9, &slots[1..]), None, "of a part with more slots");
+        for cut in 0..bytes.len() {
+            assert_eq!(decode_calendar(&bytes[..cut], 9, &slots), None);
+        }
+        *bytes.last_mut().unwrap() = 3;
+        assert_eq!(decode_calendar(&bytes, 9, &slots), None, "a third of two times");
+        // An entry of a slot that the part does not have is left out.
+        let mut bytes = Vec::new();
+        encode_calendar(&mut bytes, 9, &slots[..2], &expiring(&[(0, 5), (3, 5)]));
+        assert_eq!(decode_calendar(&bytes, 9, &slots[..2]), Some(expiring(&[(0, 5)])));
     }
 
     /// The last slots of a part are read byte by byte, all others by words.

@@ -1,26 +1,30 @@
 //! Writing the parts of a snapshot, a shard at a time, while the store is in use.
 
-use super::directory::{Directory, PartPlace};
+use super::directory::{Directory, PartPlace, ShardPlace};
 use super::{CHUNK_HEADER_LEN, parts};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
-use crate::index::{SHARDS, ShardChanges, ShardImage};
+use crate::index::{Expiring, SHARDS, ShardChanges, ShardImage, Slot};
 use crate::limits::NAMESPACE_NAME_LEN_MAX;
 use crate::log::{DirectoryPlace, Geometry, SEGMENT_HEADER_LEN, SnapshotSegment};
 use crate::names::Names;
+use crate::planted::{Bug, is};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
 const GATHER: usize = 256 * 1024;
+/// About the bytes of a calendar beside one for each slot.
+const CALENDAR_LEN: u64 = 128;
 
 /// Upper bound in bytes of a whole snapshot of `records` records, with room for records and names that are added
-/// meanwhile.
-pub(crate) fn estimate(records: u64, names: &Names, segments: usize, file_len: u64) -> u64 {
+/// meanwhile. With calendars if some expire.
+pub(crate) fn estimate(records: u64, some_expire: bool, names: &Names, segments: usize, file_len: u64) -> u64 {
     let records = records + records / 16 + 256;
     let names = (names.bytes() + names.options_bytes() + names.len() * 8 + 8 * NAMESPACE_NAME_LEN_MAX) as u64;
     let shards = records.min(SHARDS as u64) * 40;
     let slots = records * (3 + offset_width(file_len) as u64);
-    SEGMENT_HEADER_LEN as u64 + names + shards + slots + segments as u64 * 24 + 1024
+    let calendars = if some_expire { records + records.min(SHARDS as u64) * CALENDAR_LEN } else { 0 };
+    SEGMENT_HEADER_LEN as u64 + names + shards + slots + calendars + segments as u64 * 24 + 1024
 }
 
 /// Number of bytes of an offset, enough for a much longer file, since it grows meanwhile.
@@ -112,14 +116,27 @@ impl<'a> SnapshotWriter<'a> {
         }
     }
 
-    pub(crate) fn shard(&mut self, shard: usize, image: &ShardImage) -> Result<PartPlace> {
+    pub(crate) fn shard(&mut self, shard: usize, image: &ShardImage) -> Result<ShardPlace> {
         let width = self.width_for(image.slots.iter().map(|slot| slot.offset()).max())?;
-        self.chunk(|out| parts::encode_shard(out, shard, image, width))
+        let slots = self.chunk(|out| parts::encode_shard(out, shard, image, width))?;
+        Ok(ShardPlace { slots, calendar: self.calendar(shard, &image.slots, &image.expiring)? })
     }
 
-    pub(crate) fn changes(&mut self, shard: usize, changes: &ShardChanges) -> Result<PartPlace> {
+    pub(crate) fn changes(&mut self, shard: usize, changes: &ShardChanges) -> Result<ShardPlace> {
         let width = self.width_for(changes.added.iter().chain(&changes.removed).map(|slot| slot.offset()).max())?;
-        self.chunk(|out| parts::encode_changes(out, shard, changes, width))
+        let slots = self.chunk(|out| parts::encode_changes(out, shard, changes, width))?;
+        if is(Bug::CalendarOfChangesLost) {
+            return Ok(ShardPlace { slots, calendar: None });
+        }
+        Ok(ShardPlace { slots, calendar: self.calendar(shard, &changes.added, &changes.expiring)? })
+    }
+
+    /// Adds the calendar of a part, if a record of it expires.
+    fn calendar(&mut self, shard: usize, slots: &[Slot], expiring: &[Expiring]) -> Result<Option<PartPlace>> {
+        if expiring.is_empty() {
+            return Ok(None);
+        }
+        self.chunk(|out| parts::encode_calendar(out, shard, slots, expiring)).map(Some)
     }
 
     /// The width for offsets up to `largest`.

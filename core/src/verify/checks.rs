@@ -11,7 +11,7 @@ use crate::log::{
 };
 use crate::planted::{Bug, is};
 use crate::scan::{Damage, Found, Stretch, scan};
-use crate::snapshot::{self, PartPlace};
+use crate::snapshot::{self, ShardPlace};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -199,7 +199,7 @@ fn check_snapshot(
         Err(error) => return Err(error),
     };
     let loaded = snapshot::load(storage, &mut directory);
-    let decode = |(shard, parts): &(usize, Vec<PartPlace>)| snapshot::load_shard(storage, *shard, parts).map(drop);
+    let decode = |(shard, parts): &(usize, Vec<ShardPlace>)| snapshot::load_shard(storage, *shard, parts).map(drop);
     let chunks = || directory.segments.iter().try_for_each(|segment| snapshot::check_chunks(storage, geometry, segment));
     match chunks().and(loaded).and_then(|_| directory.shards.iter().try_for_each(decode)) {
         Ok(()) => {}

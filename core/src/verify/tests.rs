@@ -43,7 +43,7 @@ fn a_slot_under_a_wrong_tag_is_damage() {
     let directory = read_directory(&storage, current.geometry(), current.store_id, place).unwrap();
     let (_, parts) = directory.shards.first().unwrap();
     // Number, kind, one namespace and its count, width and count of the slots, then the first tag.
-    let (at, salt) = (parts[0].offset as usize, parts[0].salt);
+    let (at, salt) = (parts[0].slots.offset as usize, parts[0].slots.salt);
     let len = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     bytes[at + 8 + 10] ^= 1;
     let sum = crc32c(&bytes[at + 8..at + 8 + len]) ^ bind(salt, at as u64);

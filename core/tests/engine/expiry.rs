@@ -407,3 +407,51 @@ fn compaction_frees_the_space_of_what_has_expired() {
     let after = db.stats().unwrap();
     assert!(after.file_bytes < full.file_bytes / 4, "{} of {}", after.file_bytes, full.file_bytes);
 }
+
+/// The calendar used to be built from the records: the first count after opening read every one of them.
+#[cfg(feature = "native")]
+#[test]
+fn a_store_that_is_opened_again_knows_which_records_expire_without_reading_them() {
+    use pipkin::storage::fault::FaultStorage;
+    use pipkin::storage::native::{NativeOptions, NativeStorage};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.pipkin");
+    let clock = TestClock::new(START);
+    let open = || {
+        let options = NativeOptions { mmap: false, ..NativeOptions::default() };
+        let storage = FaultStorage::new(NativeStorage::open(&path, options).unwrap());
+        let db = Db::builder().clock(clock.clone()).open_storage(Box::new(storage.clone())).unwrap();
+        (storage, db)
+    };
+    let insert = |db: &Db, from: u32, to: u32, minutes: u32| {
+        (from..to).for_each(|key| db.insert_with_ttl(key.to_le_bytes(), [7; 100], MINUTE * minutes).unwrap());
+    };
+    let (_, db) = open();
+    insert(&db, 0, 8_000, 60);
+    db.insert("stays", "").unwrap();
+    db.checkpoint().unwrap();
+    // In changes of the snapshot: some sooner, some later than what they replace, some for the first time, and one never.
+    insert(&db, 0, 100, 1);
+    insert(&db, 100, 200, 90);
+    insert(&db, 8_000, 8_100, 1);
+    db.persist(300_u32.to_le_bytes()).unwrap();
+    db.checkpoint().unwrap();
+    // After the snapshot.
+    insert(&db, 8_100, 8_200, 1);
+    insert(&db, 200, 300, 1);
+    db.close().unwrap();
+    let counts = [(0, 8_201), (2, 7_801), (20, 7_801), (61, 102), (91, 2)];
+    for (minutes, left) in counts {
+        clock.set(START + minutes * 60_000);
+        let (storage, db) = open();
+        storage.reset_counts();
+        assert_eq!(db.len().unwrap(), left, "after {minutes} minutes");
+        let reads = storage.counts().reads;
+        // Those that have expired are read: the snapshot stays as it was, since nothing is written.
+        let due = counts[0].1 - left;
+        assert!(reads < 2_000 + due, "{reads} reads after {minutes} minutes");
+        assert_eq!(db.iter().count() as u64, left);
+        db.sweep_expired().unwrap();
+        db.close().unwrap();
+    }
+}

@@ -25,6 +25,13 @@ pub(crate) fn state(file: &[u8], superblock: &Superblock, log: &Log) -> Result<O
             if (hash >> 34 & 0x3f_ffff, (hash >> 56) as u8) != (tag, *shard) {
                 return Err(damaged);
             }
+            if let Some(calendar) = &snapshot.calendar
+                && let Some(expiry) = frame.fields.expiry
+                && state.names.values().any(|(number, _)| *number == frame.namespace)
+                && calendar.get(&(*shard, tag, offset)).is_none_or(|&time| time > expiry)
+            {
+                return Err(Refusal::Damaged { offset, what: "a record that expires before its calendar says so" });
+            }
             let Frame { namespace, key, value, fields, copied, .. } = frame;
             let record = Record { value: value.to_vec(), fields, copied };
             state.records.insert((namespace, key.to_vec()), Living { record, offset });
@@ -46,6 +53,8 @@ type Slots = BTreeSet<(u64, u64)>;
 pub(crate) struct Snapshot {
     names: BTreeMap<String, (u32, Vec<u8>)>,
     shards: Vec<(u8, Slots)>,
+    /// The earliest time at which the record of a slot of a shard may expire, of those that do; `None` if that is not said.
+    calendar: Option<BTreeMap<(u8, u64, u64), u64>>,
     /// Bases of segments of the log, and whether anything in them lives or is a tombstone.
     pub(crate) uses: Vec<(u64, bool)>,
     /// Where its own segments begin and end.
@@ -88,7 +97,7 @@ impl Snapshot {
             (offset < piece.end).then(|| chunk(file, piece.salt, offset))?.map(|(bytes, _)| bytes)
         };
         let names = decode_names(read(&mut rest)?)?;
-        let mut shards = Vec::new();
+        let (mut shards, mut parts) = (Vec::new(), Vec::new());
         for _ in 0..rest.count()? {
             let number = rest.number(1)? as u8;
             if shards.last().is_some_and(|&(before, _)| before >= number) {
@@ -97,7 +106,9 @@ impl Snapshot {
             let mut slots = Slots::new();
             let mut counted = 0;
             for index in 0..rest.count()? {
-                counted = apply_part(read(&mut rest)?, number, index == 0, &mut slots)?;
+                let (count, added) = apply_part(read(&mut rest)?, number, index == 0, &mut slots)?;
+                counted = count;
+                parts.push((number, added));
             }
             if counted != slots.len() as u64 {
                 return None;
@@ -110,16 +121,18 @@ impl Snapshot {
             let (live, tombstones) = (rest.long()?, rest.long()?);
             uses.push((base, live > 0 || tombstones > 0));
         }
+        let mut calendar = None;
         for _ in 0..rest.count()? {
-            let _kind = rest.long()?;
-            for _ in 0..rest.count()? {
-                read(&mut rest)?;
-            }
+            let (kind, count) = (rest.long()?, rest.count()?);
+            let places = (0..count).map(|_| read(&mut rest)).collect::<Option<Vec<_>>>()?;
             let len = usize::try_from(rest.long()?).ok()?;
-            rest.take(len)?;
+            let bits = rest.take(len)?;
+            if kind == 1 {
+                calendar = Some(decode_calendars(&places, bits, &parts)?);
+            }
         }
         let places = pieces.iter().map(|piece| (piece.start, piece.end)).collect();
-        rest.is_empty().then_some(Self { names, shards, uses, places })
+        rest.is_empty().then_some(Self { names, shards, calendar, uses, places })
     }
 }
 
@@ -151,8 +164,38 @@ fn decode_names(bytes: &[u8]) -> Option<BTreeMap<String, (u32, Vec<u8>)>> {
     Some(names)
 }
 
-/// Applies a part to the slots of a shard. Returns how many it says there are.
-fn apply_part(bytes: &[u8], number: u8, is_first: bool, slots: &mut Slots) -> Option<u64> {
+/// The times of the slots of all parts; a later part says what counts.
+fn decode_calendars(calendars: &[&[u8]], bits: &[u8], parts: &[(u8, Slots)]) -> Option<BTreeMap<(u8, u64, u64), u64>> {
+    if bits.len() != parts.len().div_ceil(8) || calendars.len() as u32 != bits.iter().map(|byte| byte.count_ones()).sum() {
+        return None;
+    }
+    let (mut all, mut calendars) = (BTreeMap::new(), calendars.iter());
+    for (index, (shard, added)) in parts.iter().enumerate() {
+        all.retain(|&(of, tag, offset), _| of != *shard || !added.contains(&(tag, offset)));
+        if bits.get(index / 8)? >> (index % 8) & 1 == 0 {
+            continue;
+        }
+        let mut rest = Bytes(calendars.next()?);
+        let is_of_shard = rest.number(1)? == u64::from(*shard);
+        let (mut times, mut time) = (Vec::new(), 0_u64);
+        for _ in 0..rest.count()? {
+            time = time.checked_add(rest.long()?)?;
+            times.push(time);
+        }
+        for &(tag, offset) in added {
+            if let Some(number) = usize::try_from(rest.long()?).ok()?.checked_sub(1) {
+                all.insert((*shard, tag, offset), *times.get(number)?);
+            }
+        }
+        if !is_of_shard || !rest.is_empty() || !times.is_sorted_by(|one, other| one < other) {
+            return None;
+        }
+    }
+    calendars.next().is_none().then_some(all)
+}
+
+/// Applies a part to the slots of a shard. Returns how many it says there are, and those that it adds.
+fn apply_part(bytes: &[u8], number: u8, is_first: bool, slots: &mut Slots) -> Option<(u64, Slots)> {
     let mut rest = Bytes(bytes);
     let fits = (rest.number(1)?, rest.number(1)?) == (u64::from(number), u64::from(!is_first));
     let mut counted = 0_u64;
@@ -170,8 +213,8 @@ fn apply_part(bytes: &[u8], number: u8, is_first: bool, slots: &mut Slots) -> Op
             slots.remove(&gone);
         }
     }
-    slots.extend(there);
-    rest.is_empty().then_some(counted)
+    slots.extend(&there);
+    rest.is_empty().then_some((counted, there))
 }
 
 fn decode_slots(rest: &mut Bytes<'_>, width: usize) -> Option<Slots> {
