@@ -65,8 +65,8 @@ fn steps(options: &Options) -> Vec<Check> {
         }),
         Check::slow("wit", "the package pipkin:kv as one file, with all that others build on", interfaces::wit),
         Check::slow("npm", "the packed npm tarball in a new app: used in Node, type-checked", npm::check),
-        Check::slow("docs", "the pages as docs.rs builds them", crates::docs),
-        Check::slow("crates", "every crate is packaged, and built from its package alone", |_| crates::package()),
+        Check::slow("docs", "the pages as docs.rs builds them, from the packages", crates::docs),
+        Check::slow("crates", "every crate compiles from its package alone", crates::package),
         Check::slow("semver", "the public interfaces against the last release", move |tools| {
             interfaces::semver(tools, for_semver.baseline.as_deref())
         }),

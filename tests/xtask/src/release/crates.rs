@@ -1,10 +1,12 @@
-//! Crates: packaged, built from their packages, and documented as docs.rs does it.
+//! Crates: packaged, compiled from their packages, and documented from them as docs.rs does it.
 
+use super::version;
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
 use crate::tools::Tools;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tinyjson::JsonValue;
 
 type Object = HashMap<String, JsonValue>;
@@ -19,9 +21,12 @@ pub(super) struct Published {
     has_repository: bool,
 }
 
-/// Every crate is packaged, and built from its package: what it forgot to take along is missed here, not by its users. Crates that depend on
-/// each other find each other's packages, not the folders.
-pub(super) fn package() -> Outcome {
+/// Every crate compiles from its package: what it forgot to take along is missed here, not by its users.
+///
+/// Type checks by the compiler of the documentation: a package that lacks a file or names a wrong version fails by any compiler, and
+/// Wasmtime, the longest part, is compiled once for both steps. That the code links and works is for `cargo xtask test`.
+pub(super) fn package(tools: &Tools) -> Outcome {
+    tools.nightly(&["rustc"])?;
     let published = published()?;
     for package in &published {
         let listed = Step::new("cargo package --list --allow-dirty -p").arg(&package.name).output()?;
@@ -30,60 +35,82 @@ pub(super) fn package() -> Outcome {
                 return failed(format!("the package of {} lacks {wanted}: link it beside its Cargo.toml", package.name));
             }
         }
-        if !package.has_repository {
-            println!("{}: `repository` is not set; set it in Cargo.toml once there is a public forge", package.name);
-        }
     }
-    let folder = target_dir().join("rehearsal/crates");
-    forget_packages(&published, &folder)?;
-    let names = published.iter().flat_map(|package| ["-p", package.name.as_str()]);
-    let step = Step::new("cargo package --allow-dirty").args(names).limit_minutes(60);
-    step.env("CARGO_TARGET_DIR", folder.display().to_string()).run()
-}
-
-/// Cargo takes a package of a registry as unchangeable: what it has unpacked and compiled of one serves as long as name and version are
-/// the same, as they are in every rehearsal of a release.
-fn forget_packages(published: &[Published], folder: &Path) -> Outcome {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo"))).unwrap_or_default();
-    // A registry on this machine has no host, which the name of its folder would begin with.
-    let registries = entries(&home.join("registry/src")).into_iter().filter(|path| name_of(path).starts_with('-'));
-    let unpacked = registries.flat_map(|registry| entries(&registry));
-    let compiled = entries(&folder.join("debug/.fingerprint"));
-    for path in unpacked.chain(compiled) {
-        // A hash or a version comes after the name.
-        let name = name_of(&path).rsplit_once('-').map(|(name, _)| name.to_owned());
-        if name.is_some_and(|name| published.iter().any(|package| package.name == name)) {
-            fs::remove_dir_all(&path)?;
-        }
+    let folder = unpacked(&published)?;
+    // One at a time: together, one could live on features that another asks for.
+    for package in &published {
+        let step = Step::new("cargo +nightly check -p").arg(&package.name).limit_minutes(60);
+        in_packages(step, &folder).run()?;
+    }
+    // Registries take crates without it, so this is no failure.
+    if published.iter().any(|package| !package.has_repository) {
+        println!("NOTE: Cargo.toml names no `repository`, so the pages of the crates will not lead to their sources:");
+        println!("NOTE: once the address is public, set it in [workspace.package] and take it over in every crate");
     }
     Ok(())
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// A nightly compiler, `--cfg docsrs`, and the features that the crate asks for.
 pub(super) fn docs(tools: &Tools) -> Outcome {
     tools.nightly(&["rustc"])?;
-    let folder = target_dir().join("docs-rs");
-    for package in published()?.iter().filter(|package| package.is_library) {
-        let mut step = Step::new("cargo +nightly doc --no-deps --lib -p").arg(&package.name);
+    let published = published()?;
+    let folder = unpacked(&published)?;
+    for package in published.iter().filter(|package| package.is_library) {
+        let mut step = Step::new("cargo +nightly doc --no-deps --lib -p").arg(&package.name).limit_minutes(60);
         if !package.features.is_empty() {
             step = step.arg("--features").arg(package.features.join(","));
         }
-        step.env("RUSTDOCFLAGS", "--cfg docsrs -D warnings").env("CARGO_TARGET_DIR", folder.display().to_string()).run()?;
-        let page = folder.join("doc").join(package.name.replace('-', "_")).join("index.html");
-        if !fs::exists(root().join(&page))? {
+        in_packages(step, &folder).env("RUSTDOCFLAGS", "--cfg docsrs -D warnings").run()?;
+        let page = folder.join("target/doc").join(package.name.replace('-', "_")).join("index.html");
+        if !fs::exists(&page)? {
             return failed(format!("there is no {}", page.display()));
         }
     }
     Ok(())
+}
+
+fn in_packages(step: Step, folder: &Path) -> Step {
+    step.dir(folder).env("CARGO_TARGET_DIR", folder.join("target").display().to_string())
+}
+
+/// Packs all crates, once in a run of this program, and unpacks them into a workspace in which they find each other's packages instead of the
+/// folders of this repository. Returns its folder.
+fn unpacked(published: &[Published]) -> Outcome<PathBuf> {
+    static IS_DONE: Mutex<bool> = Mutex::new(false);
+    let mut is_done = IS_DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = target_dir().join("rehearsal/packages");
+    if *is_done {
+        return Ok(folder);
+    }
+    let packed = target_dir().join("rehearsal");
+    let names = published.iter().flat_map(|package| ["-p", package.name.as_str()]);
+    let step = Step::new("cargo package --no-verify --allow-dirty").args(names);
+    step.env("CARGO_TARGET_DIR", packed.display().to_string()).run()?;
+    fs::create_dir_all(&folder)?;
+    let version = version()?;
+    for package in published {
+        let unpacked = folder.join(format!("{}-{version}", package.name));
+        let _ = fs::remove_dir_all(&unpacked);
+        let archive = packed.join("package").join(format!("{}-{version}.crate", package.name));
+        // Not with the times of the archive, which are the same in every package: cargo would take old results for those of new files.
+        Step::new("tar -xzmf").path(&archive).arg("-C").path(&folder).run()?;
+    }
+    fs::write(folder.join("Cargo.toml"), workspace_of(published, &version))?;
+    // The versions that are tested here.
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    *is_done = true;
+    Ok(folder)
+}
+
+/// The manifest of a workspace of unpacked packages.
+fn workspace_of(published: &[Published], version: &str) -> String {
+    let folders = published.iter().map(|package| format!("\"{}-{version}\"", package.name)).collect::<Vec<_>>();
+    let patches = published.iter().zip(&folders).map(|(package, folder)| format!("{} = {{ path = {folder} }}\n", package.name));
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{}",
+        folders.join(", "),
+        patches.collect::<String>()
+    )
 }
 
 /// The crates that do not say `publish = false`.
@@ -139,5 +166,11 @@ mod tests {
             has_repository,
         });
         assert_eq!(published_in(&metadata.parse().unwrap_or(JsonValue::Null)), expected);
+        let workspace = workspace_of(&expected, "0.1.0");
+        assert!(workspace.contains(r#"members = ["engine-0.1.0", "command-0.1.0"]"#), "{workspace}");
+        assert!(
+            workspace
+                .ends_with("[patch.crates-io]\nengine = { path = \"engine-0.1.0\" }\ncommand = { path = \"command-0.1.0\" }\n")
+        );
     }
 }
