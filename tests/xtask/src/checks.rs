@@ -13,7 +13,14 @@ pub(crate) mod wasm;
 use crate::shell::{Outcome, Step, failed};
 use crate::tools::Tools;
 
-type Body = Box<dyn Fn(&Tools) -> Outcome>;
+type Body = Box<dyn Fn(&Tools) -> Outcome + Send + Sync>;
+
+/// Checks that compile in folders of their own, mostly on one processor, and measure no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pair {
+    SchedulesAndMiri,
+    RacesAndFuzzing,
+}
 
 /// One entry: `cargo xtask test --only NAME` runs it alone.
 pub(crate) struct Check {
@@ -21,16 +28,22 @@ pub(crate) struct Check {
     pub(crate) about: &'static str,
     /// Part of `--quick`: done in seconds once things are compiled, and needs no tool beyond the toolchain.
     pub(crate) quick: bool,
+    /// Checks that follow each other and have the same pair run at once.
+    pub(crate) pair: Option<Pair>,
     body: Body,
 }
 
 impl Check {
-    fn quick(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + 'static) -> Check {
-        Check { name: name.to_owned(), about, quick: true, body: Box::new(body) }
+    fn quick(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + Send + Sync + 'static) -> Check {
+        Check { name: name.to_owned(), about, quick: true, pair: None, body: Box::new(body) }
     }
 
-    pub(crate) fn slow(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + 'static) -> Check {
-        Check { name: name.to_owned(), about, quick: false, body: Box::new(body) }
+    pub(crate) fn slow(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + Send + Sync + 'static) -> Check {
+        Check { name: name.to_owned(), about, quick: false, pair: None, body: Box::new(body) }
+    }
+
+    pub(crate) fn paired(self, pair: Pair) -> Check {
+        Check { pair: Some(pair), ..self }
     }
 
     pub(crate) fn run(&self, tools: &Tools) -> Outcome {
@@ -52,11 +65,11 @@ pub(crate) fn all() -> Vec<Check> {
         hosts::compile_checks(),
         compare::checks(),
         engine::checks(),
+        evidence::fuzz_checks(),
         evidence::checks(),
         evidence::power_cut_checks(),
         wasm::checks(),
         hosts::run_checks(),
-        evidence::fuzz_checks(),
     ]
     .into_iter()
     .flatten()

@@ -1,6 +1,6 @@
 //! `cargo xtask component`: the component as it is shipped. What cargo builds works as well; this has the same code, smaller.
 
-use crate::shell::{Outcome, Step, failed, target_dir};
+use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,16 +54,23 @@ pub(crate) fn host_command() -> Outcome<PathBuf> {
     Ok(target_dir().join("debug").join(format!("pipkin-host{}", std::env::consts::EXE_SUFFIX)))
 }
 
+/// Builds a component as cargo makes it, and says in which folder it is: the one in which the tests of `wasi-host/` build components, too.
+pub(crate) fn built(package: &[&str]) -> Outcome<PathBuf> {
+    let folder = root().join("target/guest");
+    let step = Step::new("cargo build --profile component --target").arg(TARGET).args(package.iter().copied());
+    step.arg("--target-dir").path(&folder).run()?;
+    Ok(folder.join(TARGET).join("component"))
+}
+
 /// Builds it, and says where it is.
 pub(crate) fn shipped(tools: &Tools) -> Outcome<PathBuf> {
     tools.rust_targets(&[TARGET])?;
     tools.node()?;
     tools.npm_packages(FOLDER)?;
-    Step::new("cargo build -p pipkin-wasi-guest --profile component --target").arg(TARGET).run()?;
-    let built = fs::read(target_dir().join(TARGET).join("component/pipkin_wasi_guest.wasm"))?;
+    let component = fs::read(built(&["-p", "pipkin-wasi-guest"])?.join("pipkin_wasi_guest.wasm"))?;
     let folder = target_dir().join("shipped");
     fs::create_dir_all(&folder)?;
-    let Some(smaller) = smaller(&built, &mut |code| optimized(code, &folder))? else {
+    let Some(smaller) = smaller(&component, &mut |code| optimized(code, &folder))? else {
         return failed("what cargo built is no component");
     };
     let path = folder.join("pipkin_wasi_guest.wasm");
@@ -75,7 +82,7 @@ pub(crate) fn shipped(tools: &Tools) -> Outcome<PathBuf> {
 fn optimized(code: &[u8], folder: &Path) -> Outcome<Vec<u8>> {
     let (from, to) = (folder.join("core.wasm"), folder.join("core-opt.wasm"));
     fs::write(&from, code)?;
-    let program = crate::shell::root().join(FOLDER).join("node_modules/.bin/wasm-opt");
+    let program = root().join(FOLDER).join("node_modules/.bin/wasm-opt");
     Step::new("").path(&program).args(FEATURES).args(PASSES).path(&from).arg("-o").path(&to).run()?;
     Ok(fs::read(to)?)
 }

@@ -1,8 +1,9 @@
-//! Runs the checks one after the other and keeps the score.
+//! Runs the checks, most of them one after the other, and keeps the score.
 
 use crate::checks::Check;
 use crate::shell::Stop;
 use crate::tools::{Tools, must_run};
+use std::thread;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,21 +32,17 @@ pub(crate) fn list(checks: &[Check]) {
 
 /// Runs all of them, whatever happens, and ends with the line `N passed, N failed`. Says whether all is well.
 pub(crate) fn run(checks: &[Check]) -> bool {
-    let must_run = must_run();
     let tools = Tools::default();
     let start = Instant::now();
     let mut score = Vec::new();
-    for (number, check) in checks.iter().enumerate() {
-        println!("\n=== {} ({} of {}): {}", check.name, number + 1, checks.len(), check.about);
-        let check_start = Instant::now();
-        let (verdict, reason) = match check.run(&tools) {
-            Ok(()) => (Verdict::Passed, String::new()),
-            Err(Stop::CannotRun(why)) if !must_run => (Verdict::Skipped, why),
-            Err(stop) => (Verdict::Failed, stop.to_string()),
-        };
-        let line = line(&check.name, verdict, check_start.elapsed(), &reason);
-        println!("--- {line}");
-        score.push((verdict, line));
+    for group in checks.chunk_by(|check, next| check.pair.is_some() && check.pair == next.pair) {
+        for (number, check) in (score.len() + 1..).zip(group) {
+            println!("\n=== {} ({number} of {}): {}", check.name, checks.len(), check.about);
+        }
+        score.extend(match group {
+            [check] => vec![judge(check, &tools)],
+            _ => beside_each_other(group),
+        });
     }
     println!("\n=== all checks, {}", seconds(start.elapsed()));
     for (_, line) in &score {
@@ -54,6 +51,30 @@ pub(crate) fn run(checks: &[Check]) -> bool {
     let verdicts: Vec<Verdict> = score.iter().map(|(verdict, _)| *verdict).collect();
     println!("\n{}", closing_line(&verdicts));
     !verdicts.contains(&Verdict::Failed)
+}
+
+/// Their output mixes: whoever wants to read that of one runs it alone.
+fn beside_each_other(checks: &[Check]) -> Vec<(Verdict, String)> {
+    thread::scope(|scope| {
+        let runs: Vec<_> = checks.iter().map(|check| scope.spawn(|| judge(check, &Tools::default()))).collect();
+        let verdict = |(run, check): (thread::ScopedJoinHandle<'_, (Verdict, String)>, &Check)| {
+            run.join().unwrap_or_else(|_| (Verdict::Failed, line(&check.name, Verdict::Failed, Duration::ZERO, "it panicked")))
+        };
+        runs.into_iter().zip(checks).map(verdict).collect()
+    })
+}
+
+/// Runs a check, and prints its line.
+fn judge(check: &Check, tools: &Tools) -> (Verdict, String) {
+    let start = Instant::now();
+    let (verdict, reason) = match check.run(tools) {
+        Ok(()) => (Verdict::Passed, String::new()),
+        Err(Stop::CannotRun(why)) if !must_run() => (Verdict::Skipped, why),
+        Err(stop) => (Verdict::Failed, stop.to_string()),
+    };
+    let line = line(&check.name, verdict, start.elapsed(), &reason);
+    println!("--- {line}");
+    (verdict, line)
 }
 
 fn line(name: &str, verdict: Verdict, took: Duration, reason: &str) -> String {
@@ -77,11 +98,32 @@ fn closing_line(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::Pair;
+    use crate::shell::failed;
     use Verdict::{Failed, Passed, Skipped};
+    use std::sync::{Arc, Barrier};
 
     #[test]
     fn the_closing_line_counts_every_check_once() {
         assert_eq!(closing_line(&[Passed, Passed]), "2 passed, 0 failed");
         assert_eq!(closing_line(&[Passed, Skipped, Failed, Passed]), "2 passed, 1 failed, 1 skipped");
+    }
+    /// Alone, each would wait without end.
+    #[test]
+    fn a_pair_runs_at_once_and_each_of_it_has_its_verdict() {
+        let met = Arc::new(Barrier::new(2));
+        let checks: Vec<Check> = [true, false]
+            .map(|good| {
+                let met = met.clone();
+                let body = move |_: &Tools| {
+                    met.wait();
+                    if good { Ok(()) } else { failed("as it should") }
+                };
+                Check::slow(if good { "good" } else { "bad" }, "", body).paired(Pair::RacesAndFuzzing)
+            })
+            .into();
+        assert!(!run(&checks));
+        let verdicts: Vec<Verdict> = beside_each_other(&checks).into_iter().map(|(verdict, _)| verdict).collect();
+        assert!(verdicts == [Passed, Failed]);
     }
 }

@@ -5,6 +5,7 @@
 use crate::shell::{Outcome, Step, Stop, root, target_dir};
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// The `wasm-bindgen` command must have the version of the library; this one is used when no lock file names it.
 const WASM_BINDGEN: &str = "0.2.130";
@@ -55,6 +56,9 @@ impl Tools {
 
     /// A nightly toolchain with these components; whichever nightly is there already serves.
     pub(crate) fn nightly(&self, components: &[&str]) -> Outcome {
+        // Checks run beside each other.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let installed = Step::new("rustup component list --toolchain nightly --installed").output().unwrap_or_default();
         let has = |component: &&str| installed.lines().any(|line| line.starts_with(*component));
         if !installed.is_empty() && components.iter().all(has) {

@@ -1,6 +1,6 @@
 //! The engine and the command line on this host: tests, miri, the demonstration.
 
-use super::{Check, run_tests};
+use super::{Check, Pair, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root};
 use crate::sizes::is_nightly;
 use crate::tools::Tools;
@@ -36,9 +36,12 @@ pub(super) fn checks() -> Vec<Check> {
         Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
         Check::slow("bench", "every bench runs once; no figures", bench),
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),
-        Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules),
-        Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races),
-        Check::slow("miri", "frame, index, recovery, pins and the blocks of a cache are free of undefined behaviour", miri),
+        Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules)
+            .paired(Pair::SchedulesAndMiri),
+        Check::slow("miri", "frame, index, recovery, pins and the blocks of a cache are free of undefined behaviour", miri)
+            .paired(Pair::SchedulesAndMiri),
+        Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races)
+            .paired(Pair::RacesAndFuzzing),
     ]
 }
 
@@ -74,7 +77,7 @@ fn demo(_: &Tools) -> Outcome {
 
 /// In a folder of its own: the flag would make cargo build everything else anew.
 fn schedules(_: &Tools) -> Outcome {
-    let step = Step::new("cargo test --release -p pipkin --no-default-features --features std,testing,ordered")
+    let step = Step::new("cargo test -p pipkin --no-default-features --features std,testing,ordered")
         .env("RUSTFLAGS", "--cfg shuttle")
         .env("CARGO_TARGET_DIR", root().join("target/shuttle").display().to_string())
         .limit_minutes(15);

@@ -1,6 +1,6 @@
 //! The suites that show that nothing is lost. They are found, not listed: a new file is a new check.
 
-use super::{Check, run_tests};
+use super::{Check, Pair, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
 use crate::sizes::setting;
 use crate::tools::{Tools, as_root};
@@ -96,7 +96,7 @@ pub(super) fn fuzz_checks() -> Vec<Check> {
     if !root().join("tests/fuzz/Cargo.toml").exists() {
         return Vec::new();
     }
-    vec![Check::slow("fuzz-build", "every fuzz target builds and survives a short run", fuzz)]
+    vec![Check::slow("fuzz-build", "every fuzz target builds and survives a short run", fuzz).paired(Pair::RacesAndFuzzing)]
 }
 
 fn fuzz(tools: &Tools) -> Outcome {

@@ -3,8 +3,8 @@
 
 use super::native::{Stage, tell_rate};
 use super::plan::{Edit, Plan};
-use crate::component::host_command;
-use crate::shell::{Outcome, Step, target_dir};
+use crate::component::{built, host_command};
+use crate::shell::{Outcome, Step};
 use crate::tools::Tools;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -14,13 +14,10 @@ use std::time::Instant;
 pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     println!("\n=== the WebAssembly component under Wasmtime, and a program over wasi:keyvalue");
     Tools::default().rust_targets(&["wasm32-wasip2"])?;
-    let wasm = Step::new("cargo build --target wasm32-wasip2 --profile component");
-    wasm.clone().args(["-p", "pipkin-wasi-guest"]).run()?;
-    wasm.args(["-p", "pipkin-wasi-programs", "--bin", "editor"]).run()?;
+    let component = built(&["-p", "pipkin-wasi-guest"])?.join("pipkin_wasi_guest.wasm");
+    let editor = built(&["-p", "pipkin-wasi-programs", "--bin", "editor"])?.join("editor.wasm");
     // What the component does is optimised in any case; an optimised Wasmtime would take three times as long to build.
     let program = host_command()?;
-    let built = target_dir().join("wasm32-wasip2/component");
-    let component = built.join("pipkin_wasi_guest.wasm");
     println!("the component has {} bytes", fs::metadata(&component)?.len());
 
     println!("\n=== changed in the component");
@@ -32,7 +29,7 @@ pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     println!("\n=== changed by a program over wasi:keyvalue");
     let name = stage.store.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let command = Step::new("").path(&program).args(["run", "--store", &name, "--directory"]).path(&stage.folder);
-    let command = command.path(&built.join("editor.wasm")).args(["--", &name]);
+    let command = command.path(&editor).args(["--", &name]);
     change(stage, "program.tsv", &plan.by_program, &command)?;
     stage.verb("verify").run()?;
     stage.compare("after changes by the program", &plan.by_program.state)
