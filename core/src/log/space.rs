@@ -160,9 +160,7 @@ impl Space {
         for index in extent..extent.saturating_add(extents).min(total) {
             self.remove(index);
         }
-        if extent > total {
-            self.release(total, extent - total, false);
-        }
+        self.release(total, extent.saturating_sub(total), false);
         self.total = self.total.max(extent.saturating_add(extents));
     }
 
@@ -459,9 +457,14 @@ mod tests {
     #[test]
     fn while_extents_grow_bytes_count_and_afterwards_full_ones() {
         let mut space = Space::new(Geometry::new(16_384, 4096));
+        assert!(!space.has_grown());
         space.grown(true);
-        assert!(space.has_reserve());
+        assert!(space.has_reserve() && space.has_grown());
         space.grown(true);
+        assert!(space.has_reserve(), "12 KiB in short ones are a reserve while no extent is longer");
+        assert_eq!(space.take(4096).map(|run| run.extent), Some(0));
+        assert_eq!((space.free_at_end(), space.free_bytes_at_end()), (1, 8192));
+        space.release(0, 1, true);
         assert_eq!(space.take(5000), Some(Run { extent: 1, extents: 1, fresh: true, backed: true }));
         assert!(!space.has_reserve(), "4 KiB are less than the longest extent");
         space.grown(true);
@@ -473,5 +476,24 @@ mod tests {
         space.grown(true);
         assert!(space.has_reserve());
         assert_eq!((space.backed_bytes(), space.take_last_backed(16_384)), (28 << 10, Some(1)));
+    }
+    #[test]
+    fn what_is_kept_of_backed_extents_is_no_more_than_was_asked_for() {
+        let mut space = space(3);
+        space.release(0, 3, true);
+        assert_eq!(
+            (space.take_last_backed(4097), space.take_last_backed(4096), space.take_last_backed(4096)),
+            (Some(2), Some(1), None)
+        );
+        assert_eq!((space.take_last_backed(0), space.take_last_backed(0)), (Some(0), None));
+    }
+
+    #[test]
+    fn a_file_with_nothing_in_use_is_free_to_its_first_extent_and_shrinks_to_nothing() {
+        let mut space = space(3);
+        space.release(0, 3, false);
+        assert_eq!((space.free_at_end(), space.free_bytes_at_end(), space.surplus()), (3, 3 * 4096, 3));
+        space.shrink(9);
+        assert_eq!((space.total, space.free_count(), space.free_at_end()), (0, 0, 0));
     }
 }

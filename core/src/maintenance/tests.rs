@@ -4,6 +4,7 @@
 use super::choose;
 use crate::Db;
 use crate::engine::Engine;
+use crate::frame::ORIGIN_LEN_MAX;
 use crate::log::{SEGMENT_HEADER_LEN, Segment, TRAILER_LEN};
 use crate::storage::MemoryStorage;
 use alloc::boxed::Box;
@@ -123,4 +124,88 @@ fn segments_in_front_of_tombstones_go_while_these_are_enough() {
     assert!(
         choose::candidates_below(engine, segments[5].base).len() == 5 && choose::candidates_below(engine, u64::MAX).len() > 9
     );
+}
+
+/// A copy says when its record was first written only if a snapshot is older than that.
+#[test]
+fn what_a_snapshot_has_seen_needs_no_more_room_in_a_copy_and_what_came_later_does() {
+    let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(false).auto_compact_dead_share(1.0);
+    let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
+    let fill = |from: u8| (from..from + 100).for_each(|key| db.insert([key], [key; 60]).unwrap());
+    fill(0);
+    let engine = &db.store().engine;
+    let snapshot = db.snapshot();
+    fill(100);
+    db.checkpoint().unwrap();
+    let segments = choose::candidates(engine);
+    let (older, newer) = (segments[0], segments[segments.len() - 2]);
+    let record = engine.log.header(newer.first_frame(engine.log.geometry)).unwrap().frame_len() as u64;
+    for segment in [&older, &newer] {
+        set(engine, segment, record * 9, record);
+    }
+    let kept = record * 10 + choose::SLACK;
+    let needed = |segment: &Segment| choose::needed_bytes(engine, segment, false);
+    assert_eq!((choose::may_need_origins(engine, &older), choose::may_need_origins(engine, &newer)), (false, true));
+    assert_eq!((needed(&older), needed(&newer)), (kept, kept + 10 * ORIGIN_LEN_MAX as u64));
+    drop(snapshot);
+    assert_eq!((needed(&older), needed(&newer)), (kept, kept));
+}
+
+#[test]
+fn where_space_is_short_a_segment_that_can_be_the_reserve_or_is_all_dead_goes_first() {
+    let builder = Db::builder().segment_size(16_384).entropy([7; 32]).background(false).auto_compact_dead_share(1.0);
+    let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
+    for (key, len) in (0_u8..).zip([3_000, 7_000, 15_000, 15_000, 15_000]) {
+        db.insert([key], alloc::vec![key; len]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    let engine = &db.store().engine;
+    let segments = choose::candidates(engine);
+    assert_eq!(segments.iter().map(|segment| segment.extent).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    db.store().engine.log.secure(64 * 1024, &|| Ok(16_000)).unwrap();
+    let goes_first = |shares: [u64; 4]| {
+        for (segment, share) in segments.iter().zip(shares) {
+            set(engine, segment, choose::taken_bytes(engine, segment) * share / 100, 0);
+        }
+        choose::worst_that_fits(engine, u64::MAX, &[]).map(|segment| segment.extent)
+    };
+    assert_eq!(goes_first([10, 20, 30, 100]), Some(2), "short ones are no reserve");
+    assert_eq!(goes_first([10, 0, 30, 100]), Some(1), "but what is all dead needs no room");
+    assert_eq!(goes_first([10, 20, 100, 100]), Some(0));
+}
+
+#[test]
+fn a_segment_is_worth_a_compaction_if_it_is_mostly_dead_and_not_for_the_unused_rest_of_an_active_one() {
+    let (db, segments) = nine_segments();
+    let engine = &db.store().engine;
+    let one = &segments[3];
+    let used = one.end - one.first_frame(engine.log.geometry);
+    let is_worth_it = |active: Option<u64>| choose::is_worth_it(engine, one, active, false);
+    set(engine, one, used / 4, 0);
+    assert!(is_worth_it(None) && is_worth_it(Some(one.base)));
+    set(engine, one, used, 0);
+    assert!(!is_worth_it(None) && !is_worth_it(Some(one.base)));
+}
+
+#[test]
+fn for_a_write_the_tombstones_of_the_oldest_segment_are_dead_and_those_of_others_are_kept() {
+    let (db, segments) = nine_segments();
+    let engine = &db.store().engine;
+    let for_a_write = || choose::worst_for_a_write(engine, &segments, u64::MAX, &[]).map(|segment| segment.base);
+    for segment in &segments[..2] {
+        set(engine, segment, 100, TAKEN - 100);
+    }
+    assert_eq!(for_a_write(), Some(segments[0].base));
+    set(engine, &segments[0], TAKEN, 0);
+    assert_eq!(for_a_write(), None);
+}
+
+#[test]
+fn free_extents_at_the_end_of_the_file_are_no_gaps() {
+    let (db, _) = nine_segments();
+    let engine = &db.store().engine;
+    assert!(engine.log.secure_free(8).unwrap());
+    let usage = engine.log.usage();
+    assert!(usage.free_extents >= 8 && usage.free_extents * 2 < usage.extents + 8, "{} of {}", usage.free_extents, usage.extents);
+    assert!(!choose::has_gaps(engine));
 }

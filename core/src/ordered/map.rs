@@ -408,4 +408,40 @@ mod tests {
             }
         });
     }
+    /// Each new key is the first of its leaf, and for long the first of all.
+    #[test]
+    fn keys_that_come_from_the_last_to_the_first_are_all_in_their_places() {
+        let (map, rising) = (Map::new(), Map::new());
+        let keys: Vec<(Vec<u8>, u64)> = (0..3_000_u64).map(|number| (number.to_be_bytes().to_vec(), number)).collect();
+        for (key, offset) in keys.iter().rev() {
+            map.put(key, *offset);
+        }
+        for (key, offset) in &keys {
+            rising.put(key, *offset);
+        }
+        for map in [&map, &rising] {
+            assert!(listed(map, Bound::Unbounded) == keys && listed_back(map, Bound::Unbounded) == keys);
+        }
+        let leaves = |map: &Map| map.leaves.iter(&epoch::pin()).count();
+        // Those that rise leave full leaves, the others halves.
+        assert!(leaves(&map) < leaves(&rising) * 2 + 2, "{} leaves, {} of rising keys", leaves(&map), leaves(&rising));
+    }
+
+    #[test]
+    fn a_walk_from_an_end_stops_at_its_first_key() {
+        let map = Map::new();
+        for number in [3_u8, 5, 7] {
+            map.put(&[number], number.into());
+        }
+        let offsets = |seen: Vec<(Vec<u8>, u64)>| seen.into_iter().map(|(_, offset)| offset).collect::<Vec<_>>();
+        for (bound, forward, back) in [
+            (Bound::Included(&[5][..]), &[5_u64, 7][..], &[3_u64, 5][..]),
+            (Bound::Excluded(&[5]), &[7], &[3]),
+            (Bound::Included(&[4]), &[5, 7], &[3]),
+            (Bound::Excluded(&[8]), &[], &[3, 5, 7]),
+            (Bound::Included(&[2]), &[3, 5, 7], &[]),
+        ] {
+            assert_eq!((offsets(listed(&map, bound)), offsets(listed_back(&map, bound))), (forward.to_vec(), back.to_vec()));
+        }
+    }
 }
