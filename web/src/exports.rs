@@ -235,9 +235,7 @@ impl Store {
     pub fn take_snapshot(&self, number: f64) -> Result<Vec<u8>, JsValue> {
         let open = self.open_one()?;
         open.held.take(&open.db, number);
-        Ok(open
-            .held
-            .with(number, |held| Ok(held.snapshot.position().map(|position| position.to_bytes().to_vec()).unwrap_or_default()))?)
+        Ok(open.held.with(number, |held| Ok(bytes_of(held.snapshot.position())))?)
     }
 
     /// How many records a snapshot has.
@@ -252,12 +250,20 @@ impl Store {
         Ok(open.transactions.begin(&open.db, number)?)
     }
 
-    /// Gives a snapshot or a transaction up.
+    /// Keeps all changes that are in the file for those who have not read them, until that number is given up.
+    #[wasm_bindgen(js_name = keepChanges)]
+    pub fn keep_changes(&self, number: f64) -> Result<(), JsValue> {
+        let open = self.open_one()?;
+        Ok(open.followers.keep_all(&open.db, number).map_err(failed)?)
+    }
+
+    /// Gives a snapshot, a transaction or a reader of changes up.
     #[wasm_bindgen(js_name = giveUp)]
     pub fn give_up(&self, number: f64) -> Result<(), JsValue> {
         let open = self.open_one()?;
         open.held.give_up(number);
         drop(open.transactions.take(number));
+        drop(open.followers.take(number));
         open.room.look_again();
         Ok(())
     }
@@ -267,7 +273,13 @@ impl Store {
         let open = self.open_one()?;
         let mut position = None;
         open.room.with(&open.db, &mut || open.db.position().map(|now| position = Some(now))).map_err(written)?;
-        Ok(position.map(|position| position.to_bytes().to_vec()).unwrap_or_default())
+        Ok(bytes_of(position))
+    }
+
+    /// The same where no call before has asked for one: no bytes, and nothing is written.
+    #[wasm_bindgen(js_name = knownPosition)]
+    pub fn known_position(&self) -> Result<Vec<u8>, JsValue> {
+        Ok(bytes_of(self.open_one()?.db.snapshot().position()))
     }
 
     /// What the store knows about a position: a number, in the order of `STATES` in `wasm.ts`.
@@ -323,6 +335,10 @@ impl Store {
         let open = self.0.borrow_mut().take();
         Ok(open.map_or(Ok(()), |open| open.db.clone().close().map_err(written))?)
     }
+}
+
+fn bytes_of(position: Option<Position>) -> Vec<u8> {
+    position.map(|position| position.to_bytes().to_vec()).unwrap_or_default()
 }
 
 fn position_of(bytes: &[u8]) -> Result<Position, Failure> {

@@ -23,7 +23,10 @@ pub(crate) enum Code {
     SnapshotTooOld = 11,
     UnknownPosition = 12,
     Conflict = 13,
+    Compacted = 14,
 }
+
+const COMPACTED: &str = "what has changed since that position is not kept any more: ask for the position of the store, read what is there, and go on from that";
 
 /// A failure with its code and message.
 #[derive(Clone, Debug)]
@@ -95,6 +98,7 @@ impl From<&Error> for Failure {
             Error::SnapshotTooOld => Code::SnapshotTooOld,
             Error::UnknownPosition => Code::UnknownPosition,
             Error::Conflict(_) => Code::Conflict,
+            Error::Compacted { .. } => return Self::new(Code::Compacted, COMPACTED),
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,
             Error::Storage(error) if error.kind == StorageErrorKind::PermissionDenied => Code::Unavailable,
             Error::Storage(error) if error.kind == StorageErrorKind::NoSpace => Code::Quota,

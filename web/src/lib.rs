@@ -15,6 +15,7 @@ mod failure;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 mod files;
+mod followers;
 mod held;
 mod hold;
 mod json;
@@ -28,6 +29,9 @@ mod records;
 mod requests;
 mod room;
 mod run;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
+mod run_changes_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed step is a failed test")]
 mod run_expiry_tests;

@@ -40,7 +40,7 @@ pub(crate) fn run(open: &Open, request: &Request<'_>) -> Vec<Answer> {
 }
 
 fn is_page(op: &Op<'_>) -> bool {
-    matches!(op, Op::Page { .. } | Op::Range(_) | Op::ExpiresAt(_) | Op::Keep(_) | Op::In(..) | Op::Commit(_))
+    matches!(op, Op::Page { .. } | Op::Range(_) | Op::ExpiresAt(_) | Op::Keep(_) | Op::In(..) | Op::Commit(_) | Op::Changes(_))
 }
 
 fn is_write(op: &Op<'_>) -> bool {
@@ -218,6 +218,7 @@ impl<'a> Stage<'a> {
             Op::GetMany(keys) => self.get_many(keys)?,
             Op::Page { from, values, prefix } => page(self.records, *from, *values, prefix)?,
             Op::Range(wanted) => range(self.records, self.order, *wanted)?,
+            Op::Changes(asked) => Answer::Changes(self.open.followers.page(&self.open.db, &self.open.room, asked)?),
             Op::Flush => Answer::Flushed(0),
             Op::At(snapshot, op) => self.open.held.with(*snapshot, |held| self.read_in(&held.snapshot, &held.order, op))?,
             Op::In(transaction, op) => self.run_in(*transaction, op)?,

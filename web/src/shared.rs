@@ -8,6 +8,7 @@ use pipkin::Db;
 use pipkin::storage::CachedStorage;
 
 use crate::failure::Failure;
+use crate::followers::Followers;
 use crate::held::AllHeld;
 use crate::hold::Hold;
 use crate::one_thread::OfOneThread;
@@ -26,6 +27,8 @@ pub(crate) struct Open {
     pub(crate) held: AllHeld,
     /// Transactions of tabs.
     pub(crate) transactions: Transactions,
+    /// Readers of changes of tabs.
+    pub(crate) followers: Followers,
     /// Set while an export is read from the file.
     pub(crate) hold: RefCell<Option<Hold>>,
     /// The file of the store; `None` for a store in memory.
@@ -40,6 +43,7 @@ impl Open {
             room: Room::default(),
             held: AllHeld::default(),
             transactions: Transactions::default(),
+            followers: Followers::default(),
             hold: RefCell::default(),
             file,
         }

@@ -9,12 +9,16 @@
 //! operation of kind 11 := snapshot f64, operation                      a read of a snapshot
 //! operation of kind 16 := transaction f64, operation                   a read or a write in a transaction
 //! operation of kind 17 := transaction f64, count u32, key bytes*       commits it; keys that it has written, for who passes it on
+//! operation of kind 18 := reader f64, flags u8, position?, prefix bytes  a page of changes; flags: 1 appended, 2 after a position
 //! write    := 0, key bytes | 1, key bytes, value bytes               removes | stores
 //! ttl      := f64                                                    milliseconds; infinite: for ever; NaN: the default of the store
 //! answer   := result*
 //! result   := 0 failed, code u8, message bytes | 1 written, outcome u8 | 2 no value | 3 value bytes
 //!           | 4 count u32, (2 | 3 bytes | 7 key bytes, damage)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)*, count u32, (key, damage)*
-//!           | 6 durability u8
+//!           | 6 durability u8 | 8 flags u8, position, count u32, commit*   flags: 1 no more for now, 2 begun anew
+//! position := 16 bytes
+//! commit   := position, 0 | 1, length u32, change*                    1: from its position on it comes again
+//! change   := 0 key bytes | 1 key bytes, value bytes | 2 key bytes, value bytes, expiry f64 | 3 all is gone
 //! damage   := offset f64, what bytes                                  where in the file, and what was damaged
 //! key      := 0 | 1 bytes                                             of a damaged record, where it is known
 //! ```
@@ -25,7 +29,7 @@ use core::ops::Bound;
 
 use core::time::Duration;
 use pipkin::limits::EXPIRY_MAX;
-use pipkin::{Cursor, Error, Ttl};
+use pipkin::{Cursor, Error, Position, Ttl};
 
 use crate::failure::Failure;
 
@@ -48,6 +52,7 @@ mod kind {
     pub(super) const KEEP: u8 = 15;
     pub(super) const IN: u8 = 16;
     pub(super) const COMMIT: u8 = 17;
+    pub(super) const CHANGES: u8 = 18;
 }
 
 /// A key and its new value; `None` removes it.
@@ -90,6 +95,21 @@ pub(crate) enum Op<'a> {
     In(f64, Box<Op<'a>>),
     /// Commits the transaction of that number.
     Commit(f64),
+    /// The next page of a reader of changes.
+    Changes(Asked<'a>),
+}
+
+/// A request for the next page of a reader of changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// Of the reader; random, and never used again.
+    pub(crate) number: f64,
+    /// Where the page before has ended; `None`: from now on.
+    pub(crate) after: Option<Position>,
+    /// Also commits that are not durable.
+    pub(crate) appended: bool,
+    /// Of the keys.
+    pub(crate) prefix: &'a [u8],
 }
 
 /// The bounds of a range of keys.
@@ -240,6 +260,11 @@ impl<'a> Reader<'a> {
                 self.many(Self::bytes)?;
                 Op::Commit(number)
             }
+            kind::CHANGES => {
+                let (number, flags) = (self.number()?, self.byte()?);
+                let after = if flags & 2 != 0 { Some(Position::from_bytes(self.array()?)) } else { None };
+                Op::Changes(Asked { number, after, appended: flags & 1 != 0, prefix: self.bytes()? })
+            }
             _ => return None,
         })
     }
@@ -277,6 +302,19 @@ pub(crate) enum Answer {
         damage: Vec<Damage>,
     },
     Flushed(u8),
+    Changes(ChangesPage),
+}
+
+/// Commits in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangesPage {
+    pub(crate) is_at_end: bool,
+    /// It does not go on where an earlier page has ended in this session: commits that have no position of their own come again.
+    pub(crate) is_anew: bool,
+    /// After the last of them.
+    pub(crate) position: Position,
+    pub(crate) count: u32,
+    pub(crate) commits: Vec<u8>,
 }
 
 /// A record that cannot be read.
@@ -358,6 +396,12 @@ pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
                 }
             }
             Answer::Flushed(durability) => out.extend_from_slice(&[6, *durability]),
+            Answer::Changes(page) => {
+                out.extend_from_slice(&[8, u8::from(page.is_at_end) | u8::from(page.is_anew) << 1]);
+                out.extend_from_slice(&page.position.to_bytes());
+                out.extend_from_slice(&page.count.to_le_bytes());
+                out.extend_from_slice(&page.commits);
+            }
         }
     }
     out

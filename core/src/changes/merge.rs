@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// The last change of each key, and of each namespace what came after it was last cleared or dropped. The position is that of the last
 /// commit; `None` without commits.
 pub(crate) fn merged(commits: Vec<Commit>) -> Option<Commit> {
-    let position = commits.last()?.position;
+    let Commit { position, comes_again, .. } = *commits.last()?;
     let changes: Vec<Change> = commits.into_iter().flat_map(Commit::into_changes).collect();
     let mut is_kept = alloc::vec![false; changes.len()];
     let (mut keys, mut emptied) = (BTreeSet::new(), BTreeSet::new());
@@ -19,7 +19,7 @@ pub(crate) fn merged(commits: Vec<Commit>) -> Option<Commit> {
             };
     }
     let changes = changes.into_iter().zip(is_kept).filter(|(_, is_kept)| *is_kept).map(|(change, _)| change).collect();
-    Some(Commit { changes, position })
+    Some(Commit { changes, position, comes_again })
 }
 
 #[cfg(test)]
@@ -45,7 +45,10 @@ mod tests {
             alloc::vec![clear("a"), put("a", 1, 2), put("", 1, 2)],
             alloc::vec![clear("a"), put("a", 2, 3), remove("", 2), put("", 3, 3), put("", 3, 4)],
         ];
-        let commits = (1..).zip(commits).map(|(lsn, changes)| Commit { changes, position: Position::new(lsn, 7) }).collect();
+        let commits = (1..)
+            .zip(commits)
+            .map(|(lsn, changes)| Commit { changes, position: Position::new(lsn, 7), comes_again: false })
+            .collect();
         let one = merged(commits).unwrap();
         assert_eq!(one.position, Position::new(3, 7));
         assert_eq!(one.changes, [put("", 1, 2), clear("a"), put("a", 2, 3), remove("", 2), put("", 3, 4)]);

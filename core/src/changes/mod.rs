@@ -90,11 +90,12 @@ impl Change {
 pub struct Commit {
     changes: Vec<Change>,
     position: Position,
+    comes_again: bool,
 }
 
 impl Commit {
-    pub(crate) const fn new(changes: Vec<Change>, position: Position) -> Self {
-        Self { changes, position }
+    pub(crate) const fn new(changes: Vec<Change>, position: Position, comes_again: bool) -> Self {
+        Self { changes, position, comes_again }
     }
 
     /// The memory that its changes take, in bytes.
@@ -123,5 +124,10 @@ impl Commit {
     /// too: it gets the position before all of these, from where they come again.
     pub const fn position(&self) -> Position {
         self.position
+    }
+
+    /// True for a commit without a position of its own: from [`Self::position`] on it comes again.
+    pub const fn comes_again(&self) -> bool {
+        self.comes_again
     }
 }

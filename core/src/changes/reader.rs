@@ -107,8 +107,8 @@ impl Reader {
                     self.place = Position::new(lsn, segment.salt);
                     let changes = core::mem::take(&mut commit.changes);
                     if !changes.is_empty() && !(is(Bug::BorderSkipped) && core::mem::take(&mut is_at_border)) {
-                        let (lsn, salt) = log.unique_before(lsn, segment.salt);
-                        out.push(Commit::new(changes, Position::new(lsn, salt)));
+                        let (unique, salt) = log.unique_before(lsn, segment.salt);
+                        out.push(Commit::new(changes, Position::new(unique, salt), unique != lsn));
                     }
                     if read >= most {
                         return Ok(());

@@ -363,10 +363,13 @@ fn commits_without_a_position_of_their_own_come_again_and_are_never_skipped() {
     let mut changes = db.changes().from(Position::START).start().unwrap();
     let heard = changes.drain().unwrap();
     assert_eq!(numbers(&heard), [0, 1, 2, 3, 4, 5]);
+    let come_again = |heard: &[Commit]| -> Vec<bool> { heard.iter().map(Commit::comes_again).collect() };
+    assert_eq!(come_again(&heard), [false, false, false, true, true, true]);
     let from = |store: &Db| numbers(&store.changes().from(heard[4].position()).start().unwrap().drain().unwrap());
     assert_eq!((from(&db), from(&other)), (vec![3, 4, 5], vec![13, 14, 15]));
     churn(&db, 6, 8);
     let heard = changes.drain().unwrap();
+    assert_eq!(come_again(&heard), [false, false]);
     assert!(matches!(other.changes().from(heard[0].position()).start(), Err(Error::UnknownPosition)));
 }
 
