@@ -3,7 +3,7 @@
 use super::follow::{Filter, Follow, Wanted};
 use super::handle::{Db, Namespace};
 use super::snapshot::Snapshot;
-use crate::changes::Commit;
+use crate::changes::{Commit, merged};
 use crate::error::Result;
 use crate::position::Position;
 use alloc::string::String;
@@ -59,7 +59,7 @@ impl Db {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub fn changes(&self) -> ChangesBuilder {
-        let wanted = Wanted { from: None, filter: Filter::default(), retain: RETAIN_DEFAULT, appended: false, coalesced: false };
+        let wanted = Wanted { from: None, filter: Filter::default(), retain: RETAIN_DEFAULT, appended: false, merge: None };
         ChangesBuilder { db: self.clone(), wanted }
     }
 }
@@ -117,7 +117,7 @@ impl ChangesBuilder {
 
     /// Hands out commits that wait as one: of each key the last change only.
     pub fn coalesced(mut self, coalesced: bool) -> Self {
-        self.wanted.coalesced = coalesced;
+        self.wanted.merge = coalesced.then_some(merged);
         self
     }
 

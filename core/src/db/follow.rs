@@ -2,7 +2,7 @@
 
 use super::handle::{Db, Open};
 use super::snapshot::Snapshot;
-use crate::changes::{Change, Commit, Item, Reader, merged};
+use crate::changes::{Change, Commit, Item, Reader};
 use crate::error::{Error, Result};
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
 use crate::index::SHARDS;
@@ -10,9 +10,10 @@ use crate::log::FollowerId;
 use crate::names::SYSTEM;
 use crate::nested::Held;
 use crate::position::Position;
+use crate::sorted::Map;
 use crate::store::Store;
 use crate::ttl::has_kept_number;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -34,13 +35,16 @@ pub(super) struct Wanted {
     pub(super) filter: Filter,
     pub(super) retain: u64,
     pub(super) appended: bool,
-    pub(super) coalesced: bool,
+    pub(super) merge: Option<Merge>,
 }
+
+/// Makes one of the commits that wait. A pointer, so that a program that never asks for that goes without its code.
+type Merge = fn(Vec<Commit>) -> Option<Commit>;
 
 /// Names by number. A number never belongs to another name.
 #[derive(Debug, Default)]
 struct Known {
-    names: BTreeMap<u32, Arc<str>>,
+    names: Map<u64, Arc<str>>,
     /// What they take in memory.
     bytes: usize,
 }
@@ -51,7 +55,7 @@ pub(super) struct Follow {
     filter: Filter,
     known: Known,
     appended: bool,
-    coalesced: bool,
+    merge: Option<Merge>,
     waiting: VecDeque<Commit>,
     /// What the changes of `waiting` take in memory.
     waiting_bytes: usize,
@@ -122,7 +126,7 @@ impl Follow {
             filter: wanted.filter.clone(),
             known: Known::default(),
             appended: wanted.appended,
-            coalesced: wanted.coalesced,
+            merge: wanted.merge,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             handed_out: position,
@@ -154,7 +158,10 @@ impl Follow {
         if self.waiting.is_empty() {
             self.read()?;
         }
-        let commit = if self.coalesced { merged(self.waiting.drain(..).collect()) } else { self.waiting.pop_front() };
+        let commit = match self.merge {
+            Some(merge) => merge(core::mem::take(&mut self.waiting).into()),
+            None => self.waiting.pop_front(),
+        };
         if let Some(commit) = &commit {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(commit.memory_bytes());
             self.handed_out = commit.position();
@@ -264,7 +271,7 @@ impl Known {
     ///
     /// [`Error::Compacted`] for a number of a namespace that was cleared or dropped before anybody followed the store: nobody knows its name.
     fn name_of(&mut self, store: &Store, number: u32) -> Result<Arc<str>> {
-        if let Some(name) = self.names.get(&number) {
+        if let Some(name) = self.names.get(u64::from(number)) {
             return Ok(name.clone());
         }
         let name: Option<Arc<str>> = store.names.read().name_of(number).map(Arc::from);
@@ -278,7 +285,7 @@ impl Known {
             return Err(Error::Compacted { oldest: end });
         };
         self.bytes += name.len() + size_of::<(u32, Arc<str>)>();
-        self.names.insert(number, name.clone());
+        self.names.insert(number.into(), name.clone());
         Ok(name)
     }
 }

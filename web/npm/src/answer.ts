@@ -16,6 +16,24 @@ export interface Page {
   readonly damage: readonly Damage<Uint8Array>[];
 }
 
+/** One page of changes. */
+export interface ChangesPage {
+  /** There is no more for now. */
+  readonly isAtEnd: boolean;
+  /** It does not go on where a page before has ended, but begins again there. */
+  readonly isAnew: boolean;
+  /** After the last commit. */
+  readonly position: Uint8Array;
+  readonly commits: readonly PackedCommit[];
+}
+
+export interface PackedCommit {
+  readonly position: Uint8Array;
+  /** From its position on it comes again. */
+  readonly comesAgain: boolean;
+  readonly changes: Uint8Array;
+}
+
 const NOTHING = new Uint8Array();
 /** Marks a value that cannot be read. */
 const DAMAGED = 7;
@@ -72,6 +90,15 @@ export class AnswerReader {
     const records = Array.from({ length: this.#reader.number() }, one);
     const damage = Array.from({ length: this.#reader.number() }, () => this.#damage(this.#reader.byte() ? this.#reader.blob() : undefined));
     return { next, records, damage };
+  }
+
+  changes(): ChangesPage {
+    const reader = this.#reader;
+    this.#expect(8);
+    const flags = reader.byte();
+    const position = reader.position();
+    const one = (): PackedCommit => ({ position: reader.position(), comesAgain: reader.byte() === 1, changes: reader.blob() });
+    return { isAtEnd: (flags & 1) !== 0, isAnew: (flags & 2) !== 0, position, commits: Array.from({ length: reader.number() }, one) };
   }
 
   flushed(): void {

@@ -44,6 +44,10 @@ export class Connection {
   role: Role = "follower";
   tab = "";
   readonly #events = new Emitter();
+  /** Those who ask again when something may be new. */
+  readonly #hearers = new Set<() => void>();
+  /** What the worker was told of that. */
+  #told = 0;
   readonly #calls = new Calls();
   readonly #outbox = new Outbox();
   readonly updates = new Updates(this);
@@ -139,11 +143,26 @@ export class Connection {
 
   on<E extends keyof Events>(event: E, listener: (told: Events[E]) => void): () => void {
     const remove = this.#events.add(event, listener);
-    if (event === "change") this.#listen();
+    this.#listen();
     return () => {
       remove();
-      if (event === "change") this.#listen();
+      this.#listen();
     };
+  }
+
+  /** Has `hear` called when something was written or flushed, when the leader is another one, and when there is nothing more to come, until the function that comes back is called. */
+  onNews(hear: () => void): () => void {
+    this.#hearers.add(hear);
+    this.#listen();
+    return () => {
+      this.#hearers.delete(hear);
+      this.#listen();
+    };
+  }
+
+  /** What is called from now on leaves when everything before has been answered. */
+  seal(): void {
+    this.#outbox.seal();
   }
 
   /** Waits for what is under way and ends the worker. Called again, it waits for that, too. */
@@ -157,6 +176,7 @@ export class Connection {
     const settled = isFrozen ? Promise.resolve() : this.#settled();
     const closed = new PipkinError("closed", `"${this.name}" has been closed; open it again`);
     this.#ended = closed;
+    this.#tellNews();
     if (isFrozen) this.#end(closed);
     await settled.catch(() => undefined);
     await this.#calls.settled();
@@ -216,7 +236,10 @@ export class Connection {
 
   #send(): void {
     this.#scheduled = false;
-    if (this.#isWaiting || this.#opening || !this.#worker || this.#outbox.isEmpty) return;
+    while (!this.#isWaiting && !this.#opening && this.#worker && !this.#outbox.isEmpty) this.#sendNext();
+  }
+
+  #sendNext(): void {
     const message = this.#outbox.take();
     if (!message) return;
     const { length } = message.bytes;
@@ -277,7 +300,15 @@ export class Connection {
   }
 
   #listen(): void {
-    this.#tell({ kind: "listen", on: this.#events.has("change") });
+    const follows = this.#hearers.size > 0;
+    const on = follows || this.#events.has("change");
+    const said = Number(on) + Number(follows);
+    if (said !== this.#told) this.#tell({ kind: "listen", on, follows });
+    this.#told = said;
+  }
+
+  #tellNews(): void {
+    for (const hear of [...this.#hearers]) hear();
   }
 
   #start(): void {
@@ -344,9 +375,12 @@ export class Connection {
         this.role = message.role;
         this.#events.tell("leaderchange", { role: message.role });
         break;
-      case "change":
-        this.#events.tell("change", { keys: message.keys as readonly Bytes[] | undefined, local: message.local });
+      case "change": {
+        const { keys, local, position } = message as { keys: readonly Bytes[] | undefined; local: boolean; position: Bytes | undefined };
+        this.#tellNews();
+        if (keys?.length !== 0) this.#events.tell("change", { keys, local, position });
         break;
+      }
       case "blocked":
         if (this.#opening) this.#opening.blocked?.();
         else this.#events.tell("blocked", undefined);
@@ -414,7 +448,9 @@ export class Connection {
     this.#isLeaving = false;
     if (this.#worker || this.#ended) return;
     const resolve = (): void => {
-      if (this.#events.has("change")) this.#listen();
+      // This worker has not heard of it yet.
+      this.#told = 0;
+      this.#listen();
       this.#events.tell("leaderchange", { role: this.role });
       this.#calls.sendHeld(this.#sendCall);
       for (const message of this.#underWay) this.#post(message);
@@ -438,8 +474,9 @@ export class Connection {
     const unknown = new PipkinError("outcome-unknown", `the worker ended before it answered: ${error.message}; ${UNKNOWN}`);
     for (const message of this.#underWay) message.fail(error, unknown);
     this.#underWay = [];
-    this.#outbox.take()?.fail(error);
+    while (!this.#outbox.isEmpty) this.#outbox.take()?.fail(error);
     this.#calls.fail(error, unknown);
+    this.#tellNews();
     if (wasOpen) this.#events.tell("error", { error });
   }
 }

@@ -34,6 +34,8 @@ export type ErrorCode =
   | "snapshot-too-old"
   /** The store does not contain the commit of a position. */
   | "unknown-position"
+  /** What has changed since a position is not kept any more. Ask for `position()`, read what is there, and go on from that position. */
+  | "compacted"
   /** A transaction has met writes of others as often as it may, or its tab leads no more; it has written nothing. Run it again. */
   | "conflict"
   /** The browser's file system failed. */
@@ -42,7 +44,7 @@ export type ErrorCode =
 /** Codes as numbers, in the order of `web/src/failure.rs`, which begins at 1. */
 const CODES: readonly ErrorCode[] = [
   "unavailable", "locked", "quota", "corrupt", "version", "outcome-unknown", "usage", "closed", "failed", "missing",
-  "snapshot-too-old", "unknown-position", "conflict",
+  "snapshot-too-old", "unknown-position", "conflict", "compacted",
 ];
 
 /** Every error of this package. */

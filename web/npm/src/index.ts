@@ -20,7 +20,7 @@ export { View } from "./view.js";
 export type { Batch, Batched } from "./codec.js";
 export type { Events } from "./events.js";
 export type {
-  Bytes, CallOptions, Change, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, Report, Role, Segment, SetOptions, Stats, TransactionOptions, Value, WriteOptions,
+  Bytes, CallOptions, Change, ChangesOptions, Commit, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, RecordChange, Report, Role, Segment, SetOptions, Stats, TransactionOptions, Value, WriteOptions,
 } from "./types.js";
 
 /**

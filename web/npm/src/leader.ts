@@ -3,9 +3,9 @@
 import { WasmStore, openEngine, verifyCopy } from "./engine.js";
 import { PipkinError, pack } from "./errors.js";
 import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
-import { PROTOCOL, commonChannel, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
-import type { Answer, Call, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
-import { isDurable, isWrite, transferred, writtenKeys } from "./request.js";
+import { PROTOCOL, commonChannel, followersLock, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
+import type { Answer, Call, News, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
+import { isDurable, isWrite, readersOf, transferred, writtenKeys } from "./request.js";
 import { Snapshots } from "./snapshots.js";
 import type { EngineOptions, Stats } from "./types.js";
 
@@ -16,13 +16,17 @@ const COPY_IDLE_MS = 10_000;
 /** So many keys of a change are named. */
 const NAMED_KEYS = 256;
 const NOBODY = new Uint8Array();
+/** A new leader keeps what changed before so long for those who follow. */
+const KEEP_MS = 10_000;
+/** The number of that reader; those of tabs are not below 0. */
+const EVERYBODY = -1;
 /** What is said of a store whose file has gone. */
 export const GONE = "the data of this site was cleared while the store was open: what was in it is gone; open the store again to begin a new one";
 
 /** Whose worker this is. */
 export interface Owner {
   /** Hears of changes, its own included. */
-  changed(keys: readonly Uint8Array[] | undefined, tab: string): void;
+  changed(news: News, tab: string): void;
   /** It may be time to hand over: a tab that a person sees works through this one, or this one takes no writes any more. */
   reconsider(): void;
   /** Another tab works through this one. */
@@ -50,6 +54,7 @@ export class Leader {
   readonly #copies = new Map<string, { readonly end: () => void; readonly ended: Promise<void>; idle: ReturnType<typeof setTimeout> }>();
   readonly #snapshots: Snapshots;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
+  #keepTimer: ReturnType<typeof setTimeout> | undefined;
   /** What waits while a file is looked at and put in place, that nothing is written in between. */
   #held: (() => void)[] | undefined;
   /** Nothing was written that is not flushed. */
@@ -85,10 +90,17 @@ export class Leader {
   /** Forgets what tabs have left behind that have gone. */
   async #tidyUp(): Promise<void> {
     const { held = [] } = await navigator.locks.query();
+    if (held.some(({ name }) => name === followersLock(this.name))) this.#keepChanges();
     const prefix = tabLock(this.name, "");
     const living = new Set(held.flatMap(({ name }) => (name?.startsWith(prefix) ? [name.slice(prefix.length)] : [])));
     this.store.forgetRequestsOfAllBut(Uint8Array.from([...living].flatMap((tab) => [...fromHex(tab)])));
     await removeOldCopies(await folder(), this.name, living);
+  }
+
+  /** What those have not read who followed the leader before stays until they have asked this one. */
+  #keepChanges(): void {
+    this.store.keepChanges(EVERYBODY);
+    this.#keepTimer = setTimeout(() => this.store.giveUp(EVERYBODY), KEEP_MS);
   }
 
   /** Tells all tabs who leads. */
@@ -96,9 +108,11 @@ export class Leader {
     this.#say({ kind: "leader", epoch: this.epoch, protocol: PROTOCOL });
   }
 
+  /** A tab that begins to listen hears at once that something may be new: it has asked already, perhaps before this. */
   setListening(tab: string, on: boolean): void {
-    if (on) this.#listeners.add(tab);
-    else this.#listeners.delete(tab);
+    if (!on) return void this.#listeners.delete(tab);
+    this.#listeners.add(tab);
+    this.#tellNews();
   }
 
   /** Whether a tab that a person sees works through this one. */
@@ -125,8 +139,10 @@ export class Leader {
     const { number, bytes } = request;
     try {
       if (typeof bytes === "string") return { number, bytes: this.store.getLone(bytes) ?? null };
+      for (const reader of readersOf(bytes)) this.#snapshots.hold(reader, tab);
       const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number);
       if (isWrite(bytes)) this.#afterWrites(bytes, tab);
+      else if (isDurable(bytes)) this.#tellNews();
       this.#look();
       return { number, bytes: answer };
     } catch (thrown) {
@@ -149,6 +165,7 @@ export class Leader {
   /** Closes the file; the caller then gives up the lock. */
   end(): void {
     clearTimeout(this.#flushTimer);
+    clearTimeout(this.#keepTimer);
     this.#snapshots.end();
     for (const { idle } of this.#copies.values()) clearTimeout(idle);
     this.#requests.close();
@@ -240,7 +257,7 @@ export class Leader {
   #afterWrites(request: Uint8Array, tab: string): void {
     if (this.#listeners.size > 0) {
       const { keys, all } = writtenKeys(request, NAMED_KEYS);
-      if (keys.length > 0) this.#tellChange(all ? keys : undefined, tab);
+      if (keys.length > 0) this.#tellChange({ keys: all ? keys : undefined, position: this.store.knownPosition() }, tab);
     }
     this.#isFlushed &&= isDurable(request);
     this.#flushTimer ??= setTimeout(() => this.#flushUnasked(), FLUSH_AFTER_MS);
@@ -254,6 +271,7 @@ export class Leader {
     this.#isFlushed = true;
     try {
       this.store.flush();
+      this.#tellNews();
     } catch (thrown) {
       this.owner.trouble(thrown);
       this.#look();
@@ -289,9 +307,14 @@ export class Leader {
     this.owner.reconsider();
   }
 
-  #tellChange(keys: readonly Uint8Array[] | undefined, tab: string): void {
-    this.owner.changed(keys, tab);
-    this.#say({ kind: "change", keys, tab });
+  #tellChange(news: News, tab: string): void {
+    this.owner.changed(news, tab);
+    this.#say({ kind: "change", tab, ...news });
+  }
+
+  /** Those who follow what is durable hear of it when it is. */
+  #tellNews(): void {
+    if (this.#listeners.size > 0) this.#tellChange({ keys: [] }, this.tab);
   }
 
   async #call(call: Call, tab: string): Promise<unknown> {
@@ -324,7 +347,8 @@ export class Leader {
       case "stateOf":
         return this.store.stateOf(call.position);
       case "flushTo":
-        return this.store.flushTo(call.position);
+        this.store.flushTo(call.position);
+        return this.#tellNews();
       default:
         return this.store[call.method]();
     }
@@ -380,7 +404,7 @@ export class Leader {
       this.#held = undefined;
       for (const resolve of held) resolve();
     }
-    this.#tellChange(undefined, tab);
+    this.#tellChange({ keys: undefined }, tab);
   }
 
   async #exchange(file: string, replace: boolean): Promise<void> {

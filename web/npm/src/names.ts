@@ -3,7 +3,7 @@
 import { PipkinError } from "./errors.js";
 
 /** What tabs say to each other may change with this number; tabs of different ones refuse to work together. */
-export const PROTOCOL = 7;
+export const PROTOCOL = 8;
 
 const GRAMMAR = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/;
 
@@ -25,6 +25,9 @@ export const syncLock = (name: string): string => `pipkin/${name}/sync`;
 
 /** The lock that a tab holds as long as it lives. */
 export const tabLock = (name: string, tab: string): string => `pipkin/${name}/tab/${tab}`;
+
+/** The lock that all tabs share that follow changes: the next leader keeps what they have not read. */
+export const followersLock = (name: string): string => `pipkin/${name}/followers`;
 
 /** The lock that a page holds while its worker opens the store. */
 export const pageLock = (name: string, page: string): string => `pipkin/${name}/page/${page}`;

@@ -43,18 +43,20 @@ export class Message {
 }
 
 export class Outbox {
+  /** Messages in front of what has gathered. */
+  readonly #sealed: Message[] = [];
   #request = new RequestWriter();
   #waiting: Waiting[] = [];
   /** Where the next operation begins. */
   #end = this.#request.length;
 
   get isEmpty(): boolean {
-    return this.#waiting.length === 0;
+    return this.#sealed.length === 0 && this.#waiting.length === 0;
   }
 
   /** Whether a write has gathered. */
   get writes(): boolean {
-    return this.#waiting.some(({ effect, state }) => effect && state === "gathered");
+    return this.#sealed.some(({ writes }) => writes) || this.#waiting.some(({ effect, state }) => effect && state === "gathered");
   }
 
   /** Adds an operation. Throws, and adds nothing, if an argument makes no sense. */
@@ -75,8 +77,18 @@ export class Outbox {
     if (signal) giveUpOn(signal, waiting);
   }
 
-  /** What has gathered; nothing when all of it was withdrawn. */
+  /** What is added from now on is in another message. */
+  seal(): void {
+    const message = this.#made();
+    if (message) this.#sealed.push(message);
+  }
+
+  /** What has gathered, up to where it was sealed first; nothing when all of it was withdrawn. */
   take(): Message | undefined {
+    return this.#sealed.shift() ?? this.#made();
+  }
+
+  #made(): Message | undefined {
     let waiting = this.#waiting;
     this.#waiting = [];
     if (this.#request.length > this.#end) this.#request.cut([[this.#end, this.#request.length]]);

@@ -52,7 +52,8 @@ export type Told =
   | { readonly kind: "visible"; readonly on: boolean }
   /** A piece of a copy that comes in; an empty one ends it. Goes to a file, not to the store. */
   | { readonly kind: "copy"; readonly number: number; readonly file: string; readonly bytes: Bytes }
-  | { readonly kind: "listen"; readonly on: boolean }
+  /** `follows` says that the page reads changes one by one. */
+  | { readonly kind: "listen"; readonly on: boolean; readonly follows: boolean }
   /** The way to the broker, which was asked for. */
   | { readonly kind: "broker"; readonly port: MessagePort }
   /** The way to the leader that this page had does not answer. */
@@ -80,7 +81,15 @@ export type ToPage =
   | { readonly kind: "blocked" }
   /** Something failed that nobody waits for. */
   | { readonly kind: "trouble"; readonly error: PackedError }
-  | { readonly kind: "change"; readonly keys: readonly Uint8Array[] | undefined; readonly local: boolean };
+  | { readonly kind: "change"; readonly local: boolean } & News;
+
+/** What has been written. */
+export interface News {
+  /** None when there are too many to name. An empty list says that something else is new: what was written has been flushed, or there is another leader. */
+  readonly keys: readonly Uint8Array[] | undefined;
+  /** Of the store after it, where somebody has asked for one before. */
+  readonly position?: Uint8Array | undefined;
+}
 
 /** Said to the broker: who leads, or, with a port, who wants to be introduced to that leader. The leader gets the latter with the port. */
 export type ToBroker =
@@ -95,7 +104,7 @@ export type ToTabs =
   /** Writes of a tab that is going, which no leader has got: whoever leads next carries them out, and says so. */
   | { readonly kind: "left"; readonly tab: string; readonly request: Request }
   | { readonly kind: "taken"; readonly left: string }
-  | { readonly kind: "change"; readonly keys: readonly Uint8Array[] | undefined; readonly tab: string };
+  | { readonly kind: "change"; readonly tab: string } & News;
 
 /** Said to the leader. */
 export type ToLeader =

@@ -1,5 +1,8 @@
 // Takes bytes apart that came in a message.
 
+/** The bytes of a position. */
+export const POSITION = 16;
+
 export class Reader {
   #at = 0;
 
@@ -25,7 +28,15 @@ export class Reader {
 
   /** A part of the message itself. */
   blob(): Uint8Array {
-    const length = this.number();
+    return this.#part(this.number());
+  }
+
+  /** The same. */
+  position(): Uint8Array {
+    return this.#part(POSITION);
+  }
+
+  #part(length: number): Uint8Array {
     this.#at += length;
     return this.bytes.subarray(this.#at - length, this.#at);
   }

@@ -5,7 +5,7 @@ import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import { type Bytes, type Durability, checkedTtl } from "./types.js";
 
-const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep, In, Commit }
+const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep, In, Commit, Changes }
 
 /** A key and its new value, and how long it lives; without a value it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined, ttl?: number | undefined];
@@ -20,6 +20,10 @@ export type Effect = Durability | undefined;
 const HEADER = 1;
 const DURABLE = 1;
 const WRITES = 2;
+/** One of the operations asks for changes. For who passes it on. */
+const FOLLOWS = 4;
+const APPENDED = 1;
+const AFTER = 2;
 
 /** What requests are written to begins with this size, and is kept for the next ones up to the other. */
 const SCRATCH = 1024;
@@ -84,7 +88,20 @@ export class RequestWriter {
   expiresAt(key: Uint8Array): void { this.#keyed(Kind.ExpiresAt, key); }
   keep(key: Uint8Array): void { this.#keyed(Kind.Keep, key); }
   delete(key: Uint8Array): void { this.#keyed(Kind.Delete, key); }
-  flush(): void { this.#byte(Kind.Flush); }
+  flush(): void {
+    this.#byte(Kind.Flush);
+    this.#flags |= DURABLE;
+  }
+
+  /** The next page of the reader of that number, `after` a position or from now on. */
+  changes(reader: number, appended: boolean, after: Uint8Array | undefined, prefix: Uint8Array): void {
+    this.#byte(Kind.Changes);
+    this.#float(reader);
+    this.#byte((appended ? APPENDED : 0) | (after ? AFTER : 0));
+    for (const byte of after ?? []) this.#byte(byte);
+    this.#blob(prefix);
+    this.#flags |= FOLLOWS;
+  }
 
   write(write: Write): void {
     if (write[2] !== undefined) return this.writeMany([write]);
@@ -247,7 +264,7 @@ export function transferred(bytes: Packed | null): Transferable[] {
   return bytes instanceof Uint8Array && bytes.length > COPIED_MAX ? [bytes.buffer] : [];
 }
 
-/** Whether a request is flushed before it is answered. */
+/** Whether a request flushes before it is answered. */
 export function isDurable(request: Uint8Array): boolean {
   return ((request[0] ?? 0) & DURABLE) !== 0;
 }
@@ -255,6 +272,15 @@ export function isDurable(request: Uint8Array): boolean {
 /** Whether a request may change something. */
 export function isWrite(request: Uint8Array): boolean {
   return ((request[0] ?? 0) & WRITES) !== 0;
+}
+
+/** The readers of changes that a request asks. */
+export function readersOf(request: Uint8Array): number[] {
+  const readers: number[] = [];
+  if (((request[0] ?? 0) & FOLLOWS) === 0) return readers;
+  const reader = new Reader(request.subarray(HEADER));
+  while (!reader.isAtEnd) skip(reader, reader.byte(), () => undefined, (number) => void readers.push(number));
+  return readers;
 }
 
 /** Walks over the operations of a request for the keys that it writes, `most` of them at most. */
@@ -270,8 +296,8 @@ export function writtenKeys(request: Uint8Array, most: number): { keys: Uint8Arr
   return { keys, all };
 }
 
-/** Goes behind an operation, and notes the keys that it writes. */
-function skip(reader: Reader, kind: Kind, note: (key: Uint8Array) => void): void {
+/** Goes behind an operation, and notes the keys that it writes, and the reader of changes that it asks. */
+function skip(reader: Reader, kind: Kind, note: (key: Uint8Array) => void, follows: (number: number) => void = () => undefined): void {
   switch (kind) {
     case Kind.Get:
     case Kind.Has:
@@ -323,6 +349,11 @@ function skip(reader: Reader, kind: Kind, note: (key: Uint8Array) => void): void
       reader.cursor();
       // Nothing is written before the commit.
       skip(reader, reader.byte(), () => undefined);
+      break;
+    case Kind.Changes:
+      follows(reader.cursor());
+      if (reader.byte() & AFTER) reader.position();
+      reader.blob();
       break;
     case Kind.Range:
       reader.byte();

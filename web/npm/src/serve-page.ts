@@ -58,6 +58,7 @@ export function servePage(tell: (message: ToPage, transfer?: Transferable[]) => 
         break;
       case "listen":
         tab?.setListening(message.on);
+        tab?.setFollowing(message.follows);
         break;
       case "broker":
         tab?.useBroker(message.port);

@@ -1,4 +1,4 @@
-// The snapshots and transactions that tabs hold in the leader. One whose tab has gone is given up.
+// The snapshots, transactions and readers of changes that tabs hold in the leader. One whose tab has gone is given up.
 
 import type { WasmStore } from "./engine.js";
 import { tabLock } from "./names.js";

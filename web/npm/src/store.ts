@@ -7,6 +7,7 @@ import { partsOf } from "./cut.js";
 import { PipkinError } from "./errors.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
+import { positionBytes } from "./follow.js";
 import { randomHex } from "./names.js";
 import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type PositionState, type Report, type Role, type Segment, type Stats, type TransactionOptions, type Value, checkedTtl, valueBytes } from "./types.js";
 import { Snapshot } from "./snapshot.js";
@@ -250,12 +251,6 @@ export class Store extends View<Bytes, Value, Bytes> {
   #copyName(): string {
     return copyFile(this.name, `${this.connection.tab}-${randomHex().slice(0, 8)}`);
   }
-}
-
-/** The caller may fill the buffer again. */
-function positionBytes(position: Uint8Array): Uint8Array {
-  if (position instanceof Uint8Array && position.length === 16) return position.slice();
-  throw new PipkinError("usage", "a position is the Uint8Array of 16 bytes that `position()` gave");
 }
 
 /** Waits for `work`, which goes on by itself when the signal says that nobody waits for it any more. */

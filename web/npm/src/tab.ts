@@ -2,8 +2,8 @@
 
 import { PipkinError, pack } from "./errors.js";
 import { GONE, Leader } from "./leader.js";
-import { PROTOCOL, commonChannel, leaderChannel, leaderLock, openChannel, pageLock, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
-import type { Answer, Call, Packed, Request, ToBroker, ToLeader, ToPage, ToTabs } from "./protocol.js";
+import { PROTOCOL, commonChannel, followersLock, leaderChannel, leaderLock, openChannel, pageLock, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
+import type { Answer, Call, News, Packed, Request, ToBroker, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import { isWrite, transferred } from "./request.js";
 import type { EngineOptions, Role } from "./types.js";
 
@@ -39,6 +39,8 @@ export class Tab {
   /** Gives up the locks: that of this tab, and that of the leader. */
   #leave: () => void = () => undefined;
   #giveUp: () => void = () => undefined;
+  /** Ends the lock of those who follow changes. */
+  #unfollow: () => void = () => undefined;
   #leader: Leader | undefined;
   #follows: { readonly epoch: string; readonly channel: BroadcastChannel } | undefined;
   #broker: MessagePort | undefined;
@@ -93,6 +95,14 @@ export class Tab {
     this.#listens = on;
     this.#leader?.setListening(this.id, on);
     this.#tellLeader({ kind: "listen", tab: this.id, on });
+  }
+
+  /** Says it by a lock, which ends with this worker, however that comes. */
+  setFollowing(on: boolean): void {
+    this.#unfollow();
+    if (!on || this.options.memory) return;
+    const held = new Promise<void>((end) => (this.#unfollow = end));
+    navigator.locks.request(followersLock(this.name), { mode: "shared" }, () => held).catch(() => undefined);
   }
 
   setVisible(on: boolean): void {
@@ -173,6 +183,7 @@ export class Tab {
     clearInterval(this.#askTimer);
     clearTimeout(this.#handOverTimer);
     this.#closed.abort();
+    this.#unfollow();
     this.#tellLeader({ kind: "gone", tab: this.id });
     this.#follows?.channel.close();
     this.#broker?.close();
@@ -227,7 +238,7 @@ export class Tab {
     // What was open and is not there any more must not come back empty.
     const options = { ...this.options, create: this.options.create && !this.#opened };
     const beginning = Leader.begin(this.name, this.id, options, {
-      changed: (keys, tab) => this.#change(keys, tab),
+      changed: (news, tab) => this.#change(news, tab),
       reconsider: () => this.#considerHandingOver(),
       joined: () => this.#broker ?? this.meet(),
       trouble: (thrown) => this.tellPage({ kind: "trouble", error: pack(thrown) }),
@@ -329,7 +340,7 @@ export class Tab {
         break;
       case "change":
         // A leader has told its own page already.
-        if (!this.#leader) this.#change(message.keys, message.tab);
+        if (!this.#leader) this.#change(message, message.tab);
         break;
     }
   }
@@ -381,8 +392,8 @@ export class Tab {
     else if ("error" in answer) this.tellPage({ kind: "refused", error: answer.error });
   }
 
-  #change(keys: readonly Uint8Array[] | undefined, tab: string): void {
-    if (this.#listens) this.tellPage({ kind: "change", keys, local: tab === this.id });
+  #change({ keys, position }: News, tab: string): void {
+    if (this.#listens) this.tellPage({ kind: "change", keys, position, local: tab === this.id });
   }
 
   #ask(): void {

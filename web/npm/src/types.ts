@@ -193,6 +193,28 @@ export interface Change<K = Bytes> {
   readonly keys: readonly K[] | undefined;
   /** Whether this tab wrote them. */
   readonly local: boolean;
+  /** Of the store after it; none as long as nobody has asked the tab that leads for a position, a snapshot apart, or for `changes`. */
+  readonly position: Bytes | undefined;
+}
+
+export interface ChangesOptions extends CallOptions {
+  /** After this position: that of a commit, or any other one of this store; 16 zeros are in front of everything. Default: from this call on. */
+  readonly from?: Uint8Array | undefined;
+  /** Hears of commits before they are flushed, too. A crash of the system may take them; then it goes on with `unknown-position`. Default: false. */
+  readonly appended?: boolean | undefined;
+}
+
+/** What a commit has done to one record; or that all records are gone, which a native program does. */
+export type RecordChange<K = Bytes, Out = Bytes> =
+  | { readonly key: K; readonly value: Out; /** As the method of that name says it. */ readonly expiresAt?: number; readonly removed?: undefined; readonly cleared?: undefined }
+  | { readonly key: K; readonly value?: undefined; readonly expiresAt?: undefined; readonly removed: true; readonly cleared?: undefined }
+  | { readonly key?: undefined; readonly value?: undefined; readonly expiresAt?: undefined; readonly removed?: undefined; readonly cleared: true };
+
+/** One commit, whole: everything that one call or transaction has changed in a view. */
+export interface Commit<K = Bytes, Out = Bytes> {
+  /** To go on from. A commit that was written before anybody asked its leader for a position comes again from there, perhaps with others. */
+  readonly position: Bytes;
+  readonly changes: readonly RecordChange<K, Out>[];
 }
 
 /** The value of a key as it changes, for whoever shows it: what `useSyncExternalStore` of React takes. */

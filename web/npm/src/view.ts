@@ -2,10 +2,11 @@
 
 import { type Batch, type Codec, KEYS, RECORDS, type Target, encoded, filled, keeper, listed, target } from "./codec.js";
 import type { Connection } from "./connection.js";
+import { Follow } from "./follow.js";
 import { LiveValue } from "./live.js";
 import { Reads } from "./reads.js";
 import { type Effect, type Write, lasting } from "./request.js";
-import { type Change, type Durability, type Key, type Live, type SetOptions, type WriteOptions, checkedTtl } from "./types.js";
+import { type Change, type ChangesOptions, type Commit, type Durability, type Key, type Live, type SetOptions, type WriteOptions, checkedTtl } from "./types.js";
 
 /** The records whose keys begin with a prefix, which the view takes away and puts in front again. */
 export class View<K, In, Out> extends Reads<K, Out> {
@@ -81,10 +82,19 @@ export class View<K, In, Out> extends Reads<K, Out> {
 
   /** Hears of changes of these records, until the function that comes back is called. */
   on(event: "change", listener: (change: Change<K>) => void): () => void {
-    return this.connection.on(event, ({ keys, local }) => {
+    return this.connection.on(event, ({ keys, ...rest }) => {
       const own = keys?.filter((key) => this.start.every((byte, i) => key[i] === byte)).map((key) => this.codec.key(key.slice(this.start.length)));
-      if (own?.length !== 0) listener({ keys: own, local });
+      if (own?.length !== 0) listener({ keys: own, ...rest });
     });
+  }
+
+  /**
+   * Every commit that changes these records, in order and whole, of all tabs, once it is flushed: from now on, or after a position. None is left out and none
+   * comes twice, also when the tab that leads goes. Waits for the next one until the loop is left, the signal is given, or the store is closed. Rejects as
+   * `compacted` when what follows is not kept any more, and as `unknown-position`.
+   */
+  changes(options?: ChangesOptions): AsyncIterableIterator<Commit<K, Out>> {
+    return new Follow(this.connection, this.codec, this.start, options);
   }
 
   /** The value of a key as it changes: `useSyncExternalStore(subscribe, getSnapshot)` shows it in React. Make it once for a key, as by `useMemo`. */

@@ -83,6 +83,8 @@ function taken(result: number): Bytes {
 /** The same of a call that may have found nothing. */
 const found = (result: number): Bytes | undefined => (result === NONE ? undefined : taken(result));
 
+const unlessEmpty = (bytes: Uint8Array): Bytes | undefined => (bytes.length > 0 ? (bytes as Bytes) : undefined);
+
 /** Opens a file of a folder. */
 async function opened(directory: FileSystemDirectoryHandle, name: string, create: boolean): Promise<SyncHandle> {
   const file = (await directory.getFileHandle(name, { create })) as FileSystemFileHandle & { createSyncAccessHandle(): Promise<SyncHandle> };
@@ -193,8 +195,7 @@ export class WasmStore {
 
   /** Takes the snapshot of that number, unless there is one. Returns its position, if it has one. */
   takeSnapshot(snapshot: number): Bytes | undefined {
-    const position = this.store.takeSnapshot(snapshot) as Bytes;
-    return position.length > 0 ? position : undefined;
+    return unlessEmpty(this.store.takeSnapshot(snapshot));
   }
 
   /** How many records a snapshot has. */
@@ -207,13 +208,23 @@ export class WasmStore {
     this.store.begin(transaction);
   }
 
-  /** Gives a snapshot or a transaction up. */
+  /** Keeps all changes that are in the file, until that number is given up. */
+  keepChanges(number: number): void {
+    this.store.keepChanges(number);
+  }
+
+  /** Gives a snapshot, a transaction or a reader of changes up. */
   giveUp(number: number): void {
     this.store.giveUp(number);
   }
 
   position(): Bytes {
     return this.store.position() as Bytes;
+  }
+
+  /** The same where it was asked for before; else nothing is written. */
+  knownPosition(): Bytes | undefined {
+    return unlessEmpty(this.store.knownPosition());
   }
 
   stateOf(position: Uint8Array): PositionState {

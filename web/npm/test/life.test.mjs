@@ -103,6 +103,52 @@ test("a frozen leader is replaced, and follows when it goes on", async () => {
   await one.close();
 });
 
+test("a page that follows what changes goes on after it was frozen, and one whose leader was frozen misses nothing", async () => {
+  const [one, two] = [await tab("followed"), await tab("followed")];
+  const follow = (page) => page.evaluate(() => {
+    window.commits = [];
+    window.following = (async () => { for await (const { changes } of db.text().changes()) commits.push(changes.map(({ key, value }) => `${key}=${value}`).join(" ")); })();
+    window.wrong = fate(following);
+  });
+  const heard = async (page, many) => {
+    await page.until((many) => commits.length >= many, many);
+    return page.evaluate(() => commits);
+  };
+  for (const page of [one, two]) await follow(page);
+  const write = (page, ...numbers) => page.evaluate(async (numbers) => { for (const number of numbers) await db.setMany([["n", `${number}`], ["m", `${number}`]]); }, numbers);
+  await leads(two);
+  await write(one, 1, 2);
+  const wanted = (to) => Array.from({ length: to }, (_, i) => `n=${i + 1} m=${i + 1}`);
+  for (const page of [one, two]) assert.deepEqual(await heard(page, 2), wanted(2));
+  // The one that leads, in sight or not.
+  await two.freeze();
+  await leads(one);
+  await write(one, 3, 4, 5);
+  assert.deepEqual(await heard(one, 5), wanted(5));
+  await two.thaw();
+  assert.deepEqual(await heard(two, 5), wanted(5));
+  // One that follows, while the leader goes.
+  const three = await tab("followed");
+  await leads(three);
+  await two.freeze();
+  await write(one, 6);
+  await three.close();
+  await leads(one);
+  await write(one, 7);
+  await two.thaw();
+  await write(two, 8);
+  for (const page of [one, two]) assert.deepEqual(await heard(page, 8), wanted(8));
+  // Frozen, it can be left: nothing waits for an answer then.
+  await two.freeze();
+  await two.evaluate(() => void db.close());
+  await two.thaw();
+  assert.equal(await two.evaluate(() => wrong), "closed");
+  await pause(300);
+  for (const page of [one, two]) assert.equal(await page.evaluate(() => commits.length), 8);
+  await two.close();
+  await one.close();
+});
+
 test("calls of a frozen page are made when it goes on; a write that was under way is of unknown outcome", async () => {
   const page = await tab("calls");
   await page.evaluate(() => db.set("a", "1"));

@@ -32,6 +32,10 @@ const APP = `
     const users = db.json<{ born: number }>("users/");
     await users.setMany(new Map([["ada", { born: 1815 }]]), write);
     users.on("change", ({ keys }) => keys?.map((key) => key.length));
+    for await (const { position, changes } of users.changes({ from: await db.position(), appended: undefined, signal })) {
+      for (const { key, value, removed, expiresAt } of changes) if (!removed && value) key.at(value.born + (expiresAt ?? 0));
+      await db.flushTo(position);
+    }
     await users.set("ada", { born: 1815 }, set);
     await db.batch((batch) => batch.set("a", "1", { ttl }), set);
     const expiry: number | undefined = await db.expiresAt("a", call);

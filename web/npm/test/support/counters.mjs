@@ -39,8 +39,8 @@ export class Counters {
     }
   }
 
-  /** Ends the writing, and holds the store against what the tabs were told. Returns how often the common record was updated. */
-  async check() {
+  /** Ends the writing, and holds the store against what the tabs were told. Returns how often the common record was updated. `further` looks at the tabs before they close. */
+  async check(further = () => undefined) {
     await this.#goOn();
     for (const tab of this.#living()) tab.told = await tab.page.evaluate(() => ((window.enough = true), running.then(() => done)));
     const { tabs, damage } = await this.#living()[0].page.evaluate(found);
@@ -53,6 +53,7 @@ export class Counters {
       const right = [common, own].every((updates) => updates >= least && updates <= most) && records >= least && records <= most;
       assert.ok(right, `tab ${number} was told of ${told} rounds; ${common} and ${own} updates are counted, ${records} records are there`);
     }
+    await further(this.#living().map(({ page }) => page));
     for (const { page } of this.#living()) await page.close();
     return tabs.reduce((sum, { common }) => sum + common, 0);
   }
