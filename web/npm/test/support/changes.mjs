@@ -269,6 +269,28 @@ export function testChanges(browser) {
     for (const page of [one, other]) await page.close();
   });
 
+  test("a new leader keeps what is in the file until those have asked it who followed the one before", async () => {
+    const [one, other] = await two("asked");
+    await other.evaluate(async () => {
+      window.reader = db.text().changes({ appended: true });
+      await db.set("a", "1");
+      await reader.next();
+      await db.set("b", "1");
+    });
+    await endWorkers(one);
+    const seen = await other.evaluate(async () => {
+      // It asks for nothing meanwhile.
+      const value = "x".repeat(10_000);
+      for (let round = 0; round < 10; round++) await Promise.all(Array.from({ length: 20 }, (_, i) => db.set(`k${i}`, value)));
+      await db.flush();
+      await db.compact();
+      await db.compact();
+      return code(reader.next().then(({ value }) => short(value)));
+    });
+    assert.equal(seen, "b=\"1\"");
+    for (const page of [one, other]) await page.close();
+  });
+
   test("thousands that were begun and left alone keep nobody from anything", async () => {
     for (const page of await two("many")) {
       const seen = await page.evaluate(async () => {
