@@ -100,7 +100,8 @@ export class Leader {
   /** What those have not read who followed the leader before stays until they have asked this one. */
   #keepChanges(): void {
     this.store.keepChanges(EVERYBODY);
-    this.#keepTimer = setTimeout(() => this.store.giveUp(EVERYBODY), KEEP_MS);
+    // While a file is put in place the store may be closed, and what it kept has gone with it.
+    this.#keepTimer = setTimeout(() => this.#held ?? this.store.giveUp(EVERYBODY), KEEP_MS);
   }
 
   /** Tells all tabs who leads. */
