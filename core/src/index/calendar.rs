@@ -4,7 +4,6 @@
 //! bits in which its tick differs from that of the last look. It takes the eight bytes of its slot. It moves to narrower buckets as its
 //! time comes nearer, a dozen times at most for a month, and the frame tells its expiry then.
 
-use super::dump::Expiring;
 use super::slot::Slot;
 use alloc::vec::Vec;
 
@@ -59,12 +58,9 @@ impl Calendar {
         Self { tick: now >> TICK_BITS, ..Self::default() }
     }
 
-    /// Its entries, with the earliest time at which each may expire, as far as its bucket tells.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Expiring> {
-        self.buckets.iter().flat_map(|bucket| {
-            let from = first_tick(bucket.number, self.tick) << TICK_BITS;
-            bucket.slots.iter().map(move |&slot| Expiring { slot, from })
-        })
+    /// Its entries by the earliest time at which they may expire, as far as their buckets tell.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u64, &[Slot])> {
+        self.buckets.iter().map(|bucket| (first_tick(bucket.number, self.tick) << TICK_BITS, &bucket.slots[..]))
     }
 
     /// Adds an entry.
@@ -192,7 +188,7 @@ mod tests {
         (0..500).for_each(|number| calendar.add(Slot::new(number, 16_384 + number * 64), expiry(number)));
         for later in [0, 1_000, 3_600_000, 1 << 32] {
             let mut moved = Calendar::begun_at(now + later);
-            for Expiring { slot, from } in calendar.entries() {
+            for (from, slot) in calendar.entries().flat_map(|(from, slots)| slots.iter().map(move |&slot| (from, slot))) {
                 assert!(from <= expiry(slot.tag()), "an entry from {from} on that expires at {}", expiry(slot.tag()));
                 moved.add(slot, from);
             }

@@ -3,17 +3,15 @@
 use super::slot::Slot;
 use alloc::vec::Vec;
 
-/// A record that expires, not before this time in milliseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Records that expire, not before this time in milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expiring {
-    pub(crate) slot: Slot,
     pub(crate) from: u64,
+    pub(crate) slots: Vec<Slot>,
 }
 
-/// Sorts them, and keeps the earliest of each slot.
-fn sort(expiring: &mut Vec<Expiring>) {
-    expiring.sort_unstable();
-    expiring.dedup_by_key(|one| one.slot);
+fn sort(expiring: &mut [Expiring]) {
+    expiring.iter_mut().for_each(|one| one.slots = Slot::sort(core::mem::take(&mut one.slots)));
 }
 
 /// A copy of a shard's content.
@@ -21,7 +19,7 @@ fn sort(expiring: &mut Vec<Expiring>) {
 pub(crate) struct ShardImage {
     pub(crate) slots: Vec<Slot>,
     pub(crate) counts: Vec<(u32, u64)>,
-    /// Those of its records that expire, as far as its calendar knows.
+    /// Those of its records that expire, as far as its calendar knows, the earliest first.
     pub(crate) expiring: Vec<Expiring>,
 }
 

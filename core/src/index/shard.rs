@@ -331,8 +331,10 @@ impl ShardGuard<'_> {
         if !expiring.is_empty() {
             self.begin_calendar(now);
         }
-        for one in expiring.iter().filter(|one| self.has(one.slot)).copied().collect::<Vec<_>>() {
-            self.expires(one.slot, one.from);
+        for (one, &slot) in expiring.iter().flat_map(|one| one.slots.iter().map(move |slot| (one, slot))) {
+            if self.has(slot) {
+                self.expires(slot, one.from);
+            }
         }
     }
 
@@ -506,7 +508,7 @@ impl ShardGuard<'_> {
                 if (added.len() + removed.len()) * 2 > self.len() {
                     return Dump::Whole(self.image());
                 }
-                let expiring = self.expiring(|slot| is_new(slot.offset()));
+                let expiring = self.expiring(is_new);
                 Dump::Changes(ShardChanges { added, removed, counts: self.state.counts.clone(), expiring })
             }
             _ => Dump::Whole(self.image()),
@@ -530,12 +532,19 @@ impl ShardGuard<'_> {
     /// A copy, in no order.
     pub(crate) fn image(&self) -> ShardImage {
         let slots = self.table().map(Table::live_slots).unwrap_or_default();
-        ShardImage { slots, counts: self.state.counts.clone(), expiring: self.expiring(|_| true) }
+        ShardImage { slots, counts: self.state.counts.clone(), expiring: self.expiring(&|_| true) }
     }
 
-    fn expiring(&self, is_wanted: impl Fn(Slot) -> bool) -> Vec<Expiring> {
-        let entries = self.state.calendar.iter().flat_map(|calendar| calendar.entries());
-        entries.filter(|one| is_wanted(one.slot)).collect()
+    /// The records at such offsets that expire.
+    fn expiring(&self, is_wanted: &dyn Fn(u64) -> bool) -> Vec<Expiring> {
+        let mut expiring = Vec::new();
+        for (from, slots) in self.state.calendar.iter().flat_map(|calendar| calendar.entries()) {
+            let slots: Vec<Slot> = slots.iter().copied().filter(|slot| is_wanted(slot.offset())).collect();
+            if !slots.is_empty() {
+                expiring.push(Expiring { from, slots });
+            }
+        }
+        expiring
     }
 
     /// Replaces the content of the shard by a copy.

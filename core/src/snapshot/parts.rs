@@ -245,23 +245,28 @@ pub(super) fn decode_shard(bytes: &[u8], shard: usize) -> Option<ShardPart> {
 }
 
 /// When the records of a part expire, at the earliest: the times, and for each slot that the part adds the number of its time, from 1, or 0 if
-/// its record never expires. Both are sorted.
+/// its record never expires. All are sorted.
 pub(super) fn encode_calendar(out: &mut Vec<u8>, shard: usize, slots: &[Slot], expiring: &[Expiring]) {
     put(out, shard as u64, 1);
-    let mut times: Vec<u64> = expiring.iter().map(|one| one.from).collect();
-    sort(&mut times);
-    times.dedup();
-    put_long(out, times.len() as u64);
+    put_long(out, expiring.len() as u64);
     let mut before = 0;
-    for &time in &times {
-        put_long(out, time - before);
-        before = time;
+    for one in expiring {
+        put_long(out, one.from - before);
+        before = one.from;
     }
-    let mut expiring = expiring.iter().peekable();
+    let mut rests: Vec<&[Slot]> = expiring.iter().map(|one| &one.slots[..]).collect();
     for slot in slots {
-        while expiring.next_if(|one| one.slot < *slot).is_some() {}
-        let time = expiring.next_if(|one| one.slot == *slot).and_then(|one| times.binary_search(&one.from).ok());
-        put_long(out, time.map_or(0, |time| time as u64 + 1));
+        let mut number = 0;
+        for (rest, time) in rests.iter_mut().zip(1..) {
+            while let Some((first, behind)) = rest.split_first().filter(|(first, _)| *first <= slot) {
+                *rest = behind;
+                // Twice in the calendar: the earlier time counts.
+                if first == slot && number == 0 {
+                    number = time;
+                }
+            }
+        }
+        put_long(out, number);
     }
 }
 
@@ -271,16 +276,16 @@ pub(super) fn decode_calendar(bytes: &[u8], shard: usize, slots: &[Slot]) -> Opt
     if reader.number(1)? as usize != shard {
         return None;
     }
-    let (mut times, mut time) = (Vec::new(), 0_u64);
+    let (mut expiring, mut from) = (Vec::new(), 0_u64);
     for _ in 0..reader.count()? {
         let distance = reader.long()?;
-        time = time.checked_add(distance).filter(|_| times.is_empty() || distance > 0)?;
-        times.push(time);
+        from = from.checked_add(distance).filter(|_| expiring.is_empty() || distance > 0)?;
+        expiring.push(Expiring { from, slots: Vec::new() });
     }
-    let mut expiring = Vec::new();
     for &slot in slots {
-        if let Some(time) = usize::try_from(reader.long()?).ok()?.checked_sub(1) {
-            expiring.push(Expiring { slot, from: *times.get(time)? });
+        let number = usize::try_from(reader.long()?).ok()?;
+        if number > 0 {
+            expiring.get_mut(number - 1)?.slots.push(slot);
         }
     }
     reader.0.is_empty().then_some(expiring)
@@ -330,14 +335,14 @@ mod tests {
     #[test]
     fn calendars_read_back_and_those_of_other_parts_are_refused() {
         let slots: Vec<Slot> = (0..5).map(|tag| Slot::new(tag, 20_000 + tag * 64)).collect();
-        let expiring = |tags: &[(usize, u64)]| -> Vec<Expiring> {
-            tags.iter().map(|&(tag, from)| Expiring { slot: slots[tag], from }).collect()
+        let expiring = |times: &[(u64, &[usize])]| -> Vec<Expiring> {
+            let one = |&(from, tags): &(u64, &[usize])| Expiring { from, slots: tags.iter().map(|&tag| slots[tag]).collect() };
+            times.iter().map(one).collect()
         };
-        let some = expiring(&[(1, 7 << 30), (2, 0), (4, 7 << 30)]);
         let mut bytes = Vec::new();
-        encode_calendar(&mut bytes, 9, &slots, &some);
+        encode_calendar(&mut bytes, 9, &slots, &expiring(&[(0, &[2]), (7 << 30, &[1, 2, 4])]));
         assert_eq!(bytes.len(), 1 + 1 + 1 + 5 + 5);
-        assert_eq!(decode_calendar(&bytes, 9, &slots), Some(some));
+        assert_eq!(decode_calendar(&bytes, 9, &slots), Some(expiring(&[(0, &[2]), (7 << 30, &[1, 4])])));
         assert_eq!(decode_calendar(&bytes, 8, &slots), None, "another shard's");
         assert_eq!(decode_calendar(&bytes, 9, &slots[1..]), None, "of a part with more slots");
         for cut in 0..bytes.len() {
@@ -347,8 +352,8 @@ mod tests {
         assert_eq!(decode_calendar(&bytes, 9, &slots), None, "a third of two times");
         // An entry of a slot that the part does not have is left out.
         let mut bytes = Vec::new();
-        encode_calendar(&mut bytes, 9, &slots[..2], &expiring(&[(0, 5), (3, 5)]));
-        assert_eq!(decode_calendar(&bytes, 9, &slots[..2]), Some(expiring(&[(0, 5)])));
+        encode_calendar(&mut bytes, 9, &slots[..2], &expiring(&[(5, &[0, 3])]));
+        assert_eq!(decode_calendar(&bytes, 9, &slots[..2]), Some(expiring(&[(5, &[0])])));
     }
 
     /// The last slots of a part are read byte by byte, all others by words.
