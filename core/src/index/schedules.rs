@@ -13,7 +13,8 @@ fn a_shard_that_is_being_built_never_looks_empty() {
             let builder = Arc::clone(&index);
             let building = shuttle::thread::spawn(move || {
                 let pins = Pins::default();
-                let image = ShardImage { slots: alloc::vec![Slot::new(1, DATA_START)], counts: alloc::vec![(0, 1)] };
+                let (slots, counts) = (alloc::vec![Slot::new(1, DATA_START)], alloc::vec![(0, 1)]);
+                let image = ShardImage { slots, counts, expiring: Vec::new() };
                 let built = builder.lock_shard(7).unpark(&pins, |shard, _| {
                     shard.load(&pins, image);
                     Ok(())

@@ -94,6 +94,8 @@ pub struct Found {
     pub has_checkpoint: bool,
     /// A snapshot; it says what the log says.
     pub has_snapshot: bool,
+    /// Records of the snapshot of which its calendars know when they expire.
+    pub calendar: usize,
     /// The store was closed.
     pub is_closed: bool,
 }
@@ -139,6 +141,7 @@ pub fn read_at(file: &[u8], now: u64) -> Result<Contents, Refusal> {
         next_event: log.next_event,
         has_checkpoint: superblock.checkpoint.is_some(),
         has_snapshot: by_snapshot.is_some(),
+        calendar: by_snapshot.as_ref().map_or(0, |state| state.calendar),
         is_closed: superblock.closed.is_some(),
     };
     // What has expired may have left the index, and be in the log.

@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub(crate) events: BTreeMap<u64, Event>,
     /// Number and options.
     pub(crate) names: BTreeMap<String, (u32, Vec<u8>)>,
+    /// Records of which the calendars of a snapshot know when they expire.
+    pub(crate) calendar: usize,
 }
 
 impl State {

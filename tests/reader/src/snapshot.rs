@@ -13,7 +13,8 @@ use crate::{Record, Refusal};
 /// The state that snapshot and tail give; `None` when there is no snapshot, or anything of it does not check.
 pub(crate) fn state(file: &[u8], superblock: &Superblock, log: &Log) -> Result<Option<State>, Refusal> {
     let Some(snapshot) = superblock.snapshot.and_then(|place| Snapshot::read(file, superblock, place)) else { return Ok(None) };
-    let mut state = State { names: snapshot.names, ..State::new() };
+    let calendar = snapshot.calendar.as_ref().map_or(0, BTreeMap::len);
+    let mut state = State { names: snapshot.names, calendar, ..State::new() };
     // Slots that point anywhere else were taken behind the checkpoint, or into segments that the tail retires: the tail has those records.
     for (shard, slots) in &snapshot.shards {
         for &(tag, offset) in slots {

@@ -143,7 +143,7 @@ fn expected_expiring() -> Vec<(String, String, String, Option<u64>)> {
 #[test]
 fn stores_with_records_that_expire_are_read_by_their_clock() {
     let files = golden("expiry");
-    assert_eq!(files.len(), 2);
+    assert_eq!(files.len(), 3);
     for path in files {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let bytes = fs::read(&path).unwrap();
@@ -161,6 +161,9 @@ fn stores_with_records_that_expire_are_read_by_their_clock() {
         let in_2100 = pipkin_reader::read_at(&bytes, 4_102_444_800_000).unwrap();
         assert!(!there(&in_2100).iter().any(|(_, key, ..)| key == "coupon"), "{name}");
         assert_eq!(contents.found.is_closed, name == "compacted", "{name}: {:?}", contents.found);
+        // Before the calendars, that version wrote none.
+        let expiring = expected_expiring().iter().filter(|(.., expiry)| expiry.is_some()).count();
+        assert_eq!(contents.found.calendar, if name == "calendar" { expiring } else { 0 }, "{name}");
     }
 }
 

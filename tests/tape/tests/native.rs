@@ -77,7 +77,7 @@ fn stores_with_every_kind_and_flag_are_read_and_go_on() {
 fn stores_with_records_that_expire_are_read_and_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("expiring.pipkin");
-    for (name, ordered) in ["killed", "compacted"].into_iter().flat_map(|name| [(name, true), (name, false)]) {
+    for (name, ordered) in ["killed", "compacted", "calendar"].into_iter().flat_map(|name| [(name, true), (name, false)]) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/expiry").join(name).with_extension("pipkin");
         let before = fs::read(&source).unwrap();
         let builder = || Db::builder().ordered(ordered);
