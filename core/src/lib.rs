@@ -18,7 +18,6 @@ mod doubt;
 mod engine;
 mod error;
 mod expiry;
-mod followed;
 #[cfg(feature = "testing")]
 pub mod frame;
 #[cfg(not(feature = "testing"))]

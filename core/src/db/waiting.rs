@@ -3,7 +3,7 @@
 use super::changes::{Changes, ChangesBuilder};
 use super::consumer::Consumer;
 use super::follow::Follow;
-use super::handle::{Db, Open};
+use super::handle::Open;
 use crate::changes::Commit;
 use crate::error::{Error, Result};
 use crate::storage::{StorageError, StorageErrorKind};
@@ -13,45 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// A follower looks this often whether its writer has appended anything: writes through a map raise no event of the file system.
-const POLL: Duration = Duration::from_millis(1);
-
-impl Db {
-    /// Waits until the writer that this [follower](crate::Builder::follow) follows has appended something, at most so long, and brings the
-    /// follower up to it. Returns true if there was anything, as [`Db::refresh`] does. It looks once a millisecond.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// # let path = folder.path().join("app.pipkin");
-    /// use std::time::Duration;
-    ///
-    /// let writer = pipkin::Db::open(&path)?;
-    /// let reader = pipkin::Db::builder().path(&path).follow(true).open()?;
-    /// let waits = std::thread::spawn(move || reader.refresh_within(Duration::from_secs(10)));
-    /// writer.insert("color", "green")?;
-    /// assert!(waits.join().unwrap()?);
-    /// # Ok::<(), pipkin::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Db::refresh`].
-    pub fn refresh_within(&self, timeout: Duration) -> Result<bool> {
-        // One that no clock can show never comes.
-        let until = Instant::now().checked_add(timeout);
-        loop {
-            if self.refresh()? {
-                return Ok(true);
-            }
-            let left = until.map_or(POLL, |until| until.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return Ok(false);
-            }
-            std::thread::sleep(left.min(POLL));
-        }
-    }
-}
 
 /// A thread that hears of changes; from [`ChangesBuilder::spawn`]. Dropping it ends the thread, and waits for a call that is running.
 #[must_use = "dropping it ends the thread"]
@@ -245,14 +206,6 @@ impl Follow {
             }
             match writable {
                 Ok(()) => {}
-                Err(Error::ReadOnly) if self.store().engine.log.follows && !self.store().is_closed() => {
-                    let left = until.map_or(POLL, |until| until.saturating_duration_since(Instant::now()));
-                    if left.is_zero() {
-                        return Ok(None);
-                    }
-                    std::thread::sleep(left.min(POLL));
-                    continue;
-                }
                 Err(Error::Closed | Error::ReadOnly) => return Ok(None),
                 Err(error) => return Err(error),
             }
