@@ -108,9 +108,10 @@ async fn every_golden_file_opens() {
 }
 
 /// Records that expire, some of which have.
-const EXPIRING: [(&str, &[u8]); 2] = [
+const EXPIRING: [(&str, &[u8]); 3] = [
     ("expiring-killed.pipkin", include_bytes!("../../tests/golden/expiry/killed.pipkin")),
     ("expiring-compacted.pipkin", include_bytes!("../../tests/golden/expiry/compacted.pipkin")),
+    ("expiring-calendar.pipkin", include_bytes!("../../tests/golden/expiry/calendar.pipkin")),
 ];
 
 #[wasm_bindgen_test]

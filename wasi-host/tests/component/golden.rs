@@ -38,7 +38,7 @@ fn stores_with_records_that_expire_are_read_and_compacted() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(folder.path());
     let files = golden("expiry");
-    assert_eq!(files.len(), 2);
+    assert_eq!(files.len(), 3);
     for path in files {
         fs::copy(&path, folder.path().join("a.pipkin")).unwrap();
         let mut db = open(&host, "a.pipkin");
