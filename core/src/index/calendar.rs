@@ -15,6 +15,8 @@ const GROWTH_LEAST: usize = 4;
 const STALE_PARTS: usize = 6;
 /// ... and more than this many.
 const STALE_LEAST: usize = 64;
+/// Of a calendar with so many entries stale ones are dropped whenever the records are counted.
+const TIDIED_MAX: usize = 1024;
 
 /// Entries of one range of ticks.
 #[derive(Debug, Default)]
@@ -123,6 +125,11 @@ impl Calendar {
             self.len += bucket.slots.len();
         }
         self.buckets.retain(|bucket| !bucket.slots.is_empty());
+    }
+
+    /// True if there may be stale entries, and dropping them takes little time.
+    pub(super) const fn may_be_tidied(&self) -> bool {
+        self.lost > 0 && self.len <= TIDIED_MAX
     }
 
     /// Number of entries, stale ones included.

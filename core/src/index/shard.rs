@@ -365,7 +365,11 @@ impl ShardGuard<'_> {
         self.state.calendar.is_some()
     }
 
-    pub(crate) fn count_expiring(&self) -> u64 {
+    /// Number of records that expire; where there are many, of some that were replaced lately, too.
+    pub(crate) fn count_expiring(&mut self) -> u64 {
+        if self.state.calendar.as_ref().is_some_and(|calendar| calendar.may_be_tidied()) {
+            self.drop_stale();
+        }
         self.state.calendar.as_ref().map_or(0, |calendar| calendar.len() as u64)
     }
 
