@@ -105,7 +105,11 @@ impl Engine {
             }
             let expiring = core::mem::take(&mut image.expiring);
             shard.load(&self.pins, image);
-            shard.expire(&expiring, self.log.clock.now());
+            for (from, slot) in expiring.iter().flat_map(|one| one.slots.iter().map(|slot| (one.from, *slot))) {
+                if shard.has(slot) {
+                    self.expires(shard, slot, from);
+                }
+            }
             stale.iter().for_each(|&slot| shard.note_removed(slot));
             if !stale.is_empty() {
                 self.recount(index, shard)?;

@@ -9,6 +9,7 @@ mod dump;
 mod parked;
 mod shard;
 mod slot;
+mod state;
 mod table;
 
 pub(crate) use dump::{Dump, Expiring, ShardChanges, ShardImage};

@@ -5,13 +5,14 @@ use super::calendar::Calendar;
 use super::dump::{Dump, Expiring, ShardChanges, ShardImage};
 use super::parked::Parked;
 use super::slot::Slot;
-use super::table::{LINE_SLOTS, OldTable, Table, TableCell};
+use super::state::{Changes, LazyState};
+use super::table::{LINE_SLOTS, Table, TableCell};
 use crate::error::Result;
-use crate::pins::{Pin, Pins, Ticket};
+use crate::pins::{Pin, Pins};
 use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ops::{Deref, DerefMut, Range};
+use core::ops::Range;
 
 /// A table grows when more than 7 of 8 slots are used ...
 const fn is_full(used: usize, slots: usize) -> bool {
@@ -52,103 +53,6 @@ pub(super) struct Shard {
 // A store has 256 of them, and a process may have thousands of stores.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", feature = "std", not(shuttle)))]
 const _: () = assert!(size_of::<Shard>() <= 32);
-
-/// What only the holder of the lock sees. Without a box until it differs from that of a shard that has never been used: in a store of a few
-/// records most shards have none.
-#[derive(Debug, Default)]
-struct LazyState(Option<Box<State>>);
-
-impl LazyState {
-    /// The state of a shard that has never been used.
-    const UNUSED: &State = &State::unused();
-
-    /// Frees the box if it says nothing.
-    fn shrink(&mut self) {
-        if self.0.as_ref().is_some_and(|state| state.is_unused()) {
-            self.0 = None;
-        }
-    }
-}
-
-impl Deref for LazyState {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        self.0.as_deref().unwrap_or(Self::UNUSED)
-    }
-}
-
-impl DerefMut for LazyState {
-    fn deref_mut(&mut self) -> &mut State {
-        self.0.get_or_insert_with(|| Box::new(State::unused()))
-    }
-}
-
-#[derive(Debug)]
-struct State {
-    /// Slots that are not empty.
-    used: usize,
-    /// Number of records by namespace. A list is enough: few namespaces have records in one shard of a small store.
-    counts: Vec<(u32, u64)>,
-    /// What has changed since the last dump of this shard.
-    changes: Changes,
-    /// What the shard must be built from, if it is parked.
-    parked: Option<Parked>,
-    /// Which records expire; `None` until one does.
-    calendar: Option<Box<Calendar>>,
-    /// Tables that readers may still use.
-    old: Vec<(Ticket, OldTable)>,
-}
-
-impl State {
-    const fn unused() -> Self {
-        Self { used: 0, counts: Vec::new(), changes: Changes::Unknown, parked: None, calendar: None, old: Vec::new() }
-    }
-
-    /// True when it says nothing. Its changes do not count: of an empty shard the next snapshot writes no part, whatever they are.
-    fn is_unused(&self) -> bool {
-        let Self { used, counts, changes: _, parked, calendar, old } = self;
-        *used == 0 && counts.is_empty() && parked.is_none() && calendar.is_none() && old.is_empty()
-    }
-}
-
-/// Changes of a shard since the newest snapshot.
-#[derive(Debug)]
-enum Changes {
-    /// Too many changes, or no snapshot has the shard: the next one writes all of it.
-    Unknown,
-    /// The slots that were removed or replaced. Added ones are not listed: their offsets are after the last snapshot.
-    Known { any: bool, removed: Vec<Slot> },
-}
-
-impl Changes {
-    const fn none() -> Self {
-        Self::Known { any: false, removed: Vec::new() }
-    }
-
-    #[inline]
-    fn add(&mut self) {
-        if let Self::Known { any, .. } = self {
-            *any = true;
-        }
-    }
-
-    /// Notes a slot removed from a shard of `len` records.
-    #[inline]
-    fn remove(&mut self, slot: Slot, len: usize) {
-        if let Self::Known { any, removed } = self {
-            *any = true;
-            removed.push(slot);
-            // With more removals, writing the whole shard takes no more bytes.
-            if removed.len() > REMOVED_LEAST + len / 4 {
-                *self = Self::Unknown;
-            }
-        }
-    }
-}
-
-/// Number of removed slots that are remembered even of the smallest shard.
-const REMOVED_LEAST: usize = 64;
 
 impl Shard {
     #[inline]
@@ -321,21 +225,9 @@ impl ShardGuard<'_> {
         }
     }
 
-    /// Begins a calendar about now, unless there is one: many entries are then added to it.
+    /// Begins a calendar, unless there is one. Without this, it would look at each entry once before its time.
     pub(crate) fn begin_calendar(&mut self, now: u64) {
         self.state.calendar.get_or_insert_with(|| Box::new(Calendar::begun_at(now)));
-    }
-
-    /// Those of these records that are still there expire, but not before then.
-    pub(crate) fn expire(&mut self, expiring: &[Expiring], now: u64) {
-        if !expiring.is_empty() {
-            self.begin_calendar(now);
-        }
-        for (one, &slot) in expiring.iter().flat_map(|one| one.slots.iter().map(move |slot| (one, slot))) {
-            if self.has(slot) {
-                self.expires(slot, one.from);
-            }
-        }
     }
 
     /// The record of a slot expires then.

@@ -56,7 +56,12 @@ impl Directory {
 
     /// Every part, in no order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartPlace> {
-        self.names.into_iter().chain(self.shard_places().flat_map(|place| [Some(place.slots), place.calendar]).flatten())
+        self.names.into_iter().chain(self.shard_parts())
+    }
+
+    /// The parts of all shards, calendars included.
+    pub(super) fn shard_parts(&self) -> impl Iterator<Item = PartPlace> {
+        self.shard_places().flat_map(|place| [Some(place.slots), place.calendar]).flatten()
     }
 
     fn shard_places(&self) -> impl Iterator<Item = ShardPlace> {

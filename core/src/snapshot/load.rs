@@ -59,7 +59,7 @@ pub(crate) fn read_directory(
 /// [`Error::Corrupt`] with the offset of the invalid part.
 pub(crate) fn load(storage: &dyn Storage, directory: &mut Directory) -> Result<(u32, Vec<NamedNumber>)> {
     let mut chunks = Chunks::new(storage, storage.len()?);
-    let mut parts: Vec<PartPlace> = directory.parts().collect();
+    let mut parts: Vec<PartPlace> = directory.shard_parts().collect();
     // In file order, for the host's read-ahead.
     sort_by_key(&mut parts, |part| part.offset);
     for part in parts {

@@ -30,7 +30,7 @@ impl Background {
 
     /// Other stores wait for a worker: whoever runs should not take its time.
     pub(crate) fn should_hurry(&self) -> bool {
-        WORKERS.are_short()
+        WORKERS.are_saturated()
     }
 
     /// Ends it, and waits for a run that has begun, unless called from that.

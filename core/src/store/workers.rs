@@ -78,7 +78,7 @@ pub(super) struct Workers {
     queued: Condvar,
     /// Notified when the run of a stopped job has ended.
     ended: Condvar,
-    short: AtomicBool,
+    saturated: AtomicBool,
 }
 
 struct Pool {
@@ -132,7 +132,7 @@ impl Pool {
 
 impl Workers {
     const fn new() -> Self {
-        Self { pool: Mutex::new(Pool::new()), queued: Condvar::new(), ended: Condvar::new(), short: AtomicBool::new(false) }
+        Self { pool: Mutex::new(Pool::new()), queued: Condvar::new(), ended: Condvar::new(), saturated: AtomicBool::new(false) }
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -148,8 +148,8 @@ impl Workers {
     }
 
     /// More jobs wait than there are workers.
-    pub(super) fn are_short(&self) -> bool {
-        self.short.load(Ordering::Relaxed)
+    pub(super) fn are_saturated(&self) -> bool {
+        self.saturated.load(Ordering::Relaxed)
     }
 
     /// Runs a job soon; once more if it is running.
@@ -162,7 +162,7 @@ impl Workers {
             return;
         }
         pool.enqueue(job.clone());
-        self.see_to_it(&mut pool);
+        self.dispatch(&mut pool);
         if pool.workers == 0 {
             // The host has started no thread. The next write that finds something due tries again.
             pool.queue.clear();
@@ -172,7 +172,7 @@ impl Workers {
     }
 
     /// Has a worker take the next job, or wait for its time.
-    fn see_to_it(&'static self, pool: &mut Pool) {
+    fn dispatch(&'static self, pool: &mut Pool) {
         let (is_queued, is_timed) = (!pool.queue.is_empty(), !pool.timers.is_empty());
         if (is_queued || is_timed) && pool.idle > 0 {
             self.queued.notify_one();
@@ -180,7 +180,7 @@ impl Workers {
             let thread = std::thread::Builder::new().name("pipkin".into()).spawn(|| self.work());
             pool.workers += usize::from(thread.is_ok());
         }
-        self.short.store(is_queued && pool.idle == 0 && pool.workers == WORKERS_MAX, Ordering::Relaxed);
+        self.saturated.store(is_queued && pool.idle == 0 && pool.workers == WORKERS_MAX, Ordering::Relaxed);
     }
 
     /// Lets a job run no more, and waits for a run that has begun, unless called from it.
@@ -211,7 +211,7 @@ impl Workers {
                 continue;
             };
             job.set_phase(Phase::Running(std::thread::current().id()));
-            self.see_to_it(&mut pool);
+            self.dispatch(&mut pool);
             drop(pool);
             job.due.swap(false, Ordering::AcqRel);
             // A panic in a storage or a clock that somebody else wrote ends the maintenance of that store, not that of others.
@@ -387,9 +387,9 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             None
         });
-        assert!(!workers.are_short());
+        assert!(!workers.are_saturated());
         workers.wake(&waits);
-        assert!(workers.are_short());
+        assert!(workers.are_saturated());
         workers.stop(&waits);
         drop(go);
         slow.iter().for_each(|job| workers.stop(job));

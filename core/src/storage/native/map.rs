@@ -153,6 +153,33 @@ mod unix {
             unsafe { slice(map, offset, len) }
         }
     }
+
+    #[cfg(all(test, target_pointer_width = "64", not(miri), not(shuttle)))]
+    mod tests {
+        use super::*;
+
+        /// The file has holes: only the pages that are written take blocks.
+        #[test]
+        fn a_file_that_grows_out_of_its_map_is_mapped_again_and_what_was_lent_stays() -> std::io::Result<()> {
+            let file = tempfile::tempfile()?;
+            let mapped = MAP_LENS[0];
+            file.set_len(4096)?;
+            let map = Map::new(&file, 4096);
+            // SAFETY: inside the file, and written before anything is lent.
+            assert!(unsafe { map.store(&file, 100, &[b"early"]) });
+            // SAFETY: inside the file, and not written again.
+            let early = unsafe { map.view(&file, 4096, 100, 5) };
+            file.set_len(mapped + 4096)?;
+            // SAFETY: inside the file, and written before anything is lent.
+            assert!(unsafe { map.store(&file, mapped - 2, &[b"across ", b"the border"]) });
+            // SAFETY: inside the file, and not written again.
+            let across = unsafe { map.view(&file, mapped + 4096, mapped - 2, 17) };
+            assert_eq!((early, across), (Some(&b"early"[..]), Some(&b"across the border"[..])));
+            // SAFETY: the map reaches there, the file does not matter: nothing is read.
+            assert!(unsafe { map.view(&file, u64::MAX, 1 << 42, 1) }.is_none(), "no map is so long");
+            Ok(())
+        }
+    }
 }
 
 #[cfg(windows)]

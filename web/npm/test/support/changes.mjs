@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Counters } from "./counters.mjs";
-import { endWorkers, until } from "./pages.mjs";
+import { endWorkers, leaderAndFollower, until } from "./pages.mjs";
 
 /** `browser.tab` opens a tab in front of the others; `endProcess` kills the process of a page that leads. */
 export function testChanges(browser) {
@@ -26,14 +26,7 @@ export function testChanges(browser) {
     return page;
   }
 
-  /** A leader, and a follower behind it. */
-  async function two(name) {
-    const pages = [];
-    while (pages.length < 2) pages.unshift(await browser.tab());
-    for (const page of pages) await opened(page, name);
-    assert.deepEqual(await Promise.all(pages.map((page) => page.evaluate(() => db.role))), ["leader", "follower"]);
-    return pages;
-  }
+  const two = (name) => leaderAndFollower(browser, (page) => opened(page, name));
 
   test("whoever follows hears each commit of every tab once, whole, in order, as its view sees it", async () => {
     const pages = await two("shape");

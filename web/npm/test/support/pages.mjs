@@ -1,5 +1,7 @@
 // What is asked of pages in the same way through every driver.
 
+import assert from "node:assert/strict";
+
 /** Generous: a machine under load must not fail a test. */
 const PATIENCE_MS = 120_000;
 /** Far longer than an answer takes. */
@@ -26,4 +28,13 @@ export async function isThere(page) {
     const answer = await Promise.race([page.evaluate(() => "db" in window).catch(() => false), pause(SILENCE_MS)]);
     if (answer !== undefined) return answer;
   }
+}
+
+/** Two tabs of a store, a leader and a follower behind it. `browser.tab` opens a tab in front of the others, `opened` the store in it. */
+export async function leaderAndFollower(browser, opened) {
+  const pages = [];
+  while (pages.length < 2) pages.unshift(await browser.tab());
+  for (const page of pages) await opened(page);
+  assert.deepEqual(await Promise.all(pages.map((page) => page.evaluate(() => db.role))), ["leader", "follower"]);
+  return pages;
 }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { endWorkers, until } from "./pages.mjs";
+import { endWorkers, leaderAndFollower, until } from "./pages.mjs";
 
 /** `browser.tab` opens a tab in front of the others. */
 export function testSnapshots(browser) {
@@ -53,19 +53,11 @@ export function testSnapshots(browser) {
     await page.close();
   });
 
-  /** A leader, and a follower behind it. */
-  async function two(name) {
-    const pages = [];
-    while (pages.length < 2) pages.unshift(await browser.tab());
-    for (const page of pages) {
-      await page.evaluate(async (name) => {
-        window.db = await pipkin.open(name);
-        window.code = (call) => call.then((value) => value ?? null, (error) => error.code);
-      }, name);
-    }
-    assert.deepEqual(await Promise.all(pages.map((page) => page.evaluate(() => db.role))), ["leader", "follower"]);
-    return pages;
-  }
+  const opened = (name) => (page) => page.evaluate(async (name) => {
+    window.db = await pipkin.open(name);
+    window.code = (call) => call.then((value) => value ?? null, (error) => error.code);
+  }, name);
+  const two = (name) => leaderAndFollower(browser, opened(name));
 
   const take = (page) => page.evaluate(async () => {
     await db.set("a", "then");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Counters } from "./counters.mjs";
-import { endWorkers, until } from "./pages.mjs";
+import { endWorkers, leaderAndFollower, until } from "./pages.mjs";
 
 /** Times that each tab counts. */
 const COUNTS = 60;
@@ -19,14 +19,7 @@ export function testTransactions(browser) {
     return page;
   }
 
-  /** A leader, and a follower behind it. */
-  async function two(name) {
-    const pages = [];
-    while (pages.length < 2) pages.unshift(await browser.tab());
-    for (const page of pages) await opened(page, name);
-    assert.deepEqual(await Promise.all(pages.map((page) => page.evaluate(() => db.role))), ["leader", "follower"]);
-    return pages;
-  }
+  const two = (name) => leaderAndFollower(browser, (page) => opened(page, name));
 
   test("a transaction reads what it has written in every way, nobody else does before its end, and a change tells of it", async () => {
     const pages = await two("shape");
