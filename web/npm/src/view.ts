@@ -90,7 +90,8 @@ export class View<K, In, Out> extends Reads<K, Out> {
 
   /**
    * Every commit that changes these records, in order and whole, of all tabs, once it is flushed: from now on, or after a position. None is left out and none
-   * comes twice, also when the tab that leads goes. Waits for the next one until the loop is left, the signal is given, or the store is closed. Rejects as
+   * comes twice, also when the tab that leads goes. "Now" is the place of this call among those of this tab: what another tab writes comes from the moment
+   * on at which any later call of this tab has answered. Waits for the next one until the loop is left, the signal is given, or the store is closed. Rejects as
    * `compacted` when what follows is not kept any more, and as `unknown-position`.
    */
   changes(options?: ChangesOptions): AsyncIterableIterator<Commit<K, Out>> {
