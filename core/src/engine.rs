@@ -102,6 +102,9 @@ impl Engine {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
         let is_parked = self.index.is_parked(hash);
         if is_parked {
+            if self.log.follows {
+                return self.find_followed(pin, FullKey { namespace, key, hash });
+            }
             drop(self.lock(hash)?);
         }
         let found = self.index.find(pin, hash, |offset| self.log.frame_if(offset, same));

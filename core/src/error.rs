@@ -143,6 +143,12 @@ pub enum Error {
     /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
     /// lost. Writes are refused: open the store again.
     Fenced,
+    /// A [follower](crate::Builder::follow) has met records whose space the writer has used again since, and could not catch up: the writer is
+    /// faster than it reads. Read again; for long reads, take a [snapshot](crate::Db::snapshot) after a [refresh](crate::Db::refresh).
+    Overtaken,
+    /// The file does not contain any more what this [follower](crate::Builder::follow) has shown: it was replaced, set back to an earlier
+    /// state, or lost its end in a power cut. The follower keeps its last state; open it again to follow the file as it is now.
+    Diverged,
     /// An earlier write or sync failed; writes are refused until the store is opened again. Reads still work.
     Poisoned(Arc<Error>),
     /// The store was closed by another handle.
@@ -236,6 +242,15 @@ impl Error {
         self
     }
 
+    /// True for what a follower's read meets where the writer uses space again at the same time; it may be damage, too.
+    pub(crate) fn may_be_reuse(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } | Self::Overtaken => true,
+            Self::Storage(cause) => cause.kind == StorageErrorKind::OutOfRange,
+            _ => false,
+        }
+    }
+
     /// The same error with the place where the walk continues; only errors of damage keep it.
     pub(crate) fn with_next_page(mut self, cursor: Option<Cursor>) -> Self {
         if let Self::Corrupt { found, .. } = &mut self {
@@ -255,6 +270,10 @@ mod messages {
     pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
     pub(super) const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
          since may be lost. Open the store again; where several share a store, let the host serve it to them";
+    pub(super) const OVERTAKEN: &str = "the process that writes this store has used the space of these records again, faster than they could be read; read again, and \
+         refresh more often";
+    pub(super) const DIVERGED: &str = "the file does not contain any more what this follower has shown: it was replaced, set back, or lost its end in a power cut; \
+         open it again to follow it as it is now";
     pub(super) const LOG_EXHAUSTED: &str = "the store's log positions or generations are used up; nothing was written. Copy its records into a new store with \
          `pipkin export` and `pipkin import`";
     pub(super) const NAMESPACE_DROPPED: &str = "this namespace was dropped; get a new handle with `namespace(name)`";
@@ -281,7 +300,7 @@ fn fmt_locked(f: &mut fmt::Formatter<'_>, path: &str, holder: Option<u32>) -> fm
              iterator of it before you open it again"
         ),
         Some(pid) => {
-            write!(f, "{path} is open in process {pid}; close it there, or open it read-only after that process has ended")
+            write!(f, "{path} is open in process {pid}; close it there, or follow it: a follower reads beside the writer")
         }
         None => write!(
             f,
@@ -355,6 +374,8 @@ impl Error {
             Self::UnknownPosition => messages::UNKNOWN_POSITION,
             Self::Compacted { .. } => messages::COMPACTED,
             Self::Fenced => messages::FENCED,
+            Self::Overtaken => messages::OVERTAKEN,
+            Self::Diverged => messages::DIVERGED,
             Self::Closed => messages::CLOSED,
             Self::Nested => messages::NESTED,
             Self::NoClock => messages::NO_CLOCK,

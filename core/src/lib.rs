@@ -18,6 +18,7 @@ mod doubt;
 mod engine;
 mod error;
 mod expiry;
+mod followed;
 #[cfg(feature = "testing")]
 pub mod frame;
 #[cfg(not(feature = "testing"))]

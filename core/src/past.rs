@@ -325,6 +325,13 @@ impl Engine {
 
     /// The record of a slot from [`Self::slots_at`], if it is one of the namespace at the moment. The caller's pin is older than the slot.
     pub(crate) fn frame_at(&self, moment: &Moment, number: usize, slot: Slot, namespace: u32) -> Result<Option<Frame<'_>>> {
+        if self.log.follows {
+            return self.frame_at_followed(moment, number, slot, namespace);
+        }
+        self.frame_at_now(moment, number, slot, namespace)
+    }
+
+    pub(crate) fn frame_at_now(&self, moment: &Moment, number: usize, slot: Slot, namespace: u32) -> Result<Option<Frame<'_>>> {
         let frame = self.log.frame_if(slot.offset(), |other, _| other == namespace);
         let found = match frame.and_then(|frame| frame.map(|frame| self.checked(frame)).transpose()) {
             Ok(Some(frame)) if self.began_before(&frame, moment) && self.is_certain(frame.offset) => {

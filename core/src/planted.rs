@@ -16,6 +16,12 @@ pub enum Bug {
     SyncErrorForgotten,
     /// A failed append does not close the store to later writes.
     WriteErrorForgotten,
+    /// A follower shows the records of a commit before it has read all of it.
+    FollowedByHalves,
+    /// A follower goes on by trailers alone, though none names what a session begins behind a crash.
+    FollowedByTrailersAlone,
+    /// A follower that reads the whole store again keeps the numbers of namespaces that it knew.
+    FollowedKeepsNumbers,
     /// Recovery replays segments in file order, not in log order.
     ReplayByPlace,
     /// Compaction drops every tombstone, though an older segment may hold the key.
@@ -193,6 +199,9 @@ mod imp {
             Self::AckBeforeSync,
             Self::SyncErrorForgotten,
             Self::WriteErrorForgotten,
+            Self::FollowedByHalves,
+            Self::FollowedByTrailersAlone,
+            Self::FollowedKeepsNumbers,
             Self::ReplayByPlace,
             Self::TombstoneDroppedEarly,
             Self::SaltNotRenewed,

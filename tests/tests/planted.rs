@@ -9,7 +9,7 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, changes, codec, crash, errors, exhaustive, expiry, groups, left_space, lies, lives, lost_headers, moments,
+    cache, changes, codec, crash, errors, exhaustive, expiry, following, groups, left_space, lies, lives, lost_headers, moments,
     serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
@@ -121,6 +121,9 @@ const ROT: Suite = ("rot", || {
     lost_headers::run(20, &Quota::new("rot, lost headers", 0))
 });
 
+const FOLLOWING: Suite =
+    ("following", || following::run(&following::Budget { lives: 40, operations: 150, seed: 1 }, &Quota::new("following", 0)));
+
 /// The suite that is to catch a bug.
 fn suite_of(bug: Bug) -> Suite {
     match bug {
@@ -167,6 +170,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::BorderSkipped
         | Bug::KeptNumberForgotten
         | Bug::CursorNotWritten => CHANGES,
+        Bug::FollowedByHalves | Bug::FollowedByTrailersAlone | Bug::FollowedKeepsNumbers => FOLLOWING,
         Bug::TransactionUnchecked
         | Bug::TransactionForgetsRanges
         | Bug::TransactionForgetsClear

@@ -24,6 +24,16 @@ pub(crate) struct NamespaceArg {
     pub(crate) namespace: Option<String>,
 }
 
+/// What a verb that only reads works on.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ReadArgs {
+    #[command(flatten)]
+    pub(crate) namespace: NamespaceArg,
+    /// Read beside a process that has the store open, as it has written it so far
+    #[arg(long)]
+    pub(crate) follow: bool,
+}
+
 /// How a store is created.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct NewStoreArgs {

@@ -1,6 +1,6 @@
 //! Opening a store for a verb, and the one namespace that the verb works on.
 
-use crate::args::NamespaceArg;
+use crate::args::{NamespaceArg, ReadArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file_kind;
 use pipkin::storage::{NativeOptions, NativeStorage};
@@ -24,6 +24,20 @@ impl Store {
     /// For verbs that only read. The store and the namespace must exist.
     pub(crate) fn read(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
         Self::existing(reading(path).open(), path, namespace)
+    }
+
+    /// As [`Self::read`], or as [`Self::follow`] if that is asked for.
+    pub(crate) fn read_as(path: &Path, args: &ReadArgs) -> Outcome<Self> {
+        if args.follow {
+            return Self::follow(path, &args.namespace);
+        }
+        Self::read(path, &args.namespace)
+            .map_err(|failure| if failure.is(Exit::Locked) { failure.and("with --follow this reads beside it") } else { failure })
+    }
+
+    /// For verbs that read beside a process that writes: without a lock. The store and the namespace must exist.
+    pub(crate) fn follow(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        Self::existing(Db::builder().path(path).follow(true).create(false).open(), path, namespace)
     }
 
     /// For verbs that change a store. The store and the namespace must exist.

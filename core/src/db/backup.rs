@@ -104,6 +104,7 @@ impl Db {
 
 impl Store {
     pub(super) fn backup_to_storage(&self, target: &dyn Storage) -> Result<BackupReport> {
+        self.refuse_following()?;
         self.engine.refuse_inside(&[Held::Shard])?;
         if !target.is_empty()? {
             return Err(Error::InvalidArgument("a backup needs an empty target"));
@@ -239,6 +240,7 @@ impl Store {
     #[cfg(feature = "native")]
     pub(super) fn backup_to(&self, path: &std::path::Path) -> Result<BackupReport> {
         use crate::storage::native::{NativeStorage, publish};
+        self.refuse_following()?;
         // An early check; publishing checks again. A dangling link occupies the name, too.
         if std::fs::symlink_metadata(path).is_ok() {
             return Err(Error::InvalidArgument("the backup's file exists already; choose a new name"));

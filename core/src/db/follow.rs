@@ -183,6 +183,21 @@ impl Follow {
     }
 
     fn read(&mut self) -> Result<()> {
+        let is_follower = self.holds.store.engine.log.follows;
+        if is_follower {
+            self.holds.store.refresh()?;
+        }
+        match self.read_on() {
+            // The writer has used the space again: what is kept of the log is known after a refresh.
+            Err(error) if is_follower && error.may_be_reuse() && self.waiting.is_empty() => {
+                self.holds.store.refresh()?;
+                self.read_on()
+            }
+            result => result,
+        }
+    }
+
+    fn read_on(&mut self) -> Result<()> {
         let Self { reader, filter, known, waiting, waiting_bytes, seen, holds, .. } = self;
         let (store, engine) = (&holds.store, &holds.store.engine);
         engine.refuse_inside(&[Held::Shard])?;

@@ -73,6 +73,9 @@ impl Store {
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
         let ordered = self.engine.ordered()?;
+        if self.engine.log.follows {
+            return self.range_followed(name, bounds, order, &mut each);
+        }
         let Some(number) = name.number() else { return Ok(()) };
         let log = &self.engine.log;
         let mut last: Option<Vec<u8>> = None;
@@ -115,6 +118,44 @@ impl Store {
                 return self.has_all_in_order(&pin, number);
             }
             drop(pin);
+        }
+    }
+
+    /// Of a follower: the keys come from the order, and each record by its key.
+    fn range_followed(
+        &self,
+        name: &Name,
+        (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+        order: Order,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let ordered = self.engine.ordered()?;
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let Some(number) = name.number() else { return Ok(()) };
+            let mut keys: Vec<Vec<u8>> = Vec::with_capacity(WINDOW);
+            let mut take = |key: &[u8], inside: bool| {
+                if inside {
+                    keys.push(key.to_vec());
+                }
+                inside && keys.len() < WINDOW
+            };
+            let rest = last.as_deref().map(Bound::Excluded);
+            match order {
+                Order::Rising => ordered.walk(number, rest.unwrap_or(start), |key, _| take(key, is_below(key, end))),
+                Order::Falling => ordered.walk_back(number, rest.unwrap_or(end), |key, _| take(key, is_above(key, start))),
+            }
+            let pin = self.engine.pin();
+            for key in &keys {
+                let frame = self.frame(&pin, name, key).map_err(|error| error.with_damaged_key(key))?;
+                if frame.is_some_and(|frame| !each(key, frame.value())) {
+                    return Ok(());
+                }
+            }
+            if keys.len() < WINDOW {
+                return self.has_all_in_order(&pin, number);
+            }
+            last = keys.pop();
         }
     }
 

@@ -8,6 +8,7 @@ use crate::log::Frame;
 use crate::pins::Pin;
 use crate::sorted::sort;
 use crate::store::Store;
+use alloc::collections::BTreeSet;
 use alloc::vec::{self, Vec};
 
 /// Prefetch distance, in records: with it, a walk over a million records takes a third of the time.
@@ -60,16 +61,27 @@ impl Iterator for Keys<'_> {
     }
 }
 
+/// What a walk of a follower has returned of its shard.
+#[derive(Default)]
+pub(super) struct Returned {
+    pub(super) keys: BTreeSet<Vec<u8>>,
+    /// How often the shard was listed again.
+    pub(super) again: usize,
+}
+
 /// The frames of a namespace. The pin keeps every record in place that a shard pointed at when its slots were copied.
 pub(super) struct Frames<'a> {
-    store: &'a Store,
+    pub(super) store: &'a Store,
     number: Option<u32>,
-    shard: usize,
-    offsets: vec::IntoIter<u64>,
+    /// The next shard.
+    pub(super) shard: usize,
+    pub(super) offsets: vec::IntoIter<u64>,
     /// How many of the next records have been announced to the host (`will_read`).
     announced: usize,
     /// The check at the end has not run yet; its error is returned once.
     unsaid: bool,
+    /// Of a follower: what has been returned of the shard.
+    pub(super) followed: Option<Returned>,
     pin: Pin<'a>,
 }
 
@@ -114,6 +126,7 @@ impl Namespace {
             offsets: Vec::new().into_iter(),
             announced: 0,
             unsaid: true,
+            followed: self.store.engine.log.follows.then(Returned::default),
             pin: self.store.engine.pin(),
         }
     }
@@ -161,6 +174,7 @@ impl<'a> Frames<'a> {
                 // Advance first, so that iterating past an error terminates.
                 let shard = self.shard;
                 self.shard += 1;
+                self.followed = self.followed.take().map(|_| Returned::default());
                 if self.store.engine.index.is_empty_at(shard) {
                     continue;
                 }
@@ -186,6 +200,12 @@ impl<'a> Frames<'a> {
             self.announced -= 1;
             if let Some(&ahead) = self.offsets.as_slice().get(AHEAD - 1) {
                 self.store.engine.log.prefetch(ahead);
+            }
+            if self.followed.is_some() {
+                if let Some(found) = self.next_followed(offset, number) {
+                    return Some(found);
+                }
+                continue;
             }
             let frame = self.store.engine.log.frame_if(offset, |other, _| other == number);
             match frame

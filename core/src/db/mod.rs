@@ -26,6 +26,7 @@ mod handle;
 #[cfg(feature = "ordered")]
 mod in_order;
 mod iter;
+mod iter_followed;
 #[cfg(feature = "ordered")]
 mod key_range;
 mod lifetime;
@@ -43,6 +44,7 @@ mod range;
 #[cfg(feature = "ordered")]
 mod range_keys;
 mod read;
+mod refresh;
 mod register;
 #[cfg(all(test, shuttle, feature = "ordered"))]
 mod schedules;

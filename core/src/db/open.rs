@@ -35,6 +35,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     let log_options = LogOptions {
         fence,
         read_only: options.read_only,
+        follows: options.follow,
         verify_on_read: options.verify_on_read,
         clock: StoreClock::new(
             attached.clock.clone(),
@@ -182,6 +183,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         consumers: Mutex::default(),
         acknowledging: Mutex::default(),
         precedence: Precedence::default(),
+        following: OnceBox::new(),
         turn: Turn::default(),
         checkpoint_due: AtomicU64::new(due),
         // Each session that ends without a close leaves a partly used segment, and may be too short to fill another.

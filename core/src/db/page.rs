@@ -67,6 +67,9 @@ pub(super) fn going_on(error: Error, behind: Cursor) -> Error {
 
 impl Store {
     fn page(&self, name: &Name, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
+        if self.engine.log.follows {
+            return self.page_followed(name, from, each);
+        }
         let Some(number) = name.number() else { return Ok(None) };
         let (mut shard, mut tag) = (from.shard as usize, u64::from(from.tag));
         while shard < SHARDS {
@@ -117,7 +120,7 @@ impl Store {
     }
 
     /// The slots of a shard from `tag` on, in order, and the tag at which the next batch begins. Slots of one tag stay together.
-    fn batch(&self, shard: usize, number: u32, tag: u64) -> Result<(Vec<Slot>, Option<u64>)> {
+    pub(super) fn batch(&self, shard: usize, number: u32, tag: u64) -> Result<(Vec<Slot>, Option<u64>)> {
         let guard = self.engine.lock_shard(shard)?;
         // Skip a shard without records of the namespace, without reading the log.
         if guard.count(number) == 0 {

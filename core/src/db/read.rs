@@ -178,7 +178,8 @@ impl Namespace {
     pub fn len(&self) -> Result<u64> {
         let store = &self.store;
         store.engine.has_met_all()?;
-        store.seen(self.name.number().map_or(Ok(0), |number| store.engine.count(number)))
+        let count = || store.seen(self.name.number().map_or(Ok(0), |number| store.engine.count(number)));
+        count().or_else(|error| store.read_again(error, &mut || count()))
     }
 
     /// True when this namespace holds no record.
@@ -207,16 +208,19 @@ impl Store {
 
     /// [`Self::frame`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
     fn checked_frame<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
-        let found = self.find_checked(pin, key).and_then(|frame| frame.map_or(Ok(None), |frame| self.engine.readable(frame)));
-        found.map_err(|error| self.engine.log.or_fenced(error))
+        let look = || {
+            let found = self.find_checked(pin, key).and_then(|frame| frame.map_or(Ok(None), |frame| self.engine.readable(frame)));
+            found.map_err(|error| self.engine.log.or_fenced(error))
+        };
+        look().or_else(|error| self.read_again(error, &mut || look()))
     }
 
     /// The record of a key, unless it has expired at a moment that the caller names.
     pub(super) fn frame_by<'a>(&'a self, pin: &'a Pin<'_>, name: &Name, key: &[u8], now: &Now<'_>) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let Some(number) = name.number() else { return Ok(None) };
-        let found =
-            self.find_checked(pin, self.engine.full_key(number, key)).map_err(|error| self.engine.log.or_fenced(error))?;
+        let look = || self.find_checked(pin, self.engine.full_key(number, key)).map_err(|error| self.engine.log.or_fenced(error));
+        let found = look().or_else(|error| self.read_again(error, &mut || look()))?;
         let found = found.filter(|frame| !self.engine.has_expired(frame, now));
         found.map(|frame| frame.is_readable().map(|()| frame)).transpose()
     }

@@ -3,7 +3,8 @@
 use super::handle::{Db, Open};
 use super::value::Value;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::followed::too_old;
 use crate::frame::NAMESPACE_OF_NAMES;
 use crate::log::{EndPlace, Frame};
 use crate::moments::Moment;
@@ -176,6 +177,12 @@ impl Taken {
         SnapshotNamespace { taken: self.clone(), number: Some(number) }
     }
 
+    /// Repeats a look-up of a follower whose record is not where it was, see [`Store::read_again`](crate::store::Store::read_again).
+    #[cold]
+    pub(super) fn look_again<T>(&self, error: Error, look: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+        self.store.read_again(error, look).map_err(too_old)
+    }
+
     pub(super) fn engine(&self) -> &Engine {
         &self.store.engine
     }
@@ -189,7 +196,8 @@ impl Taken {
     pub(super) fn number_of(&self, name: &[u8]) -> Result<Option<u32>> {
         let engine = self.engine();
         let pin = engine.pin();
-        let frame = engine.find_at(&pin, &self.moment, engine.full_key(NAMESPACE_OF_NAMES, name))?;
+        let look = || engine.find_at(&pin, &self.moment, engine.full_key(NAMESPACE_OF_NAMES, name));
+        let frame = look().or_else(|error| self.look_again(error, &mut || look()))?;
         Ok(frame.and_then(|frame| frame.value().first_chunk().map(|bytes| u32::from_le_bytes(*bytes))))
     }
 
@@ -219,7 +227,9 @@ impl SnapshotNamespace {
     fn frame_kept<'a>(&'a self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let engine = self.taken.engine();
-        let frame = engine.find_at_kept(pin, &self.taken.moment, engine.full_key(self.number()?, key))?;
+        let full_key = engine.full_key(self.number()?, key);
+        let look = || engine.find_at_kept(pin, &self.taken.moment, full_key);
+        let frame = look().or_else(|error| self.taken.look_again(error, &mut || look()))?;
         frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()
     }
 
@@ -248,7 +258,7 @@ impl SnapshotNamespace {
     pub fn len(&self) -> Result<u64> {
         let engine = self.taken.engine();
         engine.has_met_all()?;
-        engine.count_at(&self.taken.moment, self.number()?).map_err(|error| engine.log.or_fenced(error))
+        engine.count_at(&self.taken.moment, self.number()?).map_err(|error| too_old(engine.log.or_fenced(error)))
     }
 
     /// True when there were no records.

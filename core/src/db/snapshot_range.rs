@@ -80,7 +80,8 @@ impl SnapshotNamespace {
             moment.still_lives()?;
             let pin = engine.pin();
             for key in &keys {
-                let found = engine.find_at(&pin, moment, engine.full_key(number, key));
+                let look = || engine.find_at(&pin, moment, engine.full_key(number, key));
+                let found = look().or_else(|error| self.taken.look_again(error, &mut || look()));
                 match found.and_then(|frame| frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()) {
                     Ok(Some(frame)) if !each(&frame) => return Ok(()),
                     Ok(_) => {}

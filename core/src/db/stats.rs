@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::log::Occupant;
 use crate::nested::Held;
 use crate::store::Store;
+use crate::sync::{AtomicU64, Ordering};
 use alloc::vec::Vec;
 
 /// Figures about a store. All sizes are in bytes.
@@ -21,6 +22,12 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
+    /// The store was opened to [follow](crate::Builder::follow) another process.
+    pub follows: bool,
+    /// How often this follower has looked for what the writer has appended.
+    pub refreshes: u64,
+    /// How often it had to read the whole store again, because the writer had freed the log that it had not read.
+    pub rebuilds: u64,
     /// Live records in all namespaces, except the system namespaces that a host of pipkin keeps.
     pub records: u64,
     /// Length of the file.
@@ -132,7 +139,8 @@ impl Db {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub fn stats(&self) -> Result<Stats> {
-        self.store.seen(self.store.stats())
+        let stats = || self.store.seen(self.store.stats());
+        stats().or_else(|error| self.store.read_again(error, &mut || stats()))
     }
 
     /// Counts the live records in all namespaces, the system namespaces included.
@@ -208,7 +216,12 @@ impl Store {
         let moments = engine.moments.figures();
         let (clock_behind_ms, clock_jumped_ms) = log.clock.state();
         let history = log.history_figures();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let following = self.following.get();
         Ok(Stats {
+            follows: following.is_some(),
+            refreshes: following.map_or(0, |following| count(&following.refreshes)),
+            rebuilds: following.map_or(0, |following| count(&following.rebuilds)),
             records,
             file_bytes: log.storage.len()?,
             live_bytes: usage.live,

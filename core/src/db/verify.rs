@@ -22,6 +22,7 @@ impl Db {
     /// error: it is listed in the report.
     pub fn verify(&self) -> Result<VerifyReport> {
         let store = &self.store;
+        store.refuse_following()?;
         store.may_wait_for_the_turn()?;
         let log = &store.engine.log;
         // No superblock, snapshot or segment moves while the lock is held; records may still be appended after what is checked.

@@ -3,7 +3,7 @@
 use super::changes::{Changes, ChangesBuilder};
 use super::consumer::Consumer;
 use super::follow::Follow;
-use super::handle::Open;
+use super::handle::{Db, Open};
 use crate::changes::Commit;
 use crate::error::{Error, Result};
 use crate::storage::{StorageError, StorageErrorKind};
@@ -13,6 +13,56 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// How soon a follower looks again whether its writer has appended anything. It looks, because events of the file system come only from hosts that have
+/// them, and would make each write of the writer dearer.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Where nothing has come for a second or longer.
+const LOOK_AGAIN_IDLE: Duration = Duration::from_millis(10);
+
+/// The pause before the next look: a hundredth of the time for which nothing has come, within these bounds. `None` when there is no time left.
+fn pause(begun: Instant, until: Option<Instant>) -> Option<Duration> {
+    let pause = (begun.elapsed() / 100).clamp(LOOK_AGAIN, LOOK_AGAIN_IDLE);
+    let left = until.map_or(pause, |until| until.saturating_duration_since(Instant::now()));
+    (!left.is_zero()).then(|| left.min(pause))
+}
+
+const NO_WAKER: &str = "nothing wakes a task when another process writes: wait for changes of a followed store in a thread, by `next` or `next_timeout`";
+
+impl Db {
+    /// Waits until the writer that this [follower](crate::Builder::follow) follows has appended something, at most so long, and brings the
+    /// follower up to it. Returns true if there was anything, as [`Db::refresh`] does. It looks once a
+    /// millisecond at first, and once in ten where nothing has come for a second.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// use std::time::Duration;
+    ///
+    /// let writer = pipkin::Db::open(&path)?;
+    /// let reader = pipkin::Db::builder().path(&path).follow(true).open()?;
+    /// let waits = std::thread::spawn(move || reader.refresh_within(Duration::from_secs(10)));
+    /// writer.insert("color", "green")?;
+    /// assert!(waits.join().unwrap()?);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::refresh`].
+    pub fn refresh_within(&self, timeout: Duration) -> Result<bool> {
+        // One that no clock can show never comes.
+        let begun = Instant::now();
+        let until = begun.checked_add(timeout);
+        loop {
+            if self.refresh()? {
+                return Ok(true);
+            }
+            let Some(pause) = pause(begun, until) else { return Ok(false) };
+            std::thread::sleep(pause);
+        }
+    }
+}
 
 /// A thread that hears of changes; from [`ChangesBuilder::spawn`]. Dropping it ends the thread, and waits for a call that is running.
 #[must_use = "dropping it ends the thread"]
@@ -111,7 +161,8 @@ impl Changes {
     }
 
     /// For async code of any runtime: the next commit, or the task is woken at one. Ends as the iterator does. Once a commit is there, this reads the
-    /// log, as [`Self::try_next`] does; it never waits for one. `futures::stream::poll_fn` makes a `Stream` of it.
+    /// log, as [`Self::try_next`] does; it never waits for one. A [follower](crate::Builder::follow) cannot be woken: it answers
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where it would wait. `futures::stream::poll_fn` makes a `Stream` of it.
     ///
     /// ```
     /// use std::future::poll_fn;
@@ -179,6 +230,9 @@ impl Follow {
             }
             match writable {
                 Ok(()) => {}
+                Err(Error::ReadOnly) if self.store().engine.log.follows && !self.store().is_closed() => {
+                    return Poll::Ready(Err(Error::InvalidArgument(NO_WAKER)));
+                }
                 Err(Error::Closed | Error::ReadOnly) => return Poll::Ready(Ok(None)),
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -194,7 +248,8 @@ impl Follow {
     /// The next commit; `None` after so long, once `stop` is true, or when none can come any more.
     fn next_until(&mut self, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<Option<Commit>> {
         // One that no clock can show never comes.
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let begun = Instant::now();
+        let until = timeout.and_then(|timeout| begun.checked_add(timeout));
         loop {
             // Asked first: what was written before the end is handed out.
             let writable = self.store().engine.log.writable();
@@ -206,6 +261,11 @@ impl Follow {
             }
             match writable {
                 Ok(()) => {}
+                Err(Error::ReadOnly) if self.store().engine.log.follows && !self.store().is_closed() => {
+                    let Some(pause) = pause(begun, until) else { return Ok(None) };
+                    std::thread::sleep(pause);
+                    continue;
+                }
                 Err(Error::Closed | Error::ReadOnly) => return Ok(None),
                 Err(error) => return Err(error),
             }

@@ -129,6 +129,11 @@ impl Index {
         self.shard(hash.shard()).is_parked()
     }
 
+    /// True when the index points at the record at `offset`. Without a lock.
+    pub(crate) fn points_at(&self, pin: &Pin<'_>, hash: KeyHash, offset: u64) -> bool {
+        self.shard(hash.shard()).has(pin, hash.slot(offset))
+    }
+
     /// The shard of `hash`, for a writer.
     #[cfg(test)]
     pub(crate) fn lock(&self, hash: KeyHash) -> ShardGuard<'_> {

@@ -252,6 +252,14 @@ impl ShardGuard<'_> {
         self.shard.knows_expiring.store(true, Ordering::Relaxed);
     }
 
+    /// Forgets which records expire: they are looked for again.
+    pub(crate) fn forget_expiring(&mut self) {
+        if self.has_expiring() {
+            self.state.calendar = None;
+        }
+        self.shard.knows_expiring.store(false, Ordering::Relaxed);
+    }
+
     /// True if it has, or has had, a record that expires, as far as it knows.
     pub(crate) fn has_expiring(&self) -> bool {
         self.state.calendar.is_some()

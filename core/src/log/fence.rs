@@ -353,9 +353,12 @@ impl Log {
     }
 
     /// Turns [`Error::Corrupt`] into [`Error::Fenced`] if another session has taken the store over: the reader may have met overwritten
-    /// bytes. Returns any other error unchanged.
+    /// bytes. Returns any other error unchanged. For a follower, see [`Self::or_overtaken`].
     #[cold]
     pub(crate) fn or_fenced(&self, error: Error) -> Error {
+        if self.follows {
+            return self.or_overtaken(error);
+        }
         let Some(fence) = self.fence().filter(|_| matches!(error, Error::Corrupt { .. })) else { return error };
         let Some(pair) = self.superblocks.try_lock().map(|pair| *pair) else { return error };
         let is_begun = pair.current.generation != fence.found;

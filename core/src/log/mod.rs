@@ -6,6 +6,7 @@ mod copies;
 mod cut;
 mod feed;
 mod fence;
+mod followed;
 mod frames;
 mod geometry;
 mod history;
@@ -38,6 +39,7 @@ pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};
+pub(crate) use followed::SegmentChange;
 pub(crate) use frames::Frames;
 pub(crate) use geometry::Geometry;
 pub(crate) use history::FollowerId;
@@ -250,6 +252,8 @@ pub(crate) struct Log {
     pub(crate) geometry: Geometry,
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
+    /// Another session writes to the file, and this one follows it.
+    pub(crate) follows: bool,
     pub(crate) verify_on_read: bool,
     pub(crate) clock: StoreClock,
     /// The storage remembers which records have been verified.
@@ -307,6 +311,7 @@ impl Log {
             geometry,
             store_id: superblocks.current.store_id,
             read_only: options.read_only,
+            follows: options.follows,
             verify_on_read: options.verify_on_read,
             fence: options.fence,
             entropy: options.entropy,
@@ -443,6 +448,7 @@ fn poisoned(first: &Arc<Error>) -> Error {
 pub(crate) struct LogOptions {
     pub(crate) fence: Option<Fence>,
     pub(crate) read_only: bool,
+    pub(crate) follows: bool,
     pub(crate) verify_on_read: bool,
     pub(crate) entropy: u64,
     pub(crate) clock: StoreClock,

@@ -71,6 +71,24 @@ impl SegmentStats {
         }
     }
 
+    /// Takes over what another one knows of the same file. The salts last: they count only once all else is there.
+    pub(crate) fn adopt(&self, other: &Self) {
+        for (chunk, entries) in other.chunks.iter().enumerate().filter_map(|(chunk, place)| Some((chunk, place.get()?))) {
+            let before = u64::from(FIRST_CHUNK) * ((1u64 << chunk) - 1);
+            for (extent, theirs) in (before..).zip(entries.iter()) {
+                let Some(own) = u32::try_from(extent).ok().and_then(|extent| self.entry_or_create(extent)) else { continue };
+                let fields = [
+                    (&own.head, &theirs.head),
+                    (&own.lsn, &theirs.lsn),
+                    (&own.live, &theirs.live),
+                    (&own.tombstones, &theirs.tombstones),
+                    (&own.salt, &theirs.salt),
+                ];
+                fields.into_iter().for_each(|(own, theirs)| own.store(theirs.load(Ordering::Acquire), Ordering::Release));
+            }
+        }
+    }
+
     /// Log position of the first byte of the extent. The caller keeps its segment from being reused.
     #[inline]
     pub(crate) fn lsn(&self, extent: u32) -> u64 {

@@ -36,6 +36,11 @@ impl Ordered {
         Self { maps: RwLock::new(of_namespace.collect()) }
     }
 
+    /// Takes over the maps of another index.
+    pub(crate) fn adopt(&self, other: &Self) {
+        *self.maps.write() = core::mem::take(&mut *other.maps.write());
+    }
+
     fn map(&self, namespace: u32) -> Option<Arc<Map>> {
         self.maps.read().get(&namespace).cloned()
     }

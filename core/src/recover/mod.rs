@@ -3,6 +3,7 @@
 //! The decisions are the table in `core/FORMAT.md`; [`follow`] and [`end`] make them. Recovery writes nothing: the first append records its
 //! result in the header of the next segment.
 
+mod advance;
 mod chain;
 mod end;
 mod evidence;
@@ -14,6 +15,7 @@ mod standing;
 mod start;
 mod unlisted;
 
+pub(crate) use advance::{Advance, Advanced, News, Place, advance, is_gone};
 pub(crate) use chain::Chain;
 #[cfg(feature = "salvage")]
 pub(crate) use headers::{drop_inside, find_headers};

@@ -3,6 +3,7 @@
 //! A host implements [`Storage`] and gets the whole store. [`memory`] is the smallest example; the `testing` feature adds
 //! a crash simulator, a fault injector and the conformance suite that every implementation must pass.
 
+mod by_copy;
 mod cached;
 mod error;
 mod forward;
@@ -20,6 +21,7 @@ pub mod random;
 #[cfg(feature = "native")]
 pub mod native;
 
+pub(crate) use by_copy::ByCopy;
 pub use cached::{CacheOptions, CachedStorage};
 pub use error::{StorageError, StorageErrorKind};
 pub use memory::MemoryStorage;

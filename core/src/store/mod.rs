@@ -3,6 +3,7 @@
 #[cfg(feature = "std")]
 mod background;
 mod consumers;
+mod following;
 mod options;
 mod precedence;
 mod turn;
@@ -12,6 +13,7 @@ mod workers;
 #[cfg(feature = "std")]
 pub(crate) use background::Background;
 pub(crate) use consumers::{CONSUMERS, NAMESPACE as CONSUMERS_NAMESPACE, NUMBERS, Registered, encode_names};
+pub(crate) use following::{Following, FollowingState};
 pub use options::FlushPolicy;
 pub(crate) use options::{Attached, Options};
 pub(crate) use precedence::Precedence;
@@ -26,6 +28,7 @@ use crate::storage::Durability;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, RwLock};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use once_cell::race::OnceBox;
 
 /// The background thread of a store with records that expire sweeps this often.
 #[cfg(feature = "std")]
@@ -45,6 +48,8 @@ pub(crate) struct Store {
     pub(crate) acknowledging: Mutex<()>,
     /// The transaction that other writers wait for, if there is one.
     pub(crate) precedence: Precedence,
+    /// What a follower knows; set once when it is opened, never in other stores.
+    pub(crate) following: OnceBox<Following>,
     /// The maintenance lock.
     pub(crate) turn: Turn,
     /// Log position at which the next checkpoint is due.

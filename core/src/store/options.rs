@@ -36,6 +36,8 @@ pub enum FlushPolicy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) read_only: bool,
+    /// Another session writes to the file.
+    pub(crate) follow: bool,
     pub(crate) create: bool,
     pub(crate) verify_on_read: bool,
     pub(crate) flush_policy: FlushPolicy,
@@ -75,6 +77,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             read_only: false,
+            follow: false,
             create: true,
             verify_on_read: true,
             flush_policy: FlushPolicy::Group,

@@ -23,6 +23,7 @@ mod expiry;
 mod expiry_faults;
 mod expiry_moments;
 mod fault_injector;
+mod following;
 mod format_example;
 mod groups;
 mod handles;

@@ -7,6 +7,7 @@ pub mod crash;
 pub mod errors;
 pub mod exhaustive;
 pub mod expiry;
+pub mod following;
 pub mod full;
 pub mod groups;
 pub mod hostile;

@@ -1,6 +1,6 @@
 //! `pipkin get`
 
-use crate::args::{FormArgs, Global, NamespaceArg};
+use crate::args::{FormArgs, Global, ReadArgs};
 use crate::bytes::RecordJson;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -15,6 +15,7 @@ Examples:
   pipkin get app.pipkin greeting
   pipkin get app.pipkin photo/1 > photo.jpg
   pipkin get app.pipkin --base64 AP8q --json
+  pipkin get app.pipkin greeting --follow      # while another process has it open
 
 Exits with 1 if the key is not there. The bytes of the value come as they are; \
 only on a terminal a line break is added.";
@@ -30,13 +31,13 @@ pub(crate) struct GetArgs {
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
-    namespace: NamespaceArg,
+    read: ReadArgs,
 }
 
 pub(crate) fn run(global: Global, args: &GetArgs) -> Outcome {
     let form = args.form.form();
     let key = form.parse_argument(&args.key)?;
-    let store = Store::read(&args.store, &args.namespace)?;
+    let store = Store::read_as(&args.store, &args.read)?;
     let value = store.records().get_zerocopy(&key).map_err(|error| store.failure(&error))?;
     let Some(value) = value else {
         return Err(Failure::new(Exit::No, "key-not-found", format!("the key {} is not in the store", form.plain(&key))));

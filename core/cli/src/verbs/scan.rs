@@ -1,6 +1,6 @@
 //! `pipkin scan`
 
-use crate::args::{FormArgs, Global, NamespaceArg};
+use crate::args::{FormArgs, Global, ReadArgs};
 use crate::bytes::{Form, KeyJson, RecordJson};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, json_line};
@@ -41,7 +41,7 @@ pub(crate) struct ScanArgs {
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
-    namespace: NamespaceArg,
+    read: ReadArgs,
 }
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ struct CountReport {
 pub(crate) fn run(global: Global, args: &ScanArgs) -> Outcome {
     let form = args.form.form();
     let selection = args.select.selection(args.form)?;
-    let store = Store::read(&args.store, &args.namespace)?;
+    let store = Store::read_as(&args.store, &args.read)?;
     if args.count {
         let mut report = CountReport { records: 0 };
         selection.keys(&store, |_| {

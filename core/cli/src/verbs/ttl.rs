@@ -1,6 +1,6 @@
 //! `pipkin ttl`
 
-use crate::args::{FormArgs, Global, NamespaceArg};
+use crate::args::{FormArgs, Global, ReadArgs};
 use crate::bytes::KeyJson;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -29,7 +29,7 @@ pub(crate) struct TtlOfArgs {
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
-    namespace: NamespaceArg,
+    read: ReadArgs,
 }
 
 #[derive(Serialize)]
@@ -44,7 +44,7 @@ struct Report<'a> {
 pub(crate) fn run(global: Global, args: &TtlOfArgs) -> Outcome {
     let form = args.form.form();
     let key = form.parse_argument(&args.key)?;
-    let store = Store::read(&args.store, &args.namespace)?;
+    let store = Store::read_as(&args.store, &args.read)?;
     let records = store.records();
     let left = records.ttl(&key).map_err(|error| store.failure(&error))?;
     let expires_ms = records.expires_at(&key).map_err(|error| store.failure(&error))?;

@@ -1,6 +1,6 @@
 //! `pipkin watch`
 
-use crate::args::{FormArgs, Global};
+use crate::args::{FormArgs, Global, NamespaceArg};
 use crate::bytes::{Form, KeyJson, RecordJson, hex};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, json_line};
@@ -10,11 +10,7 @@ use pipkin::{Change, Changes, ChangesBuilder, Commit, Consumer, Error, Position,
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-
-/// How often a store that is followed is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,10 +24,9 @@ One line of JSON per commit, in the order of the log: its position and all \
 that it has changed. With --initial lines with \"record\" come first, one for \
 each record that is there now. The last line is {\"end\":POSITION}: --from goes \
 on there. A consumer goes on by itself: its place is kept in the store, once \
-everything was written to stdout. Prints what there is and ends: a store is \
-open in one process at a time, so nothing is written while this runs. With \
---follow it looks again whenever another process has written and closed the \
-store, until Ctrl-C.
+everything was written to stdout. Prints what there is and ends. With --follow \
+it reads beside the process that writes, and prints each commit once it is \
+flushed, until Ctrl-C.
 
 If the changes after a position are no longer kept the exit code is 1, and the \
 failure names the oldest position from which they are.";
@@ -54,9 +49,12 @@ pub(crate) struct WatchArgs {
     /// Forget the consumer instead, and let go of what is kept for it
     #[arg(long, requires = "consumer", conflicts_with = "initial")]
     forget: bool,
-    /// Wait for more, until Ctrl-C; the store is open only while this prints
+    /// Wait for more, until Ctrl-C, beside a process that has the store open
     #[arg(long, conflicts_with = "consumer")]
     follow: bool,
+    /// Print commits that are not flushed yet, too: a power cut may take them back
+    #[arg(long, requires = "follow")]
+    appended: bool,
     /// Only keys that begin with these bytes
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
@@ -119,58 +117,45 @@ impl Reader {
 }
 
 pub(crate) fn run(_global: Global, args: &WatchArgs) -> Outcome {
-    let form = args.form.form();
-    let prefix = args.prefix.as_deref().map(|prefix| form.parse_argument(prefix)).transpose()?.unwrap_or_default();
-    let mut from = args.from.as_deref().map(parse_position).transpose()?;
+    let prefix = args.prefix.as_deref().map(|prefix| args.form.form().parse_argument(prefix)).transpose()?.unwrap_or_default();
+    let from = args.from.as_deref().map(parse_position).transpose()?;
     if args.forget {
         return forget(args);
     }
-    if !args.follow {
-        print_once(args, &prefix, from)?;
-        return Ok(Exit::Done);
+    let none = NamespaceArg::default();
+    let store = match &args.consumer {
+        // Only a consumer changes the store.
+        Some(_) => Store::change(&args.store, &none),
+        None if args.follow => Store::follow(&args.store, &none),
+        None => Store::read(&args.store, &none),
+    }?;
+    let (state, reader) = begin(&store, args, &prefix, from).map_err(|error| failed(&store, &error))?;
+    let mut out = output::stdout();
+    if let Some(state) = state {
+        print_state(&store, &state, args, &prefix, &mut out)?;
     }
-    loop {
-        let seen = Stamp::of(&args.store);
-        match print_once(args, &prefix, from) {
-            Ok(end) => {
-                from = Some(end);
-                seen.wait_for_another(&args.store);
-            }
-            // Whoever has it open is writing: what that comes to is there once it is closed.
-            Err(failure) if failure.is(Exit::Locked) => std::thread::sleep(LOOK_EVERY),
-            Err(failure) => return Err(failure),
-        }
+    match reader {
+        Reader::Plain(changes) if args.follow => follow(&store, changes, args.form.form(), &mut out)?,
+        reader => print_all(store, reader, args.form.form(), out)?,
     }
+    Ok(Exit::Done)
 }
 
 fn forget(args: &WatchArgs) -> Outcome {
-    let store = Store::change(&args.store, &crate::args::NamespaceArg::default())?;
+    let store = Store::change(&args.store, &NamespaceArg::default())?;
     let name = args.consumer.as_deref().unwrap_or_default();
     let was_there = store.db().remove_consumer(name).map_err(|error| failed(&store, &error))?;
     store.flush_and_close()?;
     Ok(if was_there { Exit::Done } else { Exit::No })
 }
 
-/// Prints what there is; returns where that ends. From another position than the beginning on, the present state was printed before.
-fn print_once(args: &WatchArgs, prefix: &[u8], from: Option<Position>) -> Outcome<Position> {
-    let form = args.form.form();
-    let none = crate::args::NamespaceArg::default();
-    // Only a consumer changes the store.
-    let store = if args.consumer.is_some() { Store::change(&args.store, &none) } else { Store::read(&args.store, &none) }?;
-    let (state, mut reader) = begin(&store, args, prefix.to_vec(), from).map_err(|error| failed(&store, &error))?;
-    let mut out = output::stdout();
-    if let Some(state) = state {
-        print_state(&store, &state, args, prefix, &mut out)?;
-    }
+/// Prints what there is, and where that ends.
+fn print_all(store: Store, mut reader: Reader, form: Form, mut out: impl Write) -> Outcome<()> {
     while let Some(commit) = reader.next().map_err(|error| failed(&store, &error))? {
-        let changes = commit.changes().iter().map(|change| change_json(form, change)).collect();
-        let line = CommitJson { position: hex(&commit.position().to_bytes()), changes };
-        json_line(&mut out, &line).map_err(|error| Failure::stdout(&error))?;
+        print_commit(&mut out, form, &commit)?;
     }
     let end = reader.position();
-    if !args.follow {
-        json_line(&mut out, &EndJson { end: hex(&end.to_bytes()) }).map_err(|error| Failure::stdout(&error))?;
-    }
+    json_line(&mut out, &EndJson { end: hex(&end.to_bytes()) }).map_err(|error| Failure::stdout(&error))?;
     output::finish(out)?;
     // What nobody has got comes again.
     if let Reader::Named(consumer) = reader {
@@ -178,35 +163,30 @@ fn print_once(args: &WatchArgs, prefix: &[u8], from: Option<Position>) -> Outcom
         drop(consumer);
         store.flush_and_close()?;
     }
-    Ok(end)
+    Ok(())
 }
 
-/// By what a file that was written since can be told.
-#[derive(PartialEq, Eq)]
-struct Stamp(Option<(u64, SystemTime)>);
-
-impl Stamp {
-    fn of(path: &Path) -> Self {
-        Self(std::fs::metadata(path).ok().and_then(|file| Some((file.len(), file.modified().ok()?))))
-    }
-
-    /// Waits until the file has another one, and then until nobody writes to it: who opens it in between two writers may be in their way.
-    fn wait_for_another(self, path: &Path) {
-        let mut last = self;
-        let mut is_another = false;
-        loop {
-            std::thread::sleep(LOOK_EVERY);
-            let now = Self::of(path);
-            if now == last && is_another {
-                return;
-            }
-            is_another |= now != last;
-            last = now;
+/// Prints what there is and what comes, until the process is ended.
+fn follow(store: &Store, mut changes: Changes, form: Form, out: &mut dyn Write) -> Outcome<()> {
+    loop {
+        while let Some(commit) = changes.try_next().map_err(|error| failed(store, &error))? {
+            print_commit(out, form, &commit)?;
+        }
+        out.flush().map_err(|error| Failure::stdout(&error))?;
+        match changes.next() {
+            Some(commit) => print_commit(out, form, &commit.map_err(|error| failed(store, &error))?)?,
+            None => return Ok(()),
         }
     }
 }
 
-fn begin(store: &Store, args: &WatchArgs, prefix: Vec<u8>, from: Option<Position>) -> pipkin::Result<(Option<Snapshot>, Reader)> {
+fn print_commit(out: &mut dyn Write, form: Form, commit: &Commit) -> Outcome<()> {
+    let changes = commit.changes().iter().map(|change| change_json(form, change)).collect();
+    let line = CommitJson { position: hex(&commit.position().to_bytes()), changes };
+    json_line(out, &line).map_err(|error| Failure::stdout(&error))
+}
+
+fn begin(store: &Store, args: &WatchArgs, prefix: &[u8], from: Option<Position>) -> pipkin::Result<(Option<Snapshot>, Reader)> {
     if let Some(name) = &args.consumer {
         let mut consumer = store.db().consumer(name).prefix(prefix);
         if let Some(namespace) = &args.namespace {
@@ -222,7 +202,8 @@ fn begin(store: &Store, args: &WatchArgs, prefix: Vec<u8>, from: Option<Position
     if let Some(namespace) = &args.namespace {
         changes = changes.namespace(namespace);
     }
-    if args.initial && from.is_none() {
+    changes = changes.appended(args.appended);
+    if args.initial {
         let (state, changes) = changes.with_state()?;
         return Ok((Some(state), Reader::Plain(changes)));
     }

@@ -80,7 +80,7 @@ fn watch_refuses_what_makes_no_sense_and_names_what_helps() {
     }
 }
 
-/// It waits while another process has the store open, and hears of what that has written.
+/// It reads beside a process that has the store open, and hears of what that writes.
 #[test]
 fn a_followed_store_is_printed_as_others_write_it() {
     let folder = Folder::new();
@@ -88,23 +88,49 @@ fn a_followed_store_is_printed_as_others_write_it() {
     let mut child = folder.command(&["watch", STORE, "--initial", "--follow"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let put = |value: &str| json!([{"change": "put", "key": "a", "value": value}]);
     assert_eq!(next()["record"], json!({"key": "a", "value": "1"}));
     for value in ["2", "3"] {
         folder.ok(&["put", STORE, "a", value]);
-        assert_eq!(next()["changes"], json!([{"change": "put", "key": "a", "value": value}]));
+        assert_eq!(next()["changes"], put(value));
     }
     let db = pipkin::Db::open(folder.path(STORE)).unwrap();
-    db.insert("a", "4").unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(1));
-    db.insert("a", "5").unwrap();
-    db.close().unwrap();
     for value in ["4", "5"] {
-        assert_eq!(next()["changes"], json!([{"change": "put", "key": "a", "value": value}]));
+        db.insert("a", value).unwrap();
+        db.flush().unwrap();
+        assert_eq!(next()["changes"], put(value));
     }
-    // Not every position lasts: then it ends, and says so.
+    let mut early = folder.command(&["watch", STORE, "--initial", "--follow", "--appended"]).spawn().unwrap();
+    let mut early_lines = BufReader::new(early.stdout.take().unwrap()).lines();
+    assert!(early_lines.next().unwrap().unwrap().contains("\"5\""));
+    db.insert("a", "not flushed").unwrap();
+    assert!(early_lines.next().unwrap().unwrap().contains("not flushed"));
+    db.close().unwrap();
+    assert_eq!(next()["changes"], put("not flushed"));
+    // A store that is removed or replaced is another one: it ends, and says so.
     std::fs::remove_file(folder.path(STORE)).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(6));
+    assert_eq!((child.wait().unwrap().code(), early.wait().unwrap().code()), (Some(7), Some(7)));
     folder.run(&["watch", STORE, "--consumer", "a", "--follow"]).exits(2);
+    folder.run(&["watch", STORE, "--initial", "--appended"]).exits(2);
+}
+
+#[test]
+fn reads_beside_a_process_that_has_the_store_open() {
+    let folder = Folder::new();
+    let db = pipkin::Db::open(folder.path(STORE)).unwrap();
+    db.insert("a", "1").unwrap();
+    db.namespace("users").unwrap().insert("b", "2").unwrap();
+    let run = folder.run(&["get", STORE, "a"]).exits(4);
+    assert!(run.err.contains("--follow"), "{}", run.err);
+    assert_eq!(folder.run(&["get", STORE, "a", "--follow"]).success().text(), "1");
+    assert_eq!(folder.run(&["scan", STORE, "--follow", "-n", "users"]).success().text(), "b\t2\n");
+    assert_eq!(folder.run(&["ttl", STORE, "a", "--follow"]).success().text(), "never\n");
+    folder.run(&["get", STORE, "b", "--follow"]).exits(1);
+    db.insert("a", "3").unwrap();
+    assert_eq!(folder.run(&["get", STORE, "a", "--follow"]).success().text(), "3");
+    drop(db);
+    assert_eq!(folder.run(&["get", STORE, "a", "--follow"]).success().text(), "3");
+    folder.run(&["get", "nowhere.pipkin", "a", "--follow"]).exits(6);
 }
 
 /// Who wonders why a file does not shrink is told for whom it is kept, and how to end that.

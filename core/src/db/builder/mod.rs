@@ -6,7 +6,7 @@ mod native;
 use super::handle::Db;
 use crate::clock::{Clock, HostClock};
 use crate::error::Result;
-use crate::storage::{MemoryStorage, Storage};
+use crate::storage::{ByCopy, MemoryStorage, Storage};
 use crate::store::{Attached, FlushPolicy, Options};
 use crate::ttl::millis;
 use alloc::boxed::Box;
@@ -103,6 +103,29 @@ impl Builder {
     /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.options.read_only = read_only;
+        self
+    }
+
+    /// Opens a store that another process may be writing: without a lock, and without writing a byte. Any number of followers read beside one
+    /// writer, and none of them makes it wait. Writes answer [`Error::ReadOnly`](crate::Error::ReadOnly). Default: false.
+    ///
+    /// A follower shows the store as it was when it was opened, or at its last [refresh](Db::refresh). It reads the whole index when it is
+    /// opened, and every read copies and verifies. A [snapshot](Db::snapshot) of it may answer
+    /// [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld), since the writer does not know of it. Checks and backups of the file belong to
+    /// the process that writes.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// let writer = pipkin::Db::open(&path)?;
+    /// writer.insert("color", "green")?;
+    /// let reader = pipkin::Db::builder().path(&path).follow(true).open()?;
+    /// assert_eq!(reader.get("color")?.as_deref(), Some(&b"green"[..]));
+    /// assert!(matches!(reader.insert("color", "red"), Err(pipkin::Error::ReadOnly)));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn follow(mut self, follow: bool) -> Self {
+        (self.options.follow, self.options.read_only) = (follow, follow || self.options.read_only);
         self
     }
 
@@ -378,7 +401,13 @@ impl Builder {
     pub fn open_storage(self, storage: Box<dyn Storage>) -> Result<Db> {
         self.options.check()?;
         let entropy = Some(self.options.entropy.unwrap_or_else(default_entropy));
-        super::open::open(storage, Options { entropy, ..self.options }, self.attached).map(Db::new)
+        let options = Options { entropy, ..self.options };
+        let store = if options.follow {
+            super::refresh::open_up_to_date(&ByCopy::new(storage), options, &self.attached)
+        } else {
+            super::open::open(storage, options, self.attached)
+        };
+        store.map(Db::new)
     }
 
     /// Opens a store in memory; its data is gone when the last handle is dropped.

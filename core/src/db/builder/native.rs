@@ -3,7 +3,8 @@
 use super::super::handle::Db;
 use super::Builder;
 use crate::error::{Error, Result};
-use crate::storage::native::{NativeOptions, NativeStorage, data_path};
+use crate::storage::Storage;
+use crate::storage::native::{FollowedFile, NativeOptions, NativeStorage, data_path};
 use crate::store::FlushPolicy;
 use std::path::{Path, PathBuf};
 
@@ -134,9 +135,13 @@ impl Builder {
             mmap: self.mmap,
             write_through: self.options.flush_policy == FlushPolicy::WriteThrough,
         };
-        let storage = NativeStorage::open(&path, options)?.removed_if_empty();
+        let storage: Box<dyn Storage> = if self.options.follow {
+            Box::new(FollowedFile::open(&path)?)
+        } else {
+            Box::new(NativeStorage::open(&path, options)?.removed_if_empty())
+        };
         self.attached.path = Some(std::path::absolute(&path).unwrap_or(path));
         self.options.background = Some(self.options.background.unwrap_or(true));
-        self.open_storage(Box::new(storage))
+        self.open_storage(storage)
     }
 }

@@ -176,7 +176,7 @@ impl Transaction {
     /// A snapshot that was ended is a conflict: the transaction may be run again.
     fn seen<T>(&self, read: Result<T>) -> Result<T> {
         read.map_err(|error| match error {
-            Error::SnapshotTooOld => Error::Conflict(Conflict::SnapshotEnded),
+            Error::SnapshotTooOld | Error::Overtaken => Error::Conflict(Conflict::SnapshotEnded),
             error => error,
         })
     }

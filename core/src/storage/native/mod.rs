@@ -5,6 +5,7 @@
 #[cfg(not(any(unix, windows)))]
 compile_error!("the feature `native` needs Unix or Windows; build pipkin with `default-features = false` for other hosts");
 
+mod followed;
 #[cfg(target_os = "linux")]
 mod holder;
 mod lock;
@@ -18,6 +19,7 @@ mod platform;
 #[path = "windows.rs"]
 mod platform;
 
+pub(crate) use followed::FollowedFile;
 pub use lock::LockHolder;
 pub(crate) use lock::{check_lock, lock_holder};
 pub use path::{data_path, publish};

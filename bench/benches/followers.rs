@@ -1,0 +1,178 @@
+//! What a follower in another process costs and how far it lags: the time from a put to the refresh that shows it, the follower's processor time, and
+//! the writer's time with and without it.
+//!
+//! `cargo bench -p pipkin-bench --bench followers`; `PIPKIN_RATE` is the number of puts a second (default 100,000).
+#![expect(clippy::expect_used, reason = "a failure ends the measurement")]
+
+use pipkin::Db;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Keys that are overwritten in turn.
+const KEYS: u64 = 200_000;
+/// One of so many puts is looked at.
+const SAMPLED: usize = 20;
+/// Alternations of rounds with and without a follower.
+const ROUNDS: usize = 10;
+/// The argument of the process that follows.
+const FOLLOW: &str = "--follow-it";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, what, path] = arguments.as_slice()
+        && what == FOLLOW
+    {
+        return follow(Path::new(path));
+    }
+    // `cargo bench -- --test` only looks whether it runs.
+    let is_test = arguments.iter().any(|argument| argument == "--test");
+    let rate = std::env::var("PIPKIN_RATE").ok().and_then(|rate| rate.parse().ok()).unwrap_or(100_000_u64);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = folder.path().join("followed.pipkin");
+    let db = Db::open(&path).expect("an empty store");
+    db.insert("number", 0_u64.to_be_bytes()).expect("insert");
+
+    let seconds = if is_test { 1 } else { 10 };
+    let follower = start(&path);
+    paced(&db, rate, Duration::from_secs(seconds));
+    end(&db, follower);
+
+    let idle = start(&path);
+    std::thread::sleep(Duration::from_secs(if is_test { 0 } else { 5 }));
+    println!("nobody writes:");
+    end(&db, idle);
+
+    let puts = if is_test { 1_000 } else { 500_000 };
+    let (mut alone, mut followed) = (Vec::new(), Vec::new());
+    for _ in 0..if is_test { 1 } else { ROUNDS } {
+        alone.push(puts_take(&db, puts));
+        let follower = start_quiet(&path);
+        followed.push(puts_take(&db, puts));
+        end(&db, follower);
+    }
+    let mut ratios: Vec<f64> =
+        alone.iter().zip(&followed).map(|(alone, followed)| followed.as_secs_f64() / alone.as_secs_f64()).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    println!(
+        "{puts} puts with a follower beside them take {:.3} of those without (median of {})",
+        at(&ratios, 0.5),
+        ratios.len()
+    );
+}
+
+fn at<T: Copy + Default>(sorted: &[T], share: f64) -> T {
+    sorted.get((sorted.len().saturating_sub(1) as f64 * share) as usize).copied().unwrap_or_default()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn put(db: &Db, number: u64) {
+    let mut value = [7; 100];
+    let (stamp, rest) = value.split_at_mut(8);
+    stamp.copy_from_slice(&now().to_be_bytes());
+    if let Some(place) = rest.first_chunk_mut::<8>() {
+        *place = number.to_be_bytes();
+    }
+    db.insert((number % KEYS).to_be_bytes(), value).expect("insert");
+}
+
+/// Puts at a rate, a hundredth of a second's worth of them twenty times as often.
+fn paced(db: &Db, rate: u64, time: Duration) {
+    let begun = Instant::now();
+    let mut number = 0_u64;
+    while begun.elapsed() < time {
+        let due = (begun.elapsed().as_secs_f64() * rate as f64) as u64;
+        while number < due {
+            number += 1;
+            put(db, number);
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    println!("{number} puts in {:.1} s:", begun.elapsed().as_secs_f64());
+}
+
+fn puts_take(db: &Db, puts: u64) -> Duration {
+    let begun = Instant::now();
+    (0..puts).for_each(|number| put(db, number));
+    begun.elapsed()
+}
+
+fn spawn(path: &Path, out: Stdio) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let child = command.arg(FOLLOW).arg(path).stdout(out).spawn().expect("the follower starts");
+    // It opens, which takes a moment.
+    std::thread::sleep(Duration::from_millis(500));
+    child
+}
+
+fn start(path: &Path) -> Child {
+    spawn(path, Stdio::inherit())
+}
+
+fn start_quiet(path: &Path) -> Child {
+    spawn(path, Stdio::null())
+}
+
+/// The follower ends by itself once it sees the word for that.
+fn end(db: &Db, mut follower: Child) {
+    db.insert("end", "").expect("insert");
+    follower.wait().expect("the follower ends");
+    db.remove("end").expect("remove");
+}
+
+/// Follows until the store says `end`; prints the lag of the puts that it saw come, and its processor time.
+fn follow(path: &Path) {
+    let db = Db::builder().path(path).follow(true).open().expect("the store is there");
+    let (begun, cpu) = (Instant::now(), processor_time());
+    let stamp = |number: u64| -> Option<(u64, u64)> {
+        let value = db.get((number % KEYS).to_be_bytes()).expect("get")?;
+        let (stamp, rest) = value.split_first_chunk::<8>()?;
+        Some((u64::from_be_bytes(*stamp), u64::from_be_bytes(*rest.first_chunk::<8>()?)))
+    };
+    let mut lags: Vec<u64> = Vec::new();
+    let mut seen = 0;
+    loop {
+        db.refresh_within(Duration::from_secs(1)).expect("refresh");
+        let shown = now();
+        if db.contains_key("end").expect("get") {
+            break;
+        }
+        // What has come since: number by number, as long as each is the next one.
+        while let Some((begun, number)) = stamp(seen + 1)
+            && number == seen + 1
+        {
+            seen = number;
+            if (seen as usize).is_multiple_of(SAMPLED) {
+                lags.push(shown.saturating_sub(begun));
+            }
+        }
+    }
+    let (taken, used) = (begun.elapsed().as_secs_f64(), processor_time() - cpu);
+    lags.sort_unstable();
+    let micros = |share| at(&lags, share) as f64 / 1e3;
+    if !lags.is_empty() {
+        println!(
+            "  lag: median {:.0} us, 99 % {:.0} us, longest {:.0} us, of {}",
+            micros(0.5),
+            micros(0.99),
+            micros(1.0),
+            lags.len()
+        );
+    }
+    let stats = db.stats().expect("stats");
+    println!(
+        "  the follower used {:.1} % of a processor; {} refreshes, {} rebuilds",
+        used / taken * 100.0,
+        stats.refreshes,
+        stats.rebuilds
+    );
+}
+
+/// Seconds on a processor, where the system tells.
+fn processor_time() -> f64 {
+    let told = std::fs::read_to_string("/proc/self/schedstat").ok();
+    told.and_then(|told| told.split(' ').next()?.parse::<f64>().ok()).map_or(f64::NAN, |nanos| nanos / 1e9)
+}

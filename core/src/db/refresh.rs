@@ -1,0 +1,425 @@
+//! Following a store that another process writes: opening it, and bringing it up to what has been appended since.
+
+use super::handle::Db;
+use super::open::open;
+use crate::error::{Error, Result};
+use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
+use crate::index::{SHARDS, ShardGuard};
+use crate::log::{Contained, Front, Segment, SegmentChange, Slots, Superblock, read_slots, read_superblocks};
+use crate::names::Names;
+use crate::planted::{Bug, is};
+use crate::recover::{Advance, Advanced, News, Place, SnapshotState, advance, is_gone};
+use crate::storage::{ByCopy, Storage};
+use crate::store::{Attached, Following, FollowingState, Options, Store};
+use crate::sync::Ordering;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Opening a store that is being written is tried again after each change that it meets, at most so often.
+const OPENS_MAX: usize = 64;
+/// Bytes of log that are read and applied in one piece.
+const PIECE: u64 = 1024 * 1024;
+/// A read that meets reused space is tried again after a refresh, at most so often.
+pub(super) const READS_MAX: usize = 8;
+
+impl Db {
+    /// Brings a [follower](super::Builder::follow) up to what the writer has appended, in whole commits. Returns true if there was anything.
+    /// Other threads read meanwhile.
+    ///
+    /// Reads answer from the state at the last refresh; a read that meets space which the writer has used again since refreshes by itself.
+    /// The [position](Self::position) never falls.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// let writer = pipkin::Db::open(&path)?;
+    /// writer.insert("color", "green")?;
+    /// let reader = pipkin::Db::builder().path(&path).follow(true).open()?; // usually in another process
+    /// writer.insert("color", "red")?;
+    /// assert_eq!(reader.get("color")?.as_deref(), Some(&b"green"[..]));
+    /// assert!(reader.refresh()?);
+    /// assert_eq!(reader.get("color")?.as_deref(), Some(&b"red"[..]));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Diverged`] when the file does not contain what this follower has shown, [`Error::Overtaken`] when the writer is so fast that
+    /// the store could not be read as a whole, [`Error::Corrupt`], and errors of the storage. The follower keeps its state then.
+    /// [`Error::InvalidArgument`] from a store that was not opened to follow.
+    pub fn refresh(&self) -> Result<bool> {
+        self.store.refresh()
+    }
+}
+
+/// What an attempt to read has met: without a change of it, another attempt meets the same, and it is damage.
+#[derive(PartialEq, Eq)]
+struct Met {
+    words: String,
+    slots: Option<Slots>,
+    len: Option<u64>,
+}
+
+impl Met {
+    fn now(storage: &ByCopy, what: &dyn fmt::Debug) -> Self {
+        Self { words: alloc::format!("{what:?}"), slots: read_slots(storage).ok(), len: storage.len().ok() }
+    }
+}
+
+/// Opens a store that another session may be writing, as it is now.
+pub(super) fn open_up_to_date(storage: &ByCopy, options: Options, attached: &Attached) -> Result<Arc<Store>> {
+    let store = open_following(storage, options, attached)?;
+    store.refresh()?;
+    Ok(store)
+}
+
+/// Opens a store that another session may be writing. A checkpoint that is written meanwhile may hide the end of the log.
+fn open_following(storage: &ByCopy, options: Options, attached: &Attached) -> Result<Arc<Store>> {
+    let mut before: Option<Met> = None;
+    let mut last = Error::Overtaken;
+    for _ in 0..OPENS_MAX {
+        storage.refresh()?;
+        let opened = open(Box::new(storage.clone()), options, attached.clone()).and_then(|store| {
+            store.engine.build_all(&|| false)?;
+            Ok(store)
+        });
+        let is_damaged = |store: &Store| {
+            store.report.snapshot == SnapshotState::Damaged || store.report.unsure_at.is_some() || store.report.damaged_list
+        };
+        let (met, result) = match opened {
+            Ok(store) if !is_damaged(&store) => return follow_on(storage, store),
+            Ok(store) => (Met::now(storage, &store.report), Ok(store)),
+            Err(error) if error.may_be_reuse() || matches!(error, Error::NotAStore { .. }) => {
+                (Met::now(storage, &error), Err(error))
+            }
+            Err(error) => return Err(error),
+        };
+        let met = Some(met);
+        if met == before && !matches!(result, Err(Error::Overtaken)) {
+            // The same twice on an unchanged file: it is damage, not a concurrent write.
+            return result.and_then(|store| follow_on(storage, store));
+        }
+        before = met;
+        last = result.err().unwrap_or(Error::Overtaken);
+    }
+    Err(last)
+}
+
+/// Every read takes the slow path from now on, which verifies what it finds.
+fn follow_on(storage: &ByCopy, store: Arc<Store>) -> Result<Arc<Store>> {
+    store.engine.index.doubt_all();
+    let place = store.engine.log.segments().last().map(|&segment| Place { segment, offset: segment.end });
+    let following = Following::new(storage.clone(), place);
+    store.following.set(Box::new(following)).map_err(|_| Error::Bug("a store begins to follow twice"))?;
+    Ok(store)
+}
+
+impl Store {
+    fn following(&self) -> Result<&Following> {
+        const NOT_FOLLOWING: &str = "this store was not opened to follow another process: its handles are always up to date";
+        self.following.get().ok_or(Error::InvalidArgument(NOT_FOLLOWING))
+    }
+
+    /// What reads the file as a whole, not by its index, is refused while another process writes it.
+    pub(super) fn refuse_following(&self) -> Result<()> {
+        const REFUSED: &str =
+            "a follower reads beside another process: do this in the process that writes, or once it has closed the store";
+        if self.engine.log.follows { Err(Error::InvalidArgument(REFUSED)) } else { Ok(()) }
+    }
+
+    /// Reads on to the end of the log. True if there was anything.
+    pub(super) fn refresh(&self) -> Result<bool> {
+        let following = self.following()?;
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let mut state = following.state.lock();
+        following.refreshes.fetch_add(1, Ordering::Relaxed);
+        // A flush, or a close, says how far the log is synced: in a mark, or in the superblock.
+        let mut said = 0;
+        let result = self.read_on(following, &mut state, &mut said);
+        self.engine.log.is_synced_to(said);
+        result
+    }
+
+    /// The superblock as it is now.
+    fn superblock_now(&self, following: &Following, said: &mut u64) -> Result<Superblock> {
+        following.storage.refresh()?;
+        let Front::Store(pair) = read_superblocks(&following.storage)? else { return Err(Error::Diverged) };
+        let superblock = pair.current;
+        if superblock.store_id != self.engine.log.store_id {
+            return Err(Error::Diverged);
+        }
+        *said = superblock.synced.max(superblock.clean_end.unwrap_or(0)).max(*said);
+        Ok(superblock)
+    }
+
+    fn read_on(&self, following: &Following, state: &mut FollowingState, said: &mut u64) -> Result<bool> {
+        let mut superblock = self.superblock_now(following, said)?;
+        let mut moved = false;
+        let (mut before, mut looks): (Option<Met>, usize) = (None, 0);
+        loop {
+            let from = state.place;
+            let read = match advance(&following.storage, &superblock, from, PIECE) {
+                Ok(Advanced::Read(read)) => read,
+                Ok(Advanced::Gone) => {
+                    state.place = self.rebuild(following, None)?;
+                    moved = true;
+                    continue;
+                }
+                Ok(Advanced::Shorter) => return Err(Error::Diverged),
+                Err(error) if error.may_be_reuse() => {
+                    if self.lost_its_place(following, from)? {
+                        state.place = self.rebuild(following, None)?;
+                        moved = true;
+                        continue;
+                    }
+                    // The file was cut while this read it, or the frame is being written.
+                    let met = Some(Met::now(&following.storage, &error));
+                    if met == before {
+                        return Err(error);
+                    }
+                    before = met;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            before = None;
+            if read.place != state.place || !read.news.is_empty() {
+                moved = true;
+                state.place = self.apply(following, &read)?;
+                self.engine.log.feed.wake();
+            }
+            if read.more {
+                continue;
+            }
+            // In front of a checkpoint that was written meanwhile, segments may have been used again, and the log seems to end there.
+            let now = self.superblock_now(following, said)?;
+            if (now.checkpoint, now.session) == (superblock.checkpoint, superblock.session) {
+                return Ok(moved);
+            }
+            superblock = now;
+            looks += 1;
+            if looks == OPENS_MAX {
+                return Err(Error::Overtaken);
+            }
+        }
+    }
+
+    /// True when the segment in which the follower's log ended has been reused.
+    fn lost_its_place(&self, following: &Following, place: Option<Place>) -> Result<bool> {
+        following.storage.refresh()?;
+        is_gone(&following.storage, &self.engine.log.superblock(), place)
+    }
+
+    /// Applies what was read, all at once. Returns where the log ends now.
+    fn apply(&self, following: &Following, read: &Advance) -> Result<Option<Place>> {
+        let engine = &self.engine;
+        let Some(place) = read.place else { return Ok(None) };
+        let mut shards = engine.lock_all()?;
+        let mut names = self.names.write();
+        let change = |news: &News| match *news {
+            News::Enter(segment, previous_end) => Some(SegmentChange::Entered(segment, previous_end)),
+            News::Retire(base) => Some(SegmentChange::Retired(base)),
+            News::Floor(floor) => Some(SegmentChange::Floor(floor)),
+            News::Record { .. } | News::Mark(_) => None,
+        };
+        let changes: Vec<SegmentChange> = read.news.iter().filter_map(change).collect();
+        let marked = read.news.iter().filter_map(|news| if let News::Mark(mark) = news { Some(mark.synced) } else { None });
+        let synced = marked.max().unwrap_or(0);
+        // Those that the index may point into, at each step.
+        let mut present = if changes.is_empty() { Vec::new() } else { engine.log.segments() };
+        // First, as a writer appends before it publishes: a snapshot that begins from here on waits for the shards.
+        engine.log.follow_to(&changes, place.segment, synced, &engine.pins);
+        let mut dead = Vec::new();
+        for news in &read.news {
+            let is_known = match news {
+                News::Record { offset, header, key, value, expiry } => {
+                    let key = read.bytes.get(key.clone()).unwrap_or_default();
+                    let value = read.bytes.get(value.clone()).unwrap_or_default();
+                    let at = (*offset, *expiry);
+                    self.apply_record(&mut shards, &mut names, header, key, value, at, &mut dead)?
+                }
+                News::Mark(mark) => {
+                    engine.log.clock.raise(mark.clock);
+                    true
+                }
+                News::Retire(base) => match present.iter().position(|segment| segment.base == *base) {
+                    Some(place) => engine.empty(&mut shards, &present.swap_remove(place))?,
+                    None => true,
+                },
+                News::Enter(segment, _) => {
+                    let lies_there = |other: &mut Segment| {
+                        other.extent < segment.extent + segment.extents && segment.extent < other.extent + other.extents
+                    };
+                    // Once each: what is begun in a part of its space from now on is not its own.
+                    let old: Vec<Segment> = present.extract_if(.., lies_there).collect();
+                    let is_empty =
+                        old.iter().try_fold(true, |all, old| Ok::<_, Error>(all && engine.empty(&mut shards, old)?))?;
+                    present.push(*segment);
+                    if is_empty {
+                        engine.log.segment_stats.enter(engine.log.geometry, segment);
+                    }
+                    is_empty
+                }
+                News::Floor(_) => true,
+            };
+            if !is_known {
+                drop(names);
+                return self.rebuild(following, Some(shards));
+            }
+        }
+        drop((shards, names));
+        for (number, end) in dead {
+            match self.purge_number(number, end) {
+                Err(error) if error.may_be_reuse() => return self.rebuild(following, None),
+                result => result?,
+            }
+        }
+        Ok(Some(place))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one record, and what it changes")]
+    fn apply_record(
+        &self,
+        shards: &mut [ShardGuard<'_>],
+        names: &mut Names,
+        header: &Header,
+        key: &[u8],
+        value: &[u8],
+        (offset, expiry): (u64, Option<u64>),
+        dead: &mut Vec<(u32, u64)>,
+    ) -> Result<bool> {
+        let engine = &self.engine;
+        if header.kind.is_carried() {
+            engine.log.segment_stats.change_live(engine.log.geometry.extent_of(offset), header.frame_len() as i64, false);
+            return Ok(true);
+        }
+        let is_name = header.namespace == NAMESPACE_OF_NAMES;
+        if !is_name && !engine.living.read().contains(&header.namespace) {
+            // A copy of what the writer keeps for its snapshots.
+            return Ok(true);
+        }
+        let full_key = engine.full_key(header.namespace, key);
+        let Some(shard) = shards.get_mut(full_key.hash.shard()) else { return Ok(true) };
+        if !engine.apply_followed(shard, full_key, header, offset, expiry)? {
+            return Ok(false);
+        }
+        if is_name && !header.copied {
+            self.apply_name(names, header, key, value, engine.log.lsn(offset), dead)?;
+        }
+        Ok(true)
+    }
+
+    /// Applies the record of a namespace. The number that it had before is dead.
+    fn apply_name(
+        &self,
+        names: &mut Names,
+        header: &Header,
+        name: &[u8],
+        value: &[u8],
+        end: u64,
+        dead: &mut Vec<(u32, u64)>,
+    ) -> Result<()> {
+        let malformed = || Error::Bug("the record of a namespace that a follower has read");
+        let name = core::str::from_utf8(name).map_err(|_| malformed())?;
+        let number = u32::from_le_bytes(*value.first_chunk().ok_or_else(malformed)?);
+        let old = names.get(name).and_then(|name| name.number());
+        let mut living = self.engine.living.write();
+        if header.kind == Kind::Put {
+            names.set(name, number, value.get(4..).unwrap_or_default());
+            living.insert(number);
+        } else {
+            names.drop_name(name);
+        }
+        if let Some(old) = old.filter(|&old| old != number || header.kind != Kind::Put) {
+            living.remove(&old);
+            dead.push((old, end));
+        }
+        Ok(())
+    }
+
+    /// Opens the store as it is now. It contains what this follower has shown.
+    fn open_newer(&self, following: &Following) -> Result<Arc<Store>> {
+        let mine = self.engine.log.at_the_end(|end| end);
+        let mut before = None;
+        for _ in 0..OPENS_MAX {
+            let newer = open_following(&following.storage, self.options, &self.attached)?;
+            let log = &newer.engine.log;
+            if log.end() >= mine.lsn && log.contains(mine.lsn, mine.salt) != Contained::No {
+                return Ok(newer);
+            }
+            // Behind a checkpoint that a newer one has replaced meanwhile, segments may have been used again, and the log seems to end there.
+            // What stands behind the newest one stays.
+            let now = Some(read_slots(&following.storage)?);
+            if now == before {
+                return Err(Error::Diverged);
+            }
+            before = now;
+        }
+        Err(Error::Overtaken)
+    }
+
+    /// Reads the whole store again, from its newest checkpoint on, because the log between here and there is gone.
+    fn rebuild(&self, following: &Following, shards: Option<Vec<ShardGuard<'_>>>) -> Result<Option<Place>> {
+        let engine = &self.engine;
+        let newer = self.open_newer(following)?;
+        if let Some(doubt) = newer.engine.doubt.get() {
+            return Err(doubt.error());
+        }
+        let mut shards = match shards {
+            Some(shards) => shards,
+            None => engine.lock_all()?,
+        };
+        following.rebuilds.fetch_add(1, Ordering::Relaxed);
+        let (mut names, other) = (self.names.write(), newer.names.read());
+        engine.end_moments();
+        engine.log.adopt(&newer.engine.log);
+        for (number, shard) in (0..SHARDS).zip(&mut shards) {
+            shard.forget_expiring();
+            shard.load(&engine.pins, newer.engine.index.lock_shard(number).image());
+        }
+        // After the slots: a new salt counts only once no old slot points there.
+        engine.log.segment_stats.adopt(&newer.engine.log.segment_stats);
+        if newer.engine.log.clock.was_in_use() {
+            engine.log.clock.found_expiring();
+        }
+        engine.log.clock.raise(newer.engine.log.clock.floor());
+        let gone: Vec<String> =
+            names.pairs().map(|(name, _)| String::from(name)).filter(|name| other.get(name).is_none()).collect();
+        gone.iter().for_each(|name| names.drop_name(name));
+        for (name, number) in other.pairs() {
+            names.set(name, number, other.options(name));
+        }
+        if !is(Bug::FollowedKeepsNumbers) {
+            *engine.living.write() = newer.engine.living.read().clone();
+        }
+        #[cfg(feature = "ordered")]
+        if let (Some(mine), Some(theirs)) = (engine.ordered.get(), newer.engine.ordered.get()) {
+            mine.adopt(theirs);
+        }
+        engine.log.feed.wake();
+        let place = newer.following()?.state.lock().place;
+        Ok(place)
+    }
+
+    /// Repeats a read of a follower that has met space which the writer has used again, after a refresh.
+    #[cold]
+    pub(super) fn read_again<T>(&self, error: Error, read: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+        if !error.may_be_reuse() || self.following.get().is_none() {
+            return Err(error);
+        }
+        let mut last = error;
+        for _ in 0..READS_MAX {
+            self.refresh()?;
+            match read() {
+                Err(error) if error.may_be_reuse() => last = error,
+                result => return result,
+            }
+        }
+        Err(last)
+    }
+}

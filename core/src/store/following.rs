@@ -1,0 +1,26 @@
+//! What a follower knows about the store that another process writes.
+
+use crate::recover::Place;
+use crate::storage::ByCopy;
+use crate::sync::{AtomicU64, Mutex};
+
+/// The state of a follower.
+pub(crate) struct Following {
+    pub(crate) storage: ByCopy,
+    /// Held during a refresh.
+    pub(crate) state: Mutex<FollowingState>,
+    pub(crate) refreshes: AtomicU64,
+    /// How often the whole store had to be read again.
+    pub(crate) rebuilds: AtomicU64,
+}
+
+/// Where the follower is.
+pub(crate) struct FollowingState {
+    pub(crate) place: Option<Place>,
+}
+
+impl Following {
+    pub(crate) fn new(storage: ByCopy, place: Option<Place>) -> Self {
+        Self { storage, state: Mutex::new(FollowingState { place }), refreshes: AtomicU64::new(0), rebuilds: AtomicU64::new(0) }
+    }
+}
