@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Keys that are overwritten in turn.
 const KEYS: u64 = 200_000;
 /// One of so many puts is looked at.
-const SAMPLED: usize = 20;
+const SAMPLED: u64 = 20;
 /// Alternations of rounds with and without a follower.
 const ROUNDS: usize = 10;
 /// The argument of the process that follows.
@@ -35,7 +35,8 @@ fn main() {
 
     let seconds = if is_test { 1 } else { 10 };
     let follower = start(&path);
-    paced(&db, rate, Duration::from_secs(seconds));
+    let (number, took) = paced(&db, rate, Duration::from_secs(seconds));
+    println!("{number} puts in {seconds} s, which took {:.2} s:", took.as_secs_f64());
     end(&db, follower);
 
     let idle = start(&path);
@@ -44,21 +45,25 @@ fn main() {
     end(&db, idle);
 
     let puts = if is_test { 1_000 } else { 500_000 };
-    let (mut alone, mut followed) = (Vec::new(), Vec::new());
-    for _ in 0..if is_test { 1 } else { ROUNDS } {
-        alone.push(puts_take(&db, puts));
-        let follower = start_quiet(&path);
-        followed.push(puts_take(&db, puts));
-        end(&db, follower);
-    }
-    let mut ratios: Vec<f64> =
-        alone.iter().zip(&followed).map(|(alone, followed)| followed.as_secs_f64() / alone.as_secs_f64()).collect();
-    ratios.sort_unstable_by(f64::total_cmp);
     println!(
-        "{puts} puts with a follower beside them take {:.3} of those without (median of {})",
-        at(&ratios, 0.5),
-        ratios.len()
+        "{puts} puts without a pause take {:.3} of their time alone, medians of {ROUNDS}",
+        ratio(&db, &path, is_test, || puts_take(&db, puts))
     );
+    let time = if is_test { Duration::from_millis(10) } else { Duration::from_secs(2) };
+    println!("at {rate} a second they take {:.3}", ratio(&db, &path, is_test, || paced(&db, rate, time).1));
+}
+
+/// The time with a follower over the time without, in turn: the median of the ratios.
+fn ratio(db: &Db, path: &Path, is_test: bool, run: impl Fn() -> Duration) -> f64 {
+    let mut ratios = Vec::new();
+    for _ in 0..if is_test { 1 } else { ROUNDS } {
+        let alone = run();
+        let follower = start_quiet(path);
+        ratios.push(run().as_secs_f64() / alone.as_secs_f64());
+        end(db, follower);
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    at(&ratios, 0.5)
 }
 
 fn at<T: Copy + Default>(sorted: &[T], share: f64) -> T {
@@ -79,19 +84,21 @@ fn put(db: &Db, number: u64) {
     db.insert((number % KEYS).to_be_bytes(), value).expect("insert");
 }
 
-/// Puts at a rate, a hundredth of a second's worth of them twenty times as often.
-fn paced(db: &Db, rate: u64, time: Duration) {
+/// Puts at a rate, in a burst each half millisecond; how many, and the time that they took themselves.
+fn paced(db: &Db, rate: u64, time: Duration) -> (u64, Duration) {
     let begun = Instant::now();
-    let mut number = 0_u64;
+    let (mut number, mut took) = (0, Duration::ZERO);
     while begun.elapsed() < time {
         let due = (begun.elapsed().as_secs_f64() * rate as f64) as u64;
+        let burst = Instant::now();
         while number < due {
             number += 1;
             put(db, number);
         }
+        took += burst.elapsed();
         std::thread::sleep(Duration::from_micros(500));
     }
-    println!("{number} puts in {:.1} s:", begun.elapsed().as_secs_f64());
+    (number, took)
 }
 
 fn puts_take(db: &Db, puts: u64) -> Duration {
@@ -140,14 +147,12 @@ fn follow(path: &Path) {
         if db.contains_key("end").expect("get") {
             break;
         }
-        // What has come since: number by number, as long as each is the next one.
-        while let Some((begun, number)) = stamp(seen + 1)
-            && number == seen + 1
+        // What has come since, as long as it is the next.
+        while let Some((begun, number)) = stamp(seen + SAMPLED)
+            && number == seen + SAMPLED
         {
             seen = number;
-            if (seen as usize).is_multiple_of(SAMPLED) {
-                lags.push(shown.saturating_sub(begun));
-            }
+            lags.push(shown.saturating_sub(begun));
         }
     }
     let (taken, used) = (begun.elapsed().as_secs_f64(), processor_time() - cpu);
