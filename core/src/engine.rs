@@ -102,7 +102,7 @@ impl Engine {
         let same = |number: u32, other: &[u8]| number == namespace && other == key;
         let is_parked = self.index.is_parked(hash);
         if is_parked {
-            if self.log.follows {
+            if self.log.follows() {
                 return self.find_followed(pin, FullKey { namespace, key, hash });
             }
             drop(self.lock(hash)?);

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 /// What a snapshot answers whose records the writer has used the space of.
 pub(crate) fn too_old(error: Error) -> Error {
-    if matches!(error, Error::Overtaken) { Error::SnapshotTooOld } else { error }
+    if cfg!(feature = "followers") && matches!(error, Error::Overtaken) { Error::SnapshotTooOld } else { error }
 }
 
 /// A look-up that meets a change of the index begins again, at most so often.

@@ -325,7 +325,7 @@ impl Engine {
 
     /// The record of a slot from [`Self::slots_at`], if it is one of the namespace at the moment. The caller's pin is older than the slot.
     pub(crate) fn frame_at(&self, moment: &Moment, number: usize, slot: Slot, namespace: u32) -> Result<Option<Frame<'_>>> {
-        if self.log.follows {
+        if self.log.follows() {
             return self.frame_at_followed(moment, number, slot, namespace);
         }
         self.frame_at_now(moment, number, slot, namespace)

@@ -183,7 +183,7 @@ impl Follow {
     }
 
     fn read(&mut self) -> Result<()> {
-        let is_follower = self.holds.store.engine.log.follows;
+        let is_follower = self.holds.store.engine.log.follows();
         if is_follower {
             self.holds.store.refresh()?;
         }

@@ -21,7 +21,7 @@ pub(super) fn find(
     if !cfg!(feature = "shared-files") && !storage.is_exclusive() {
         return Err(Error::InvalidArgument("a storage that is not exclusive needs pipkin's feature `shared-files`"));
     }
-    if !is_shared(storage) && !options.follow {
+    if !is_shared(storage) && !options.follows() {
         return find_once(storage, options, report);
     }
     let mut before = None;
@@ -48,7 +48,7 @@ fn find_once(
     options: &Options,
     report: &mut OpenReport,
 ) -> Result<(SuperblockPair, Chain, Option<Slots>)> {
-    let is_shared = is_shared(storage) || options.follow;
+    let is_shared = is_shared(storage) || options.follows();
     let slots = if is_shared { Some(read_slots(storage)?) } else { None };
     if is_shared {
         // Refresh after reading the slots, so that everything they name is visible.

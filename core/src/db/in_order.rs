@@ -73,7 +73,7 @@ impl Store {
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
         let ordered = self.engine.ordered()?;
-        if self.engine.log.follows {
+        if self.engine.log.follows() {
             return self.range_followed(name, bounds, order, &mut each);
         }
         let Some(number) = name.number() else { return Ok(()) };

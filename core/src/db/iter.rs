@@ -126,7 +126,7 @@ impl Namespace {
             offsets: Vec::new().into_iter(),
             announced: 0,
             unsaid: true,
-            followed: self.store.engine.log.follows.then(Returned::default),
+            followed: self.store.engine.log.follows().then(Returned::default),
             pin: self.store.engine.pin(),
         }
     }
@@ -201,7 +201,7 @@ impl<'a> Frames<'a> {
             if let Some(&ahead) = self.offsets.as_slice().get(AHEAD - 1) {
                 self.store.engine.log.prefetch(ahead);
             }
-            if self.followed.is_some() {
+            if self.store.engine.log.follows() {
                 if let Some(found) = self.next_followed(offset, number) {
                     return Some(found);
                 }

@@ -67,7 +67,7 @@ pub(super) fn going_on(error: Error, behind: Cursor) -> Error {
 
 impl Store {
     fn page(&self, name: &Name, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
-        if self.engine.log.follows {
+        if self.engine.log.follows() {
             return self.page_followed(name, from, each);
         }
         let Some(number) = name.number() else { return Ok(None) };

@@ -50,6 +50,7 @@ impl Db {
     /// [`Error::Diverged`] when the file does not contain what this follower has shown, [`Error::Overtaken`] when the writer is so fast that
     /// the store could not be read as a whole, [`Error::Corrupt`], and errors of the storage. The follower keeps its state then.
     /// [`Error::InvalidArgument`] from a store that was not opened to follow.
+    #[cfg(feature = "followers")]
     pub fn refresh(&self) -> Result<bool> {
         self.store.refresh()
     }
@@ -127,7 +128,7 @@ impl Store {
     pub(super) fn refuse_following(&self) -> Result<()> {
         const REFUSED: &str =
             "a follower reads beside another process: do this in the process that writes, or once it has closed the store";
-        if self.engine.log.follows { Err(Error::InvalidArgument(REFUSED)) } else { Ok(()) }
+        if self.engine.log.follows() { Err(Error::InvalidArgument(REFUSED)) } else { Ok(()) }
     }
 
     /// Reads on to the end of the log. True if there was anything.
@@ -407,11 +408,13 @@ impl Store {
     }
 
     /// Repeats a read of a follower that has met space which the writer has used again, after a refresh.
-    #[cold]
+    #[inline(always)]
     pub(super) fn read_again<T>(&self, error: Error, read: &mut dyn FnMut() -> Result<T>) -> Result<T> {
-        if !error.may_be_reuse() || self.following.get().is_none() {
-            return Err(error);
-        }
+        if self.engine.log.follows() && error.may_be_reuse() { self.refresh_and_read(error, read) } else { Err(error) }
+    }
+
+    #[cold]
+    fn refresh_and_read<T>(&self, error: Error, read: &mut dyn FnMut() -> Result<T>) -> Result<T> {
         let mut last = error;
         for _ in 0..READS_MAX {
             self.refresh()?;

@@ -178,9 +178,9 @@ impl Taken {
     }
 
     /// Repeats a look-up of a follower whose record is not where it was, see [`Store::read_again`](crate::store::Store::read_again).
-    #[cold]
+    #[inline(always)]
     pub(super) fn look_again<T>(&self, error: Error, look: &mut dyn FnMut() -> Result<T>) -> Result<T> {
-        self.store.read_again(error, look).map_err(too_old)
+        if self.engine().log.follows() { self.store.read_again(error, look).map_err(too_old) } else { Err(error) }
     }
 
     pub(super) fn engine(&self) -> &Engine {

@@ -50,6 +50,7 @@ impl Db {
     /// # Errors
     ///
     /// Those of [`Db::refresh`].
+    #[cfg(feature = "followers")]
     pub fn refresh_within(&self, timeout: Duration) -> Result<bool> {
         // One that no clock can show never comes.
         let begun = Instant::now();
@@ -230,7 +231,7 @@ impl Follow {
             }
             match writable {
                 Ok(()) => {}
-                Err(Error::ReadOnly) if self.store().engine.log.follows && !self.store().is_closed() => {
+                Err(Error::ReadOnly) if self.store().engine.log.follows() && !self.store().is_closed() => {
                     return Poll::Ready(Err(Error::InvalidArgument(NO_WAKER)));
                 }
                 Err(Error::Closed | Error::ReadOnly) => return Poll::Ready(Ok(None)),
@@ -261,7 +262,7 @@ impl Follow {
             }
             match writable {
                 Ok(()) => {}
-                Err(Error::ReadOnly) if self.store().engine.log.follows && !self.store().is_closed() => {
+                Err(Error::ReadOnly) if self.store().engine.log.follows() && !self.store().is_closed() => {
                     let Some(pause) = pause(begun, until) else { return Ok(None) };
                     std::thread::sleep(pause);
                     continue;

@@ -356,7 +356,7 @@ impl Log {
     /// bytes. Returns any other error unchanged. For a follower, see [`Self::or_overtaken`].
     #[cold]
     pub(crate) fn or_fenced(&self, error: Error) -> Error {
-        if self.follows {
+        if self.follows() {
             return self.or_overtaken(error);
         }
         let Some(fence) = self.fence().filter(|_| matches!(error, Error::Corrupt { .. })) else { return error };

@@ -21,6 +21,12 @@ pub(crate) enum SegmentChange {
 }
 
 impl Log {
+    /// Another session writes to the file, and this one follows it. Constant false without the feature `followers`.
+    #[inline]
+    pub(crate) const fn follows(&self) -> bool {
+        cfg!(feature = "followers") && self.is_follower
+    }
+
     /// Moves the end of a follower's log to the end of `last`: a snapshot that begins from now on shows what is before it. The caller holds
     /// all shards.
     pub(crate) fn follow_to(&self, changes: &[SegmentChange], last: Segment, synced: u64, pins: &Pins) {

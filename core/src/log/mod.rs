@@ -253,7 +253,7 @@ pub(crate) struct Log {
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
     /// Another session writes to the file, and this one follows it.
-    pub(crate) follows: bool,
+    is_follower: bool,
     pub(crate) verify_on_read: bool,
     pub(crate) clock: StoreClock,
     /// The storage remembers which records have been verified.
@@ -311,7 +311,7 @@ impl Log {
             geometry,
             store_id: superblocks.current.store_id,
             read_only: options.read_only,
-            follows: options.follows,
+            is_follower: options.follows,
             verify_on_read: options.verify_on_read,
             fence: options.fence,
             entropy: options.entropy,

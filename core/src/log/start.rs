@@ -77,7 +77,7 @@ impl Log {
         if let Some(last) = found.live.last() {
             tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
             // A follower appends nothing: its last segment ends where the follower has read to.
-            if found.goes_on && !self.follows {
+            if found.goes_on && !self.follows() {
                 tail.active = Some(Active::new(*last, last.end, self.geometry, false));
             }
         }

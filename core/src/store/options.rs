@@ -99,6 +99,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Opens a store that another session writes. Constant false without the feature `followers`.
+    pub(crate) const fn follows(&self) -> bool {
+        cfg!(feature = "followers") && self.follow
+    }
+
     /// True if a background thread maintains the store; otherwise the write that finds it due does.
     #[cfg(feature = "std")]
     pub(crate) fn has_thread(&self) -> bool {

@@ -124,6 +124,7 @@ impl Builder {
     /// assert!(matches!(reader.insert("color", "red"), Err(pipkin::Error::ReadOnly)));
     /// # Ok::<(), pipkin::Error>(())
     /// ```
+    #[cfg(feature = "followers")]
     pub fn follow(mut self, follow: bool) -> Self {
         (self.options.follow, self.options.read_only) = (follow, follow || self.options.read_only);
         self
@@ -402,7 +403,7 @@ impl Builder {
         self.options.check()?;
         let entropy = Some(self.options.entropy.unwrap_or_else(default_entropy));
         let options = Options { entropy, ..self.options };
-        let store = if options.follow {
+        let store = if options.follows() {
             super::refresh::open_up_to_date(&ByCopy::new(storage), options, &self.attached)
         } else {
             super::open::open(storage, options, self.attached)

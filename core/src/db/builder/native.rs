@@ -135,7 +135,7 @@ impl Builder {
             mmap: self.mmap,
             write_through: self.options.flush_policy == FlushPolicy::WriteThrough,
         };
-        let storage: Box<dyn Storage> = if self.options.follow {
+        let storage: Box<dyn Storage> = if self.options.follows() {
             Box::new(FollowedFile::open(&path)?)
         } else {
             Box::new(NativeStorage::open(&path, options)?.removed_if_empty())
