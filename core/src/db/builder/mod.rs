@@ -126,7 +126,7 @@ impl Builder {
     /// ```
     #[cfg(feature = "followers")]
     pub fn follow(mut self, follow: bool) -> Self {
-        (self.options.follow, self.options.read_only) = (follow, follow || self.options.read_only);
+        self.options.follow = follow;
         self
     }
 
@@ -402,7 +402,8 @@ impl Builder {
     pub fn open_storage(self, storage: Box<dyn Storage>) -> Result<Db> {
         self.options.check()?;
         let entropy = Some(self.options.entropy.unwrap_or_else(default_entropy));
-        let options = Options { entropy, ..self.options };
+        let read_only = self.options.read_only || self.options.follows();
+        let options = Options { entropy, read_only, ..self.options };
         let store = if options.follows() {
             super::refresh::open_up_to_date(&ByCopy::new(storage), options, &self.attached)
         } else {
