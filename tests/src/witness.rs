@@ -2,11 +2,12 @@
 //! file that the child overwrites behind each acknowledgement and that outlives it in the page cache.
 
 use crate::rng::{Rng, derive};
-use pipkin::{Db, Namespace};
+use pipkin::{Db, Namespace, Ttl};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Writers of a child. Each has keys of its own in every namespace.
 pub const WRITERS: u64 = 3;
@@ -18,11 +19,42 @@ const SPACES: u64 = 3;
 /// A key: namespace and number.
 type Key = (u64, u64);
 
+/// When records expire that live long, in milliseconds since 1970.
+const LONG_MS: u64 = 4_102_444_800_000;
+/// How long those live that are gone when somebody looks. What they have replaced is gone, too.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// How long what an operation sets lives: in a third of the stores not always for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Forever,
+    Long,
+    Short,
+}
+
+impl Life {
+    fn ttl(self) -> Ttl {
+        match self {
+            Self::Forever => Ttl::Never,
+            Self::Long => Ttl::At(LONG_MS),
+            Self::Short => Ttl::After(SHORT),
+        }
+    }
+}
+
+/// Until what was set to live shortly has expired.
+fn wait_for_expiry(seed: u64) {
+    if seed.is_multiple_of(3) {
+        std::thread::sleep(SHORT * 2);
+    }
+}
+
 /// What one operation sets (to a value that follows from its number) or removes. All of it is one commit.
 #[derive(Clone, Debug)]
 struct Commit {
     edits: BTreeMap<Key, bool>,
     kind: Kind,
+    life: Life,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +86,12 @@ fn commit(seed: u64, writer: u64, number: u64) -> Commit {
             }
         }
     }
-    Commit { edits, kind }
+    let life = match rng.below(3) {
+        1 if seed.is_multiple_of(3) => Life::Long,
+        2 if seed.is_multiple_of(3) => Life::Short,
+        _ => Life::Forever,
+    };
+    Commit { edits, kind, life }
 }
 
 fn key_of(writer: u64, key: u64) -> Vec<u8> {
@@ -70,38 +107,40 @@ fn value_of(writer: u64, key: Key, number: u64) -> Vec<u8> {
     value
 }
 
-/// The namespaces of a store.
+/// The namespaces of a store, the default one first.
 pub struct Spaces {
     db: Db,
-    named: Vec<Namespace>,
+    all: Vec<Namespace>,
 }
 
 impl Spaces {
     /// Opens them; creates what is missing.
     pub fn open(db: &Db) -> pipkin::Result<Self> {
-        let named = (1..SPACES).map(|space| db.namespace(&format!("space {space}"))).collect::<pipkin::Result<_>>()?;
-        Ok(Self { db: db.clone(), named })
+        let named = (1..SPACES).map(|space| db.namespace(&format!("space {space}")));
+        let all = std::iter::once(Ok(db.default_namespace())).chain(named).collect::<pipkin::Result<_>>()?;
+        Ok(Self { db: db.clone(), all })
     }
 
-    fn get(&self, space: u64, key: &[u8]) -> pipkin::Result<Option<Vec<u8>>> {
-        match space.checked_sub(1) {
-            None => self.db.get(key),
-            Some(named) => self.named[named as usize].get(key),
-        }
+    /// A record, and when it expires.
+    fn get(&self, space: u64, key: &[u8]) -> pipkin::Result<Option<(Vec<u8>, Option<u64>)>> {
+        let space = &self.all[space as usize];
+        space.get(key)?.map(|value| Ok((value, space.expires_at(key)?))).transpose()
     }
 
     /// Plays one operation of a writer.
     pub fn play(&self, seed: u64, writer: u64, number: u64) -> pipkin::Result<()> {
-        let Commit { edits, kind } = commit(seed, writer, number);
-        let records = edits.iter().map(|(&key, &set)| (key, key_of(writer, key.1), set.then(|| value_of(writer, key, number))));
+        let Commit { edits, kind, life } = commit(seed, writer, number);
+        let ttl = life.ttl();
+        let records = edits.iter().map(|(&key, &set)| {
+            let value = set.then(|| value_of(writer, key, number));
+            (&self.all[key.0 as usize], key_of(writer, key.1), value)
+        });
         match kind {
             Kind::One => {
-                for ((space, _), key, value) in records.clone() {
-                    match (space.checked_sub(1).map(|named| &self.named[named as usize]), value) {
-                        (None, Some(value)) => self.db.insert(key, value)?,
-                        (None, None) => drop(self.db.remove(key)?),
-                        (Some(named), Some(value)) => named.insert(key, value)?,
-                        (Some(named), None) => drop(named.remove(key)?),
+                for (space, key, value) in records.clone() {
+                    match value {
+                        Some(value) => space.insert_with_ttl(key, value, ttl)?,
+                        None => drop(space.remove(key)?),
                     }
                 }
                 Ok(())
@@ -109,18 +148,13 @@ impl Spaces {
             Kind::Many => {
                 let space = edits.keys().next().map_or(0, |key| key.0);
                 let records = records.filter_map(|(_, key, value)| Some((key, value?)));
-                match space.checked_sub(1) {
-                    None => self.db.insert_many(records),
-                    Some(named) => self.named[named as usize].insert_many(records),
-                }
+                self.all[space as usize].with_ttl(ttl).insert_many(records)
             }
             Kind::Transaction => self.db.transaction(|txn| {
-                for ((space, _), key, value) in records.clone() {
-                    match (space.checked_sub(1).map(|named| &self.named[named as usize]), value) {
-                        (None, Some(value)) => txn.insert(key, value)?,
-                        (None, None) => drop(txn.remove(key)?),
-                        (Some(named), Some(value)) => txn.insert_in(named, key, value)?,
-                        (Some(named), None) => drop(txn.remove_in(named, key)?),
+                for (space, key, value) in records.clone() {
+                    match value {
+                        Some(value) => txn.insert_in_with_ttl(space, key, value, ttl)?,
+                        None => drop(txn.remove_in(space, key)?),
                     }
                 }
                 Ok(())
@@ -129,10 +163,10 @@ impl Spaces {
     }
 }
 
-/// What a writer's keys should hold: the number of the operation that set each.
+/// What a writer's keys should hold: the number of the operation that set each, and when it expires.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
-    keys: BTreeMap<Key, u64>,
+    keys: BTreeMap<Key, (u64, Option<u64>)>,
     /// Operations played so far.
     pub played: u64,
 }
@@ -142,9 +176,10 @@ impl Model {
     pub fn advance(&mut self, seed: u64, writer: u64, number: u64) {
         while self.played < number {
             self.played += 1;
-            for (key, set) in commit(seed, writer, self.played).edits {
-                if set {
-                    self.keys.insert(key, self.played);
+            let Commit { edits, life, .. } = commit(seed, writer, self.played);
+            for (key, set) in edits {
+                if set && life != Life::Short {
+                    self.keys.insert(key, (self.played, (life == Life::Long).then_some(LONG_MS)));
                 } else {
                     self.keys.remove(&key);
                 }
@@ -157,12 +192,16 @@ impl Model {
         for space in 0..SPACES {
             for key in 0..KEYS {
                 let found = spaces.get(space, &key_of(writer, key)).map_err(|error| format!("get: {error} ({error:?})"))?;
-                let right = self.keys.get(&(space, key)).map(|&number| value_of(writer, (space, key), number));
-                if found != right {
-                    let number = |value: Option<&Vec<u8>>| {
-                        value.and_then(|value| value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)))
-                    };
-                    let (found, right) = (number(found.as_ref()), number(right.as_ref()));
+                let right = self.keys.get(&(space, key)).copied();
+                let is_right = match (&found, right) {
+                    (Some((value, expiry)), Some((number, right))) => {
+                        *expiry == right && *value == value_of(writer, (space, key), number)
+                    }
+                    (found, right) => found.is_none() && right.is_none(),
+                };
+                if !is_right {
+                    let number = |value: &Vec<u8>| value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+                    let found = found.map(|(value, expiry)| (number(&value), expiry));
                     out.push(format!("{space}/{key}: of operation {found:?}, should be of {right:?}"));
                 }
             }
@@ -173,6 +212,7 @@ impl Model {
     /// Finds how far a writer has come, from `low` to `high` operations: the first number and the last one that it may be, for some operations
     /// change nothing.
     pub fn find_between(&mut self, spaces: &Spaces, seed: u64, writer: u64, low: u64, high: u64) -> Result<(u64, u64), String> {
+        wait_for_expiry(seed);
         self.advance(seed, writer, low);
         let missing = self.differences(spaces, writer)?;
         let mut found = missing.is_empty().then_some((low, low));
@@ -193,6 +233,7 @@ impl Model {
     /// Finds out whether the operation behind the `acked` ones is there, too: the child may have died between its end and the
     /// note of the witness. Moves the model there.
     pub fn find(&mut self, spaces: &Spaces, seed: u64, writer: u64, acked: u64) -> Result<(), String> {
+        wait_for_expiry(seed);
         self.advance(seed, writer, acked);
         let missing = self.differences(spaces, writer)?;
         if missing.is_empty() {
