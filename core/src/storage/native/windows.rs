@@ -9,7 +9,8 @@ use std::os::windows::io::AsRawHandle;
 use std::path::Path;
 use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, ERROR_LOCK_VIOLATION, ERROR_USER_MAPPED_FILE};
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_FLAG_WRITE_THROUGH, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx,
+    BY_HANDLE_FILE_INFORMATION, FILE_FLAG_WRITE_THROUGH, GetFileInformationByHandle, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY,
+    LockFileEx,
 };
 use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 
@@ -24,7 +25,6 @@ pub(super) const fn forks() -> u32 {
     0
 }
 
-/// Writes go to the device at once.
 /// No effect: a new file inherits the access rights of its folder.
 pub(super) const fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
@@ -35,6 +35,7 @@ pub(super) const fn describe(_file: &File, pid: u32) -> LockHolder {
     LockHolder { pid, program: None, host: None, since: None }
 }
 
+/// Writes go to the device at once.
 pub(super) fn write_through(options: &mut OpenOptions) {
     options.custom_flags(FILE_FLAG_WRITE_THROUGH);
 }
@@ -139,9 +140,24 @@ pub(super) fn is_alive(_process: u32) -> bool {
     true
 }
 
-/// Nobody can replace an open file unless every opener allowed it, and then the name stays with the open file.
-pub(super) fn is_file_at(_file: &File, _path: &Path) -> bool {
-    true
+/// True when the path still names this open file: every opener shares it for renaming, as the standard library does.
+pub(super) fn is_file_at(file: &File, path: &Path) -> bool {
+    // Without any access right, so that it opens whatever others have locked or refuse to share.
+    let named = OpenOptions::new().access_mode(0).open(path).and_then(|named| identity(&named));
+    match (identity(file), named) {
+        (Ok(open), Ok(named)) => open == named,
+        _ => false,
+    }
+}
+
+/// Volume and number of an open file.
+fn identity(file: &File) -> io::Result<(u32, u32, u32)> {
+    let mut found = BY_HANDLE_FILE_INFORMATION::default();
+    // SAFETY: the handle is open for as long as `file` lives, and `found` is a structure of the expected type for the system to fill.
+    if unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut found) } == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((found.dwVolumeSerialNumber, found.nFileIndexHigh, found.nFileIndexLow))
 }
 
 /// The folder that holds the path.
