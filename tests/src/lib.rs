@@ -20,4 +20,5 @@ pub mod salts;
 pub mod suite;
 pub mod tape;
 pub mod victim;
+pub mod whole;
 pub mod witness;

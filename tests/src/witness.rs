@@ -2,7 +2,8 @@
 //! file that the child overwrites behind each acknowledgement and that outlives it in the page cache.
 
 use crate::rng::{Rng, derive};
-use pipkin::{Db, Namespace, Ttl};
+use pipkin::testing::TestClock;
+use pipkin::{Clock, Db, Namespace, Ttl};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,17 +13,22 @@ use std::time::Duration;
 /// Writers of a child. Each has keys of its own in every namespace.
 pub const WRITERS: u64 = 3;
 /// Keys of a writer in each namespace.
-const KEYS: u64 = 50;
+pub(crate) const KEYS: u64 = 50;
 /// Namespaces, the default one included.
-const SPACES: u64 = 3;
+pub(crate) const SPACES: u64 = 3;
 
 /// A key: namespace and number.
 type Key = (u64, u64);
 
 /// When records expire that live long, in milliseconds since 1970.
-const LONG_MS: u64 = 4_102_444_800_000;
+pub const LONG_MS: u64 = 4_102_444_800_000;
 /// How long those live that are gone when somebody looks. What they have replaced is gone, too.
 const SHORT: Duration = Duration::from_millis(1);
+
+/// True if records expire in the store of this seed.
+pub fn expires(seed: u64) -> bool {
+    seed.is_multiple_of(3)
+}
 
 /// How long what an operation sets lives: in a third of the stores not always for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +45,6 @@ impl Life {
             Self::Long => Ttl::At(LONG_MS),
             Self::Short => Ttl::After(SHORT),
         }
-    }
-}
-
-/// Until what was set to live shortly has expired.
-fn wait_for_expiry(seed: u64) {
-    if seed.is_multiple_of(3) {
-        std::thread::sleep(SHORT * 2);
     }
 }
 
@@ -87,18 +86,18 @@ fn commit(seed: u64, writer: u64, number: u64) -> Commit {
         }
     }
     let life = match rng.below(3) {
-        1 if seed.is_multiple_of(3) => Life::Long,
-        2 if seed.is_multiple_of(3) => Life::Short,
+        1 if expires(seed) => Life::Long,
+        2 if expires(seed) => Life::Short,
         _ => Life::Forever,
     };
     Commit { edits, kind, life }
 }
 
-fn key_of(writer: u64, key: u64) -> Vec<u8> {
+pub(crate) fn key_of(writer: u64, key: u64) -> Vec<u8> {
     format!("writer {writer} key {key}").into_bytes()
 }
 
-fn value_of(writer: u64, key: Key, number: u64) -> Vec<u8> {
+pub(crate) fn value_of(writer: u64, key: Key, number: u64) -> Vec<u8> {
     let mut rng = derive(number, writer << 32 | key.0 << 16 | key.1);
     let len = if rng.chance(1, 40) { 3000 + rng.below(60_000) } else { rng.below(400) };
     let mut value = vec![0; 8 + len as usize];
@@ -107,18 +106,42 @@ fn value_of(writer: u64, key: Key, number: u64) -> Vec<u8> {
     value
 }
 
+/// The name of a namespace; that of the default one is empty.
+pub(crate) fn name_of(space: u64) -> String {
+    if space == 0 { String::new() } else { format!("space {space}") }
+}
+
 /// The namespaces of a store, the default one first.
 pub struct Spaces {
-    db: Db,
-    all: Vec<Namespace>,
+    pub(crate) db: Db,
+    pub(crate) all: Vec<Namespace>,
+    pub(crate) clock: Option<TestClock>,
 }
 
 impl Spaces {
     /// Opens them; creates what is missing.
     pub fn open(db: &Db) -> pipkin::Result<Self> {
-        let named = (1..SPACES).map(|space| db.namespace(&format!("space {space}")));
+        let named = (1..SPACES).map(|space| db.namespace(&name_of(space)));
         let all = std::iter::once(Ok(db.default_namespace())).chain(named).collect::<pipkin::Result<_>>()?;
-        Ok(Self { db: db.clone(), all })
+        Ok(Self { db: db.clone(), all, clock: None })
+    }
+
+    /// Those of a store that was opened under this clock, which shows a time at which what lives shortly has expired.
+    #[must_use]
+    pub fn under(self, clock: Option<TestClock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// True if what lives long has expired, too.
+    pub(crate) fn is_late(&self) -> bool {
+        self.clock.as_ref().is_some_and(|clock| clock.now_ms() >= LONG_MS)
+    }
+
+    /// Until what was set to live shortly has expired.
+    fn wait_for_expiry(&self, seed: u64) {
+        if expires(seed) && self.clock.is_none() {
+            std::thread::sleep(SHORT * 2);
+        }
     }
 
     /// A record, and when it expires.
@@ -187,12 +210,17 @@ impl Model {
         }
     }
 
+    /// What a key should hold: the number of the operation that set it, and when it expires. `late`: once what lives long has expired.
+    pub(crate) fn get(&self, space: u64, key: u64, late: bool) -> Option<(u64, Option<u64>)> {
+        self.keys.get(&(space, key)).copied().filter(|(_, expiry)| !late || expiry.is_none())
+    }
+
     fn differences(&self, spaces: &Spaces, writer: u64) -> Result<Vec<String>, String> {
-        let mut out = Vec::new();
+        let (mut out, late) = (Vec::new(), spaces.is_late());
         for space in 0..SPACES {
             for key in 0..KEYS {
                 let found = spaces.get(space, &key_of(writer, key)).map_err(|error| format!("get: {error} ({error:?})"))?;
-                let right = self.keys.get(&(space, key)).copied();
+                let right = self.get(space, key, late);
                 let is_right = match (&found, right) {
                     (Some((value, expiry)), Some((number, right))) => {
                         *expiry == right && *value == value_of(writer, (space, key), number)
@@ -212,7 +240,7 @@ impl Model {
     /// Finds how far a writer has come, from `low` to `high` operations: the first number and the last one that it may be, for some operations
     /// change nothing.
     pub fn find_between(&mut self, spaces: &Spaces, seed: u64, writer: u64, low: u64, high: u64) -> Result<(u64, u64), String> {
-        wait_for_expiry(seed);
+        spaces.wait_for_expiry(seed);
         self.advance(seed, writer, low);
         let missing = self.differences(spaces, writer)?;
         let mut found = missing.is_empty().then_some((low, low));
@@ -233,7 +261,7 @@ impl Model {
     /// Finds out whether the operation behind the `acked` ones is there, too: the child may have died between its end and the
     /// note of the witness. Moves the model there.
     pub fn find(&mut self, spaces: &Spaces, seed: u64, writer: u64, acked: u64) -> Result<(), String> {
-        wait_for_expiry(seed);
+        spaces.wait_for_expiry(seed);
         self.advance(seed, writer, acked);
         let missing = self.differences(spaces, writer)?;
         if missing.is_empty() {

@@ -165,7 +165,7 @@ const FLIPS: u64 = 4000;
 #[test]
 fn one_flipped_bit_is_reported_and_costs_one_record_at_most() {
     if std::env::var("PIPKIN_SEED").is_ok() {
-        return unwrap("salvage", watched(|_| salvage::Subject::new().flip(env_u64("PIPKIN_SEED", 0))));
+        return unwrap("salvage", watched(|_| salvage::Subjects::new().flip(env_u64("PIPKIN_SEED", 0))));
     }
     let flips = env_u64("PIPKIN_FLIPS", FLIPS);
     let quota = Quota::new("verify and salvage", flips);

@@ -18,10 +18,12 @@ fn what_several_writers_were_told_outlives_every_crash_and_no_commit_is_torn() {
     let counts = Counts::new(images);
     unwrap("writers", run(&Budget { images, seed: env_u64("PIPKIN_FIRST_SEED", 1) }, &counts));
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+    assert!(count(&counts.expired) > 0, "no record expired while an image was looked at");
     counts.images.finish(format_args!(
-        "{} stores, {} power cuts, {} commits that were durable by then and found",
+        "{} stores, {} power cuts, {} commits that were durable by then and found, {} records expired while looked at",
         count(&counts.lives),
         count(&counts.cuts),
-        count(&counts.durable)
+        count(&counts.durable),
+        count(&counts.expired)
     ));
 }

@@ -6,11 +6,15 @@ use crate::drive::{Fault, Setup};
 use crate::parallel::{Failure, Outcome, Watch, for_each};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive};
-use crate::witness::{Model, Spaces, WRITERS};
+use crate::tape::START;
+use crate::whole::Whole;
+use crate::witness::{LONG_MS, Model, Spaces, WRITERS, expires};
 use pipkin::storage::crash::{CrashImage, CrashPoint, CrashStorage};
+use pipkin::testing::TestClock;
 use pipkin::{Db, Durability, FlushPolicy, Storage, StorageError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Counts of a run.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub struct Counts {
     pub cuts: AtomicU64,
     /// Commits that had been acknowledged as durable when the power went, and were found.
     pub durable: AtomicU64,
+    /// Records that expired while an image was looked at.
+    pub expired: AtomicU64,
     /// Stores that lived.
     pub lives: AtomicU64,
 }
@@ -29,7 +35,7 @@ impl Counts {
     /// For a suite that owes `least` images.
     pub fn new(least: u64) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { images: Quota::new("writers", least), cuts: zero(), durable: zero(), lives: zero() }
+        Self { images: Quota::new("writers", least), cuts: zero(), durable: zero(), expired: zero(), lives: zero() }
     }
 }
 
@@ -154,7 +160,7 @@ fn live(seed: u64, counts: &Counts, watch: &Watch) -> Result<(), Fault> {
     let setup = Setup {
         segment_size: 16_384 << rng.below(3),
         replay_debt_max: choose(&mut rng, &[30_000, 200_000, 1 << 20]),
-        clock: None,
+        clock: expires(seed).then(|| TestClock::new(START)),
     };
     let policy = choose(&mut rng, &[FlushPolicy::Group, FlushPolicy::Group, FlushPolicy::OnEachFlush, FlushPolicy::WriteThrough]);
     let progress = Arc::<Progress>::default();
@@ -189,6 +195,9 @@ fn live(seed: u64, counts: &Counts, watch: &Watch) -> Result<(), Fault> {
                 _ => db.compact_step().map(drop),
             };
             outcome = outcome.and(kept);
+            if let Some(clock) = &setup.clock {
+                clock.advance(Duration::from_millis(1));
+            }
             std::thread::yield_now();
         }
         writers.into_iter().fold(outcome, |outcome, writer| outcome.and(writer.join().unwrap()))
@@ -249,35 +258,47 @@ fn examine(moment: &Moment, setup: &Setup, seed: u64, rng: &mut Rng, counts: &Co
             counts.cuts.fetch_add(1, Ordering::Relaxed);
             counts.durable.fetch_add(low.iter().sum(), Ordering::Relaxed);
         }
-        look(&image, setup, seed, low, moment.begun, rng.next_u64() >> 20)
+        // Long after all that lives shortly has expired, or after everything has that ever does.
+        let time = if rng.chance(1, 3) { LONG_MS } else { LONG_MS / 2 };
+        let expired = look(&image, &setup.at(time), seed, low, moment.begun, rng.next_u64() >> 20)
             .map_err(|fault| fault.at(format!("{how}, {low:?} acknowledged, {:?} begun", moment.begun)))?;
+        counts.expired.fetch_add(expired as u64, Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// Opens an image and finds how far each writer has come in it.
-fn look(image: &CrashImage, setup: &Setup, seed: u64, low: Numbers, high: Numbers, entropy: u64) -> Result<(), Fault> {
+/// Opens an image, finds how far each writer has come in it, and compares the whole of it with that. Returns how many records have expired
+/// meanwhile.
+fn look(image: &CrashImage, setup: &Setup, seed: u64, low: Numbers, high: Numbers, entropy: u64) -> Result<usize, Fault> {
     let db = setup.open(CrashStorage::from_image(image), entropy).map_err(|error| Fault::from(error).at("opening the image"))?;
-    let spaces = Spaces::open(&db)?;
-    let shared = shared_of(db.get(SHARED)?.as_deref());
+    let spaces = Spaces::open(&db)?.under(setup.clock.clone());
+    let value = db.get(SHARED)?;
+    let shared = shared_of(value.as_deref());
+    let mut models = Vec::new();
     for writer in 0..WRITERS {
         let own = writer as usize;
-        let mut model = Model::default();
-        let (first, last) = model.find_between(&spaces, seed, writer, low[own], high[own]).map_err(Fault::Wrong)?;
+        let (first, last) = Model::default().find_between(&spaces, seed, writer, low[own], high[own]).map_err(Fault::Wrong)?;
         if !(first..=last).any(|found| agrees(shared[own], found, low[own])) {
             return Fault::wrong(format!("writer {writer} has come to {first}..={last}, but the shared key holds {shared:?}"));
         }
+        let mut model = Model::default();
+        model.advance(seed, writer, last);
+        models.push(model);
     }
+    let whole = Whole { models: &models, shared: value.map(|value| (SHARED.to_vec(), value)).into_iter().collect() };
+    // It reads the log from its beginning, where the engine trusts the index snapshot.
+    whole.compare_by_reader(&image.to_vec(), setup.host_now()).map_err(Fault::Wrong)?;
+    let expired = whole.compare(&spaces).map_err(Fault::Wrong)?;
     drop(spaces);
     // It reads everything once more.
     if !entropy.is_multiple_of(4) {
-        return Ok(());
+        return Ok(expired);
     }
     let report = db.verify()?;
     if !report.is_ok() {
         return Fault::wrong(format!("verify finds {:?}", report.damage));
     }
-    Ok(())
+    Ok(expired)
 }
 
 /// The shared key holds the newest shared number of a writer that has come to `found`. Its commit comes behind the writer's own one of the same
