@@ -4,6 +4,8 @@ use crate::doubt::{Doubt, SetAside};
 #[cfg(feature = "ordered")]
 use crate::error::Error;
 use crate::error::Result;
+#[cfg(feature = "events")]
+use crate::events::EventIndex;
 use crate::index::{Index, KeyHash, ShardGuard};
 use crate::log::{Frame, Log, Placed, Tally};
 use crate::moments::Moments;
@@ -33,6 +35,9 @@ pub(crate) struct Engine {
     /// Shard numbers and slots of records whose keys could not be read: they are missing in the ordered index.
     #[cfg(feature = "ordered")]
     pub(crate) nameless: OnceBox<alloc::vec::Vec<(usize, crate::index::Slot)>>,
+    /// The index of events.
+    #[cfg(feature = "events")]
+    pub(crate) events: EventIndex,
     /// Set if the index was rebuilt across damage: what it does not know.
     pub(crate) doubt: OnceBox<Doubt>,
     /// Segments in which compaction has found damage.

@@ -2,6 +2,7 @@
 
 use crate::conflict::Conflict;
 use crate::cursor::Cursor;
+use crate::expected::FailedCheck;
 use crate::position::Position;
 use crate::storage::{StorageError, StorageErrorKind};
 use alloc::boxed::Box;
@@ -138,6 +139,14 @@ pub enum Error {
         /// The oldest position from which all changes are kept.
         oldest: Position,
     },
+    /// Another subscription has begun with this cursor, or it was removed: it may have dealt with the events, too. Begin again with
+    /// [`EventReader::cursor`](crate::EventReader::cursor), which goes on where the other one was.
+    CursorTaken,
+    /// An append of events expected something that is not so; nothing was written. Read the streams again, decide again, and append again.
+    AppendRefused {
+        /// Every check that failed.
+        failed: Box<[FailedCheck]>,
+    },
     /// Another writer changed what this transaction had read. Nothing was written; run it again.
     Conflict(Conflict),
     /// Another instance has taken the store over, on a host without locks. What this handle flushed is safe; what it wrote since may be
@@ -266,6 +275,7 @@ mod messages {
         "this snapshot was ended, because the store needed the space of what it had kept; take another one, and read it sooner";
     pub(super) const UNKNOWN_POSITION: &str = "this store does not contain the position: its commit was lost, or made in another store or another copy of this \
          one; read the present state instead";
+    pub(super) const CURSOR_TAKEN: &str = "another subscription has begun with this cursor, or it was removed; begin again with it to go on where the other one was";
     pub(super) const COMPACTED: &str = "the changes behind this position are no longer kept, compaction has freed them; take the present state and go on from there";
     pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
     pub(super) const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
@@ -339,6 +349,14 @@ fn fmt_opening(f: &mut fmt::Formatter<'_>, error: &Error) -> fmt::Result {
     }
 }
 
+/// The checks of an append that failed.
+fn fmt_refused(f: &mut fmt::Formatter<'_>, failed: &[FailedCheck]) -> fmt::Result {
+    for (index, check) in failed.iter().enumerate() {
+        write!(f, "{}{check}", if index == 0 { "" } else { ", " })?;
+    }
+    f.write_str("; nothing was appended. Read the streams again, decide again, and append again")
+}
+
 /// What was longer than it may be.
 fn fmt_limit(f: &mut fmt::Formatter<'_>, error: &Error) -> fmt::Result {
     match error {
@@ -373,6 +391,7 @@ impl Error {
             Self::SnapshotTooOld => messages::SNAPSHOT_TOO_OLD,
             Self::UnknownPosition => messages::UNKNOWN_POSITION,
             Self::Compacted { .. } => messages::COMPACTED,
+            Self::CursorTaken => messages::CURSOR_TAKEN,
             Self::Fenced => messages::FENCED,
             Self::Overtaken => messages::OVERTAKEN,
             Self::Diverged => messages::DIVERGED,
@@ -410,6 +429,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::Conflict(conflict) => write!(f, "{conflict}; nothing was written, run it again"),
+            Self::AppendRefused { failed } => fmt_refused(f, failed),
             Self::Poisoned(first) => {
                 write!(
                     f,

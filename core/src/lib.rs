@@ -17,6 +17,9 @@ mod db;
 mod doubt;
 mod engine;
 mod error;
+#[cfg(feature = "events")]
+mod events;
+mod expected;
 mod expiry;
 mod followed;
 #[cfg(feature = "testing")]
@@ -51,6 +54,8 @@ mod snapshot;
 mod sorted;
 pub mod storage;
 mod store;
+#[cfg(feature = "events")]
+mod streams;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -63,6 +68,8 @@ pub use conflict::Conflict;
 pub use cursor::Cursor;
 #[cfg(feature = "std")]
 pub use db::Watching;
+#[cfg(feature = "events")]
+pub use db::{Appended, Condition, Event, EventIter, EventReader, Events, NewEvent, Subscription};
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus,
     Group, Iter, Keys, Namespace, OwnedValue, PositionState, Savepoint, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys,
@@ -73,6 +80,7 @@ pub use db::{FixedKey, TypedKey, TypedNamespace};
 #[cfg(feature = "ordered")]
 pub use db::{FocusRange, KeyRange, Range, RangeKeys, TransactionRange, TransactionRangeKeys};
 pub use error::{Error, Result};
+pub use expected::{Expected, FailedCheck};
 /// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]
 pub use frame::crc32c;

@@ -183,6 +183,12 @@ impl Names {
         self.all().map(|entry| entry.name.clone()).filter(|name| name != DEFAULT && !name.starts_with(SYSTEM)).collect()
     }
 
+    /// The ends of the names that begin with `prefix`, in order.
+    #[cfg(feature = "events")]
+    pub(crate) fn with_prefix(&self, prefix: &str) -> Vec<String> {
+        self.pairs().filter_map(|(name, _)| name.strip_prefix(prefix)).map(String::from).collect()
+    }
+
     /// Numbers of the system namespaces.
     pub(crate) fn system_numbers(&self) -> Vec<u32> {
         self.pairs().filter(|(name, _)| name.starts_with(SYSTEM)).map(|(_, number)| number).collect()

@@ -1,14 +1,18 @@
 //! Commits of several records across keys and namespaces; atomic after a crash. What a caller gathers; `commit` writes it.
 
+use super::batch_bytes::BatchBytes;
 use super::commit::BatchOp;
+#[cfg(feature = "events")]
+use super::events::Appends;
 use super::handle::Namespace;
+#[cfg(not(feature = "events"))]
+use super::no_events::Appends;
 use crate::error::{Error, Result};
 use crate::names::Name;
 use crate::position::Position;
 use crate::ttl::Ttl;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -43,8 +47,11 @@ pub struct Batch<'a> {
     ttls: Vec<(usize, Ttl)>,
     /// Where `ops` has a place holder: what is put there at the end.
     owned: Vec<Owned<'a>>,
+    /// Events that are appended in the same commit.
+    #[cfg(feature = "events")]
+    pub(super) appends: Option<Box<super::events::BatchAppends<'a>>>,
     /// The error that [`Self::commit`] returns: an operation named a namespace of another store.
-    refused: Option<Error>,
+    pub(super) refused: Option<Error>,
 }
 
 /// A write or removal that the batch owns at least in part.
@@ -53,58 +60,6 @@ struct Owned<'a> {
     place: usize,
     key: Cow<'a, [u8]>,
     value: Option<Cow<'a, [u8]>>,
-}
-
-/// Bytes for a [`Batch`]: a reference to anything that is bytes, which the batch borrows, or bytes by value, which it keeps.
-///
-/// ```
-/// # fn main() -> pipkin::Result<()> {
-/// # let db = pipkin::Db::open_in_memory()?;
-/// let name = String::from("ada");
-/// db.batch().insert(&name, "borrowed").insert(format!("{name}'s age"), 36_u32.to_be_bytes()).commit()?;
-/// # assert_eq!(db.len()?, 2);
-/// # Ok(())
-/// # }
-/// ```
-pub trait BatchBytes<'a> {
-    /// The bytes.
-    fn into_bytes(self) -> Cow<'a, [u8]>;
-}
-
-impl<'a, T: AsRef<[u8]> + ?Sized> BatchBytes<'a> for &'a T {
-    fn into_bytes(self) -> Cow<'a, [u8]> {
-        Cow::Borrowed(self.as_ref())
-    }
-}
-
-impl<'a> BatchBytes<'a> for Vec<u8> {
-    fn into_bytes(self) -> Cow<'a, [u8]> {
-        Cow::Owned(self)
-    }
-}
-
-impl<'a> BatchBytes<'a> for String {
-    fn into_bytes(self) -> Cow<'a, [u8]> {
-        Cow::Owned(self.into())
-    }
-}
-
-impl<'a> BatchBytes<'a> for Box<[u8]> {
-    fn into_bytes(self) -> Cow<'a, [u8]> {
-        Cow::Owned(self.into())
-    }
-}
-
-impl<'a, const N: usize> BatchBytes<'a> for [u8; N] {
-    fn into_bytes(self) -> Cow<'a, [u8]> {
-        Cow::Owned(self.into())
-    }
-}
-
-impl<'a> BatchBytes<'a> for Cow<'a, [u8]> {
-    fn into_bytes(self) -> Cow<'a, [u8]> {
-        self
-    }
 }
 
 impl<'a> Batch<'a> {
@@ -258,7 +213,14 @@ impl<'a> Batch<'a> {
                         *op = BatchOp { name: op.name, key, value: value.as_deref() };
                     }
                 }
-                Ok(self.home.store.commit(&ops, &self.ttls, None)?.end)
+                #[cfg(feature = "events")]
+                let appends = self
+                    .appends
+                    .as_deref()
+                    .map_or_else(|| Ok(Appends::default()), |appends| appends.planned(&self.home.store))?;
+                #[cfg(not(feature = "events"))]
+                let appends = Appends::default();
+                Ok(self.home.store.commit_all(&ops, &self.ttls, None, &appends)?.end)
             }
         }
     }
@@ -322,6 +284,14 @@ impl Namespace {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub const fn batch(&self) -> Batch<'_> {
-        Batch { home: self, ops: Vec::new(), ttls: Vec::new(), owned: Vec::new(), refused: None }
+        Batch {
+            home: self,
+            ops: Vec::new(),
+            ttls: Vec::new(),
+            owned: Vec::new(),
+            #[cfg(feature = "events")]
+            appends: None,
+            refused: None,
+        }
     }
 }

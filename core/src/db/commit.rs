@@ -2,6 +2,10 @@
 //! transaction has read is checked for the last time: no shard is locked for what was only read.
 
 use super::check::Check;
+#[cfg(feature = "events")]
+use super::events::{Appends, Staging};
+#[cfg(not(feature = "events"))]
+use super::no_events::{Appends, Staging};
 use crate::clock::Now;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
@@ -67,12 +71,15 @@ struct Looked {
 }
 
 /// What a commit has done.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Committed {
     /// How many of its removals found a record.
     pub(super) removed: usize,
     /// Its position; `None` if nothing was written.
     pub(super) end: Option<Position>,
+    /// What its events have got, by stream.
+    #[cfg(feature = "events")]
+    pub(super) ranges: Vec<crate::events::Range>,
 }
 
 /// What a record of a commit replaces.
@@ -92,17 +99,33 @@ impl Store {
     ///
     /// `ttls` says how long some records live, by their place in `ops`, in order; the others live as long as their namespace says.
     pub(super) fn commit(&self, ops: &[BatchOp<'_>], ttls: &[(usize, Ttl)], check: Option<&Check<'_>>) -> Result<Committed> {
+        self.commit_all(ops, ttls, check, &Appends::default())
+    }
+
+    /// [`Self::commit`] of records and events.
+    ///
+    /// # Errors
+    ///
+    /// As there, and `AppendRefused`.
+    pub(super) fn commit_all(
+        &self,
+        ops: &[BatchOp<'_>],
+        ttls: &[(usize, Ttl)],
+        check: Option<&Check<'_>>,
+        appends: &Appends<'_>,
+    ) -> Result<Committed> {
         for op in ops {
             check_key(op.key)?;
             check_value(op.value.unwrap_or_default())?;
         }
-        if ops.is_empty() {
+        if ops.is_empty() && appends.is_empty() {
             return Ok(Committed::default());
         }
         self.writable()?;
-        let stores = ops.iter().any(|op| op.value.is_some());
+        self.before_events(appends)?;
+        let stores = !appends.is_empty() || ops.iter().any(|op| op.value.is_some());
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
-        let commit = || self.try_commit(ops, ttls, check, purpose);
+        let commit = || self.try_commit_all(ops, ttls, check, purpose, appends);
         // Removals free space, so compaction may run to make room for them.
         let committed = if stores { self.with_room(commit) } else { self.with_space(commit) }?;
         self.after_write()?;
@@ -116,6 +139,17 @@ impl Store {
         check: Option<&Check<'_>>,
         purpose: Purpose,
     ) -> Result<Committed> {
+        self.try_commit_all(ops, ttls, check, purpose, &Appends::default())
+    }
+
+    fn try_commit_all(
+        &self,
+        ops: &[BatchOp<'_>],
+        ttls: &[(usize, Ttl)],
+        check: Option<&Check<'_>>,
+        purpose: Purpose,
+        appends: &Appends<'_>,
+    ) -> Result<Committed> {
         check.map_or(Ok(()), Check::ahead)?;
         let (mut shards, targets) = self.lock_targets(ops)?;
         // Under the locks: what others commit to these keys comes before or after.
@@ -128,7 +162,10 @@ impl Store {
         };
         let all = || targets.iter().zip(&old);
         let skipped: Vec<usize> = all().enumerate().filter(|(_, both)| !is_needed(*both)).map(|(index, _)| index).collect();
-        let count = targets.len() - skipped.len();
+        let records = targets.len() - skipped.len();
+        let count = records + appends.count();
+        // Behind the shards, in front of the tail: from here on nobody else appends events.
+        let staging = self.stage(appends)?;
         let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(count);
         for (index, (target, _)) in all().enumerate().filter(|(_, both)| is_needed(*both)) {
             let plain = Meta::plain(target.key.namespace);
@@ -136,12 +173,13 @@ impl Store {
             let continues = frames.len() + 1 < count && !is(Bug::TransactionSplit);
             frames.push(target.op.frame(meta, continues));
         }
+        frames.extend(staging.iter().flat_map(Staging::frames));
         if frames.is_empty() {
             // It must have been true that there was nothing to remove.
             check.map_or(Ok(()), |check| self.engine.log.at_the_end(|_| check.finally()))?;
             return Ok(Committed::default());
         }
-        let placed = self.append_checked(&frames, check, purpose)?;
+        let placed = self.append_checked(&frames, check, purpose, staging.as_ref())?;
         let mut removed = 0;
         let mut tally = self.engine.log.segment_stats.tally();
         for ((index, (target, looked)), &new) in all().enumerate().filter(|(_, both)| is_needed(*both)).zip(&placed) {
@@ -165,19 +203,37 @@ impl Store {
                 }
             }
         }
-        Ok(Committed { removed, end: placed.last().map(|&last| self.position_of(last)) })
+        if let Some(staging) = &staging {
+            staging.publish(placed.get(records..).unwrap_or_default());
+        }
+        Ok(Committed {
+            removed,
+            end: placed.last().map(|&last| self.position_of(last)),
+            #[cfg(feature = "events")]
+            ranges: staging.map(|staging| staging.staged.ranges).unwrap_or_default(),
+        })
     }
 
     /// Appends the frames of a commit, if what a transaction has read is unchanged under the lock of the append.
-    fn append_checked(&self, frames: &[FrameSpec<'_>], check: Option<&Check<'_>>, purpose: Purpose) -> Result<Vec<Placed>> {
+    fn append_checked(
+        &self,
+        frames: &[FrameSpec<'_>],
+        check: Option<&Check<'_>>,
+        purpose: Purpose,
+        staging: Option<&Staging<'_, '_>>,
+    ) -> Result<Vec<Placed>> {
         let (log, mut placed) = (&self.engine.log, Vec::with_capacity(frames.len()));
-        match check {
-            None => log.append(frames, purpose, &mut placed)?,
-            Some(check) => {
-                check.ahead()?;
-                check.too_early()?;
-                log.append_if(&|| check.finally(), frames, purpose, &mut placed)?;
+        if let Some(check) = check {
+            check.ahead()?;
+            check.too_early()?;
+        }
+        match (check, staging) {
+            (check, Some(staging)) => {
+                let check = || check.map_or(Ok(()), Check::finally);
+                staging.append(log, &check, frames, purpose, &mut placed)?;
             }
+            (None, None) => log.append(frames, purpose, &mut placed)?,
+            (Some(check), None) => log.append_if(&|| check.finally(), frames, purpose, &mut placed)?,
         }
         Ok(placed)
     }

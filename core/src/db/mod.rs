@@ -4,6 +4,9 @@
 
 mod backup;
 mod batch;
+mod batch_bytes;
+#[cfg(feature = "events")]
+mod batch_events;
 mod builder;
 mod changes;
 mod check;
@@ -14,6 +17,8 @@ mod consumer;
 mod delete_group;
 #[cfg(feature = "ordered")]
 mod ends;
+#[cfg(feature = "events")]
+mod events;
 mod expiry;
 mod focus;
 mod focus_keys;
@@ -35,6 +40,8 @@ mod lock;
 mod merge;
 mod modify;
 mod namespaces;
+#[cfg(not(feature = "events"))]
+mod no_events;
 mod open;
 mod owned;
 mod page;
@@ -66,10 +73,13 @@ mod waiting;
 mod write;
 
 pub use backup::BackupReport;
-pub use batch::{Batch, BatchBytes};
+pub use batch::Batch;
+pub use batch_bytes::BatchBytes;
 pub use builder::Builder;
 pub use changes::{Changes, ChangesBuilder};
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerState};
+#[cfg(feature = "events")]
+pub use events::{Appended, Condition, Event, EventIter, EventReader, Events, NewEvent, Subscription};
 pub use focus::Focus;
 #[cfg(feature = "ordered")]
 pub use focus_range::FocusRange;

@@ -56,6 +56,8 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         ordered: OnceBox::new(),
         #[cfg(feature = "ordered")]
         nameless: OnceBox::new(),
+        #[cfg(feature = "events")]
+        events: crate::events::EventIndex::default(),
         doubt: OnceBox::new(),
         set_aside: Mutex::default(),
         living: RwLock::default(),

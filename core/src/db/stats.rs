@@ -209,6 +209,9 @@ impl Store {
         let system = self.names.read().system_numbers();
         let system = system.into_iter().try_fold(0, |sum, number| engine.count(number).map(|count| sum + count))?;
         let records = self.count_all()?.saturating_sub(system);
+        #[cfg(feature = "events")]
+        let index_bytes = engine.index.bytes() + engine.events.bytes();
+        #[cfg(not(feature = "events"))]
         let index_bytes = engine.index.bytes();
         let damaged_segments = engine.count_set_aside();
         let log = &engine.log;

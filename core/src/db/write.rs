@@ -342,9 +342,16 @@ impl Store {
         let spec = FrameSpec { kind, continues: false, meta, key, value };
         let log = &self.engine.log;
         if kind.is_carried() {
+            #[cfg(feature = "events")]
+            let _pin = self.engine.pins.pin();
+            #[cfg(feature = "events")]
+            let events = self.engine.events()?;
             let placed = log.append_one(&spec, Purpose::Store)?;
             log.segment_stats.change_live(log.geometry.extent_of(placed.offset), placed.len as i64, false);
-            log.saw_event(crate::frame::event_number(value));
+            let number = crate::frame::event_number(value);
+            log.saw_event(number);
+            #[cfg(feature = "events")]
+            events.enter(log, self.engine.seed, number, placed.offset)?;
             return Ok(());
         }
         let expiry = meta.expiry();

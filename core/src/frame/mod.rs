@@ -15,7 +15,7 @@ mod control;
 mod copy;
 mod decode;
 mod encode;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(any(test, feature = "testing", feature = "events"))]
 mod event;
 mod meta;
 mod origin;
@@ -31,6 +31,8 @@ pub(crate) use decode::{DecodeError, Header, check, check_sum, event_number};
 pub(crate) use encode::{FrameSpec, ONE_PIECE_MAX, bind_front, pad_spec};
 #[cfg(feature = "testing")]
 pub use event::{Event, Tag};
+#[cfg(feature = "events")]
+pub(crate) use event::{EventView, encode_event, jump_version, own_tags};
 #[cfg(feature = "testing")]
 pub use meta::Optional;
 pub(crate) use meta::{Meta, Until, expired};
@@ -107,7 +109,7 @@ impl Kind {
         !matches!(self, Self::Put | Self::Tombstone | Self::Event | Self::Stub)
     }
 
-    /// True for records that no index of this build points at: compaction copies them, whatever their content.
+    /// True for events and what is left of them: no slot of the hash index points at them.
     pub(crate) const fn is_carried(self) -> bool {
         matches!(self, Self::Event | Self::Stub)
     }

@@ -54,6 +54,30 @@ impl Log {
         self.append_locked(&mut tail, frames, purpose, placed)
     }
 
+    /// [`Self::append_if`] of a commit with events: the next event has the number `next` from the append on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::append_if`]; the next event's number is then as it was.
+    #[cfg(feature = "events")]
+    pub(crate) fn append_events(
+        &self,
+        check: &dyn Fn() -> Result<()>,
+        frames: &[FrameSpec<'_>],
+        next: u64,
+        purpose: Purpose,
+        placed: &mut Vec<Placed>,
+    ) -> Result<()> {
+        let mut tail = self.tail.lock();
+        check()?;
+        let before = core::mem::replace(&mut tail.next_event, next);
+        let appended = self.append_locked(&mut tail, frames, purpose, placed);
+        if appended.is_err() {
+            tail.next_event = before;
+        }
+        appended
+    }
+
     pub(super) fn append_locked(
         &self,
         tail: &mut Tail,

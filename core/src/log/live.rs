@@ -140,6 +140,23 @@ impl Log {
         self.superblock().checkpoint
     }
 
+    /// The number of the next event. Only who holds the lock of appending events may rely on it.
+    #[cfg(feature = "events")]
+    pub(crate) fn next_event(&self) -> u64 {
+        self.tail.lock().next_event.max(1)
+    }
+
+    /// An id for an event whose user has given none: no other event has it.
+    #[cfg(feature = "events")]
+    pub(crate) fn event_id(&self, number: u64) -> [u8; 16] {
+        let generation = self.generation.load(crate::sync::Ordering::Relaxed);
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.store_id);
+        bytes[16..24].copy_from_slice(&generation.to_le_bytes());
+        bytes[24..].copy_from_slice(&number.to_le_bytes());
+        xxhash_rust::xxh3::xxh3_128_with_seed(&bytes, self.entropy).to_le_bytes()
+    }
+
     /// Makes the next event number higher than this one.
     #[cfg(feature = "salvage")]
     pub(crate) fn saw_event(&self, number: u64) {

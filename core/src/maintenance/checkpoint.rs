@@ -59,6 +59,8 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
         return Err(Error::NoSpace);
     }
     engine.build_all(&|| false)?;
+    #[cfg(feature = "events")]
+    engine.load_events()?;
     let mut directory = engine.checkpoints.lock();
     let plan = Plan::new(engine, &names.read(), &directory, extent)?;
     let (cut, listed) = cut_log(engine, names)?;
@@ -67,6 +69,8 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     let is_unsure = engine.doubt.get().is_some();
     let written = if is_unsure { Err(Error::NoSpace) } else { write_snapshot(engine, &plan, &directory, &listed, &mut taken) };
     engine.index.end_dump(written.is_ok());
+    #[cfg(feature = "events")]
+    engine.events.end_dump(written.is_ok());
     let (next, place) = match written {
         Ok((next, place)) => (next, Some(place)),
         Err(Error::NoSpace) => (Directory::default(), None),
@@ -128,9 +132,15 @@ impl Plan {
 /// Cuts the log between two commits, and lists the namespaces at that point.
 fn cut_log(engine: &Engine, names: &RwLock<Names>) -> Result<(Cut, Listed)> {
     let _writers = engine.lock_all()?;
+    #[cfg(feature = "events")]
+    let _appending = engine.events.lock();
     let names = names.read();
     let listed = names.pairs().map(|(name, number)| (name.into(), number, names.options(name).into())).collect();
-    Ok((engine.log.cut(names.next)?, Listed { next: names.next, names: listed }))
+    let cut = engine.log.cut(names.next)?;
+    engine.log.segment_stats.clear_late();
+    #[cfg(feature = "events")]
+    engine.events.set_cut(true);
+    Ok((cut, Listed { next: names.next, names: listed }))
 }
 
 /// Writes the index as a snapshot: its names, the parts of all shards, and the directory of them.
@@ -150,7 +160,6 @@ fn write_snapshot(
     let names = listed.names.iter().map(|(name, number, options)| (name.as_str(), *number, &**options));
     let (names, hash) = writer.names(listed.next, names, known)?;
     (next.names, next.names_hash) = (Some(names), hash);
-    log.segment_stats.clear_late();
     let is_new = |offset: u64| plan.is_new(log.geometry, offset);
     // Parts from before the first record that expires have no calendar, and need none.
     next.knows_expiring = plan.whole.is_some() || before.knows_expiring || !log.clock.was_in_use();
@@ -172,6 +181,10 @@ fn write_snapshot(
                 next.shards.push((shard, parts));
             }
         }
+    }
+    #[cfg(feature = "events")]
+    if engine.events.last() > 0 {
+        next.events = engine.events.dump(&mut writer, &before.events, plan.whole.is_some())?;
     }
     next.uses = segment_uses(engine)?;
     next.segments.extend_from_slice(if plan.whole.is_some() { &[] } else { &before.segments });

@@ -6,7 +6,7 @@ use super::sift::{Sieve, Sifted, whole};
 use super::{ahead, choose, expired};
 use crate::engine::{Engine, FullKey};
 use crate::error::Result;
-use crate::frame::{CopyMeta, FrameSpec, Kind, ORIGIN_LEN_MAX};
+use crate::frame::{CopyMeta, FrameSpec, Kind, ORIGIN_LEN_MAX, event_number};
 use crate::index::{KeyHash, SHARDS, ShardGuard};
 use crate::log::{Copies, Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
@@ -77,6 +77,8 @@ impl<'a> Emptying<'a> {
     pub(crate) fn empty(&mut self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let (engine, log) = (self.engine, &self.engine.log);
         log.writable()?;
+        #[cfg(feature = "events")]
+        engine.load_events()?;
         let mut report = CompactReport::default();
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
@@ -227,6 +229,8 @@ fn copy_wanted(
         let before_last = wanted.iter().rev().skip(1).map(|(_, frame, _)| frame.header.frame_len() as u64).sum::<u64>();
         engine.moments.made_copy(engine.log.lsn(first + before_last));
     }
+    // Numbers and new places.
+    let mut events: Vec<(u64, u64)> = Vec::new();
     let (mut from, mut to) = (engine.log.segment_stats.tally(), engine.log.segment_stats.tally());
     for &(key, frame, what) in wanted {
         let len = frame.header.frame_len() as u64;
@@ -253,10 +257,15 @@ fn copy_wanted(
             _ => {
                 from.add(engine.log.geometry.extent_of(old.offset), -(len as i64), false);
                 to.add(engine.log.geometry.extent_of(new.offset), new.len as i64, false);
+                events.push((event_number(frame.value()), new.offset));
             }
         }
         report.records_copied += 1;
         report.bytes_copied += new.len;
+    }
+    #[cfg(feature = "events")]
+    if !events.is_empty() {
+        engine.events.moved(&engine.log, &events);
     }
     Ok(())
 }
@@ -312,6 +321,8 @@ fn what_counts(
     frame: &Frame<'_>,
 ) -> Result<Option<Counts>> {
     match (frame.header.kind, shard) {
+        #[cfg(feature = "events")]
+        (kind, _) if kind.is_carried() && !engine.is_events_place(frame)? => Ok(None),
         (kind, _) if kind.is_carried() => Ok(Some(Counts::Carried)),
         (Kind::Put, Some(shard)) if shard.has(key.hash.slot(frame.offset)) => Ok(Some(Counts::Live)),
         (Kind::Put, Some(shard)) if is(Bug::CompactOvertakes) => engine.find_locked(shard, key).map(Counts::Overtaken).map(Some),

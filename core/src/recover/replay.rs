@@ -43,6 +43,10 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
     for op in ops {
         if let Some(len) = op.carried {
             engine.log.segment_stats.change_live(engine.log.geometry.extent_of(op.offset), len as i64, false);
+            #[cfg(feature = "events")]
+            if parked {
+                engine.events.found_behind_snapshot(op.offset);
+            }
             continue;
         }
         if op.namespace == NAMESPACE_OF_NAMES {

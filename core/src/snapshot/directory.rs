@@ -21,6 +21,34 @@ pub(crate) struct PartPlace {
 
 /// Number of the calendars among the parts that are not of the index.
 const CALENDARS: u64 = 1;
+/// Number of the places of events, and of the newest events of chains.
+const EVENT_PLACES: u64 = 2;
+const EVENT_HEADS: u64 = 3;
+
+/// Places of the parts that have the index of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EventParts {
+    /// Places of events, each with the number of its chunk, which rise.
+    pub(crate) chunks: Vec<(usize, PartPlace)>,
+    /// The newest events of chains, in pieces.
+    pub(crate) heads: Vec<PartPlace>,
+    /// They are so up to the event with this number.
+    pub(crate) last: u64,
+}
+
+#[cfg(feature = "events")]
+impl EventParts {
+    /// The place of a chunk.
+    pub(crate) fn chunk(&self, number: usize) -> Option<PartPlace> {
+        let place = self.chunks.binary_search_by_key(&number, |(chunk, _)| *chunk).ok()?;
+        self.chunks.get(place).map(|(_, place)| *place)
+    }
+
+    /// True without an event.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+}
 
 /// Places of a part of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +73,8 @@ pub(crate) struct Directory {
     pub(crate) knows_expiring: bool,
     /// Figures of the segments of the log.
     pub(crate) uses: Vec<SegmentUse>,
+    /// The index of events.
+    pub(crate) events: EventParts,
 }
 
 impl Directory {
@@ -56,7 +86,8 @@ impl Directory {
 
     /// Every part, in no order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartPlace> {
-        self.names.into_iter().chain(self.shard_parts())
+        let events = self.events.chunks.iter().map(|(_, place)| *place).chain(self.events.heads.iter().copied());
+        self.names.into_iter().chain(self.shard_parts()).chain(events)
     }
 
     /// The parts of all shards, calendars included.
@@ -123,15 +154,39 @@ impl Directory {
         }
         let calendars: Vec<Option<PartPlace>> = self.shard_places().map(|place| place.calendar).collect();
         let used = calendars.iter().flatten().count();
-        if !self.knows_expiring || used == 0 {
-            return put_long(out, 0);
+        let (has_calendars, has_events) = (self.knows_expiring && used > 0, !self.events.chunks.is_empty());
+        put_long(out, u64::from(has_calendars) + 2 * u64::from(has_events));
+        if has_calendars {
+            [CALENDARS, used as u64].into_iter().for_each(|number| put_long(out, number));
+            calendars.iter().flatten().for_each(|calendar| place(out, calendar));
+            put_long(out, calendars.len().div_ceil(8) as u64);
+            let bits = |eight: &[Option<PartPlace>]| {
+                (0..).zip(eight).map(|(bit, calendar)| u8::from(calendar.is_some()) << bit).sum::<u8>()
+            };
+            out.extend(calendars.chunks(8).map(bits));
         }
-        [1, CALENDARS, used as u64].into_iter().for_each(|number| put_long(out, number));
-        calendars.iter().flatten().for_each(|calendar| place(out, calendar));
-        put_long(out, calendars.len().div_ceil(8) as u64);
-        let bits =
-            |eight: &[Option<PartPlace>]| (0..).zip(eight).map(|(bit, calendar)| u8::from(calendar.is_some()) << bit).sum::<u8>();
-        out.extend(calendars.chunks(8).map(bits));
+        if has_events {
+            self.encode_events(out, place);
+        }
+    }
+
+    fn encode_events(&self, out: &mut Vec<u8>, place: impl Fn(&mut Vec<u8>, &PartPlace)) {
+        let EventParts { chunks, heads, last } = &self.events;
+        [EVENT_PLACES, chunks.len() as u64].into_iter().for_each(|number| put_long(out, number));
+        chunks.iter().for_each(|(_, chunk)| place(out, chunk));
+        let (mut numbers, mut before) = (Vec::new(), 0);
+        for (number, _) in chunks {
+            put_long(&mut numbers, (number - before) as u64);
+            before = *number;
+        }
+        put_long(out, numbers.len() as u64);
+        out.extend_from_slice(&numbers);
+        [EVENT_HEADS, heads.len() as u64].into_iter().for_each(|number| put_long(out, number));
+        heads.iter().for_each(|head| place(out, head));
+        let mut bytes = Vec::new();
+        put_long(&mut bytes, *last);
+        put_long(out, bytes.len() as u64);
+        out.extend_from_slice(&bytes);
     }
 
     /// `None` when the bytes are not a valid directory at the offset `own` of a file of `file_len` bytes: extents outside of the file or
@@ -160,7 +215,7 @@ impl Directory {
             shards.push((shard, parts));
         }
         let uses = decode_uses(&mut reader)?;
-        let mut knows_expiring = false;
+        let (mut knows_expiring, mut events) = (false, EventParts::default());
         for _ in 0..reader.count()? {
             let kind = reader.long()?;
             let count = reader.count()?;
@@ -169,13 +224,33 @@ impl Directory {
             let bytes = reader.take(len)?;
             // Those that a newer build has written and this one does not know are independent of the shards; the next directory omits
             // them.
-            if kind == CALENDARS {
-                set_calendars(&mut shards, &places, bytes)?;
-                knows_expiring = true;
+            match kind {
+                CALENDARS => {
+                    set_calendars(&mut shards, &places, bytes)?;
+                    knows_expiring = true;
+                }
+                EVENT_PLACES if cfg!(feature = "events") => events.chunks = chunks_of(&places, bytes)?,
+                EVENT_HEADS if cfg!(feature = "events") => {
+                    (events.heads, events.last) = (places, Reader(bytes).long()?);
+                }
+                _ => {}
             }
         }
-        reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, knows_expiring, uses })
+        reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, knows_expiring, uses, events })
     }
+}
+
+/// The places of chunks with their numbers, which rise; `None` unless there are as many of them.
+fn chunks_of(places: &[PartPlace], bytes: &[u8]) -> Option<Vec<(usize, PartPlace)>> {
+    let mut reader = Reader(bytes);
+    let mut chunks: Vec<(usize, PartPlace)> = Vec::with_capacity(places.len());
+    for &place in places {
+        let step = usize::try_from(reader.long()?).ok()?;
+        let number = chunks.last().map_or(Some(step), |(before, _)| before.checked_add(step).filter(|_| step > 0))?;
+        // A store has fewer events than log positions: what is above costs memory for nothing.
+        chunks.push((number, place));
+    }
+    reader.0.is_empty().then_some(chunks)
 }
 
 /// Gives the parts whose bits are set their calendars; `None` unless there are as many of them.
@@ -267,6 +342,7 @@ mod tests {
                 SegmentUse { base: 16_384, live: 5, tombstones: 6 },
                 SegmentUse { base: 20_480, live: 0, tombstones: 0 }
             ],
+            events: EventParts::default(),
         };
         let (own, len) = (last.end, geometry.start(9));
         let bytes_of = |directory: &Directory| {

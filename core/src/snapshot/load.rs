@@ -116,6 +116,16 @@ pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[ShardPla
     Ok(ShardImage { expiring, ..image })
 }
 
+/// Reads a part that is not of a shard.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] when it is damaged.
+#[cfg(feature = "events")]
+pub(crate) fn read_part(storage: &dyn Storage, place: PartPlace) -> Result<Vec<u8>> {
+    Chunks::new(storage, storage.len()?).read(place, |bytes| Some(bytes.to_vec()))
+}
+
 struct Chunks<'a> {
     window: Window<'a>,
     end: u64,

@@ -17,10 +17,16 @@ mod parts;
 mod write;
 
 pub(crate) use directory::{Directory, ShardPlace};
+#[cfg(feature = "events")]
+pub(crate) use directory::{EventParts, PartPlace};
 #[cfg(feature = "salvage")]
 pub(crate) use load::load_names;
+#[cfg(feature = "events")]
+pub(crate) use load::read_part;
 pub(crate) use load::{check_chunks, load, load_shard, read_directory};
 pub(crate) use parts::{NamedNumber, SegmentUse};
+#[cfg(feature = "events")]
+pub(crate) use parts::{Reader, put, put_long};
 pub(crate) use write::{SnapshotWriter, estimate};
 
 /// Bytes of length and checksum before a chunk.

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Reads values from the front of the bytes.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
@@ -18,7 +18,7 @@ impl<'a> Reader<'a> {
         Some(front)
     }
 
-    pub(super) fn number(&mut self, width: usize) -> Option<u64> {
+    pub(crate) fn number(&mut self, width: usize) -> Option<u64> {
         let mut bytes = [0; 8];
         bytes.get_mut(..width)?.copy_from_slice(self.take(width)?);
         Some(u64::from_le_bytes(bytes))
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
 
     /// A long varint.
     #[inline]
-    pub(super) fn long(&mut self) -> Option<u64> {
+    pub(crate) fn long(&mut self) -> Option<u64> {
         let (number, taken) = decode_u64(self.0)?;
         self.0 = self.0.get(taken..)?;
         Some(number)
@@ -59,11 +59,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) fn put(out: &mut Vec<u8>, value: u64, width: usize) {
+pub(crate) fn put(out: &mut Vec<u8>, value: u64, width: usize) {
     out.extend_from_slice(value.to_le_bytes().get(..width).unwrap_or_default());
 }
 
-pub(super) fn put_long(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn put_long(out: &mut Vec<u8>, value: u64) {
     encode_u64(value, |byte| out.push(byte));
 }
 

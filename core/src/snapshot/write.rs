@@ -116,6 +116,12 @@ impl<'a> SnapshotWriter<'a> {
         }
     }
 
+    /// Adds a part that is not of a shard.
+    #[cfg(feature = "events")]
+    pub(crate) fn part(&mut self, bytes: &[u8]) -> Result<PartPlace> {
+        self.chunk(|out| out.extend_from_slice(bytes))
+    }
+
     pub(crate) fn shard(&mut self, shard: usize, image: &ShardImage) -> Result<ShardPlace> {
         let width = self.width_for(image.slots.iter().map(|slot| slot.offset()).max())?;
         let slots = self.chunk(|out| parts::encode_shard(out, shard, image, width))?;

@@ -18,6 +18,7 @@ mod damage;
 mod db;
 mod emdb;
 mod errors;
+mod events;
 mod evidence;
 mod expiry;
 mod expiry_faults;

@@ -3,6 +3,10 @@
 use super::Transaction;
 use crate::db::check::Check;
 use crate::db::commit::BatchOp;
+#[cfg(feature = "events")]
+use crate::db::events::Appends;
+#[cfg(not(feature = "events"))]
+use crate::db::no_events::Appends;
 use crate::error::Result;
 use crate::position::Position;
 use crate::storage::Durability;
@@ -59,7 +63,7 @@ impl Transaction {
     #[doc(hidden)]
     pub fn commit_by<T>(self, run: impl FnOnce(&mut dyn FnMut() -> Result<Position>) -> T) -> T {
         let store = self.home.store.clone();
-        let writes = self.writes.len() > 0;
+        let writes = !self.writes.is_empty();
         self.finish_by(|finish| {
             run(&mut || {
                 if writes {
@@ -93,8 +97,13 @@ impl Transaction {
         let read = core::mem::take(&mut reads.lock().set);
         let log = &home.store.engine.log;
         let check = (!read.is_empty()).then(|| Check::new(&log.recent, &log.clock, read, watched.from));
+        #[cfg(feature = "events")]
+        let appends = writes.planned();
+        #[cfg(not(feature = "events"))]
+        let appends: Result<Appends<'_>> = Ok(Appends::default());
         run(&mut || {
-            let committed = home.store.commit(&ops, &ttls, check.as_ref());
+            let appends: &Appends<'_> = appends.as_ref().map_err(Clone::clone)?;
+            let committed = home.store.commit_all(&ops, &ttls, check.as_ref(), appends);
             if let (Err(error), Some(check)) = (&committed, &check) {
                 check.expired(error).into_iter().for_each(|expiry| log.acted_on(expiry));
             }

@@ -2,6 +2,8 @@
 //! that nothing of what was read has been written since the snapshot, and appends the writes, with the tail of the log locked in between:
 //! so the order of the commits in the log is an order in which the transactions could have run one after the other.
 
+#[cfg(feature = "events")]
+mod appends;
 mod closure;
 mod commit;
 mod home;

@@ -1,5 +1,7 @@
 //! What a transaction has written: kept in memory until it commits, and taken back to a savepoint on request.
 
+#[cfg(feature = "events")]
+use crate::db::events::OwnAppend;
 use crate::error::{Error, Result};
 use crate::moments::Moment;
 use crate::names::Name;
@@ -61,9 +63,12 @@ pub(super) struct Writes {
     spaces: Vec<(Arc<Name>, Own)>,
     /// Kept from the first savepoint on.
     undo: Vec<Undo>,
-    /// Each with the length of `undo` at its time.
-    savepoints: Vec<(u64, usize)>,
+    /// Each with the lengths of `undo` and of the events at its time.
+    savepoints: Vec<(u64, usize, usize)>,
     next_savepoint: u64,
+    /// Events that are appended in the same commit.
+    #[cfg(feature = "events")]
+    appends: Vec<OwnAppend<'static>>,
     /// Memory of the writes and of what undoes them.
     bytes: usize,
 }
@@ -100,24 +105,61 @@ impl Writes {
 
     /// The memory that they take, in bytes.
     pub(super) const fn memory_bytes(&self) -> usize {
-        self.bytes + self.savepoints.len() * size_of::<(u64, usize)>()
+        self.bytes + self.savepoints.len() * size_of::<(u64, usize, usize)>()
     }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0 && self.count_appends() == 0
+    }
+
+    #[cfg(feature = "events")]
+    pub(super) fn push_append(&mut self, append: OwnAppend<'static>) {
+        self.bytes += append.memory_bytes();
+        self.appends.push(append);
+    }
+
+    #[cfg(feature = "events")]
+    pub(super) fn appends(&self) -> &[OwnAppend<'static>] {
+        &self.appends
+    }
+
+    #[cfg(feature = "events")]
+    const fn count_appends(&self) -> usize {
+        self.appends.len()
+    }
+
+    #[cfg(feature = "events")]
+    fn drop_appends(&mut self, from: usize) {
+        let dropped = self.appends.drain(from.min(self.appends.len())..).map(|append| append.memory_bytes()).sum::<usize>();
+        self.bytes -= dropped;
+    }
+
+    #[cfg(not(feature = "events"))]
+    #[expect(clippy::unused_self, reason = "as in a build with events")]
+    const fn count_appends(&self) -> usize {
+        0
+    }
+
+    #[cfg(not(feature = "events"))]
+    #[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "as in a build with events")]
+    const fn drop_appends(&mut self, _: usize) {}
 
     pub(super) fn savepoint(&mut self, moment: &Arc<Moment>) -> Savepoint {
         let number = self.next_savepoint;
         self.next_savepoint += 1;
-        self.savepoints.push((number, self.undo.len()));
+        self.savepoints.push((number, self.undo.len(), self.count_appends()));
         Savepoint { moment: moment.clone(), number }
     }
 
     pub(super) fn rollback_to(&mut self, savepoint: &Savepoint, moment: &Arc<Moment>) -> Result<()> {
-        let place = self.savepoints.iter().position(|&(number, _)| number == savepoint.number);
+        let place = self.savepoints.iter().position(|&(number, ..)| number == savepoint.number);
         let Some(place) = place.filter(|_| Arc::ptr_eq(&savepoint.moment, moment)) else {
             return Err(Error::InvalidArgument(
                 "this savepoint is of another transaction, or the transaction has gone back to an earlier one; make a new savepoint",
             ));
         };
-        let len = self.savepoints.get(place).map_or(0, |&(_, len)| len);
+        let (len, appends) = self.savepoints.get(place).map_or((0, 0), |&(_, len, appends)| (len, appends));
+        self.drop_appends(appends);
         for undo in self.undo.drain(len..).rev() {
             self.bytes -= undo.memory_bytes();
             let Undo { space, key, before } = undo;

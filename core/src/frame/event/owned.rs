@@ -1,6 +1,7 @@
-//! The value of an event: what a stream's codec will read and write. The engine of this version keeps events but returns none.
+//! The value of an event in parts of its own.
 
-use super::varint;
+use super::super::varint;
+use super::{long_number_of, number_of, piece, put, take};
 use alloc::vec::Vec;
 
 /// An event as stored in its frame's value; the frame's key is the name of the stream.
@@ -69,32 +70,4 @@ impl Event {
         }
         Some(Self { number, version, time: u64::from_le_bytes(time), id, kind, tags, payload: rest.to_vec() })
     }
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    varint::encode(bytes.len() as u32, |byte| out.push(byte));
-    out.extend_from_slice(bytes);
-}
-
-fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (front, behind) = rest.split_at_checked(len)?;
-    *rest = behind;
-    Some(front)
-}
-
-fn number_of(rest: &mut &[u8]) -> Option<u32> {
-    let (value, taken) = varint::decode(rest)?;
-    take(rest, taken)?;
-    Some(value)
-}
-
-fn long_number_of(rest: &mut &[u8]) -> Option<u64> {
-    let (value, taken) = varint::decode_u64(rest)?;
-    take(rest, taken)?;
-    Some(value)
-}
-
-fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = number_of(rest)?;
-    take(rest, len as usize)
 }

@@ -1,0 +1,143 @@
+//! Building the index of events when it is first needed: from the index snapshot and the log behind it, or from all of the log.
+
+use super::places::{Places, from_parts};
+use super::{Chain, EventIndex, State};
+use crate::error::{Error, Result};
+use crate::frame::event_number;
+use crate::log::{Log, Window};
+use crate::scan::{Found, Stretch, scan};
+use crate::snapshot::{EventParts, PartPlace, Reader, read_part};
+use alloc::vec::Vec;
+
+impl EventIndex {
+    /// An event that was appended behind the index snapshot, or moved there. Called while opening, in log order.
+    pub(crate) fn found_behind_snapshot(&self, offset: u64) {
+        self.tail.lock().push(offset);
+    }
+
+    /// Builds the index, unless it is there. `parts` are those of the index snapshot, if there is one. The caller holds a pin.
+    ///
+    /// # Errors
+    ///
+    /// Those of the storage.
+    pub(crate) fn load(&self, log: &Log, seed: u64, parts: Option<&EventParts>) -> Result<()> {
+        if self.is_loaded() {
+            return Ok(());
+        }
+        let _one = self.lock();
+        if self.is_loaded() {
+            return Ok(());
+        }
+        let loaded = match parts {
+            Some(parts) => Self::from_parts(log, parts),
+            None => Err(Error::Bug("no index snapshot")),
+        };
+        let mut state = match loaded {
+            Ok(state) => state,
+            // A snapshot without events, or a damaged one, costs time only.
+            Err(Error::Bug(_) | Error::Corrupt { .. }) => Self::from_log(log)?,
+            Err(error) => return Err(error),
+        };
+        let mut window = Window::new(&*log.storage, log.storage.len()?);
+        for offset in core::mem::take(&mut *self.tail.lock()) {
+            let number = number_at(&mut window, offset)?;
+            super::put(&mut state.places, log, number, offset);
+        }
+        let (from, last) = (state.last, log.next_event().saturating_sub(1));
+        *self.state.write() = state;
+        for number in from + 1..=last {
+            self.count(log, seed, number)?;
+        }
+        self.state.write().last = last;
+        self.is_loaded.store(true, super::Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes an event the newest of its chains.
+    fn count(&self, log: &Log, seed: u64, number: u64) -> Result<()> {
+        let stored = match self.by_number(log, number) {
+            Ok(Some(stored)) => stored,
+            // What is damaged answers `Corrupt` when it is read; those behind it are reached by their numbers.
+            Ok(None) | Err(Error::Corrupt { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let Ok(event) = stored.event() else { return Ok(()) };
+        let mut state = self.state.write();
+        for (chain, before) in Chain::all(stored.stream(), &event) {
+            state.heads.set(chain.hash(seed, stored.namespace()), before, number);
+        }
+        Ok(())
+    }
+
+    /// Enters an event that salvage has appended with the number that it had. The caller holds a pin.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn enter(&self, log: &Log, seed: u64, number: u64, offset: u64) -> Result<()> {
+        self.moved(log, &[(number, offset)]);
+        self.count(log, seed, number)?;
+        let mut state = self.state.write();
+        state.last = state.last.max(number);
+        Ok(())
+    }
+
+    fn from_log(log: &Log) -> Result<State> {
+        let mut state = State::default();
+        for segment in log.segments() {
+            let stretch = Stretch { salt: segment.salt, from: segment.first_frame(log.geometry), to: segment.end, full: true };
+            let mut window = Window::new(&*log.storage, segment.end);
+            scan(&*log.storage, stretch, &mut |found| {
+                if let Found::Frame { offset, header } = found
+                    && header.kind.is_carried()
+                {
+                    let number = number_at(&mut window, offset)?;
+                    super::put(&mut state.places, log, number, offset);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(state)
+    }
+
+    fn from_parts(log: &Log, parts: &EventParts) -> Result<State> {
+        let mut state = State::default();
+        for &(index, place) in &parts.chunks {
+            let bytes = read_part(&*log.storage, place)?;
+            decode_chunk(&bytes, &mut state.places, index).ok_or_else(|| damaged(place))?;
+        }
+        let mut before = 0_u64;
+        for &place in &parts.heads {
+            let bytes = read_part(&*log.storage, place)?;
+            let mut reader = Reader(&bytes);
+            while !reader.0.is_empty() {
+                let entry = reader.number(8).filter(|&entry| entry > before).ok_or_else(|| damaged(place))?;
+                state.heads.insert_entry(entry);
+                before = entry;
+            }
+        }
+        state.last = parts.last;
+        Ok(state)
+    }
+}
+
+fn damaged(place: PartPlace) -> Error {
+    Error::corrupt(place.offset, "a part of the index snapshot")
+}
+
+fn number_at(window: &mut Window<'_>, offset: u64) -> Result<u64> {
+    let header = window.header(offset)?;
+    let value = offset + (header.header_len() + header.key_len()) as u64;
+    Ok(event_number(window.bytes(value, crate::frame::EVENT_NUMBER_LEN)?))
+}
+
+fn decode_chunk(bytes: &[u8], places: &mut Places, index: usize) -> Option<()> {
+    let mut reader = Reader(bytes);
+    let last = reader.long()?;
+    let (mut anchors, mut number) = (Vec::new(), None);
+    while !reader.0.is_empty() {
+        let step = reader.long()?;
+        let next: u64 = number.map_or(Some(step), |number: u64| number.checked_add(step).filter(|_| step > 0))?;
+        anchors.push(from_parts(next, reader.number(6)?)?);
+        number = Some(next);
+    }
+    places.load(index, anchors, last);
+    Some(())
+}

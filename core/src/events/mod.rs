@@ -1,0 +1,92 @@
+//! The index of events: where each is, by its number, and which is the newest of each stream, type and tag. Everything else is in the events
+//! themselves: each names the one before in its stream, of its type and of its tags, so an index that was lost is built from the log.
+//!
+//! Appending holds one lock from the look at the newest events to their successors' place in the log: numbers and versions have no gaps, and
+//! rise in log order. Reading locks the index for one look-up; an offset that it has read stays valid as long as its pin, which it took before.
+
+mod chain;
+mod heads;
+mod load;
+mod places;
+mod query;
+mod read;
+mod stage;
+mod store;
+
+pub(crate) use chain::Chain;
+pub(crate) use query::{In, QueryItem};
+pub(crate) use read::Stored;
+pub(crate) use stage::{NoMatch, Planned, Range, Staged, Written};
+
+use crate::log::Log;
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, RwLock};
+use alloc::vec::Vec;
+use heads::Heads;
+use places::Places;
+
+/// The index of the events of a store.
+#[derive(Debug, Default)]
+pub(crate) struct EventIndex {
+    state: RwLock<State>,
+    /// Held by whoever appends events, and while the log is cut for a checkpoint.
+    appending: Mutex<()>,
+    is_loaded: AtomicBool,
+    /// Offsets of the events behind the index snapshot, until the index is loaded.
+    tail: Mutex<Vec<u64>>,
+    /// The index snapshot that is being written has what was appended so far: what comes now is from after it.
+    is_cut: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    places: Places,
+    heads: Heads,
+    /// Every event up to this number is counted in the heads.
+    last: u64,
+    /// Chunks of places that the running dump has written.
+    dumped: Vec<usize>,
+}
+
+/// The event `number` stands at `offset` now.
+fn put(places: &mut Places, log: &Log, number: u64, offset: u64) {
+    let salt = |offset: u64| log.segment_stats.salt(log.geometry.extent_of(offset));
+    let own = salt(offset);
+    places.put(number, offset, |other| salt(other) == own);
+}
+
+impl EventIndex {
+    /// Keeps others from appending events.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.appending.lock()
+    }
+
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.is_loaded.load(Ordering::Acquire)
+    }
+
+    /// The newest event's number; 0: there is none.
+    pub(crate) fn last(&self) -> u64 {
+        self.state.read().last
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let state = self.state.read();
+        (state.places.bytes() + state.heads.bytes()) as u64
+    }
+
+    /// Compaction has moved events: their numbers and the offsets of their copies.
+    pub(crate) fn moved(&self, log: &Log, events: &[(u64, u64)]) {
+        let mut state = self.state.write();
+        events.iter().for_each(|&(number, offset)| put(&mut state.places, log, number, offset));
+    }
+
+    /// While true, what is appended is from after the cut of the log for a checkpoint.
+    pub(crate) fn set_cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Release);
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,181 @@
+//! Where events are: anchors, each a number and a file offset from which on the event is found. One anchor serves all events that follow within
+//! [`STRIDE`] bytes of the same segment, so events that stand close together need a fraction of a byte each.
+
+use alloc::vec::Vec;
+
+/// An event begins at most so many bytes behind its anchor's offset.
+pub(super) const STRIDE: u64 = 4096;
+/// Events whose anchors are kept together: 2^12.
+const CHUNK_BITS: u32 = 12;
+/// Bits of an offset in an anchor; above it is the number within its chunk.
+const OFFSET_BITS: u32 = crate::limits::OFFSET_BITS;
+
+/// The anchors of the events of 2^12 numbers in a row.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    /// Number within the chunk and offset, in rising order.
+    anchors: Vec<u64>,
+    /// The highest number within the chunk.
+    last: u64,
+    /// Changed since the index snapshot.
+    pub(super) is_changed: bool,
+}
+
+/// The anchors of all events.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    chunks: Vec<Chunk>,
+}
+
+/// Number and chunk of an event.
+const fn split(number: u64) -> (usize, u64) {
+    ((number >> CHUNK_BITS) as usize, number & ((1 << CHUNK_BITS) - 1))
+}
+
+const fn anchor(within: u64, offset: u64) -> u64 {
+    within << OFFSET_BITS | offset
+}
+
+const fn within(anchor: u64) -> u64 {
+    anchor >> OFFSET_BITS
+}
+
+const fn offset(anchor: u64) -> u64 {
+    anchor & ((1 << OFFSET_BITS) - 1)
+}
+
+impl Places {
+    /// The file offset from which on the event is found, within [`STRIDE`] bytes; `None` if there is no such event.
+    pub(super) fn anchor_of(&self, number: u64) -> Option<u64> {
+        let (chunk, own) = split(number);
+        let anchors = &self.chunks.get(chunk)?.anchors;
+        let place = anchors.partition_point(|one| within(*one) <= own).checked_sub(1)?;
+        anchors.get(place).map(|one| offset(*one))
+    }
+
+    /// The event `number` stands at `at` now. `is_one_segment` is true if the bytes from an offset to `at` are of one segment.
+    pub(super) fn put(&mut self, number: u64, at: u64, is_one_segment: impl Fn(u64) -> bool) {
+        let (chunk, own) = split(number);
+        if self.chunks.len() <= chunk {
+            self.chunks.last_mut().into_iter().for_each(|last| last.anchors.shrink_to_fit());
+            self.chunks.resize_with(chunk + 1, Chunk::default);
+        }
+        let Some(chunk) = self.chunks.get_mut(chunk) else { return };
+        chunk.is_changed = true;
+        let mut place = chunk.anchors.partition_point(|one| within(*one) < own);
+        let known = chunk.anchors.get(place).copied().filter(|one| within(*one) == own);
+        if known.is_some() {
+            chunk.anchors.remove(place);
+        }
+        let front = place.checked_sub(1).and_then(|front| chunk.anchors.get(front)).copied();
+        let extends = |one: u64| offset(one) <= at && at - offset(one) <= STRIDE && is_one_segment(offset(one));
+        if !front.is_some_and(extends) {
+            chunk.anchors.insert(place, anchor(own, at));
+            place += 1;
+        }
+        // The events behind it keep the anchor that they had.
+        if let Some(old) = known.or(front).filter(|_| own < chunk.last)
+            && chunk.anchors.get(place).is_none_or(|one| within(*one) != own + 1)
+        {
+            chunk.anchors.insert(place, anchor(own + 1, offset(old)));
+        }
+        chunk.last = chunk.last.max(own);
+    }
+
+    /// Number of chunks, empty ones included.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// The anchors of a chunk, and its highest number within.
+    pub(super) fn chunk(&self, index: usize) -> Option<(&[u64], u64, bool)> {
+        self.chunks.get(index).map(|chunk| (&chunk.anchors[..], chunk.last, chunk.is_changed))
+    }
+
+    pub(super) fn set_changed(&mut self, index: usize, is_changed: bool) {
+        self.chunks.get_mut(index).into_iter().for_each(|chunk| chunk.is_changed = is_changed);
+    }
+
+    /// Takes over a chunk as an index snapshot has it.
+    pub(super) fn load(&mut self, index: usize, anchors: Vec<u64>, last: u64) {
+        if self.chunks.len() <= index {
+            self.chunks.resize_with(index + 1, Chunk::default);
+        }
+        if let Some(chunk) = self.chunks.get_mut(index) {
+            *chunk = Chunk { anchors, last, is_changed: false };
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let anchors: usize = self.chunks.iter().map(|chunk| chunk.anchors.capacity()).sum();
+        anchors * size_of::<u64>() + self.chunks.capacity() * size_of::<Chunk>()
+    }
+}
+
+/// Number within its chunk and offset of an anchor, and back.
+pub(super) const fn parts_of(one: u64) -> (u64, u64) {
+    (within(one), offset(one))
+}
+
+pub(super) const fn from_parts(within: u64, offset: u64) -> Option<u64> {
+    if within < 1 << CHUNK_BITS && offset < 1 << OFFSET_BITS { Some(anchor(within, offset)) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+    use super::*;
+    use alloc::collections::BTreeMap;
+
+    /// Where the events are, and whether each is found from its anchor: within a stride, in one piece of 2^16 bytes.
+    fn check(places: &Places, known: &BTreeMap<u64, u64>) {
+        for (&number, &at) in known {
+            let from = places.anchor_of(number).unwrap();
+            assert!(from <= at && at - from <= STRIDE && from >> 16 == at >> 16, "{number} at {at}: from {from}");
+        }
+    }
+
+    #[test]
+    fn every_event_is_found_from_its_anchor_wherever_it_was_moved() {
+        let (mut places, mut known) = (Places::default(), BTreeMap::new());
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let (mut end, mut next) = (1 << 16, 1_u64);
+        for _ in 0..3_000 {
+            let moved = random(3) == 0 && next > 10;
+            let (from, count) = if moved { (1 + random(next - 1), 1 + random(40)) } else { (next, 1 + random(5)) };
+            for number in from..from + count {
+                if moved && number >= next {
+                    break;
+                }
+                end += 20 + random(400) + if random(20) == 0 { 9_000 } else { 0 };
+                places.put(number, end, |other| other >> 16 == end >> 16);
+                known.insert(number, end);
+                next = next.max(number + 1);
+            }
+            if random(100) == 0 {
+                check(&places, &known);
+            }
+        }
+        check(&places, &known);
+        assert_eq!(places.anchor_of(next + 5000), None);
+    }
+
+    #[test]
+    fn events_that_stand_close_together_need_a_fraction_of_a_byte_each() {
+        let mut places = Places::default();
+        for number in 1..=100_000_u64 {
+            places.put(number, 16_384 + number * 200, |_| true);
+        }
+        assert!(places.bytes() < 60_000, "{}", places.bytes());
+        // Moved as a whole, they do so again.
+        for number in 1..=100_000_u64 {
+            places.put(number, 1_000_000_000 + number * 200, |other| other >= 1_000_000_000);
+        }
+        let anchors: usize = (0..places.chunks()).map(|chunk| places.chunk(chunk).unwrap().0.len()).sum();
+        assert!(anchors < 5_200, "{anchors}");
+    }
+}

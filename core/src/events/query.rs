@@ -1,0 +1,103 @@
+//! Which events a query matches.
+
+use super::{Chain, EventIndex, Stored};
+use crate::error::Result;
+use crate::frame::EventView;
+use crate::log::Log;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What an event must have: one of the types, if any are named, and all of the tags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueryItem {
+    pub(crate) types: Vec<String>,
+    pub(crate) tags: Vec<String>,
+}
+
+impl QueryItem {
+    pub(crate) fn matches(&self, event: &EventView<'_>) -> bool {
+        let is_type = self.types.is_empty() || self.types.iter().any(|kind| kind.as_bytes() == event.kind);
+        is_type && self.tags.iter().all(|tag| event.before(tag.as_bytes()).is_some())
+    }
+}
+
+/// One log of events of the store: a namespace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct In {
+    pub(crate) seed: u64,
+    pub(crate) namespace: u32,
+}
+
+impl EventIndex {
+    /// The number of an event behind `after` that matches one of the items, if there is one. The caller holds a pin.
+    pub(crate) fn find_match(&self, log: &Log, of: In, items: &[QueryItem], after: u64) -> Result<Option<u64>> {
+        for item in items {
+            let found = match (&item.tags[..], &item.types[..]) {
+                ([], []) => self.any_behind(log, of, after)?,
+                ([], types) => self.newest_of(log, of, types)?.filter(|&number| number > after),
+                (tags, _) => self.match_of_tags(log, of, item, tags, after)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// An event of the log behind `after`, whatever it is.
+    fn any_behind(&self, log: &Log, of: In, after: u64) -> Result<Option<u64>> {
+        for number in (after + 1..=self.last()).rev() {
+            if self.by_number(log, number)?.is_some_and(|stored| stored.namespace() == of.namespace) {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest event of these types.
+    fn newest_of(&self, log: &Log, of: In, types: &[String]) -> Result<Option<u64>> {
+        let mut newest = None;
+        for kind in types {
+            if let Some(stored) = self.newest(log, of.seed, of.namespace, Chain::Type(kind.as_bytes()))? {
+                newest = newest.max(Some(stored.event()?.number));
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Walks the chains of all tags side by side: every match is in each of them, so the shortest one ends the search.
+    fn match_of_tags(&self, log: &Log, of: In, item: &QueryItem, tags: &[String], after: u64) -> Result<Option<u64>> {
+        let mut walks: Vec<(Chain<'_>, Stored<'_>)> = Vec::new();
+        for tag in tags {
+            let chain = Chain::Tag(tag.as_bytes());
+            match self.newest(log, of.seed, of.namespace, chain)? {
+                Some(stored) => walks.push((chain, stored)),
+                None => return Ok(None),
+            }
+        }
+        loop {
+            for (chain, stored) in &mut walks {
+                let event = stored.event()?;
+                if event.number <= after {
+                    return Ok(None);
+                }
+                if item.matches(&event) {
+                    return Ok(Some(event.number));
+                }
+                match self.in_front(log, *chain, stored)? {
+                    Some(earlier) => *stored = earlier,
+                    None => return Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The event in front of this one in a chain.
+    pub(crate) fn in_front<'a>(&self, log: &'a Log, chain: Chain<'_>, stored: &Stored<'_>) -> Result<Option<Stored<'a>>> {
+        let event = stored.event()?;
+        match chain.before(stored.stream(), &event).filter(|&before| before != 0 && before < event.number) {
+            Some(before) => self.by_number(log, before),
+            None => Ok(None),
+        }
+    }
+}
