@@ -61,10 +61,6 @@ pub(crate) struct HistoryFigures {
 }
 
 impl History {
-    pub(super) fn is_empty(&self) -> bool {
-        self.kept.len() == 0
-    }
-
     /// True when the floor holds a segment that ends at `end`, its trailer included.
     const fn is_above_floor(&self, end: u64) -> bool {
         self.floor != 0 && end > self.floor
@@ -205,9 +201,6 @@ impl Log {
 
     /// Moves the history that nobody holds any more to the retired segments.
     pub(super) fn let_history_go(&self, tail: &mut Tail, pins: &Pins) {
-        if tail.history.is_empty() {
-            return;
-        }
         let (now, geometry) = (self.end(), self.geometry);
         let history = &mut tail.history;
         let end_of = |kept: &Kept| kept.segment.next_base(geometry);

@@ -29,6 +29,8 @@ mod start;
 mod stranded;
 mod superblock;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod together;
 mod walk;
 mod window;

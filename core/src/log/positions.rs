@@ -46,7 +46,7 @@ impl Log {
     pub(crate) fn at_the_end<T>(&self, run: impl FnOnce(EndPlace) -> T) -> T {
         let tail = self.tail.lock();
         let lsn = self.end();
-        let segment = tail.active.map(|active| active.segment).filter(|active| active.base < lsn).or_else(|| tail.covering(lsn));
+        let segment = tail.covering(lsn);
         // A copy of the file goes on in the segment that the session before has begun, under the same salt.
         let is_unique = lsn <= tail.found_end || segment.is_some_and(|segment| segment.base >= tail.first_own_base);
         run(EndPlace { lsn, salt: segment.map_or(0, |segment| segment.salt), is_unique })

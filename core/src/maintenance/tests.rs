@@ -1,5 +1,13 @@
 //! Which segments are chosen, by figures that the tests set.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
+
+#[cfg(feature = "testing")]
+mod due;
+mod held;
+#[cfg(feature = "testing")]
+mod room;
+#[cfg(feature = "testing")]
+mod stranded;
 
 use super::choose;
 use crate::Db;
@@ -16,8 +24,16 @@ const TAKEN_LONG: u64 = 2 * 4096 - OVERHEAD;
 
 /// Eight segments of one record each, and then one of twice their length, all before the newest checkpoint; each counts as fully alive.
 fn nine_segments() -> (Db, Vec<Segment>) {
+    nine_segments_in(&MemoryStorage::new())
+}
+
+fn opened(storage: &MemoryStorage) -> Db {
     let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(false).auto_compact_dead_share(1.0);
-    let db = builder.open_storage(Box::new(MemoryStorage::new())).unwrap();
+    builder.open_storage(Box::new(storage.clone())).unwrap()
+}
+
+fn nine_segments_in(storage: &MemoryStorage) -> (Db, Vec<Segment>) {
+    let db = opened(storage);
     for key in 0..9_u8 {
         db.insert([key], alloc::vec![key; if key < 8 { 3_000 } else { 7_400 }]).unwrap();
     }
@@ -208,4 +224,34 @@ fn free_extents_at_the_end_of_the_file_are_no_gaps() {
     let usage = engine.log.usage();
     assert!(usage.free_extents >= 8 && usage.free_extents * 2 < usage.extents + 8, "{} of {}", usage.free_extents, usage.extents);
     assert!(!choose::has_gaps(engine));
+}
+
+/// So many segments, of which the first `removed` have become free, and behind them the active one, the reserve, and what checkpoints took.
+fn with_gaps(segments: u8, removed: u8) -> Db {
+    let db = opened(&MemoryStorage::new());
+    (0..segments).for_each(|key| db.insert([key], alloc::vec![key; 3_000]).unwrap());
+    (0..removed).for_each(|key| assert!(db.remove([key]).unwrap()));
+    db.checkpoint().unwrap();
+    while db.compact_step().unwrap().is_some() {}
+    db.flush().unwrap();
+    db.store().engine.log.reclaim(&db.store().engine.pins);
+    db
+}
+
+#[test]
+fn free_extents_in_front_of_segments_in_use_are_gaps_if_they_are_more_than_an_eighth_of_the_file() {
+    // Of 32 extents, six are free at the end of the file. One that is free in front of the last segment does not shorten it.
+    let has_gaps = |removed: u8| choose::has_gaps(&with_gaps(24, removed).store().engine);
+    assert_eq!([0, 1, 2, 3, 8].map(has_gaps), [false, false, false, true, true]);
+    let mut seen = [0; 2];
+    for (segments, removed) in
+        [88, 96, 104, 112, 120].into_iter().flat_map(|segments| (3..12).map(move |removed| (segments, removed)))
+    {
+        let db = with_gaps(segments, removed);
+        let usage = db.store().engine.log.usage();
+        let are_many = usage.free_extents * 8 > usage.extents;
+        assert_eq!(choose::has_gaps(&db.store().engine), are_many, "{} of {} are free", usage.free_extents, usage.extents);
+        seen[usize::from(are_many)] += 1;
+    }
+    assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
 }

@@ -1,12 +1,12 @@
 //! Hosts that cannot lock the file: several sessions may have it open.
 #![cfg(feature = "testing")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use crate::common::killed;
-use pipkin::Db;
-use pipkin::storage::fault::FaultStorage;
-use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::storage::fault::{Effect, Fault, FaultStorage, Io};
+use pipkin::storage::{MemoryStorage, Storage, StorageErrorKind};
 use pipkin::testing::TestClock;
+use pipkin::{Db, Error};
 use std::time::Duration;
 
 /// Where nothing locks the file, a session leaves places alone to which an earlier one may still write: for four sessions. The count began anew
@@ -41,4 +41,204 @@ fn longest_of(sessions: u32, apart: Duration) -> u64 {
     assert_eq!(db.len().unwrap(), 5);
     assert!(db.verify().unwrap().is_ok());
     longest
+}
+
+/// Two handles to one file, as two processes have them where nothing locks it.
+fn shared() -> (FaultStorage<MemoryStorage>, FaultStorage<MemoryStorage>) {
+    let file = MemoryStorage::new();
+    let both = [file.clone(), file].map(FaultStorage::new);
+    both.iter().for_each(|one| one.set_shared(true));
+    let [one, other] = both;
+    (one, other)
+}
+
+fn opened(file: &FaultStorage<MemoryStorage>, clock: &TestClock) -> Db {
+    Db::builder().segment_size(4096).clock(clock.clone()).background(false).open_storage(Box::new(file.clone())).unwrap()
+}
+
+fn clock() -> TestClock {
+    TestClock::new(1_700_000_000_000)
+}
+
+fn is_fenced<T: std::fmt::Debug>(result: pipkin::Result<T>) {
+    assert!(matches!(result, Err(Error::Fenced)), "{result:?}");
+}
+
+#[test]
+fn a_session_learns_from_its_next_write_or_flush_that_another_one_has_taken_the_store_over() {
+    let clock = clock();
+    for writes in [false, true] {
+        let (one, other) = shared();
+        let earlier = opened(&one, &clock);
+        earlier.insert("by", "the earlier one").unwrap();
+        earlier.flush().unwrap();
+        let later = opened(&other, &clock);
+        later.insert("by", "the later one").unwrap();
+        // It has slept.
+        clock.advance(Duration::from_millis(1));
+        if writes {
+            is_fenced(earlier.insert("again", "the earlier one"))
+        } else {
+            is_fenced(earlier.flush())
+        }
+        assert!(earlier.is_poisoned());
+        later.flush().unwrap();
+        killed(earlier);
+        later.close().unwrap();
+        let db = opened(&one, &clock);
+        assert_eq!((db.get("by").unwrap().as_deref(), db.len().unwrap()), (Some(&b"the later one"[..]), 1));
+    }
+}
+
+#[test]
+fn within_a_millisecond_a_session_looks_once_for_others() {
+    let (one, _) = shared();
+    let clock = clock();
+    let db = opened(&one, &clock);
+    let reads_of = |number: u32| {
+        let before = one.counts().reads;
+        db.insert(number.to_le_bytes(), "value").unwrap();
+        one.counts().reads - before
+    };
+    reads_of(0);
+    assert_eq!((1..20).map(reads_of).sum::<u64>(), 0);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!((reads_of(20), reads_of(21)), (2, 0), "both slots");
+}
+
+#[test]
+fn a_session_does_not_begin_to_write_on_what_it_has_not_read() {
+    for flushed in [false, true] {
+        let (one, other) = shared();
+        let clock = clock();
+        let earlier = opened(&one, &clock);
+        earlier.insert("first", "value").unwrap();
+        earlier.flush().unwrap();
+        let later = opened(&other, &clock);
+        earlier.insert("second", "value").unwrap();
+        if flushed {
+            earlier.flush().unwrap();
+        }
+        is_fenced(later.insert("third", "value"));
+        killed(later);
+        let again = opened(&other, &clock);
+        assert_eq!(again.len().unwrap(), 2);
+        again.insert("third", "value").unwrap();
+        again.flush().unwrap();
+        is_fenced(earlier.flush());
+        killed(earlier);
+    }
+}
+
+#[test]
+fn of_two_sessions_that_have_read_the_same_the_first_to_write_has_the_store() {
+    for closed in [false, true] {
+        let (one, other) = shared();
+        let clock = clock();
+        let db = opened(&one, &clock);
+        db.insert("before", "value").unwrap();
+        if closed {
+            db.close().unwrap();
+        } else {
+            killed(db);
+        }
+        let (first, second) = (opened(&one, &clock), opened(&other, &clock));
+        first.insert("first", "value").unwrap();
+        is_fenced(second.insert("second", "value"));
+        first.flush().unwrap();
+        assert_eq!(first.len().unwrap(), 2);
+    }
+}
+
+/// The later one died after it had put its superblock into one slot: it may have read that it had won.
+#[test]
+fn a_session_that_has_only_begun_to_take_the_store_over_fences_the_earlier_one() {
+    for write in 1..=2 {
+        let (one, other) = shared();
+        let clock = clock();
+        let earlier = opened(&one, &clock);
+        earlier.insert("first", "value").unwrap();
+        earlier.flush().unwrap();
+        let later = opened(&other, &clock);
+        other.arm(Fault::from_nth(write, Io::Write, Effect::Error(StorageErrorKind::Other)));
+        assert!(later.insert("second", "value").is_err());
+        killed(later);
+        clock.advance(Duration::from_millis(1));
+        // Before its first write it has changed nothing.
+        if write == 1 {
+            earlier.insert("third", "value").unwrap();
+            earlier.flush().unwrap();
+        } else {
+            is_fenced(earlier.insert("third", "value"));
+        }
+        killed(earlier);
+    }
+}
+
+/// A superblock that an earlier session wrote arrives once the later one owns the store; or one slot is being written.
+#[test]
+fn what_comes_late_into_a_slot_is_written_over_and_fences_nobody() {
+    for slot in [0_u64, 4096] {
+        for is_torn in [false, true] {
+            let (one, other) = shared();
+            let clock = clock();
+            let earlier = opened(&one, &clock);
+            earlier.insert("first", "value").unwrap();
+            earlier.flush().unwrap();
+            let mut late = [0; 512];
+            one.read_at(slot, &mut late).unwrap();
+            killed(earlier);
+            let later = opened(&other, &clock);
+            later.insert("second", "value").unwrap();
+            later.flush().unwrap();
+            let mut own = [0; 512];
+            one.read_at(slot, &mut own).unwrap();
+            if is_torn {
+                late = own;
+                late[40] ^= 1;
+            }
+            one.write_at(slot, &[&late]).unwrap();
+            later.insert("third", "value").unwrap();
+            later.flush().unwrap();
+            let mut again = [0; 512];
+            one.read_at(slot, &mut again).unwrap();
+            assert!(again != late, "slot {slot}");
+            killed(later);
+            assert_eq!(opened(&one, &clock).len().unwrap(), 3);
+        }
+    }
+}
+
+/// A reader that meets overwritten bytes is told that the store is another session's, if it is; otherwise they are damage.
+#[test]
+fn a_damaged_record_is_damage_unless_another_session_has_the_store() {
+    for (begins, taken_over) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (one, other) = shared();
+        let clock = clock();
+        let db = opened(&one, &clock);
+        db.insert("a key", "its value").unwrap();
+        db.checkpoint().unwrap();
+        db.close().unwrap();
+        let db = opened(&one, &clock);
+        if begins {
+            db.insert("another", "value").unwrap();
+            db.flush().unwrap();
+        }
+        if taken_over {
+            let later = opened(&other, &clock);
+            later.insert("later", "value").unwrap();
+            later.flush().unwrap();
+            killed(later);
+        }
+        let bytes = one.inner().to_vec();
+        let at = crate::common::find(&bytes, b"a keyits value") as u64;
+        one.write_at(at + 8, &[b"?"]).unwrap();
+        let found = db.get("a key");
+        if taken_over {
+            is_fenced(found);
+        } else {
+            assert!(matches!(found, Err(Error::Corrupt { .. })), "begun {begins}: {found:?}");
+        }
+        killed(db);
+    }
 }
