@@ -181,7 +181,8 @@ impl Store {
                     // The file was cut while this read it, or the frame is being written.
                     let met = Some(Met::now(&following.storage, &error));
                     if met == before {
-                        return Err(error);
+                        let is_cut = |place: Place| met.as_ref().is_some_and(|met| met.len.is_some_and(|len| len < place.offset));
+                        return Err(if from.is_some_and(is_cut) { Error::Diverged } else { error });
                     }
                     before = met;
                     continue;

@@ -25,6 +25,7 @@ mod expiry_faults;
 mod expiry_moments;
 mod fault_injector;
 mod following;
+mod following_ends;
 mod format_example;
 mod groups;
 mod handles;
