@@ -114,6 +114,18 @@ impl Db {
             .call(|instance, db| instance.provider.pipkin_kv_store().db().call_flush(&mut instance.store, db, Durability::Synced))
     }
 
+    /// Brings a store that was opened with [`Options::follow`] up to what its writer has appended since, in whole commits. Returns true if
+    /// there was anything. Until then reads answer from the state at the open; one that meets space which the writer has used again
+    /// refreshes by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Overtaken`](crate::Reason) and [`Reason::Diverged`](crate::Reason), [`Reason::Io`](crate::Reason) when the name is another
+    /// file's by now, [`Reason::InvalidArgument`](crate::Reason) for a store that was not opened to follow.
+    pub fn refresh(&mut self) -> Result<bool> {
+        self.0.call(|instance, db| instance.provider.pipkin_kv_store().db().call_refresh(&mut instance.store, db))
+    }
+
     /// The names of the named namespaces, in order.
     pub fn namespaces(&mut self) -> Result<Vec<String>> {
         self.0.call(|instance, db| Ok(Ok(instance.provider.pipkin_kv_store().db().call_namespaces(&mut instance.store, db)?)))

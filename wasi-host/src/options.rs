@@ -22,18 +22,28 @@ pub struct Options {
     pub cache_bytes: u32,
     /// Segment size of a new store in bytes, or 0 for 4 MiB. Default: 0.
     pub segment_bytes: u32,
+    /// Read a store that another process writes meanwhile, without a lock and without writing a byte; see [`Db::refresh`](crate::Db::refresh).
+    /// Default: false.
+    pub follow: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: true, read_only: false, durability: Durability::Written, cache_bytes: 8 << 20, segment_bytes: 0 }
+        Self {
+            create: true,
+            read_only: false,
+            durability: Durability::Written,
+            cache_bytes: 8 << 20,
+            segment_bytes: 0,
+            follow: false,
+        }
     }
 }
 
 impl From<Options> for store::Options {
     fn from(options: Options) -> Self {
-        let Options { create, read_only, durability, cache_bytes, segment_bytes } = options;
-        // The host holds a lock on the file.
-        Self { create, read_only, durability, cache_bytes, segment_bytes, exclusive: true }
+        let Options { create, read_only, durability, cache_bytes, segment_bytes, follow } = options;
+        // The host holds a lock on the file, unless it follows.
+        Self { create, read_only, durability, cache_bytes, segment_bytes, exclusive: !follow, follow }
     }
 }

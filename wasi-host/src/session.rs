@@ -19,7 +19,7 @@ pub(crate) struct Session {
     fuel: Option<u64>,
     instance: Option<Instance>,
     // Declared last, so that the file is unlocked only after the instance has been dropped.
-    lock: Lock,
+    lock: Option<Lock>,
 }
 
 /// What is lost when the component is stopped.
@@ -48,7 +48,7 @@ pub(crate) type Answer<T> = wasmtime::Result<Result<T, StoreError>>;
 
 impl Instance {
     fn open(machine: &Machine, name: &str, options: Options, fuel: Option<u64>) -> Result<Self> {
-        let (mut store, provider) = machine.instantiate(options.read_only)?;
+        let (mut store, provider) = machine.instantiate(options.read_only || options.follow)?;
         refuel(&mut store, fuel).map_err(Error::Component)?;
         let answer = provider.pipkin_kv_store().db().call_open(&mut store, name, options.into());
         let db = answer.map_err(Error::Trapped)??;
@@ -89,13 +89,14 @@ impl Instance {
 impl Session {
     pub(crate) fn open(machine: Arc<Machine>, name: &str, options: Options) -> Result<Self> {
         let path = machine.directory.join(inside(name)?);
-        if options.create && !options.read_only {
+        if options.create && !options.read_only && !options.follow {
             // Ignored: if the folder cannot be created, opening the file reports why.
             let _ = std::fs::create_dir_all(&machine.directory);
         }
-        let lock = Lock::take(&path, &options)?;
+        // Who follows reads beside whoever holds the lock.
+        let lock = (!options.follow).then(|| Lock::take(&path, &options)).transpose()?;
         let instance = Instance::open(&machine, name, options, machine.fuel)?;
-        lock.sign()?;
+        lock.as_ref().map_or(Ok(()), Lock::sign)?;
         Ok(Self { name: name.to_owned(), options, fuel: machine.fuel, instance: Some(instance), lock, machine })
     }
 
@@ -105,10 +106,10 @@ impl Session {
             Some(instance) => instance,
             None => {
                 // Checked here, and opened without `create`: a new file in its place would be empty and not locked.
-                self.lock.is_still_named()?;
+                self.lock.as_ref().map(Lock::is_still_named).transpose()?;
                 let options = Options { create: false, ..self.options };
                 let instance = Instance::open(&self.machine, &self.name, options, self.fuel.max(self.machine.fuel))?;
-                self.lock.sign()?;
+                self.lock.as_ref().map_or(Ok(()), Lock::sign)?;
                 instance
             }
         };

@@ -19,6 +19,9 @@ use program::{Program, shared};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+/// States that a program must have shown that follows a store, or the test has tested nothing.
+const STATES_LEAST: u32 = 20;
+
 static FOLLOWER: LazyLock<Program> = LazyLock::new(|| Program::new(&build::program("follower")));
 
 #[test]
@@ -152,4 +155,30 @@ fn a_guest_inside_a_change_of_its_host_is_told_so() {
     .unwrap();
     assert_eq!(said.unwrap().unwrap(), "Reason::Nested\n");
     assert_eq!(FOLLOWER.run(&context, &["inside", "s"]).unwrap(), "an answer\n");
+}
+
+/// The program reads by the crate itself, compiled into it.
+#[test]
+fn a_program_with_the_engine_in_it_follows_a_store_that_is_written_outside_of_the_sandbox() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::builder().path(folder.path().join("s.pipkin")).segment_size(16 * 1024).open().unwrap();
+    let count = |count: u64| db.insert_many([("count", count.to_be_bytes()), ("copy", count.to_be_bytes())]).unwrap();
+    count(0);
+    let reader = Program::new(&build::program("reader"));
+    let output = std::thread::scope(|scope| {
+        let reads = scope.spawn(|| reader.run_in(folder.path(), &["s.pipkin"]));
+        for number in 1..=2000 {
+            count(number);
+            db.insert("filler", vec![7; 300]).unwrap();
+            if number % 100 == 0 {
+                db.compact().unwrap();
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        db.insert("stop", "").unwrap();
+        reads.join().unwrap()
+    });
+    let output = output.unwrap();
+    let states: u32 = output.strip_suffix(" states\n").unwrap().parse().unwrap();
+    assert!(states >= STATES_LEAST, "{states} of 2000 states");
 }

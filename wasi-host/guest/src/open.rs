@@ -36,6 +36,8 @@ pub(crate) struct Open {
     db: Db,
     pub(crate) storage: Arc<Cached>,
     read_only: bool,
+    /// Somebody else writes.
+    follows: bool,
     /// Set by `close`. The file may have been reopened since, and the new engine may overwrite what this one would read.
     is_closed: AtomicBool,
 }
@@ -59,6 +61,8 @@ pub(crate) struct How {
     pub(crate) segment_bytes: u32,
     /// The host keeps all other processes and instances away from the file.
     pub(crate) exclusive: bool,
+    /// Somebody else writes the file meanwhile.
+    pub(crate) follow: bool,
 }
 
 impl Open {
@@ -108,12 +112,12 @@ impl Open {
 /// Opens the store `name`, or returns it if it is open already.
 pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     let access = match how {
-        How { read_only: true, .. } => Access::Read,
+        How { read_only: true, .. } | How { follow: true, .. } => Access::Read,
         How { create: true, .. } => Access::Create,
         How { .. } => Access::Write,
     };
     let directory = directory()?;
-    let storage = WasiStorage::open(&directory, checked(name)?, access)?.exclusive(how.exclusive);
+    let storage = WasiStorage::open(&directory, checked(name)?, access)?.exclusive(how.exclusive && !how.follow);
     let mut list = OPEN.lock();
     list.retain(|open| open.strong_count() > 0);
     let is_it = |open: &Arc<Open>| {
@@ -122,25 +126,34 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     };
     let found = list.iter().filter_map(Weak::upgrade).find(is_it);
     if let Some(found) = found {
-        return if found.read_only != how.read_only {
+        return if (found.read_only, found.follows) != (how.read_only || how.follow, how.follow) {
             // Open with other rights: the existing handles must be dropped first.
             Err(pipkin::Error::Locked { path: name.into(), holder: None })
         } else {
             Ok(found)
         };
     }
+    let storage = if how.follow { storage.following(directory, name) } else { storage };
     let storage = Arc::new(cached(storage, how.cache_bytes.min(CACHE_BYTES_MAX) as usize)?);
     let mut builder = Db::builder()
         .entropy(entropy())
         .create(how.create)
         .read_only(how.read_only)
+        .follow(how.follow)
         .segment_size(if how.segment_bytes == 0 { SEGMENT_SIZE_DEFAULT } else { how.segment_bytes });
     if let Some(clock) = WasiClock::of_the_host() {
         builder = builder.clock(clock);
     }
     let db = builder.open_storage(Box::new(storage.clone()))?;
     storage.hand_over()?;
-    let open = Arc::new(Open { name: name.into(), db, storage, read_only: how.read_only, is_closed: AtomicBool::new(false) });
+    let open = Arc::new(Open {
+        name: name.into(),
+        db,
+        storage,
+        read_only: how.read_only || how.follow,
+        follows: how.follow,
+        is_closed: AtomicBool::new(false),
+    });
     list.push(Arc::downgrade(&open));
     Ok(open)
 }

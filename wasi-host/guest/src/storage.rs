@@ -4,8 +4,10 @@
 //! 64 KiB whatever was asked for, and a write of more than 128 MiB traps the guest, so long transfers are split. WASI has no
 //! file lock: unless the caller says that the host keeps all others away, the engine fences.
 
+use alloc::string::String;
 use alloc::vec;
 use pipkin::{Durability, Error, Storage, StorageError, StorageErrorKind};
+use pipkin_wasi_shared::replaced;
 use wasip2::filesystem::types::{Descriptor, DescriptorFlags, DescriptorType, ErrorCode, OpenFlags, PathFlags};
 
 /// Parts up to this many bytes in all are copied together into one host call.
@@ -37,6 +39,8 @@ pub(crate) struct WasiStorage {
     access: Access,
     /// The host keeps all other processes and instances away from the file.
     is_exclusive: bool,
+    /// Where the file was found that others write, if the host can tell files apart.
+    followed: Option<(Descriptor, String)>,
 }
 
 impl WasiStorage {
@@ -64,12 +68,18 @@ impl WasiStorage {
                 return Err(failed(code));
             }
         }
-        Ok(Self { file, access, is_exclusive: access == Access::New })
+        Ok(Self { file, access, is_exclusive: access == Access::New, followed: None })
     }
 
     /// Notes whether the host keeps all others away from the file. A file opened as `New` is exclusive in any case.
     pub(crate) fn exclusive(self, is_exclusive: bool) -> Self {
         Self { is_exclusive: self.is_exclusive || is_exclusive, ..self }
+    }
+
+    /// Notes where the file is, so that each refresh finds out whether it is still there. Not every host can tell files apart.
+    pub(crate) fn following(self, directory: Descriptor, path: &str) -> Self {
+        let followed = self.can_be_told(&directory, path).then(|| (directory, path.into()));
+        Self { followed, ..self }
     }
 
     /// True when both are the same file, under whatever names they were opened.
@@ -211,6 +221,13 @@ impl Storage for WasiStorage {
 
     fn is_exclusive(&self) -> bool {
         self.is_exclusive
+    }
+
+    fn refresh(&self) -> Result<(), StorageError> {
+        match &self.followed {
+            Some((directory, path)) if !self.can_be_told(directory, path) => Err(replaced()),
+            _ => Ok(()),
+        }
     }
 
     fn sync(&self) -> Result<Durability, StorageError> {

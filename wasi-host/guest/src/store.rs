@@ -75,8 +75,8 @@ impl Handle {
 
 impl GuestDb for Handle {
     fn open(name: String, options: Options) -> Result<Db, Error> {
-        let Options { create, read_only, durability, cache_bytes, segment_bytes, exclusive } = options;
-        let open = open(&name, How { create, read_only, cache_bytes, segment_bytes, exclusive })?;
+        let Options { create, read_only, durability, cache_bytes, segment_bytes, exclusive, follow } = options;
+        let open = open(&name, How { create, read_only, cache_bytes, segment_bytes, exclusive, follow })?;
         Ok(Db::new(Handle { open, durability }))
     }
 
@@ -84,10 +84,14 @@ impl GuestDb for Handle {
         Ok(db.into_inner::<Handle>().open.close()?)
     }
 
+    fn refresh(&self) -> Result<bool, Error> {
+        Ok(self.open.db()?.refresh()?)
+    }
+
     fn namespace(&self, name: Option<String>) -> Result<Namespace, Error> {
         let namespace = self.named(name.as_deref())?;
         // Creating a namespace writes its name.
-        self.open.settle(self.durability)?;
+        self.settle_positions()?;
         Ok(Namespace::new(Records::new(self.open.clone(), namespace, self.durability)))
     }
 

@@ -39,6 +39,8 @@ macro_rules! impl_conversions {
                         Error::Fenced => Self::Fenced,
                         Error::Poisoned(_) => Self::Poisoned,
                         Error::Closed => Self::Closed,
+                        Error::Overtaken => Self::Overtaken,
+                        Error::Diverged => Self::Diverged,
                         Error::InvalidArgument(_) | Error::SystemNamespace => Self::InvalidArgument,
                         Error::Storage(failed) if failed.kind == StorageErrorKind::PermissionDenied => Self::AccessDenied,
                         _ => Self::Io,

@@ -21,4 +21,4 @@ pub use commit::{Change, commit, millis};
 pub use packed::{Packing, PackingValues, records, strings};
 pub use transaction::{InTransaction, OpenTransaction};
 pub use walk::{Source, Walk};
-pub use words::{refused, words};
+pub use words::{refused, replaced, words};

@@ -14,6 +14,13 @@ pub fn refused(why: &str) -> Error {
     StorageError::new(StorageErrorKind::PermissionDenied, RULE, why).into()
 }
 
+/// What is told to who follows a file that was replaced or removed.
+#[must_use]
+pub fn replaced() -> StorageError {
+    let why = "the name is another file's by now, or nobody's: the store was replaced or removed. Open it again to follow what is there";
+    StorageError::new(StorageErrorKind::Other, RULE, why)
+}
+
 /// The message of the error for a guest.
 #[must_use]
 pub fn words(error: &Error) -> String {

@@ -46,6 +46,8 @@ struct Opened {
     file: Option<Arc<dyn Storage>>,
     /// A read-only engine is dropped with the last handle to it; then the file may be opened for writing.
     reader: Weak<Shared>,
+    /// Reads a file that another process writes; it holds no lock.
+    follower: Weak<Shared>,
 }
 
 impl StoreFile {
@@ -138,6 +140,22 @@ impl StoreFile {
         let db = Db::builder().path(path).read_only(true).open()?;
         let engine = Engine::new(db, Limits::new(self.quota, self.ledger.clone()));
         opened.reader = Arc::downgrade(&engine.0);
+        Ok(engine)
+    }
+
+    /// An engine that follows the process that writes the file; the writing one if that is this process.
+    pub(super) fn open_to_follow(&self) -> pipkin::Result<Engine> {
+        let mut opened = self.lock();
+        let Some(path) = self.path().filter(|_| opened.file.is_none()) else {
+            drop(opened);
+            return self.open(false, 0);
+        };
+        if let Some(shared) = opened.follower.upgrade() {
+            return Ok(Engine(shared));
+        }
+        let db = Db::builder().path(path).follow(true).open()?;
+        let engine = Engine::new(db, Limits::new(self.quota, self.ledger.clone()));
+        opened.follower = Arc::downgrade(&engine.0);
         Ok(engine)
     }
 

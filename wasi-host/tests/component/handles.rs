@@ -22,6 +22,7 @@ pub(super) const fn options(cache_bytes: u32) -> Options {
         cache_bytes,
         segment_bytes: 16 * 1024,
         exclusive: false,
+        follow: false,
     }
 }
 

@@ -13,9 +13,11 @@ mod build;
 
 mod blocks;
 mod expiry;
+mod followers;
 mod golden;
 mod handles;
 mod hostile;
+mod machine;
 mod places;
 mod stops;
 mod two_instances;

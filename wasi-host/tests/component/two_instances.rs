@@ -1,16 +1,10 @@
 //! Two instances of the component on one folder, each under a Wasmtime of its own thread, as `wasmtime serve` runs requests. Nothing locks
 //! the file: they lost each other's updates, and left a store that never opened again.
 
-use super::build;
-use exports::pipkin::kv::store::Options;
-use exports::pipkin::kv::types::{Durability, Error, Reason};
-use pipkin_wasi_host::{Sandbox, engine, linker};
+use super::machine::types::{Durability, Error, Reason};
+use super::machine::{Machine, Options};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wasmtime::component::{Component, Linker};
-use wasmtime::{Engine, Store};
-
-wasmtime::component::bindgen!({ path: "../wit", world: "pipkin:kv/provider" });
 
 /// Requests at a time, and how many each of them makes.
 const AT_ONCE: u64 = 8;
@@ -18,24 +12,10 @@ const REQUESTS: u64 = 25;
 /// How often a request begins again that was fenced off.
 const TRIES: u64 = 200;
 
-struct Machine {
-    engine: Engine,
-    component: Component,
-    linker: Linker<Sandbox>,
-}
-
 impl Machine {
-    fn new() -> Self {
-        let engine = engine().unwrap();
-        let component = Component::from_file(&engine, build::product()).unwrap();
-        let linker = linker(&engine).unwrap();
-        Self { engine, component, linker }
-    }
-
     /// One request: an instance of its own opens the store, counts one up, flushes and closes. `counter` is the key.
     fn request(&self, folder: &Path, counter: &[u8]) -> Result<u64, Error> {
-        let mut instance = Store::new(&self.engine, Sandbox::new(folder).unwrap());
-        let provider = Provider::instantiate(&mut instance, &self.component, &self.linker).unwrap();
+        let (mut instance, provider) = self.start(folder);
         let store = provider.pipkin_kv_store();
         let options = Options {
             create: true,
@@ -44,6 +24,7 @@ impl Machine {
             cache_bytes: 1 << 20,
             segment_bytes: 16 * 1024,
             exclusive: false,
+            follow: false,
         };
         let db = store.db().call_open(&mut instance, "shared.pipkin", options).unwrap()?;
         let records = store.db().call_namespace(&mut instance, db, None).unwrap()?;
@@ -62,7 +43,7 @@ impl Machine {
 #[test]
 fn requests_on_one_store_lose_no_update_that_was_flushed_and_the_loser_is_told_so() {
     let folder = tempfile::tempdir().unwrap();
-    let machine = Machine::new();
+    let machine = Machine::shared();
     let (done, fenced, given_up) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {

@@ -31,8 +31,15 @@ fn said(error: pipkin::kv::types::Error) -> String {
 impl Peer for Composed {
     fn create() -> Result<Self> {
         let open = |durability| {
-            let options =
-                Options { create: true, read_only: false, durability, cache_bytes: 64 << 20, segment_bytes: 0, exclusive: false };
+            let options = Options {
+                create: true,
+                read_only: false,
+                durability,
+                cache_bytes: 64 << 20,
+                segment_bytes: 0,
+                exclusive: false,
+                follow: false,
+            };
             let db = Db::open("composed.pipkin", options)?;
             let namespace = db.namespace(None)?;
             Ok((db, namespace))

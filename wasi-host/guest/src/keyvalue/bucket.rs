@@ -89,7 +89,8 @@ impl Bucket {
         if !is_allowed(name)? {
             return Err(Refused::NoSuchStore);
         }
-        let how = How { create: true, read_only: false, cache_bytes: CACHE_BYTES, segment_bytes: 0, exclusive: false };
+        let how =
+            How { create: true, read_only: false, cache_bytes: CACHE_BYTES, segment_bytes: 0, exclusive: false, follow: false };
         Ok(Self(open(&format!("{name}.pipkin"), how)?))
     }
 

@@ -59,6 +59,7 @@ fn open_as(name: &str, read_only: bool, segment_bytes: u32) -> Outcome<Db> {
         cache_bytes: 1 << 20,
         segment_bytes,
         exclusive: true,
+        follow: false,
     };
     Db::open(name, options).map_err(words)
 }

@@ -30,6 +30,7 @@ fn open(name: &str) -> Outcome<Db> {
         cache_bytes: 1 << 20,
         segment_bytes: 16 * 1024,
         exclusive: true,
+        follow: false,
     };
     Db::open(name, options).map_err(words)
 }
@@ -196,6 +197,7 @@ fn reading(name: &str) -> Outcome<()> {
         cache_bytes: 0,
         segment_bytes: 0,
         exclusive: false,
+        follow: false,
     };
     let db = Db::open(name, options).map_err(words)?;
     let snapshot = db.snapshot().map_err(words)?;

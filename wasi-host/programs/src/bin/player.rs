@@ -24,6 +24,7 @@ impl Player {
             cache_bytes: 1 << 20,
             segment_bytes: 0,
             exclusive: false,
+            follow: false,
         };
         Ok(Self { db: Db::open(name, options)?, spaces: HashMap::new() })
     }

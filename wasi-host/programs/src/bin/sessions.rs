@@ -131,6 +131,7 @@ fn all(name: &str) -> Outcome<()> {
         cache_bytes: 1 << 20,
         segment_bytes: 16 * 1024,
         exclusive: false,
+        follow: false,
     };
     let db = Db::open(name, options).map_err(words)?;
     example(&db).map_err(words)?;

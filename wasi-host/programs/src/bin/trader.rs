@@ -52,6 +52,7 @@ fn open_as(name: &str, read_only: bool) -> Outcome<Db> {
         cache_bytes: 1 << 20,
         segment_bytes: 0,
         exclusive: true,
+        follow: false,
     };
     Db::open(name, options).map_err(words)
 }

@@ -77,6 +77,7 @@ pub(in crate::keyvalue) fn add_async_to_linker<T: Send + 'static>(
         },
     )?;
     methods!(instance, view, ClientDb:
+        "[method]db.refresh"() -> bool, |_| true, |db| db.refresh();
         "[method]db.drop-namespace"(name: String) -> bool, |db| db.waits(), |db, name| db.drop_namespace(&name);
         "[method]db.write"(ops: Vec<Op>, durability: Durability) -> (), move |db| db.waits_for(durability),
             |db, ops, durability| db.write_all(&ops, durability);

@@ -19,18 +19,24 @@ pub struct ClientDb {
     pub(super) engine: Engine,
     pub(super) entry: Entry,
     read_only: bool,
+    follow: bool,
     pub(super) durability: Durability,
     _kept: Arc<Kept>,
 }
 
 impl ClientDb {
     pub(super) fn open((entry, kept): (Entry, Kept), options: Options) -> Result<Self, Error> {
-        let Options { create, read_only, durability, segment_bytes, .. } = options;
+        let Options { create, durability, segment_bytes, follow, .. } = options;
+        let read_only = options.read_only || follow;
         if entry.is_read_only() && !read_only {
             return Err(access_denied("the host lets this component only read the store; open it with `read-only`".to_owned()));
         }
-        let engine = entry.opened(|store| if read_only { store.open_to_read() } else { store.open(create, segment_bytes) })?;
-        Ok(Self { engine, entry, read_only, durability, _kept: Arc::new(kept) })
+        let engine = entry.opened(|store| match (follow, read_only) {
+            (true, _) => store.open_to_follow(),
+            (false, true) => store.open_to_read(),
+            (false, false) => store.open(create, segment_bytes),
+        })?;
+        Ok(Self { engine, entry, read_only, follow, durability, _kept: Arc::new(kept) })
     }
 
     pub(super) fn close(self) -> Result<(), Error> {
@@ -39,6 +45,12 @@ impl ClientDb {
         }
         let db = self.engine.call()?;
         Ok(db.flush().map(drop).map_err(|error| self.entry.failed(error.into(), db.limits()))?)
+    }
+
+    /// A store that this host writes is up to date.
+    pub(super) fn refresh(&self) -> Result<bool, Error> {
+        let db = self.engine.call()?;
+        if self.follow && !db.stats()?.follows { Ok(false) } else { Ok(db.refresh()?) }
     }
 
     pub(super) fn writable(&self) -> Result<(), Error> {

@@ -36,6 +36,10 @@ impl store::HostDb for WasiKeyValue<'_> {
         self.table.delete(db).map_err(lost)?.close()
     }
 
+    fn refresh(&mut self, db: Resource<ClientDb>) -> Result<bool, Error> {
+        self.db(&db)?.refresh()
+    }
+
     fn namespace(&mut self, db: Resource<ClientDb>, name: Option<String>) -> Result<Resource<ClientNamespace>, Error> {
         let kept = Arc::new(self.ctx.keep(0).map_err(over_quota)?);
         let store = self.db(&db)?.clone();

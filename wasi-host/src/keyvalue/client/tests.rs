@@ -10,7 +10,8 @@ use std::time::Duration;
 use wasmtime::component::{Resource, ResourceTable};
 
 fn options(read_only: bool) -> Options {
-    Options { create: true, read_only, durability: Durability::Written, cache_bytes: 0, segment_bytes: 0, exclusive: false }
+    let durability = Durability::Written;
+    Options { create: true, read_only, durability, cache_bytes: 0, segment_bytes: 0, exclusive: false, follow: false }
 }
 
 fn op(namespace: &str, key: &[u8], value: Option<Vec<u8>>) -> Op {
@@ -155,4 +156,39 @@ fn snapshots_take_no_more_memory_than_the_quota_and_the_oldest_says_that_it_was_
     assert!(matches!(HostSnapshot::namespaces(&mut view, oldest).unwrap_err().reason, Reason::SnapshotTooOld));
     let newest = snapshots.pop().unwrap();
     assert_eq!(HostSnapshot::namespaces(&mut view, newest).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_guest_follows_a_file_that_another_process_writes_and_is_up_to_date_where_the_host_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let outside = pipkin::Db::open(folder.path().join("a.pipkin")).unwrap();
+    outside.insert("k", "1").unwrap();
+    let ctx = WasiKeyValueCtx::builder().directory(folder.path()).store("a").store("b").build();
+    let mut table = ResourceTable::new();
+    let mut view = WasiKeyValue::new(&ctx, &mut table);
+    let following = Options { follow: true, ..options(false) };
+    let records = |view: &mut WasiKeyValue<'_>, name: &str, options: Options| {
+        let db = HostDb::open(view, name.to_owned(), options)?;
+        let own = Resource::new_own(db.rep());
+        Ok::<_, Error>((db, HostDb::namespace(view, own, None)?.rep()))
+    };
+    let locked = records(&mut view, "a", options(true)).map(drop).unwrap_err();
+    assert!(matches!(locked.reason, Reason::Locked));
+    let (db, space) = records(&mut view, "a", following).unwrap();
+    let get = |view: &mut WasiKeyValue<'_>| HostNamespace::get(view, Resource::new_own(space), b"k".to_vec()).unwrap().unwrap();
+    let refresh = |view: &mut WasiKeyValue<'_>, db: u32| HostDb::refresh(view, Resource::new_own(db));
+    outside.insert("k", "2").unwrap();
+    assert_eq!(get(&mut view), b"1");
+    assert!(refresh(&mut view, db.rep()).unwrap() && !refresh(&mut view, db.rep()).unwrap());
+    assert_eq!(get(&mut view), b"2");
+    let put = HostNamespace::put(&mut view, Resource::new_own(space), b"k".to_vec(), b"3".to_vec());
+    assert!(matches!(put.unwrap_err().reason, Reason::ReadOnly));
+    outside.close().unwrap();
+
+    let (writer, space) = records(&mut view, "b", options(false)).unwrap();
+    let (reader, same) = records(&mut view, "b", following).unwrap();
+    HostNamespace::put(&mut view, Resource::new_own(space), b"k".to_vec(), b"1".to_vec()).unwrap();
+    assert_eq!(HostNamespace::get(&mut view, Resource::new_own(same), b"k".to_vec()).unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(!refresh(&mut view, reader.rep()).unwrap());
+    assert!(matches!(refresh(&mut view, writer.rep()).unwrap_err().reason, Reason::InvalidArgument));
 }
