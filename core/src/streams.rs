@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::events::{EventIndex, In};
-use crate::frame::event_number;
+use crate::frame::{Kind, event_number};
 use crate::log::Frame;
 
 impl Engine {
@@ -15,9 +15,13 @@ impl Engine {
     pub(crate) fn events(&self) -> Result<&EventIndex> {
         if !self.events.is_loaded() {
             // As long as nothing is loaded, no checkpoint drops these parts: it loads them first.
-            let parts = self.origin.get().map(|origin| &origin.snapshot.events).filter(|parts| !parts.is_empty());
+            let origin = self.origin.get();
+            let parts = origin.map(|origin| &origin.snapshot.events).filter(|parts| !parts.is_empty());
+            let extent = |offset: u64| u64::from(self.log.geometry.extent_of(offset));
+            let is_stale = |offset: u64| offset != 0 && origin.is_some_and(|origin| origin.retired.contains(extent(offset)));
             let _pin = self.pins.pin();
-            self.events.load(&self.log, self.seed, parts).map_err(|error| self.log.or_fenced(error))?;
+            let loaded = self.events.load(&self.log, self.seed, parts, &is_stale, origin.is_none());
+            loaded.map_err(|error| self.log.or_fenced(error))?;
         }
         Ok(&self.events)
     }
@@ -27,13 +31,30 @@ impl Engine {
         if self.log.next_event() > 1 { self.events().map(drop) } else { Ok(()) }
     }
 
+    /// [`Self::load_events`] before a segment is emptied.
+    pub(crate) fn before_moving_events(&self) -> Result<()> {
+        if self.log.next_event() > 1 {
+            let _pin = self.pins.pin();
+            self.events()?.find_first(&self.log)?;
+        }
+        Ok(())
+    }
+
     /// A log of events.
     pub(crate) const fn events_of(&self, namespace: u32) -> In {
         In { seed: self.seed, namespace }
     }
 
-    /// True when the event that a frame holds is read there, and not in a later copy.
-    pub(crate) fn is_events_place(&self, frame: &Frame<'_>) -> Result<bool> {
+    /// True when compaction must copy an event or a stub: it is read there, and not in a later copy, and it is still needed. A stub hides its event,
+    /// which stands in front of it in the log: it is needed until its segment is the `oldest`.
+    pub(crate) fn needs_event(&self, frame: &Frame<'_>, oldest: bool) -> Result<bool> {
+        if !self.is_events_place(frame)? {
+            return Ok(false);
+        }
+        Ok(frame.header.kind != Kind::Stub || !oldest || !self.events()?.drop_stub(&self.log, self.seed, frame)?)
+    }
+
+    fn is_events_place(&self, frame: &Frame<'_>) -> Result<bool> {
         match self.events()?.by_number(&self.log, event_number(frame.value())) {
             Ok(found) => Ok(found.is_none_or(|found| found.frame().offset == frame.offset)),
             // What the index points at is damaged: this one is whole.

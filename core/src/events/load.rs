@@ -1,6 +1,6 @@
 //! Building the index of events when it is first needed: from the index snapshot and the log behind it, or from all of the log.
 
-use super::places::{Places, from_parts};
+use super::places::{GONE, Places, from_parts};
 use super::{Chain, EventIndex, State};
 use crate::error::{Error, Result};
 use crate::frame::event_number;
@@ -15,12 +15,20 @@ impl EventIndex {
         self.tail.lock().push(offset);
     }
 
-    /// Builds the index, unless it is there. `parts` are those of the index snapshot, if there is one. The caller holds a pin.
+    /// Builds the index, unless it is there. `parts` are those of the index snapshot, if there is one; what `is_stale` has at these offsets was
+    /// retired since. `replayed`: the whole log was replayed at opening, so every copy of an event counts as live so far. The caller holds a pin.
     ///
     /// # Errors
     ///
     /// Those of the storage.
-    pub(crate) fn load(&self, log: &Log, seed: u64, parts: Option<&EventParts>) -> Result<()> {
+    pub(crate) fn load(
+        &self,
+        log: &Log,
+        seed: u64,
+        parts: Option<&EventParts>,
+        is_stale: &dyn Fn(u64) -> bool,
+        replayed: bool,
+    ) -> Result<()> {
         if self.is_loaded() {
             return Ok(());
         }
@@ -29,19 +37,19 @@ impl EventIndex {
             return Ok(());
         }
         let loaded = match parts {
-            Some(parts) => Self::from_parts(log, parts),
+            Some(parts) => Self::from_parts(log, parts, is_stale),
             None => Err(Error::Bug("no index snapshot")),
         };
         let mut state = match loaded {
             Ok(state) => state,
             // A snapshot without events, or a damaged one, costs time only.
-            Err(Error::Bug(_) | Error::Corrupt { .. }) => Self::from_log(log)?,
+            Err(Error::Bug(_) | Error::Corrupt { .. }) => Self::from_log(log, replayed)?,
             Err(error) => return Err(error),
         };
         let mut window = Window::new(&*log.storage, log.storage.len()?);
         for offset in core::mem::take(&mut *self.tail.lock()) {
             let number = number_at(&mut window, offset)?;
-            super::put(&mut state.places, log, number, offset);
+            Self::replace(&mut state, log, number, offset)?;
         }
         let (from, last) = (state.last, log.next_event().saturating_sub(1));
         *self.state.write() = state;
@@ -79,7 +87,22 @@ impl EventIndex {
         Ok(())
     }
 
-    fn from_log(log: &Log) -> Result<State> {
+    /// An event stands at `offset`. Where it stood before, it counts no more.
+    fn replace(state: &mut State, log: &Log, number: u64, offset: u64) -> Result<()> {
+        let old = state.places.anchor_of(number).map(|anchor| Self::search(log, anchor, number));
+        match old {
+            Some(Ok(Some(old))) if old.frame().offset != offset => {
+                let (old, len) = (old.frame().offset, old.frame().header.frame_len());
+                log.segment_stats.change_live(log.geometry.extent_of(old), -(len as i64), false);
+            }
+            Some(Err(error)) if !matches!(error, Error::Corrupt { .. } | Error::Unsupported { .. }) => return Err(error),
+            _ => {}
+        }
+        super::put(&mut state.places, log, number, offset);
+        Ok(())
+    }
+
+    fn from_log(log: &Log, replayed: bool) -> Result<State> {
         let mut state = State::default();
         for segment in log.segments() {
             let stretch = Stretch { salt: segment.salt, from: segment.first_frame(log.geometry), to: segment.end, full: true };
@@ -89,6 +112,9 @@ impl EventIndex {
                     && header.kind.is_carried()
                 {
                     let number = number_at(&mut window, offset)?;
+                    if replayed {
+                        return Self::replace(&mut state, log, number, offset);
+                    }
                     super::put(&mut state.places, log, number, offset);
                 }
                 Ok(())
@@ -97,11 +123,11 @@ impl EventIndex {
         Ok(state)
     }
 
-    fn from_parts(log: &Log, parts: &EventParts) -> Result<State> {
+    fn from_parts(log: &Log, parts: &EventParts, is_stale: &dyn Fn(u64) -> bool) -> Result<State> {
         let mut state = State::default();
         for &(index, place) in &parts.chunks {
             let bytes = read_part(&*log.storage, place)?;
-            decode_chunk(&bytes, &mut state.places, index).ok_or_else(|| damaged(place))?;
+            decode_chunk(&bytes, &mut state.places, index, is_stale).ok_or_else(|| damaged(place))?;
         }
         let mut before = 0_u64;
         for &place in &parts.heads {
@@ -128,14 +154,16 @@ fn number_at(window: &mut Window<'_>, offset: u64) -> Result<u64> {
     Ok(event_number(window.bytes(value, crate::frame::EVENT_NUMBER_LEN)?))
 }
 
-fn decode_chunk(bytes: &[u8], places: &mut Places, index: usize) -> Option<()> {
+fn decode_chunk(bytes: &[u8], places: &mut Places, index: usize, is_stale: &dyn Fn(u64) -> bool) -> Option<()> {
     let mut reader = Reader(bytes);
     let last = reader.long()?;
     let (mut anchors, mut number) = (Vec::new(), None);
     while !reader.0.is_empty() {
         let step = reader.long()?;
         let next: u64 = number.map_or(Some(step), |number: u64| number.checked_add(step).filter(|_| step > 0))?;
-        anchors.push(from_parts(next, reader.number(6)?)?);
+        let offset = reader.number(6)?;
+        // What was not only a stub has moved, and the log behind the snapshot says where to.
+        anchors.push(from_parts(next, if is_stale(offset) { GONE } else { offset })?);
         number = Some(next);
     }
     places.load(index, anchors, last);

@@ -10,12 +10,14 @@ mod load;
 mod places;
 mod query;
 mod read;
+mod retain;
 mod stage;
 mod store;
 
 pub(crate) use chain::Chain;
 pub(crate) use query::{In, QueryItem};
 pub(crate) use read::Stored;
+pub(crate) use retain::Stub;
 pub(crate) use stage::{NoMatch, Planned, Range, Staged, Written};
 
 use crate::log::Log;
@@ -43,6 +45,8 @@ struct State {
     heads: Heads,
     /// Every event up to this number is counted in the heads.
     last: u64,
+    /// Every event below this number is gone, or only a stub of it is left.
+    first: u64,
     /// Chunks of places that the running dump has written.
     dumped: Vec<usize>,
 }

@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 
 /// An event begins at most so many bytes behind its anchor's offset.
 pub(super) const STRIDE: u64 = 4096;
+/// The offset of events that are gone.
+pub(super) const GONE: u64 = 0;
 /// Events whose anchors are kept together: 2^12.
 const CHUNK_BITS: u32 = 12;
 /// Bits of an offset in an anchor; above it is the number within its chunk.
@@ -45,12 +47,18 @@ const fn offset(anchor: u64) -> u64 {
 }
 
 impl Places {
-    /// The file offset from which on the event is found, within [`STRIDE`] bytes; `None` if there is no such event.
+    /// The file offset from which on the event is found, within [`STRIDE`] bytes; `None` if there is no such event. Offset 0 is that of events
+    /// that are gone.
     pub(super) fn anchor_of(&self, number: u64) -> Option<u64> {
         let (chunk, own) = split(number);
         let anchors = &self.chunks.get(chunk)?.anchors;
         let place = anchors.partition_point(|one| within(*one) <= own).checked_sub(1)?;
-        anchors.get(place).map(|one| offset(*one))
+        anchors.get(place).map(|one| offset(*one)).filter(|&at| at != GONE)
+    }
+
+    /// The event `number` is gone.
+    pub(super) fn drop_event(&mut self, number: u64) {
+        self.put(number, GONE, |_| true);
     }
 
     /// The event `number` stands at `at` now. `is_one_segment` is true if the bytes from an offset to `at` are of one segment.
@@ -69,7 +77,12 @@ impl Places {
         }
         let front = place.checked_sub(1).and_then(|front| chunk.anchors.get(front)).copied();
         let extends = |one: u64| offset(one) <= at && at - offset(one) <= STRIDE && is_one_segment(offset(one));
-        if !front.is_some_and(extends) {
+        // No segment begins below the stride, so what is gone extends only what is gone.
+        const { assert!(crate::limits::DATA_START > STRIDE) };
+        // From the anchor on, the event must not be met where it stood before, at most a stride behind its old anchor.
+        let old = known.or(front).map(offset).filter(|&old| own <= chunk.last && old != GONE && at != GONE);
+        let meets = |one: u64| old.is_some_and(|old| old + STRIDE >= offset(one) && is_one_segment(old));
+        if !front.is_some_and(|one| extends(one) && !meets(one)) {
             chunk.anchors.insert(place, anchor(own, at));
             place += 1;
         }
@@ -127,11 +140,12 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
 
-    /// Where the events are, and whether each is found from its anchor: within a stride, in one piece of 2^16 bytes.
-    fn check(places: &Places, known: &BTreeMap<u64, u64>) {
-        for (&number, &at) in known {
-            let from = places.anchor_of(number).unwrap();
+    /// Where the events have stood, and whether each is found from its anchor where it stands now: within a stride, in one piece of 2^16 bytes.
+    fn check(places: &Places, known: &BTreeMap<u64, Vec<u64>>) {
+        for (&number, all) in known {
+            let (from, at) = (places.anchor_of(number).unwrap(), *all.last().unwrap());
             assert!(from <= at && at - from <= STRIDE && from >> 16 == at >> 16, "{number} at {at}: from {from}");
+            assert!(all.iter().all(|&old| old < from || old >= at), "{number} at {at}: from {from}, and before at {all:?}");
         }
     }
 
@@ -153,7 +167,7 @@ mod tests {
                 }
                 end += 20 + random(400) + if random(20) == 0 { 9_000 } else { 0 };
                 places.put(number, end, |other| other >> 16 == end >> 16);
-                known.insert(number, end);
+                known.entry(number).or_insert_with(Vec::new).push(end);
                 next = next.max(number + 1);
             }
             if random(100) == 0 {
@@ -162,6 +176,22 @@ mod tests {
         }
         check(&places, &known);
         assert_eq!(places.anchor_of(next + 5000), None);
+    }
+
+    #[test]
+    fn events_that_are_gone_have_no_anchor_and_those_behind_them_keep_theirs() {
+        let mut places = Places::default();
+        (1..=100_u64).for_each(|number| places.put(number, 20_000 + number * 10, |_| true));
+        for number in 1..=50 {
+            places.drop_event(number);
+            assert_eq!((places.anchor_of(number), places.anchor_of(number + 1)), (None, Some(20_010)));
+        }
+        assert_eq!(places.chunk(0).unwrap().0.len(), 2);
+        places.put(60, 90_000, |_| true);
+        assert_eq!(
+            (places.anchor_of(59), places.anchor_of(60), places.anchor_of(61)),
+            (Some(20_010), Some(90_000), Some(20_010))
+        );
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl EventIndex {
     }
 
     /// Walks the frames from an anchor on.
-    fn search(log: &Log, anchor: u64, number: u64) -> Result<Option<Stored<'_>>> {
+    pub(super) fn search(log: &Log, anchor: u64, number: u64) -> Result<Option<Stored<'_>>> {
         let last = anchor + STRIDE;
         let mut window = Window::new(&*log.storage, last + HEADER_LEN_MAX as u64);
         let mut offset = anchor;

@@ -78,7 +78,7 @@ impl<'a> Emptying<'a> {
         let (engine, log) = (self.engine, &self.engine.log);
         log.writable()?;
         #[cfg(feature = "events")]
-        engine.load_events()?;
+        engine.before_moving_events()?;
         let mut report = CompactReport::default();
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
@@ -203,6 +203,10 @@ fn copy_sifted(
         {
             continue;
         }
+        #[cfg(feature = "events")]
+        if frame.header.kind.is_carried() && !engine.needs_event(frame, oldest)? {
+            continue;
+        }
         if let Some(what) = what_counts(engine, shards.of(*hash), key, frame)? {
             copies.push(frame);
             wanted.push((key, frame, what));
@@ -309,7 +313,7 @@ enum Counts {
     Overtaken(Option<Placed>),
     /// It is a tombstone, and an older segment may still hold a record of its key.
     Hides,
-    /// The index of this version does not point at such records, so all of them are preserved.
+    /// An event, or what is left of one. The index of events finds it.
     Carried,
 }
 
@@ -321,8 +325,6 @@ fn what_counts(
     frame: &Frame<'_>,
 ) -> Result<Option<Counts>> {
     match (frame.header.kind, shard) {
-        #[cfg(feature = "events")]
-        (kind, _) if kind.is_carried() && !engine.is_events_place(frame)? => Ok(None),
         (kind, _) if kind.is_carried() => Ok(Some(Counts::Carried)),
         (Kind::Put, Some(shard)) if shard.has(key.hash.slot(frame.offset)) => Ok(Some(Counts::Live)),
         (Kind::Put, Some(shard)) if is(Bug::CompactOvertakes) => engine.find_locked(shard, key).map(Counts::Overtaken).map(Some),

@@ -3,7 +3,7 @@
 
 use pipkin::storage::MemoryStorage;
 use pipkin::{Condition, Db, Error, Event, EventReader, Events, Expected, FailedCheck, NewEvent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn open(file: &MemoryStorage) -> Db {
     Db::builder().segment_size(64 * 1024).open_storage(Box::new(file.clone())).unwrap()
@@ -205,11 +205,14 @@ fn records_and_events_of_one_commit_are_both_there_or_neither() {
 #[derive(Default)]
 struct Model {
     events: Vec<(String, String, Vec<String>, Vec<u8>)>,
+    /// Numbers of those that were removed.
+    removed: BTreeSet<u64>,
 }
 
 impl Model {
     fn numbers(&self, wanted: impl Fn(&(String, String, Vec<String>, Vec<u8>)) -> bool) -> Vec<u64> {
-        (1..).zip(&self.events).filter(|(_, event)| wanted(event)).map(|(number, _)| number).collect()
+        let all = (1..).zip(&self.events).filter(|(number, event)| !self.removed.contains(number) && wanted(event));
+        all.map(|(number, _)| number).collect()
     }
 
     fn check(&self, log: &Events) {
@@ -220,22 +223,26 @@ impl Model {
             assert_eq!(numbers(&reader.backwards(true)), back);
         };
         both(log.all(), &self.numbers(|_| true));
-        let mut streams: BTreeMap<&str, u64> = BTreeMap::new();
-        for (event, (stream, kind, tags, payload)) in read(&log.all()).iter().zip(&self.events) {
-            let version = streams.entry(stream).or_default();
-            *version += 1;
+        let mut versions: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for (number, (stream, ..)) in (1..).zip(&self.events) {
+            versions.entry(stream).or_default().push(number);
+        }
+        for event in read(&log.all()) {
+            let (stream, kind, tags, payload) = &self.events[event.number() as usize - 1];
+            let version = versions[&**stream].iter().position(|number| *number == event.number()).unwrap() as u64 + 1;
             assert_eq!(
                 (event.stream(), event.kind(), event.version(), event.payload()),
-                (&**stream, &**kind, *version, &payload[..])
+                (&**stream, &**kind, version, &payload[..])
             );
             assert_eq!(event.tags().collect::<Vec<_>>(), *tags);
         }
-        for (stream, version) in streams {
-            let expected = self.numbers(|event| event.0 == stream);
-            both(log.stream(stream), &expected);
+        for (stream, all) in versions {
+            both(log.stream(stream), &self.numbers(|event| event.0 == stream));
+            let version = all.len() as u64;
             assert_eq!(log.version(stream).unwrap(), version);
             for from in [1, 2, version / 2, version, version + 1] {
-                let rest = &expected[(from.max(1) - 1).min(version) as usize..];
+                let rest = all[(from.max(1) - 1).min(version) as usize..].iter().copied();
+                let rest: Vec<u64> = rest.filter(|number| !self.removed.contains(number)).collect();
                 assert_eq!(numbers(&log.stream(stream).from(from)), rest, "{stream} from {from}");
             }
         }
@@ -269,7 +276,7 @@ fn append(log: &Events, db: &Db, model: &mut Model, random: &mut Random) {
     });
     let events: Vec<_> = events.collect();
     let new = |(_, kind, tags, payload): &(String, String, Vec<String>, Vec<u8>)| {
-        tags.iter().fold(NewEvent::new(kind.clone(), payload.clone()), |event, tag| event.tag(tag.clone()))
+        tags.iter().fold(NewEvent::new(kind.clone(), payload.clone()).time_ms(0), |event, tag| event.tag(tag.clone()))
     };
     let new: Vec<NewEvent<'_>> = events.iter().map(new).collect();
     if random.below(3) == 0 {
@@ -296,13 +303,34 @@ fn every_way_of_reading_agrees_with_a_model_over_sessions_checkpoints_and_compac
                     db = open(&file);
                 }
                 3 => {
+                    model.check(&log);
                     // An unclean end: the copy is of the bytes that a process has written when it is killed.
                     db.flush().unwrap();
                     let copy = MemoryStorage::from_vec(file.to_vec());
                     let other = open(&copy);
                     model.check(&other.events("log").unwrap());
                 }
-                4..=20 => {
+                4 | 5 => {
+                    let stream = format!("stream {}", random.below(1 + random.0 % 40));
+                    let all = (1..).zip(&model.events).filter(|(_, event)| event.0 == stream).map(|(number, _)| number);
+                    let all: Vec<u64> = all.collect();
+                    let before = random.below(all.len() as u64 + 3);
+                    let gone: Vec<u64> = (1..before).zip(&all).map(|(_, number)| *number).collect();
+                    let fresh = gone.iter().filter(|number| model.removed.insert(**number)).count() as u64;
+                    assert_eq!(log.truncate(&stream, before).unwrap(), fresh);
+                }
+                6 if random.below(2) == 0 => {
+                    // The oldest events of all streams.
+                    let until = random.below(model.events.len() as u64 + 1);
+                    let gone: Vec<u64> = (1..=until).filter(|number| model.removed.insert(*number)).collect();
+                    let times = read(&log.all()).iter().take(gone.len()).map(Event::time_ms).collect::<Vec<_>>();
+                    assert!(times.iter().all(|time| *time == 0), "{times:?}");
+                    for stream in gone.iter().map(|number| &model.events[*number as usize - 1].0).collect::<BTreeSet<_>>() {
+                        let of_stream = (1..=until).zip(&model.events).filter(|(_, event)| event.0 == *stream).count() as u64;
+                        log.truncate(stream, of_stream + 1).unwrap();
+                    }
+                }
+                7..=20 => {
                     for _ in 0..random.below(30) {
                         db.insert(format!("k{}", random.below(200)), vec![1; random.below(600) as usize]).unwrap();
                     }
@@ -459,4 +487,36 @@ fn a_course_is_never_over_booked() {
         }
     });
     assert_eq!(log.tagged("course:rust").iter().unwrap().count(), 30);
+}
+
+#[test]
+fn what_was_removed_gives_its_space_back_and_keeps_the_versions() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    for index in 0..2000_u32 {
+        let event = NewEvent::new("T", vec![7; 1000]).tag("t").metadata("m").time_ms(index.into());
+        log.append(&format!("s{}", index % 3), Expected::Any, [event]).unwrap();
+    }
+    let before = db.stats().unwrap();
+    assert_eq!(log.remove_before_ms(1500).unwrap(), 1500);
+    assert_eq!(log.keep_last("s1", 10).unwrap(), 157);
+    assert_eq!(read(&log.stream("s1")).iter().map(Event::version).collect::<Vec<_>>(), (658..=667).collect::<Vec<_>>());
+    assert_eq!(log.delete_stream("s2").unwrap(), 166);
+    assert_eq!((log.delete_stream("s2").unwrap(), log.delete_stream("none").unwrap()), (0, 0));
+    let after = db.stats().unwrap();
+    assert!(after.live_bytes < before.live_bytes / 5, "{} of {}", after.live_bytes, before.live_bytes);
+    for round in 0..3 {
+        db.compact().unwrap();
+        let stats = db.stats().unwrap();
+        assert!(stats.file_bytes < before.file_bytes / 3, "{round}: {} of {}", stats.file_bytes, before.file_bytes);
+        assert_eq!((log.version("s2").unwrap(), read(&log.tagged("t")).len()), (666, 177));
+    }
+    drop(log);
+    db.close().unwrap();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    assert_eq!((log.version("s0").unwrap(), log.version("s1").unwrap(), log.version("s2").unwrap()), (667, 667, 666));
+    assert_eq!(log.append("s2", Expected::Version(666), [NewEvent::new("T", "")]).unwrap().version, 667);
+    assert_eq!(read(&log.of_type("T")).len(), 178);
 }

@@ -7,6 +7,7 @@ mod event;
 mod iter;
 mod new_event;
 mod reader;
+mod retention;
 mod subscription;
 mod waiting;
 
