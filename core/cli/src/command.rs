@@ -4,8 +4,8 @@ use crate::args::Global;
 use crate::exit::{self, Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::verbs::{
-    backup, compact, completions, digest, export, get, import, man, namespaces, persist, put, rm, salvage, scan, stats, sweep,
-    ttl, verify, watch,
+    backup, compact, completions, digest, events, export, get, import, man, namespaces, persist, put, rm, salvage, scan, stats,
+    sweep, ttl, verify, watch,
 };
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -44,8 +44,8 @@ JSON:
 
 Exit codes:
   0    done
-  1    no: the key or the namespace is not there, or what came after a
-       position is no longer kept
+  1    no: the key or the namespace is not there, what came after a
+       position is no longer kept, or a stream is not as an append expects
   2    usage: an argument makes no sense, a key or value is too long, or a
        file that would be created is there already
   3    damage: stored bytes have changed, or records are stranded; `verify`
@@ -112,6 +112,8 @@ pub(crate) enum Verb {
     Digest(digest::DigestArgs),
     /// Print what has changed since a position, commit by commit
     Watch(watch::WatchArgs),
+    /// Append to event streams, and read them
+    Events(events::EventsArgs),
     /// List or drop namespaces
     Namespaces(namespaces::NamespacesArgs),
     /// Print a completion script for a shell
@@ -141,6 +143,7 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Export(args) => export::run(global, args),
         Verb::Digest(args) => digest::run(global, args),
         Verb::Watch(args) => watch::run(global, args),
+        Verb::Events(args) => events::run(global, args),
         Verb::Namespaces(args) => namespaces::run(global, args),
         Verb::Completions(args) => completions::run(global, args, Cli::command()),
         Verb::Man(args) => man::run(global, args, Cli::command()),

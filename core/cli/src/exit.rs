@@ -161,6 +161,7 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::Unsupported { .. } => (Exit::NoStore, "unsupported"),
         Error::UnknownPosition => (Exit::No, "unknown-position"),
         Error::Compacted { .. } => (Exit::No, "compacted"),
+        Error::AppendRefused { .. } => (Exit::No, "append-refused"),
         Error::LogExhausted => (Exit::Io, "log-exhausted"),
         Error::Poisoned(first) => classify(first),
         _ => (Exit::Io, "io"),

@@ -5,6 +5,7 @@ pub(crate) mod compact;
 pub(crate) mod completions;
 mod counting;
 pub(crate) mod digest;
+pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod get;
 pub(crate) mod import;

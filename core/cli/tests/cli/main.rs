@@ -5,6 +5,7 @@ mod all_namespaces;
 mod damage;
 mod data;
 mod errors;
+mod events;
 mod expiry;
 mod export;
 mod foreign;

@@ -1,0 +1,72 @@
+//! events.
+
+use crate::support::{Folder, STORE};
+use serde_json::{Value, json};
+
+fn lines(folder: &Folder, args: &[&str]) -> Vec<Value> {
+    let text = folder.run(&[&["events"][..], args].concat()).success().text().to_owned();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn append(folder: &Folder, args: &[&str]) {
+    folder.ok(&[&["events", "append", STORE, "orders"][..], args].concat());
+}
+
+#[test]
+fn events_are_appended_as_expected_and_read_in_every_way() {
+    let folder = Folder::new();
+    append(&folder, &["order-7", "Placed", "3 apples", "--tag", "customer:ada", "--expect", "none", "--metadata", "m"]);
+    append(&folder, &["order-8", "Placed", "1 pear", "--tag", "customer:ada", "--tag", "pears"]);
+    append(&folder, &["order-7", "Paid", "", "--expect", "1", "--id", "000000000000000000000000000000ff"]);
+    let refused = folder.run(&["events", "append", STORE, "orders", "order-7", "Paid", "", "--expect", "1"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("should have version 1, and is at version 2"), "{}", refused.err);
+    let again = ["order-7", "Paid", "", "--expect", "1", "--id", "000000000000000000000000000000ff", "--json"];
+    let again = folder.run(&[&["events", "append", STORE, "orders"][..], &again].concat()).success();
+    assert_eq!(serde_json::from_str::<Value>(again.text()).unwrap(), json!({"number": 3, "version": 2, "repeated": true}));
+    let numbers = |args: &[&str]| -> Vec<u64> {
+        let lines = lines(&folder, &[&["read", STORE, "orders"][..], args].concat());
+        lines.iter().map(|line| line["number"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(numbers(&[]), [1, 2, 3]);
+    assert_eq!(numbers(&["--reverse", "--limit", "2"]), [3, 2]);
+    assert_eq!(numbers(&["--stream", "order-7"]), [1, 3]);
+    assert_eq!(numbers(&["--stream", "order-7", "--from", "2"]), [3]);
+    assert_eq!(numbers(&["--type", "Placed"]), [1, 2]);
+    assert_eq!(numbers(&["--type", "Placed", "--type", "Paid", "--from", "2"]), [2, 3]);
+    assert_eq!(numbers(&["--tag", "customer:ada", "--tag", "pears"]), [2]);
+    let mut first = lines(&folder, &["read", STORE, "orders", "--limit", "1"]).remove(0);
+    assert!(first["time_ms"].take().as_u64().unwrap() > 1_700_000_000_000);
+    assert_eq!(first["id"].take().as_str().unwrap().len(), 32);
+    let expected = json!({
+        "number": 1, "stream": "order-7", "version": 1, "type": "Placed", "payload": "3 apples", "tags": ["customer:ada"],
+        "metadata": "m", "id": null, "time_ms": null,
+    });
+    assert_eq!(first, expected);
+    assert_eq!(folder.run(&["events", "list", STORE]).success().text(), "orders\n");
+    let none = folder.run(&["events", "read", STORE, "none"]);
+    assert!(none.code == 1 && none.err.contains("no log of events"), "{none:?}");
+}
+
+#[test]
+fn a_cursor_goes_on_where_it_has_ended_and_streams_are_truncated() {
+    let folder = Folder::new();
+    for version in 0..5 {
+        append(&folder, &["s", "T", &version.to_string()]);
+    }
+    let follow = || lines(&folder, &["follow", STORE, "orders", "--cursor", "mailer", "--type", "T"]).len();
+    assert_eq!((follow(), follow()), (5, 0));
+    append(&folder, &["s", "T", "5"]);
+    assert_eq!((follow(), follow()), (1, 0));
+    assert_eq!(folder.run(&["events", "cursors", STORE, "orders"]).success().text(), "mailer\t6\n");
+    folder.ok(&["events", "cursors", STORE, "orders", "--forget", "mailer"]);
+    assert_eq!(folder.run(&["events", "cursors", STORE, "orders", "--forget", "mailer"]).code, 1);
+    let truncate =
+        |how: &[&str]| folder.run(&[&["events", "truncate", STORE, "orders", "s"][..], how].concat()).success().text().to_owned();
+    assert_eq!(truncate(&["--before", "2"]), "1 event removed\n");
+    assert_eq!(truncate(&["--keep", "2"]), "3 events removed\n");
+    assert_eq!(lines(&folder, &["read", STORE, "orders"]).len(), 2);
+    assert_eq!(truncate(&["--all"]), "2 events removed\n");
+    append(&folder, &["s", "T", "", "--expect", "6"]);
+    assert_eq!(folder.run(&["events", "truncate", STORE, "orders", "s"]).code, 2);
+}
