@@ -9,6 +9,7 @@ mod digest;
 mod native;
 mod plan;
 mod wasi;
+mod watch;
 
 use crate::shell::{Outcome, failed, target_dir};
 use plan::Plan;

@@ -135,6 +135,12 @@ impl Step {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Prints the command and starts it; the caller reads its standard output, and ends it.
+    pub(crate) fn start(&self) -> Outcome<Child> {
+        println!("$ {self} &");
+        self.command()?.stdout(Stdio::piped()).spawn().map_err(|error| self.not_started(&error))
+    }
+
     /// Whether it can be started and succeeds; says nothing.
     pub(crate) fn succeeds(&self) -> bool {
         self.output().is_ok()

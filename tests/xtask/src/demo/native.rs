@@ -3,6 +3,7 @@
 use super::data::Record;
 use super::digest;
 use super::plan::{Plan, payload};
+use super::watch::Watcher;
 use crate::shell::{Outcome, Step, Stop, failed, target_dir};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -70,12 +71,16 @@ impl Stage {
         let loaded = self.size()?;
         self.compare("after loading", &plan.loaded)?;
 
+        let mut watcher = Watcher::start(&self.verb("watch"))?;
         println!("\n=== overwrite and remove");
         let source = self.write_records("overwrite.ndjson", &plan.overwritten)?;
         let took = self.timed(self.import(&source))?;
         tell_rate("overwritten", plan.overwritten.len(), took);
         let took = self.remove(&plan.removed)?;
         tell_rate("removed", plan.removed.len(), took);
+        let overwritten = plan.overwritten.iter().map(|(key, value)| (key.as_str(), Some(value.as_str())));
+        watcher.tells(overwritten.chain(plan.removed.iter().map(|key| (key.as_str(), None))))?;
+        watcher.tells_nothing_more()?;
         let edited = self.size()?;
 
         println!("\n=== compact, reopen, verify");

@@ -49,6 +49,11 @@ impl Edit {
         }
         Edit { changes, state }
     }
+
+    /// The changes as a watcher tells of them.
+    pub(super) fn told(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.changes.iter().map(|(key, value)| (key.as_str(), value.as_deref()))
+    }
 }
 
 impl Plan {

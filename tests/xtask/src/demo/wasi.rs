@@ -3,6 +3,7 @@
 
 use super::native::{Stage, tell_rate};
 use super::plan::{Edit, Plan};
+use super::watch::Watcher;
 use crate::component::{built, host_command};
 use crate::shell::{Outcome, Step};
 use crate::tools::Tools;
@@ -20,9 +21,11 @@ pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     let program = host_command()?;
     println!("the component has {} bytes", fs::metadata(&component)?.len());
 
+    let mut watcher = Watcher::start(&stage.verb("watch"))?;
     println!("\n=== changed in the component");
     let command = Step::new("").path(&program).arg("--component").path(&component).arg("edit").path(&stage.store);
     change(stage, "component.tsv", &plan.in_component, &command)?;
+    watcher.tells(plan.in_component.told())?;
     Step::new("").path(&program).arg("--component").path(&component).arg("verify").path(&stage.store).run()?;
     stage.compare("after changes in the component", &plan.in_component.state)?;
 
@@ -31,6 +34,9 @@ pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     let command = Step::new("").path(&program).args(["run", "--store", &name, "--directory"]).path(&stage.folder);
     let command = command.path(&editor).args(["--", &name]);
     change(stage, "program.tsv", &plan.by_program, &command)?;
+    // The program makes sets and removals in calls of their own, and counts them in the store meanwhile.
+    watcher.tells_in_some_order(plan.by_program.told(), "editor: changes")?;
+    watcher.tells_nothing_more()?;
     stage.verb("verify").run()?;
     stage.compare("after changes by the program", &plan.by_program.state)
 }
