@@ -5,7 +5,7 @@ use super::open::open;
 use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::index::{SHARDS, ShardGuard};
-use crate::log::{Contained, Front, Segment, SegmentChange, Slots, Superblock, read_slots, read_superblocks};
+use crate::log::{Contained, Front, SegmentChange, Slots, Superblock, read_slots, read_superblocks, take_over};
 use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::recover::{Advance, Advanced, News, Place, SnapshotState, advance, is_gone};
@@ -254,11 +254,7 @@ impl Store {
                     None => true,
                 },
                 News::Enter(segment, _) => {
-                    let lies_there = |other: &mut Segment| {
-                        other.extent < segment.extent + segment.extents && segment.extent < other.extent + other.extents
-                    };
-                    // Once each: what is begun in a part of its space from now on is not its own.
-                    let old: Vec<Segment> = present.extract_if(.., lies_there).collect();
+                    let old = take_over(&mut present, segment);
                     let is_empty =
                         old.iter().try_fold(true, |all, old| Ok::<_, Error>(all && engine.empty(&mut shards, old)?))?;
                     present.push(*segment);

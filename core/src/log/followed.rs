@@ -20,6 +20,16 @@ pub(crate) enum SegmentChange {
     Floor(u64),
 }
 
+const fn share_space(one: &Segment, other: &Segment) -> bool {
+    other.extent < one.extent + one.extents && one.extent < other.extent + other.extents
+}
+
+/// Takes those out of `present` in whose space `segment` begins: what is left of them has to go. Once each: what is begun in another part of
+/// their space from now on is not theirs.
+pub(crate) fn take_over(present: &mut Vec<Segment>, segment: &Segment) -> Vec<Segment> {
+    present.extract_if(.., |other| share_space(other, segment)).collect()
+}
+
 impl Log {
     /// Another session writes to the file, and this one follows it. Constant false without the feature `followers`.
     #[inline]
@@ -40,9 +50,7 @@ impl Log {
                         before.end = previous_end;
                     }
                     // What was in its extents has been retired, or given up by a recovery.
-                    let lies_there = |other: &Segment| {
-                        other.extent < segment.extent + segment.extents && segment.extent < other.extent + other.extents
-                    };
+                    let lies_there = |other: &Segment| share_space(other, &segment);
                     let old: Vec<u64> =
                         tail.segments.values().filter(|other| lies_there(other)).map(|other| other.base).collect();
                     old.into_iter().for_each(|base| {
@@ -128,5 +136,33 @@ impl Log {
             Ok(_) => Error::Overtaken,
             Err(failed) => failed.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(base: u64, extent: u32, extents: u32) -> Segment {
+        Segment { base, extent, extents, end: 0, salt: base, linked: false }
+    }
+
+    /// Emptied at the second time, the long one would have taken the records of the first new one out of the index.
+    #[test]
+    fn a_run_of_extents_is_handed_out_once_however_many_segments_begin_in_it() {
+        let (left, long, right) = (segment(1, 0, 2), segment(2, 2, 4), segment(3, 6, 1));
+        let mut present = vec![left, long, right];
+        let bases = |segments: &[Segment]| segments.iter().map(|segment| segment.base).collect::<Vec<_>>();
+        let mut begin = |new: Segment| {
+            let old = take_over(&mut present, &new);
+            present.push(new);
+            bases(&old)
+        };
+        assert_eq!(begin(segment(4, 3, 1)), [2]);
+        assert_eq!(begin(segment(5, 4, 2)), [0_u64; 0]);
+        assert_eq!(begin(segment(6, 2, 1)), [0_u64; 0]);
+        // These lie beside each other, and this one over the ends of two.
+        assert_eq!(begin(segment(7, 1, 2)), [1, 6]);
+        assert_eq!(bases(&present), [3, 4, 5, 7]);
     }
 }

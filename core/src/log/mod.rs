@@ -41,7 +41,7 @@ pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};
-pub(crate) use followed::SegmentChange;
+pub(crate) use followed::{SegmentChange, take_over};
 pub(crate) use frames::Frames;
 pub(crate) use geometry::Geometry;
 pub(crate) use history::FollowerId;
