@@ -185,6 +185,38 @@ pub enum Bug {
     KeptNumberForgotten,
     /// What a consumer acknowledges is known to the session only.
     CursorNotWritten,
+    /// Compaction does not tell the index of events what it has moved.
+    EventsNotMoved,
+    /// The index of events is loaded without what was appended or moved behind the index snapshot.
+    EventsBehindSnapshotForgotten,
+    /// The newest events of chains are those of the index snapshot.
+    ChainsEndAtSnapshot,
+    /// A checkpoint keeps the newest events of chains as they were, and says that they are of now.
+    ChainsClaimTooMuch,
+    /// A checkpoint keeps the places of events that have changed.
+    PlacesOfChangesLost,
+    /// The list of segments does not have the number of the next event.
+    NextEventNotListed,
+    /// An append of events that has failed uses up their numbers.
+    EventNumberLost,
+    /// Appended events do not count as live: compaction takes them for garbage.
+    EventsNotCounted,
+    /// The events of a commit are not in one commit with its records.
+    EventsInTheirOwnCommit,
+    /// An append of events does not check what it expects.
+    ExpectedUnchecked,
+    /// An append of events does not check its conditions.
+    ConditionUnchecked,
+    /// The newest event with a tag is not noted.
+    TagChainNotUpdated,
+    /// The jump of an event leads further back than it should.
+    JumpTooFar,
+    /// A subscription hands out events that a power cut may take.
+    EventsBeforeDurable,
+    /// What a transaction acknowledges is written at once.
+    AckOnItsOwn,
+    /// A cursor moves for a subscription from which another one has taken it.
+    CursorTakenUnnoticed,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -283,6 +315,22 @@ mod imp {
             Self::TransactionCheckedEarly,
             Self::KeptNumberForgotten,
             Self::CursorNotWritten,
+            Self::EventsNotMoved,
+            Self::EventsBehindSnapshotForgotten,
+            Self::ChainsEndAtSnapshot,
+            Self::ChainsClaimTooMuch,
+            Self::PlacesOfChangesLost,
+            Self::NextEventNotListed,
+            Self::EventNumberLost,
+            Self::EventsNotCounted,
+            Self::EventsInTheirOwnCommit,
+            Self::ExpectedUnchecked,
+            Self::ConditionUnchecked,
+            Self::TagChainNotUpdated,
+            Self::JumpTooFar,
+            Self::EventsBeforeDurable,
+            Self::AckOnItsOwn,
+            Self::CursorTakenUnnoticed,
         ];
     }
 

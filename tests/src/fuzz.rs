@@ -8,7 +8,7 @@ use crate::model::State;
 use crate::rng::{Choices, Script, choose, derive, index};
 use crate::suite::hostile::{Base, Measure, examine, mutate_once};
 use crate::tape::{Mix, Op, Tape, Times};
-use pipkin::frame::{reencode, reencode_event};
+use pipkin::frame::{event_reads_alike, reencode, reencode_event};
 
 /// Operations of the longest tape.
 const OPS_MOST: usize = 400;
@@ -60,6 +60,7 @@ pub fn frame_decode(bytes: &[u8]) -> bool {
     let mut script = Script::new(bytes);
     let (salt, offset) = (script.next_u64(), script.next_u64());
     let frame = script.rest();
+    assert!(event_reads_alike(frame), "the event {frame:02x?} reads in two ways");
     if let Some(event) = reencode_event(frame) {
         assert_eq!(reencode_event(&event), Some(event.clone()), "the event {frame:02x?} does not come back");
     }

@@ -20,5 +20,6 @@ pub mod salts;
 pub mod suite;
 pub mod tape;
 pub mod victim;
+pub mod watched;
 pub mod whole;
 pub mod witness;

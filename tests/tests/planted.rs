@@ -9,8 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, changes, codec, crash, errors, exhaustive, expiry, following, groups, left_space, lies, lives, lost_headers, moments,
-    salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
+    cache, changes, codec, crash, errors, events, exhaustive, expiry, following, groups, left_space, lies, lives, lost_headers,
+    moments, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -115,6 +115,11 @@ const WRITERS: Suite = ("writers", || writers::run(&writers::Budget { images: 30
 
 const GROUPS: Suite = ("groups", || groups::run(&groups::Budget { images: 3000, seed: 1 }, &Quota::new("groups", 0)));
 
+const EVENTS: Suite = ("events", || {
+    let budget = events::Budget { images: 3000, crowds: 1, seed: 1 };
+    events::run(&budget, &Quota::new("events", 0))
+});
+
 const SALVAGE: Suite = ("reopen (salvage)", || salvage::run(300, &Quota::new("salvage", 0)));
 
 const ROT: Suite = ("rot", || {
@@ -182,6 +187,22 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::BorderSkipped
         | Bug::KeptNumberForgotten
         | Bug::CursorNotWritten => CHANGES,
+        Bug::EventsNotMoved
+        | Bug::EventsBehindSnapshotForgotten
+        | Bug::ChainsEndAtSnapshot
+        | Bug::ChainsClaimTooMuch
+        | Bug::PlacesOfChangesLost
+        | Bug::NextEventNotListed
+        | Bug::EventNumberLost
+        | Bug::EventsNotCounted
+        | Bug::EventsInTheirOwnCommit
+        | Bug::ExpectedUnchecked
+        | Bug::ConditionUnchecked
+        | Bug::TagChainNotUpdated
+        | Bug::JumpTooFar
+        | Bug::EventsBeforeDurable
+        | Bug::AckOnItsOwn
+        | Bug::CursorTakenUnnoticed => EVENTS,
         Bug::FollowedByHalves | Bug::FollowedByTrailersAlone | Bug::FollowedKeepsNumbers => FOLLOWING,
         Bug::TransactionUnchecked
         | Bug::TransactionForgetsRanges

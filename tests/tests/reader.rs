@@ -104,6 +104,51 @@ fn the_consumers_of_golden_stores_miss_nothing() {
     }
 }
 
+/// Golden stores with event streams: a later session reads them in every way, and goes on.
+#[test]
+fn the_event_streams_of_golden_stores_are_read_and_go_on() {
+    for (name, last) in [("listed", 10), ("tail", 20)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/events").join(name).with_extension("pipkin");
+        let storage = MemoryStorage::from_vec(fs::read(&path).unwrap());
+        let db = open(&storage);
+        let orders = db.events("orders").unwrap();
+        let check = |orders: &pipkin::Events| {
+            let versions = |reader: pipkin::EventReader| -> Vec<u64> {
+                reader.iter().unwrap().map(|event| event.unwrap().version()).collect()
+            };
+            for event in orders.stream("order").iter().unwrap().map(Result::unwrap) {
+                let index = event.version() as u8 - 1;
+                let number = event.version() + u64::from(index >= 10);
+                assert_eq!((event.number(), event.id(), event.time_ms()), (number, [index; 16], 1_700_000_000_000), "{name}");
+                assert_eq!(event.kind(), if index.is_multiple_of(3) { "Paid" } else { "Placed" }, "{name}");
+                assert_eq!(event.payload(), vec![index; usize::from(index) * 20], "{name}");
+                assert_eq!(event.tags().collect::<Vec<_>>(), [&*format!("customer:{}", index % 2), "all"], "{name}");
+                let metadata = if index.is_multiple_of(4) { format!("by {index}") } else { String::new() };
+                assert_eq!(event.metadata(), metadata.as_bytes(), "{name}");
+            }
+            assert_eq!(versions(orders.all()), (1..=last).collect::<Vec<_>>(), "{name}");
+            assert_eq!(versions(orders.tagged("customer:0")), (1..=last).step_by(2).collect::<Vec<_>>(), "{name}");
+            assert_eq!(versions(orders.of_type("Paid").backwards(true)).last(), Some(&1), "{name}");
+            // By a jump.
+            assert_eq!(versions(orders.stream("order").from(3).limit(1)), [3], "{name}");
+        };
+        check(&orders);
+        let audit = db.events("audit").unwrap().all().iter().unwrap().map(Result::unwrap).collect::<Vec<_>>();
+        assert_eq!((audit.len(), audit[0].number(), audit[0].payload()), (1, 11, &b"in another log"[..]), "{name}");
+        assert_eq!((db.get("orders").unwrap(), db.get("mailed").unwrap()), (Some(vec![last as u8]), Some(vec![1])), "{name}");
+        assert_eq!(orders.cursors().unwrap(), [("mailer".into(), 2)], "{name}");
+        let mut mailer = orders.tagged("customer:1").cursor("mailer").unwrap();
+        assert_eq!(mailer.try_next().unwrap().unwrap().number(), 4, "{name}");
+        db.compact().unwrap();
+        check(&orders);
+        let event = [pipkin::NewEvent::new("Sent", "")];
+        let next = orders.append("order", pipkin::Expected::Version(last), event).unwrap();
+        assert_eq!((next.version, next.first_number), (last + 1, last + 2), "{name}");
+        assert!(db.verify().unwrap().is_ok(), "{name}");
+        db.close().unwrap();
+    }
+}
+
 /// What a later version says about a namespace behind its number, as its expiry: salvage left it out, and that version would have found the
 /// namespace without.
 #[test]

@@ -170,7 +170,8 @@ impl Store {
         for (index, (target, _)) in all().enumerate().filter(|(_, both)| is_needed(*both)) {
             let plain = Meta::plain(target.key.namespace);
             let meta = expiries.get(index).map_or(plain, |(until, _)| until.meta(target.key.namespace));
-            let continues = frames.len() + 1 < count && !is(Bug::TransactionSplit);
+            let end = if is(Bug::EventsInTheirOwnCommit) { records } else { count };
+            let continues = frames.len() + 1 < end && !is(Bug::TransactionSplit);
             frames.push(target.op.frame(meta, continues));
         }
         frames.extend(staging.iter().flat_map(Staging::frames));

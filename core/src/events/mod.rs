@@ -47,6 +47,11 @@ struct State {
     last: u64,
     /// Every event below this number is gone, or only a stub of it is left.
     first: u64,
+    /// The number of the newest event that could not be counted because it is damaged, and where the damage is; 0: there is none. Of which
+    /// chains it is nobody knows: only those that go on behind it have a newest event.
+    unread: (u64, u64),
+    /// Where the log was damaged when the places were read from it: an event that is not found may have been there.
+    damage: Option<u64>,
     /// Chunks of places that the running dump has written.
     dumped: Vec<usize>,
 }

@@ -62,8 +62,21 @@ impl EventIndex {
     ///
     /// [`Error::Corrupt`] when it is damaged, or is not where the index says.
     pub(crate) fn by_number<'a>(&self, log: &'a Log, number: u64) -> Result<Option<Stored<'a>>> {
-        let Some(anchor) = self.state.read().places.anchor_of(number) else { return Ok(None) };
-        Self::search(log, anchor, number)
+        let (anchor, damage) = {
+            let state = self.state.read();
+            (state.places.anchor_of(number), state.damage.filter(|_| number >= state.first.max(1)))
+        };
+        let found = match anchor {
+            Some(anchor) => Self::search(log, anchor, number)?
+                .map_or_else(|| Self::search_verified(log, anchor, number), |found| Ok(Some(found)))?,
+            None => None,
+        };
+        match (&found, damage) {
+            (None, Some(offset)) if number < log.next_event() => {
+                Err(Error::corrupt(offset, "damage that may have held the event"))
+            }
+            _ => Ok(found),
+        }
     }
 
     /// Walks the frames from an anchor on.
@@ -72,11 +85,31 @@ impl EventIndex {
         let mut window = Window::new(&*log.storage, last + HEADER_LEN_MAX as u64);
         let mut offset = anchor;
         while offset <= last {
-            let Ok(header) = window.header(offset) else { return Self::behind_damage(log, offset, last, number) };
+            let Ok(header) = window.header(offset) else { return Self::search_verified(log, anchor, number) };
             if number_at(&mut window, offset, &header)? == Some(number) {
                 return Self::verified(log, offset).map(Some);
             }
             offset += header.frame_len() as u64;
+        }
+        Ok(None)
+    }
+
+    /// Walks the frames from an anchor on, and verifies each: a damaged one may be the event, or may have led past it.
+    #[cold]
+    fn search_verified(log: &Log, anchor: u64, number: u64) -> Result<Option<Stored<'_>>> {
+        let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
+        let end = log.segments().into_iter().find(|segment| segment.salt == salt).map_or(u64::MAX, |segment| segment.end);
+        let (mut offset, last) = (anchor, anchor + STRIDE);
+        while offset <= last && offset < end {
+            match log.frame(offset).and_then(|frame| frame.check().map(|()| frame)) {
+                Ok(frame) if frame.header.kind.is_carried() && event_number(frame.value()) == number => {
+                    frame.is_readable()?;
+                    return Ok(Some(Stored(frame)));
+                }
+                Ok(frame) => offset += frame.header.frame_len() as u64,
+                Err(Error::Corrupt { .. }) => return Self::behind_damage(log, offset, last, number),
+                Err(error) => return Err(error),
+            }
         }
         Ok(None)
     }
@@ -112,10 +145,16 @@ impl EventIndex {
     /// The newest event of a chain.
     pub(crate) fn newest<'a>(&self, log: &'a Log, seed: u64, namespace: u32, chain: Chain<'_>) -> Result<Option<Stored<'a>>> {
         let hash = chain.hash(seed, namespace);
-        let mut candidates: Vec<u64> = self.state.read().heads.of(hash).collect();
+        let (mut candidates, unread): (Vec<u64>, _) = {
+            let state = self.state.read();
+            (state.heads.of(hash).collect(), state.unread)
+        };
         // Behind a damaged event a chain has two: the newest one counts.
         candidates.sort_unstable();
         for number in candidates.into_iter().rev() {
+            if unread.0 > number {
+                break;
+            }
             if let Some(stored) = self.by_number(log, number)?
                 && stored.namespace() == namespace
                 && chain.before(stored.stream(), &stored.event()?).is_some()
@@ -123,7 +162,10 @@ impl EventIndex {
                 return Ok(Some(stored));
             }
         }
-        Ok(None)
+        match unread {
+            (0, _) => Ok(None),
+            (_, offset) => Err(Error::corrupt(offset, "an event that may be a newer one of the stream, the type or the tag")),
+        }
     }
 
     /// The event of a stream at `version`, which is not above that of `from`, an event of the same stream.

@@ -74,7 +74,10 @@ impl EventIndex {
         if number >= self.state.read().first {
             return Ok(false);
         }
-        let newest = self.newest(log, seed, frame.header.namespace, Chain::Stream(frame.key()))?;
+        let newest = match self.newest(log, seed, frame.header.namespace, Chain::Stream(frame.key())) {
+            Err(Error::Corrupt { .. }) => return Ok(false),
+            newest => newest?,
+        };
         if newest.is_none_or(|newest| newest.frame().offset == frame.offset) {
             return Ok(false);
         }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::expected::{Expected, FailedCheck};
 use crate::frame::{encode_event, jump_version, own_tags};
 use crate::log::{Log, Placed};
+use crate::planted::{Bug, is};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -105,7 +106,7 @@ impl EventIndex {
         let mut failed = Vec::new();
         for (index, condition) in conditions.iter().enumerate() {
             let of = In { seed, namespace: condition.namespace };
-            let found = self.find_match(log, of, condition.items, condition.after)?;
+            let found = self.find_match(log, of, condition.items, condition.after)?.filter(|_| !is(Bug::ConditionUnchecked));
             failed.extend(found.map(|number| FailedCheck::Condition { index, number }));
         }
         for planned in planned {
@@ -153,7 +154,9 @@ impl EventIndex {
         let is_cut = self.is_cut();
         for (number, placed) in (staged.first..).zip(placed) {
             let extent = log.geometry.extent_of(placed.offset);
-            log.segment_stats.change_live(extent, placed.len as i64, is_cut);
+            if !is(Bug::EventsNotCounted) {
+                log.segment_stats.change_live(extent, placed.len as i64, is_cut);
+            }
             super::put(&mut state.places, log, number, placed.offset);
         }
         for &(hash, before, number) in &staged.chains {
@@ -167,7 +170,7 @@ impl<'a> Stage<'_, 'a> {
     fn stream(&mut self, planned: &Planned<'a>) -> Result<Option<FailedCheck>> {
         let chain = Chain::Stream(planned.stream.as_bytes());
         let mut newest = self.newest(planned.namespace, chain)?;
-        if !planned.expected.is_met(newest.version) {
+        if !planned.expected.is_met(newest.version) && !is(Bug::ExpectedUnchecked) {
             let (stream, expected) = (String::from(planned.stream), planned.expected);
             return Ok(Some(FailedCheck::Version { stream, expected, current: newest.version }));
         }
@@ -199,7 +202,9 @@ impl<'a> Stage<'_, 'a> {
             let before = self.newest(planned.namespace, chain)?.number;
             self.newest.insert((planned.namespace, chain), Newest { number, ..Newest::default() });
             tags.push((key, before));
-            chains.push((chain, before));
+            if !(matches!(chain, Chain::Tag(_)) && is(Bug::TagChainNotUpdated)) {
+                chains.push((chain, before));
+            }
         }
         if !written.metadata.is_empty() {
             metadata = [own_tags::METADATA, written.metadata].concat();
@@ -218,7 +223,7 @@ impl<'a> Stage<'_, 'a> {
     /// The number to which the jump of the event behind `newest` leads.
     fn jump(&self, newest: Newest, version: u64) -> Result<u64> {
         let to = jump_version(version);
-        if to == newest.version {
+        if to == newest.version && !is(Bug::JumpTooFar) {
             return Ok(newest.number);
         }
         if to == 0 {

@@ -3,6 +3,7 @@
 use super::EventIndex;
 use super::places::parts_of;
 use crate::error::Result;
+use crate::planted::{Bug, is};
 use crate::snapshot::{EventParts, SnapshotWriter, put, put_long};
 use alloc::vec::Vec;
 
@@ -16,7 +17,14 @@ impl EventIndex {
     /// Writes what has changed since `before`, or everything. Followed by [`Self::end_dump`].
     pub(crate) fn dump(&self, writer: &mut SnapshotWriter<'_>, before: &EventParts, whole: bool) -> Result<EventParts> {
         let mut next = EventParts { last: before.last, ..EventParts::default() };
-        let count = self.state.read().places.chunks();
+        let (count, unread, is_damaged) = {
+            let state = self.state.read();
+            (state.places.chunks(), state.unread.0, state.damage.is_some())
+        };
+        if is_damaged {
+            // The next session has to read the log again: what was not found may be of the damage.
+            return Ok(EventParts::default());
+        }
         for index in 0..count {
             let known = before.chunk(index).filter(|_| !whole);
             let bytes = {
@@ -25,7 +33,7 @@ impl EventIndex {
                 else {
                     continue;
                 };
-                if let (Some(place), false) = (known, is_changed) {
+                if let (Some(place), false) = (known, is_changed && !is(Bug::PlacesOfChangesLost)) {
                     next.chunks.push((index, place));
                     continue;
                 }
@@ -41,8 +49,17 @@ impl EventIndex {
             (state.last, state.heads.len() as u64)
         };
         let behind = last - before.last.min(last);
-        if !whole && !before.heads.is_empty() && behind < EVENTS_LEAST + chains / 4 {
+        // The next session has to meet what could not be counted again.
+        let is_unread = unread > 0;
+        if is_unread && whole {
+            next.last = 0;
+            return Ok(next);
+        }
+        if !whole && (is_unread || !before.heads.is_empty() && behind < EVENTS_LEAST + chains / 4) {
             next.heads.extend_from_slice(&before.heads);
+            if is(Bug::ChainsClaimTooMuch) {
+                next.last = last;
+            }
             return Ok(next);
         }
         let (entries, last) = {

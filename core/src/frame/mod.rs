@@ -38,6 +38,9 @@ pub use meta::Optional;
 pub(crate) use meta::{Meta, Until, expired};
 pub(crate) use origin::{CopyMeta, ORIGIN_LEN_MAX};
 #[cfg(feature = "testing")]
+#[cfg(all(feature = "testing", feature = "events"))]
+pub use reencode::event_reads_alike;
+#[cfg(feature = "testing")]
 pub use reencode::{build, reencode, reencode_event};
 pub(crate) use varint::{decode_u64, encode_u64};
 

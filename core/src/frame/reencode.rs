@@ -1,6 +1,8 @@
 //! The codec, for tests outside of the crate.
 
 use super::event::Event;
+#[cfg(feature = "events")]
+use super::event::{EventView, Tag, encode_event};
 use super::meta::Optional;
 use super::{DecodeError, FrameSpec, Header, Kind, Meta, check};
 use alloc::vec::Vec;
@@ -40,4 +42,19 @@ pub fn build(code: u8, namespace: u32, optional: &Optional, key: &[u8], value: &
 /// Decodes and encodes the value of an event.
 pub fn reencode_event(value: &[u8]) -> Option<Vec<u8>> {
     Event::decode(value).map(|event| event.encode())
+}
+
+/// True when the value of an event reads in place as it does in parts of its own, and encodes the same.
+#[cfg(feature = "events")]
+pub fn event_reads_alike(value: &[u8]) -> bool {
+    let (Some(own), Some(view)) = (Event::decode(value), EventView::decode(value)) else {
+        return Event::decode(value).is_none() && EventView::decode(value).is_none();
+    };
+    let tags: Vec<(&[u8], u64)> = view.tags().collect();
+    let is_same = (own.number, own.version, own.time, own.id) == (view.number, view.version, view.time, view.id)
+        && (&*own.kind, &*own.payload) == (view.kind, view.payload)
+        && tags.iter().copied().eq(own.tags.iter().map(|tag| (&*tag.key, tag.before)));
+    let near = Event { tags: own.tags.iter().map(|tag| Tag { distance: 0, ..tag.clone() }).collect(), ..own.clone() };
+    let head = (view.number, view.version, view.time, view.id);
+    is_same && encode_event(head, view.kind, tags.into_iter(), view.payload) == near.encode()
 }

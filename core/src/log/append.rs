@@ -72,7 +72,7 @@ impl Log {
         check()?;
         let before = core::mem::replace(&mut tail.next_event, next);
         let appended = self.append_locked(&mut tail, frames, purpose, placed);
-        if appended.is_err() {
+        if appended.is_err() && !is(Bug::EventNumberLost) {
             tail.next_event = before;
         }
         appended

@@ -3,6 +3,7 @@
 use super::{Figures, LIST_ENTRY_LEN_MAX, Log, Purpose, Segment, SegmentList, Tail};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
+use crate::planted::{Bug, is};
 use crate::sorted::sort_by_key;
 use alloc::vec::Vec;
 
@@ -63,7 +64,13 @@ impl Log {
         });
         let figures = figures.collect();
         let floor = tail.history_floor();
-        let list = SegmentList { segments, figures, next_namespace, floor, next_event: tail.next_event };
+        let list = SegmentList {
+            segments,
+            figures,
+            next_namespace,
+            floor,
+            next_event: if is(Bug::NextEventNotListed) { 0 } else { tail.next_event },
+        };
         let value = list.encode(self.geometry);
         let mut placed = Vec::new();
         self.append_locked(tail, &[FrameSpec::control(Kind::Checkpoint, &value)], Purpose::BookKeeping, &mut placed)?;

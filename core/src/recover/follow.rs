@@ -30,6 +30,8 @@ pub(super) struct Follower<'a> {
     pub(super) chain: Chain,
     /// Records of a commit whose last frame has not been read yet.
     pub(super) pending: Vec<Op>,
+    /// A number higher than that of every event so far, those of that commit included.
+    pub(super) pending_event: u64,
     /// Bases of retired segments, as they are met.
     pub(super) retired: Vec<u64>,
     /// Those of the listed segments that are kept as history so far, and where each ends.
@@ -60,6 +62,7 @@ impl<'a> Follower<'a> {
             pair,
             chain: Chain::default(),
             pending: Vec::new(),
+            pending_event: 0,
             retired: Vec::new(),
             kept_history: Vec::new(),
             late: Vec::new(),
@@ -331,7 +334,7 @@ impl<'a> Follower<'a> {
                         Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
                             if header.kind.is_carried() {
                                 let number = event_number(walk.value(offset, &header)?);
-                                self.chain.next_event = self.chain.next_event.max(number + 1);
+                                self.pending_event = self.pending_event.max(number.saturating_add(1));
                             }
                             let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, &header)?);
                             let carried = header.kind.is_carried().then_some(header.frame_len() as u64);
@@ -341,6 +344,8 @@ impl<'a> Follower<'a> {
                     let whole = !header.continues || is(Bug::BatchEndIgnored);
                     if !header.kind.is_control() && whole {
                         self.chain.ops.append(&mut self.pending);
+                        // A commit without its end was never made: its numbers are given again.
+                        self.chain.next_event = self.chain.next_event.max(self.pending_event);
                     }
                     if self.pending.is_empty() {
                         *commit_end = CommitEnd { segments: self.chain.tail.len(), offset: walk.position() };

@@ -44,7 +44,7 @@ pub(crate) fn rebuild(engine: &Engine, chain: &Chain, report: &mut OpenReport) -
         if let Some(len) = op.carried {
             engine.log.segment_stats.change_live(engine.log.geometry.extent_of(op.offset), len as i64, false);
             #[cfg(feature = "events")]
-            if parked {
+            if parked && !is(Bug::EventsBehindSnapshotForgotten) {
                 engine.events.found_behind_snapshot(op.offset);
             }
             continue;

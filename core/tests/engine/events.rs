@@ -520,3 +520,56 @@ fn what_was_removed_gives_its_space_back_and_keeps_the_versions() {
     assert_eq!(log.append("s2", Expected::Version(666), [NewEvent::new("T", "")]).unwrap().version, 667);
     assert_eq!(read(&log.of_type("T")).len(), 178);
 }
+
+/// A kill in the middle of a commit: the events that it had written count no more than its records do.
+#[test]
+fn the_numbers_of_a_commit_that_a_crash_has_cut_off_are_given_again() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    let new = |kind: &'static str| [(); 3].map(|()| NewEvent::new(kind, "payload"));
+    log.append("s", Expected::NoStream, new("Whole")).unwrap();
+    db.flush().unwrap();
+    let before = file.to_vec();
+    log.append("s", Expected::Version(3), new("Torn")).unwrap();
+    let mut torn = file.to_vec();
+    let end = (0..torn.len()).rev().find(|&at| before.get(at) != Some(&torn[at])).unwrap();
+    torn[end - 10..=end].fill(0);
+    let db = open(&MemoryStorage::from_vec(torn));
+    let log = db.events("log").unwrap();
+    assert_eq!((log.last_number().unwrap(), log.version("s").unwrap()), (3, 3));
+    let got = log.append("s", Expected::Version(3), new("After")).unwrap();
+    assert_eq!((got.first_number, got.version), (4, 6));
+}
+
+/// The newest event of a stream is damaged in the log that the index is built from: its version is not that of the event before.
+#[test]
+fn a_damaged_event_does_not_set_a_stream_back() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    for version in 0..3_u8 {
+        let event = NewEvent::new("T", vec![0xa0 + version; 50]).tag(format!("tag {version}"));
+        log.append("s", Expected::Version(version.into()), [event]).unwrap();
+    }
+    log.append("after", Expected::NoStream, [NewEvent::new("U", "")]).unwrap();
+    db.flush().unwrap();
+    let whole = file.to_vec();
+    let payload = whole.windows(50).position(|bytes| bytes == [0xa2; 50]).unwrap();
+    // The number is in front, and only bound to the checksum.
+    let number = (0..payload).rev().find(|&at| whole[at..at + 16] == [3, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    for at in [payload, number] {
+        let mut rotten = whole.clone();
+        rotten[at] ^= 1;
+        let db = open(&MemoryStorage::from_vec(rotten));
+        let log = db.events("log").unwrap();
+        for round in 0..2 {
+            assert!(matches!(log.version("s"), Err(Error::Corrupt { .. })), "{at} {round}");
+            assert!(matches!(log.append("s", Expected::Version(2), [NewEvent::new("T", "")]), Err(Error::Corrupt { .. })));
+            assert_eq!(log.version("after").unwrap(), 1);
+            let numbers: Vec<_> = log.all().iter().unwrap().map(|event| event.map(|event| event.number()).ok()).collect();
+            assert_eq!(numbers, [Some(1), Some(2), None, Some(4)], "{at} {round}");
+            db.checkpoint().ok();
+        }
+    }
+}

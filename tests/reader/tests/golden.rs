@@ -182,6 +182,42 @@ fn stores_with_history_are_read_without_it() {
     }
 }
 
+/// The events of a stream and their chains: each names the one before, and some a jump further back.
+#[test]
+fn stores_with_event_streams_are_read_with_their_chains() {
+    for (name, last, is_closed) in [("listed", 10, true), ("tail", 20, false)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/events").join(name).with_extension("pipkin");
+        let contents = read(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!((contents.events.len() as u64, contents.found.is_closed), (last + 1, is_closed), "{name}");
+        let number_at = |version: u64| if version > 10 { version + 1 } else { version };
+        for (event, number) in contents.events.iter().zip(1..) {
+            assert_eq!(event.number, number, "{name}");
+            let before = |key: &[u8]| event.tags.iter().find(|tag| tag.key == key).map(|tag| tag.before);
+            if event.stream == b"audit" {
+                assert_eq!((number, event.version, before(b"all"), before(&[0])), (11, 1, Some(0), Some(0)), "{name}");
+                continue;
+            }
+            assert_eq!(number_at(event.version), number, "{name}");
+            let front = |back: u64| event.version.checked_sub(back).filter(|&version| version > 0).map_or(0, number_at);
+            assert_eq!((before(&[0]), before(b"all")), (Some(front(1)), Some(front(1))), "{name} {number}");
+            let customer = format!("customer:{}", (event.version - 1) % 2);
+            assert_eq!(before(customer.as_bytes()), Some(front(2)), "{name} {number}");
+            // From the last of the pieces of 2^k - 1 that make up a version, over that piece; to the front, it is not said.
+            let jump = match event.version {
+                6 | 10 | 13 | 18 => Some(front(3)),
+                14 => Some(front(7)),
+                _ => None,
+            };
+            assert_eq!(before(&[0, 1]), jump, "{name} {number}");
+            let metadata = event.tags.iter().find_map(|tag| tag.key.strip_prefix(&[0, 3]));
+            let expected = (event.version % 4 == 1).then(|| format!("by {}", event.version - 1).into_bytes());
+            assert_eq!(metadata, expected.as_deref(), "{name} {number}");
+        }
+        let names: Vec<&str> = contents.namespaces.keys().map(String::as_str).collect();
+        assert_eq!(names, ["", "\0events\0audit", "\0events\0orders"], "{name}");
+    }
+}
+
 #[test]
 fn stores_of_a_newer_version_are_refused() {
     let files = golden("refused");

@@ -5,10 +5,10 @@ use super::{Checked, words};
 use crate::parallel::{Failure, Outcome, Watch, for_each};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive};
-use pipkin::storage::crash::{CrashImage, CrashPoint, CrashStorage};
-use pipkin::{Db, Durability, Namespace, Snapshot, Storage, StorageError};
+use crate::watched::Watched;
+use pipkin::storage::crash::{CrashImage, CrashStorage};
+use pipkin::{Db, Namespace, Snapshot, Storage};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much is done.
 #[derive(Clone, Debug)]
@@ -27,75 +27,6 @@ const CALLS_BETWEEN: u64 = 3;
 const NAMES: [&[u8]; 10] = [b"a", b"a.b", b"a.bc", b"a..b", b"a.", b".", b"a.b.c", b"\xff", b"\xff.\xff", b"a.b\xff"];
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// A moment at which a crash may come, and the numbers of commits that had been begun, had come back, and had been flushed.
-struct Moment {
-    point: CrashPoint,
-    begun: usize,
-    written: usize,
-    flushed: usize,
-}
-
-#[derive(Default)]
-struct Progress {
-    begun: usize,
-    written: usize,
-    flushed: usize,
-    moments: Vec<Moment>,
-    rng: Option<Rng>,
-}
-
-/// The file, which notes moments as it is used.
-#[derive(Clone)]
-struct Watched {
-    file: CrashStorage,
-    progress: Arc<Mutex<Progress>>,
-}
-
-impl Watched {
-    fn with<T>(&self, look: impl FnOnce(&mut Progress) -> T) -> T {
-        look(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn note(&self) {
-        self.with(|progress| {
-            if progress.rng.as_mut().is_some_and(|rng| rng.chance(1, CALLS_BETWEEN)) {
-                let Progress { begun, written, flushed, .. } = *progress;
-                progress.moments.push(Moment { point: self.file.freeze(), begun, written, flushed });
-            }
-        });
-    }
-}
-
-impl Storage for Watched {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<(), StorageError> {
-        self.file.set_len(len).inspect(|()| self.note())
-    }
-
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.file.read_at(offset, out)
-    }
-
-    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
-        self.file.write_at(offset, parts).inspect(|()| self.note())
-    }
-
-    fn sync(&self) -> Result<Durability, StorageError> {
-        self.file.sync().inspect(|_| self.note())
-    }
-
-    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
-        self.file.reserve(offset, len)
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
-        self.file.discard(offset, len).inspect(|()| self.note())
-    }
-}
 
 /// Runs stores until the images are used up.
 pub fn run(budget: &Budget, images: &Quota) -> Outcome {
@@ -129,25 +60,25 @@ impl Setup {
 fn live(seed: u64, images: &Quota, watch: &Watch) -> Checked {
     let mut rng = derive(seed, 0x6709);
     let setup = Setup { ordered: rng.chance(1, 2), named: rng.chance(1, 2) };
-    let watched = Watched { file: CrashStorage::new(), progress: Arc::default() };
+    let watched = Watched::new(CrashStorage::new(), CALLS_BETWEEN);
     let (db, records) = setup.open(watched.clone())?;
     db.flush().map_err(words)?;
-    watched.with(|progress| progress.rng = Some(rng.split()));
+    watched.watch(rng.split(), 0);
     // The content behind each commit.
     let mut states = vec![Records::new()];
     let mut before: Option<(Snapshot, Records)> = None;
     for _ in 0..COMMITS {
         let mut next = states.last().cloned().unwrap_or_default();
         let commit = Commit::choose(&mut rng, &mut next);
-        watched.with(|progress| progress.begun += 1);
+        watched.begin();
         let old = states.last().map_or(0, Records::len);
         commit.make(&records, old.saturating_sub(next.len()))?;
-        watched.with(|progress| progress.written += 1);
+        watched.end();
         answers_like(&records, &next).map_err(|what| format!("behind {commit:?}: {what}"))?;
         states.push(next);
         if rng.chance(1, 4) {
             db.flush().map_err(words)?;
-            watched.with(|progress| progress.flushed = progress.written);
+            watched.flushed();
         }
         match rng.below(12) {
             0 => db.compact().map(drop).map_err(words)?,
@@ -160,17 +91,9 @@ fn live(seed: u64, images: &Quota, watch: &Watch) -> Checked {
             shows(snapshot, setup, content).map_err(|what| format!("a snapshot behind {commit:?}: {what}"))?;
         }
     }
-    let moments = watched.with(|progress| {
-        progress.rng = None;
-        std::mem::take(&mut progress.moments)
-    });
-    for moment in &moments {
+    for moment in &watched.stop() {
         watch.tick();
-        for (image, least) in [
-            (moment.point.latest_image(), moment.written),
-            (moment.point.random_image(&mut rng), moment.flushed),
-            (moment.point.random_image(&mut rng), moment.flushed),
-        ] {
+        for (image, least) in moment.images(&mut rng) {
             images.add(1);
             let range = states.get(least..=moment.begun).unwrap_or_default();
             is_one_of(&image, setup, range).map_err(|what| format!("of commits {least}..={}: {what}", moment.begun))?;

@@ -5,6 +5,7 @@ pub mod changes;
 pub mod codec;
 pub mod crash;
 pub mod errors;
+pub mod events;
 pub mod exhaustive;
 pub mod expiry;
 pub mod following;

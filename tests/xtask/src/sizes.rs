@@ -7,6 +7,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_CACHE_CUTS", "150000", "evidence-cache: power cuts behind failed syncs"),
     ("PIPKIN_CRASH_IMAGES", "8000000", "evidence-crash: images that a crash leaves"),
     ("PIPKIN_CUTS", "1000", "power-cut: cuts under real file systems"),
+    ("PIPKIN_EVENT_IMAGES", "200000", "evidence-events: images of stores with event streams"),
     ("PIPKIN_EXPIRY_HISTORIES", "20000", "evidence-expiry: histories of records that expire"),
     ("PIPKIN_FOLLOWED", "20000", "evidence-changes: stores whose changes are followed"),
     ("PIPKIN_STORES_FOLLOWED", "5000", "evidence-following: stores with readers beside the writer"),

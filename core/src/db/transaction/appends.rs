@@ -5,6 +5,7 @@ use super::writes::Writes;
 use crate::db::events::{Appends, Cursor, Events, NewEvent, OwnAppend, Subscription, check_event, planned};
 use crate::error::{Error, Result};
 use crate::expected::Expected;
+use crate::planted::{Bug, is};
 use crate::ttl::Ttl;
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -52,6 +53,9 @@ impl Transaction {
     ///
     /// Those of [`Subscription::ack`].
     pub fn ack(&mut self, subscription: &Subscription, number: u64) -> Result<()> {
+        if is(Bug::AckOnItsOwn) {
+            return subscription.ack(number);
+        }
         let (name, token) = subscription.may_ack(number)?;
         let (space, key) = (&subscription.events.space, Cursor::key(name));
         match self.get_in(space, &key)?.as_deref().and_then(Cursor::decode) {

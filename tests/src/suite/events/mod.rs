@@ -1,0 +1,45 @@
+//! Event streams: on stores that are written, projected, compacted, closed, killed and cut, every way of reading agrees with a plain model of
+//! the commits, whose prefix every crash leaves. A failed call or a flipped bit gives an error or the right answer, never another event.
+
+mod answers;
+mod crowd;
+mod faults;
+mod lives;
+mod model;
+mod rotten;
+mod steps;
+
+use crate::parallel::{Failure, Outcome, Watch, for_each};
+use crate::quota::Quota;
+use crate::rng::derive;
+
+/// How much is done.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// Images to go for: what crashes leave, with and without a flipped bit, and stores with a failed call.
+    pub images: u64,
+    /// Stores with many threads.
+    pub crowds: u64,
+    /// Seed of the first store; the others count up from it.
+    pub seed: u64,
+}
+
+/// Runs stores until the images are used up, then those with threads.
+pub fn run(budget: &Budget, images: &Quota) -> Outcome {
+    let seeds = (budget.seed..).take_while(|_| images.count() < budget.images);
+    for_each(seeds, |seed, watch| one(seed, images, watch))?;
+    let crowds = budget.seed..budget.seed + budget.crowds;
+    crowds.into_iter().try_for_each(|seed| {
+        images.add(1);
+        crowd::run(seed).map_err(|what| Failure::new("threads: may take several runs", what))
+    })
+}
+
+/// The stores of one seed.
+pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
+    let replay = format!("PIPKIN_SEED={seed}");
+    watch.begin(replay.clone());
+    let fail = |what: String| Failure::new(&replay, what);
+    lives::live(derive(seed, 0xe7e1), images, watch).map_err(fail)?;
+    faults::sweep(derive(seed, 0xe7e2), images, watch).map_err(fail)
+}

@@ -1,0 +1,423 @@
+//! What a session does to a store and to the model alike.
+
+use super::answers::{agrees, differs, is_refused, logs};
+use super::model::{CURSOR, Happened, LOGS, Model, PROJECTED, Query, STREAMS, State, numbers, version};
+use crate::rng::{Rng, choose};
+use crate::suite::{Checked, words};
+use crate::watched::Watched;
+use pipkin::{Appended, Db, Error, Events, Expected, FailedCheck, Storage, Subscription};
+
+/// Why a step ends early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Wrong(String),
+    Engine(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<String> for Stop {
+    fn from(what: String) -> Self {
+        Self::Wrong(what)
+    }
+}
+
+impl Stop {
+    /// What is wrong, where no call may fail.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Wrong(what) => what,
+            Self::Engine(error) => words(error),
+        }
+    }
+}
+
+pub(super) type Step<T = ()> = Result<T, Stop>;
+
+/// How the stores of a life are used.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) segment: u32,
+    /// With index snapshots.
+    pub(super) checkpoints: bool,
+    /// With sessions that are closed and opened again.
+    pub(super) reopens: bool,
+    /// What the projection wants of the first log.
+    pub(super) wanted: Query,
+}
+
+impl Setup {
+    pub(super) fn choose(rng: &mut Rng) -> Self {
+        let wanted = if rng.chance(1, 2) { Query::choose(rng) } else { Query::all() };
+        Self { segment: 4096 << rng.below(5), checkpoints: rng.chance(2, 3), reopens: true, wanted }
+    }
+
+    pub(super) fn open(&self, storage: impl Storage + 'static) -> pipkin::Result<Db> {
+        Db::builder().segment_size(self.segment).background(false).open_storage(Box::new(storage))
+    }
+}
+
+/// A subscription, and the number of the last event that it has handed out.
+struct Follower {
+    subscription: Subscription,
+    passed: u64,
+}
+
+/// An open store beside its model.
+pub(super) struct Player {
+    pub(super) rng: Rng,
+    pub(super) model: Model,
+    /// A commit that has begun and not come back: its events, and the state behind it.
+    pub(super) doubt: Option<(Vec<Happened>, State)>,
+    pub(super) db: Db,
+    logs: [Events; 2],
+    watched: Watched,
+    projector: Option<Follower>,
+    watcher: Option<Follower>,
+    setup: Setup,
+}
+
+impl Player {
+    pub(super) fn new(db: Db, watched: Watched, model: Model, setup: &Setup, rng: Rng) -> pipkin::Result<Self> {
+        let logs = logs(&db)?;
+        let setup = setup.clone();
+        Ok(Self { rng, model, doubt: None, db, logs, watched, projector: None, watcher: None, setup })
+    }
+
+    pub(super) fn step(&mut self) -> Step {
+        match self.rng.below(50) {
+            0..=13 => self.append(),
+            14..=15 => self.refused(),
+            16..=18 => self.append_if(),
+            19 => self.repeated(),
+            20..=25 => self.together(),
+            26..=32 => self.put(),
+            33..=36 => self.project(),
+            37 => self.take(),
+            38..=39 => self.watch(false),
+            40..=42 => self.flush(),
+            43..=44 => Ok(self.db.compact().map(drop)?),
+            45..=46 => Ok(self.db.compact_step().map(drop)?),
+            47 => self.reopen(),
+            48 if self.setup.checkpoints => Ok(self.db.checkpoint()?),
+            _ => self.check(),
+        }
+    }
+
+    /// Many small events: more than the index takes together.
+    pub(super) fn append_many(&mut self, count: u64) -> Step {
+        let mut left = count;
+        while left > 0 {
+            let (log, stream, now) = (self.rng.below(2) as usize, choose(&mut self.rng, &STREAMS), left.min(150));
+            self.append_to(log, stream, now, true)?;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    /// Makes a commit in the store and in the model.
+    fn commit<T>(
+        &mut self,
+        events: Vec<Happened>,
+        change: impl FnOnce(&mut State),
+        run: impl FnOnce(&Self) -> pipkin::Result<T>,
+    ) -> Step<T> {
+        let mut next = self.model.now().clone();
+        next.events += events.len();
+        change(&mut next);
+        self.doubt = Some((events, next));
+        self.watched.begin();
+        let value = run(self)?;
+        self.resolve();
+        self.watched.end();
+        Ok(value)
+    }
+
+    /// The commit in doubt was made.
+    pub(super) fn resolve(&mut self) {
+        if let Some((events, state)) = self.doubt.take() {
+            self.model.happened.extend(events);
+            self.model.states.push(state);
+        }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.model.now().events as u64 + 1
+    }
+
+    fn place(&mut self) -> (usize, &'static str) {
+        (self.rng.below(2) as usize, choose(&mut self.rng, &STREAMS))
+    }
+
+    pub(super) fn append(&mut self) -> Step {
+        let (log, stream) = self.place();
+        let long = self.rng.chance(1, 25);
+        let count = if long { 66 + self.rng.below(90) } else { 1 + self.rng.below(3) };
+        self.append_to(log, stream, count, long)
+    }
+
+    fn append_to(&mut self, log: usize, stream: &'static str, count: u64, small: bool) -> Step {
+        let events: Vec<_> = (0..count).map(|_| Happened::choose(&mut self.rng, log, stream, small)).collect();
+        let (version, first) = (self.model.version(log, stream), self.next_number());
+        let existing = if version == 0 { Expected::NoStream } else { Expected::Exists };
+        let expected = choose(&mut self.rng, &[Expected::Any, Expected::Version(version), Expected::Version(version), existing]);
+        let new: Vec<_> = events.iter().map(Happened::new_event).collect();
+        let got = self.commit(events, |_| (), |player| player.logs[log].append(stream, expected, new))?;
+        is_placed(got, first, (version, count), false)
+    }
+
+    /// An append that expects what is not so, also beside a record.
+    pub(super) fn refused(&mut self) -> Step {
+        let (log, stream) = self.place();
+        let version = self.model.version(log, stream);
+        let more = Expected::Version(version + 1 + self.rng.below(3));
+        let wrong = match version {
+            0 => choose(&mut self.rng, &[Expected::Exists, more]),
+            _ => choose(&mut self.rng, &[Expected::NoStream, more, Expected::Version(version - 1)]),
+        };
+        let event = [Happened::choose(&mut self.rng, log, stream, true).new_event()];
+        let (db, to) = (&self.db, &self.logs[log]);
+        let answer = match self.rng.below(3) {
+            0 => to.append(stream, wrong, event).map(drop),
+            1 => db.batch().insert("refused", "1").append(to, stream, wrong, event).commit().map(drop),
+            _ => db.transaction(|tx| {
+                tx.insert("refused", "1")?;
+                tx.append(to, stream, wrong, event.clone())
+            }),
+        };
+        match answer {
+            Ok(()) => {
+                Err(Stop::Wrong(format!("{stream} is at version {version}, and an append that expects {wrong} is accepted")))
+            }
+            Err(error @ Error::AppendRefused { .. }) => Ok(is_refused(&self.model.happened, log, &error)?),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn append_if(&mut self) -> Step {
+        let (log, stream) = self.place();
+        let (query, last) = (Query::choose(&mut self.rng), self.next_number() - 1);
+        let after = last.saturating_sub(self.rng.below(8));
+        let found = numbers(&self.model.happened, |event| event.log == log && query.matches(event));
+        let found: Vec<u64> = found.into_iter().filter(|&number| number > after).collect();
+        let event = Happened::choose(&mut self.rng, log, stream, false);
+        let (condition, new) = (query.condition().after(after), [event.new_event()]);
+        if found.is_empty() {
+            let version = self.model.version(log, stream);
+            let got = self.commit(vec![event], |_| (), |player| player.logs[log].append_if(&condition, stream, new))?;
+            return is_placed(got, last + 1, (version, 1), false);
+        }
+        match self.logs[log].append_if(&condition, stream, new) {
+            Err(Error::AppendRefused { failed }) => match failed[..] {
+                [FailedCheck::Condition { index: 0, number }] if found.contains(&number) => Ok(()),
+                _ => Err(Stop::Wrong(format!("{found:?} match {query:?} behind {after}, and the append fails with {failed:?}"))),
+            },
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(Stop::Wrong(format!("{found:?} match {query:?} behind {after}, and the append is accepted"))),
+        }
+    }
+
+    /// Events that are there already are appended again, as by a caller who got no answer.
+    fn repeated(&mut self) -> Step {
+        let (log, stream) = self.place();
+        let own = numbers(&self.model.happened, |event| event.log == log && event.stream == stream);
+        let from = self.rng.below(own.len() as u64 + 1) as usize;
+        let events = |number: &&u64| self.model.happened[**number as usize - 1].id.is_some();
+        let again: Vec<u64> = own[from..].iter().take_while(events).take(1 + self.rng.below(3) as usize).copied().collect();
+        let (Some(&first), Some(&last)) = (again.first(), again.last()) else { return Ok(()) };
+        let new: Vec<_> = again.iter().map(|&number| self.model.happened[number as usize - 1].new_event()).collect();
+        let got = self.logs[log].append(stream, Expected::Version(from as u64), new)?;
+        let version = (from + again.len()) as u64;
+        if (got.first_number, got.last_number, got.version, got.repeated) != (first, last, version, true) {
+            return Err(Stop::Wrong(format!("events {first} to {last}, which are at {version}, are appended again as {got:?}")));
+        }
+        Ok(())
+    }
+
+    /// Records and events of one commit, for one stream or two.
+    fn together(&mut self) -> Step {
+        let (mut events, mut appends) = (Vec::new(), Vec::new());
+        for _ in 0..1 + self.rng.below(2) {
+            let (log, stream) = self.place();
+            let version = self.model.version(log, stream) + version(&events, log, stream);
+            let own: Vec<_> = (0..1 + self.rng.below(3)).map(|_| Happened::choose(&mut self.rng, log, stream, false)).collect();
+            appends.push((log, stream, version, own.iter().map(Happened::new_event).collect::<Vec<_>>()));
+            events.extend(own);
+        }
+        let puts: Vec<_> = (0..self.rng.below(4)).map(|_| record(&mut self.rng)).collect();
+        let is_batch = self.rng.chance(1, 2);
+        let change = |state: &mut State| state.records.extend(puts.iter().cloned());
+        self.commit(events, change, |player| {
+            if is_batch {
+                let batch = puts.iter().fold(player.db.batch(), |batch, (key, value)| batch.insert(key.clone(), value.clone()));
+                let appended = appends.iter().fold(batch, |batch, (log, stream, version, new)| {
+                    batch.append(&player.logs[*log], *stream, Expected::Version(*version), new.clone())
+                });
+                return appended.commit().map(drop);
+            }
+            player.db.transaction(|tx| {
+                for (key, value) in &puts {
+                    tx.get(key)?;
+                    tx.insert(key, value)?;
+                }
+                let mut each = appends.iter();
+                each.try_for_each(|(log, stream, version, new)| {
+                    tx.append(&player.logs[*log], *stream, Expected::Version(*version), new.iter().cloned())
+                })
+            })
+        })
+    }
+
+    fn put(&mut self) -> Step {
+        let (key, value) = record(&mut self.rng);
+        if self.rng.chance(1, 4) {
+            let remove = |state: &mut State| drop(state.records.remove(&key));
+            return self.commit(Vec::new(), remove, |player| player.db.remove(&key).map(drop));
+        }
+        let insert = |state: &mut State| drop(state.records.insert(key.clone(), value.clone()));
+        self.commit(Vec::new(), insert, |player| player.db.insert(&key, &value))
+    }
+
+    /// The next event of a follower, compared with what has to come next.
+    fn next(&self, follower: &mut Follower, log: usize, wanted: &Query) -> Step<Option<u64>> {
+        let Some(event) = follower.subscription.try_next()? else { return Ok(None) };
+        let own = |(_, happened): &(u64, &Happened)| happened.log == log && wanted.matches(happened);
+        let mut behind = (1..).zip(&self.model.happened).filter(own).skip_while(|(number, _)| *number <= follower.passed);
+        let Some((number, happened)) = behind.next().filter(|(number, _)| *number == event.number()) else {
+            return Err(Stop::Wrong(format!("{event:?} is handed out behind event {}", follower.passed)));
+        };
+        let version = version(&self.model.happened[..number as usize], log, happened.stream);
+        differs(&event, happened, version).map_or(Ok(()), Err)?;
+        // What was handed out is not lost.
+        self.watched.durable(self.model.commits_to(number));
+        follower.passed = number;
+        Ok(Some(number))
+    }
+
+    /// Events lead to a record, in one commit with the cursor, and with another event now and then.
+    fn project(&mut self) -> Step {
+        if self.projector.is_none() {
+            return self.take();
+        }
+        let Some(mut projector) = self.projector.take() else { return Ok(()) };
+        for _ in 0..1 + self.rng.below(6) {
+            let Some(number) = self.next(&mut projector, 0, &self.setup.wanted)? else { break };
+            let set_cursor = |state: &mut State| state.set_cursor(number);
+            match self.rng.below(6) {
+                0 => {}
+                1 => self.commit(Vec::new(), set_cursor, |_| projector.subscription.ack(number))?,
+                choice => {
+                    let audit = Happened::choose(&mut self.rng, 1, "0", true);
+                    let audits: Vec<_> = (choice == 2).then_some(audit).into_iter().collect();
+                    let new: Vec<_> = audits.iter().map(Happened::new_event).collect();
+                    let change = |state: &mut State| {
+                        state.records.insert(PROJECTED.into(), number.to_le_bytes().into());
+                        state.set_cursor(number);
+                    };
+                    self.commit(audits, change, |player| {
+                        player.db.transaction(|tx| {
+                            tx.insert(PROJECTED, number.to_le_bytes())?;
+                            if !new.is_empty() {
+                                tx.append(&player.logs[1], "0", Expected::Any, new.iter().cloned())?;
+                            }
+                            tx.ack(&projector.subscription, number)
+                        })
+                    })?;
+                }
+            }
+        }
+        self.projector = Some(projector);
+        Ok(())
+    }
+
+    /// Another subscription begins with the cursor.
+    fn take(&mut self) -> Step {
+        let cursor = self.model.now().cursor();
+        let old = self.projector.take();
+        if cursor.is_some() && self.rng.chance(1, 20) {
+            self.commit(Vec::new(), |state| state.cursors.clear(), |player| player.logs[0].remove_cursor(CURSOR).map(drop))?;
+        } else {
+            let wanted = self.setup.wanted.condition();
+            let passed = cursor.unwrap_or(0);
+            let begin = |state: &mut State| state.set_cursor(passed);
+            let subscription = self.commit(Vec::new(), begin, |player| player.logs[0].matching(&wanted).cursor(CURSOR))?;
+            self.projector = Some(Follower { subscription, passed });
+        }
+        match old.map(|old| old.subscription.ack(old.passed)) {
+            None | Some(Err(Error::CursorTaken)) => Ok(()),
+            Some(Err(error)) => Err(error.into()),
+            Some(Ok(())) => Err(Stop::Wrong("a subscription moves the cursor that another one has taken over".into())),
+        }
+    }
+
+    /// A subscription without a cursor. `whole`: it has to come to the end.
+    fn watch(&mut self, whole: bool) -> Step {
+        let Some(mut watcher) = self.watcher.take() else {
+            let passed = self.rng.below(self.next_number());
+            let subscription = self.logs[0].all().from(passed + 1).follow()?;
+            self.watcher = Some(Follower { subscription, passed });
+            return Ok(());
+        };
+        while self.next(&mut watcher, 0, &Query::all())?.is_some() {}
+        let left = numbers(&self.model.happened, |event| event.log == 0).into_iter().filter(|&number| number > watcher.passed);
+        let left: Vec<u64> = left.collect();
+        if whole && !left.is_empty() {
+            return Err(Stop::Wrong(format!("all is flushed, and {left:?} are not handed out")));
+        }
+        if self.rng.chance(3, 4) {
+            self.watcher = Some(watcher);
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Step {
+        self.db.flush()?;
+        self.watched.flushed();
+        if self.watcher.is_some() { self.watch(true) } else { Ok(()) }
+    }
+
+    fn reopen(&mut self) -> Step {
+        if !self.setup.reopens || !self.setup.checkpoints {
+            return Ok(());
+        }
+        (self.projector, self.watcher) = (None, None);
+        self.db.clone().close()?;
+        self.watched.flushed();
+        self.db = self.setup.open(self.watched.clone())?;
+        self.logs = logs(&self.db)?;
+        Ok(())
+    }
+
+    pub(super) fn check(&mut self) -> Step {
+        Ok(self.agrees()?)
+    }
+
+    pub(super) fn agrees(&mut self) -> Checked {
+        agrees(&self.db, &self.model, self.model.now(), &mut self.rng)
+    }
+}
+
+fn record(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
+    let key = format!("key {}", rng.below(12)).into_bytes();
+    (key, vec![rng.below(256) as u8; rng.below(300) as usize])
+}
+
+/// Checks where an append says that it went, behind `version` of its stream.
+fn is_placed(got: Appended, first: u64, (version, count): (u64, u64), repeated: bool) -> Step {
+    let right = (first, first + count - 1, version + count, repeated);
+    if (got.first_number, got.last_number, got.version, got.repeated) == right {
+        return Ok(());
+    }
+    Err(Stop::Wrong(format!("{count} events behind version {version} are appended as {got:?} instead of {right:?}")))
+}
+
+/// The logs are named as they were.
+pub(super) fn has_logs(db: &Db) -> Checked {
+    let mut expected = LOGS.map(String::from).to_vec();
+    expected.sort();
+    if db.list_events() == expected { Ok(()) } else { Err(format!("the logs are {:?}", db.list_events())) }
+}

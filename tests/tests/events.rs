@@ -1,0 +1,20 @@
+//! Event streams over crashes, failed calls and damage. See `pipkin_tests::suite::events`.
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use pipkin_tests::parallel::{unwrap, watched};
+use pipkin_tests::quota::{Quota, env_u64};
+use pipkin_tests::suite::events::{Budget, one, run};
+
+/// Images that the normal run owes.
+const IMAGES_LEAST: u64 = 10_000;
+
+#[test]
+fn whatever_happens_to_a_store_its_events_are_those_of_a_prefix_of_the_commits() {
+    if std::env::var("PIPKIN_SEED").is_ok() {
+        return unwrap("events", watched(|watch| one(env_u64("PIPKIN_SEED", 0), &Quota::new("events", 0), watch)));
+    }
+    let images = env_u64("PIPKIN_EVENT_IMAGES", IMAGES_LEAST);
+    let quota = Quota::new("events", images);
+    unwrap("events", run(&Budget { images, crowds: 1 + images / 5000, seed: 1 }, &quota));
+    quota.finish("of stores with event streams");
+}
