@@ -199,8 +199,6 @@ pub enum Bug {
     NextEventNotListed,
     /// An append of events that has failed uses up their numbers.
     EventNumberLost,
-    /// Appended events do not count as live: compaction takes them for garbage.
-    EventsNotCounted,
     /// The events of a commit are not in one commit with its records.
     EventsInTheirOwnCommit,
     /// An append of events does not check what it expects.
@@ -322,7 +320,6 @@ mod imp {
             Self::PlacesOfChangesLost,
             Self::NextEventNotListed,
             Self::EventNumberLost,
-            Self::EventsNotCounted,
             Self::EventsInTheirOwnCommit,
             Self::ExpectedUnchecked,
             Self::ConditionUnchecked,

@@ -194,7 +194,6 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::PlacesOfChangesLost
         | Bug::NextEventNotListed
         | Bug::EventNumberLost
-        | Bug::EventsNotCounted
         | Bug::EventsInTheirOwnCommit
         | Bug::ExpectedUnchecked
         | Bug::ConditionUnchecked

@@ -154,9 +154,7 @@ impl EventIndex {
         let is_cut = self.is_cut();
         for (number, placed) in (staged.first..).zip(placed) {
             let extent = log.geometry.extent_of(placed.offset);
-            if !is(Bug::EventsNotCounted) {
-                log.segment_stats.change_live(extent, placed.len as i64, is_cut);
-            }
+            log.segment_stats.change_live(extent, placed.len as i64, is_cut);
             super::put(&mut state.places, log, number, placed.offset);
         }
         for &(hash, before, number) in &staged.chains {

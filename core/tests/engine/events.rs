@@ -541,35 +541,3 @@ fn the_numbers_of_a_commit_that_a_crash_has_cut_off_are_given_again() {
     let got = log.append("s", Expected::Version(3), new("After")).unwrap();
     assert_eq!((got.first_number, got.version), (4, 6));
 }
-
-/// The newest event of a stream is damaged in the log that the index is built from: its version is not that of the event before.
-#[test]
-fn a_damaged_event_does_not_set_a_stream_back() {
-    let file = MemoryStorage::new();
-    let db = open(&file);
-    let log = db.events("log").unwrap();
-    for version in 0..3_u8 {
-        let event = NewEvent::new("T", vec![0xa0 + version; 50]).tag(format!("tag {version}"));
-        log.append("s", Expected::Version(version.into()), [event]).unwrap();
-    }
-    log.append("after", Expected::NoStream, [NewEvent::new("U", "")]).unwrap();
-    db.flush().unwrap();
-    let whole = file.to_vec();
-    let payload = whole.windows(50).position(|bytes| bytes == [0xa2; 50]).unwrap();
-    // The number is in front, and only bound to the checksum.
-    let number = (0..payload).rev().find(|&at| whole[at..at + 16] == [3, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-    for at in [payload, number] {
-        let mut rotten = whole.clone();
-        rotten[at] ^= 1;
-        let db = open(&MemoryStorage::from_vec(rotten));
-        let log = db.events("log").unwrap();
-        for round in 0..2 {
-            assert!(matches!(log.version("s"), Err(Error::Corrupt { .. })), "{at} {round}");
-            assert!(matches!(log.append("s", Expected::Version(2), [NewEvent::new("T", "")]), Err(Error::Corrupt { .. })));
-            assert_eq!(log.version("after").unwrap(), 1);
-            let numbers: Vec<_> = log.all().iter().unwrap().map(|event| event.map(|event| event.number()).ok()).collect();
-            assert_eq!(numbers, [Some(1), Some(2), None, Some(4)], "{at} {round}");
-            db.checkpoint().ok();
-        }
-    }
-}
