@@ -171,6 +171,11 @@ pub(crate) trait Engine: Sized + Send + Sync {
         self.batch_durable(keys.iter().zip(events).map(|(key, event)| (key.as_slice(), event.as_slice())))
     }
 
+    /// The event with this number, from 0, as one of its stream.
+    fn get_event(&self, number: u64, found: impl FnOnce(&[u8])) -> Result<bool> {
+        self.reader()?.get(&number.to_be_bytes(), found)
+    }
+
     /// All events in the order in which they were appended; returns their number.
     fn each_event(&self, count: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
         self.reader()?.range(&0u64.to_be_bytes(), count, |_, event| each(event))

@@ -93,6 +93,7 @@ fn mixed(rows: &mut Rows, scale: &Scale) {
     let events = count(scale.events);
     rows.add("events", "Events", "event_batches", format!("{events} events appended, durable every 1,000"), Unit::Ms);
     rows.add("events", "Events", "event_iteration", format!("all {events} events read in order"), Unit::Ms);
+    rows.add("events", "Events", "event_reads", "single events of the stream, any order".to_owned(), Unit::Ms);
 }
 
 fn life(rows: &mut Rows, scale: &Scale) {

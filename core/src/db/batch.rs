@@ -12,6 +12,7 @@ use crate::names::Name;
 use crate::position::Position;
 use crate::ttl::Ttl;
 use alloc::borrow::Cow;
+#[cfg(feature = "events")]
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

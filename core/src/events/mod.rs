@@ -7,6 +7,7 @@
 mod chain;
 mod heads;
 mod load;
+mod milestones;
 mod places;
 mod query;
 mod read;
@@ -16,7 +17,7 @@ mod store;
 
 pub(crate) use chain::Chain;
 pub(crate) use query::{In, QueryItem};
-pub(crate) use read::Stored;
+pub(crate) use read::{Place, Stored};
 pub(crate) use retain::Stub;
 pub(crate) use stage::{NoMatch, Planned, Range, Staged, Written};
 
@@ -24,6 +25,7 @@ use crate::log::Log;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, RwLock};
 use alloc::vec::Vec;
 use heads::Heads;
+use milestones::Milestones;
 use places::Places;
 
 /// The index of the events of a store.
@@ -33,6 +35,7 @@ pub(crate) struct EventIndex {
     /// Held by whoever appends events, and while the log is cut for a checkpoint.
     appending: Mutex<()>,
     is_loaded: AtomicBool,
+    milestones: RwLock<Milestones>,
     /// Offsets of the events behind the index snapshot, until the index is loaded.
     tail: Mutex<Vec<u64>>,
     /// The index snapshot that is being written has what was appended so far: what comes now is from after it.
@@ -81,7 +84,7 @@ impl EventIndex {
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> u64 {
         let state = self.state.read();
-        (state.places.bytes() + state.heads.bytes()) as u64
+        (state.places.bytes() + state.heads.bytes() + self.milestones.read().bytes()) as u64
     }
 
     /// Compaction has moved events: their numbers and the offsets of their copies.

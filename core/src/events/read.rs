@@ -1,12 +1,27 @@
 //! Reading events: by number, along a chain, and by the version in a stream. The caller holds a pin, taken before.
 
+use super::milestones::STEP;
 use super::places::STRIDE;
+use super::query::In;
 use super::{Chain, EventIndex};
 use crate::error::{Error, Result};
-use crate::frame::{EVENT_NUMBER_LEN, EventView, HEADER_LEN_MAX, Header, Kind, event_number, jump_version, own_tags};
+use crate::frame::{
+    EVENT_NUMBER_LEN, EventView, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, Kind, event_number, jump_version, own_tags,
+};
 use crate::log::{Frame, Log, Window};
 use crate::scan::{Found, Stretch, scan};
 use alloc::vec::Vec;
+
+/// Bytes that are read of the last frame of a walk: its header, and the name of a stream as they usually are.
+const FRONT: usize = HEADER_LEN_MAX + 64 + EVENT_NUMBER_LEN;
+
+/// What a walk has found.
+enum Walked {
+    At(u64),
+    NotThere,
+    /// A frame that cannot be read.
+    Bad(u64),
+}
 
 /// An event in the log, verified.
 #[derive(Debug)]
@@ -46,13 +61,12 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// The number of the event whose frame begins at `offset`; `None` if it is a record of another kind.
-fn number_at(window: &mut Window<'_>, offset: u64, header: &Header) -> Result<Option<u64>> {
-    if !header.kind.is_carried() {
-        return Ok(None);
-    }
-    let value = offset + (header.header_len() + header.key_len()) as u64;
-    Ok(Some(event_number(window.bytes(value, EVENT_NUMBER_LEN)?)))
+/// Where a walk along the numbers is: the event after the last one often stands right behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// File offset behind the last event, and the salt of its segment.
+    behind: u64,
+    salt: u64,
 }
 
 impl EventIndex {
@@ -79,19 +93,55 @@ impl EventIndex {
         }
     }
 
+    /// [`Self::by_number`] of a walk.
+    pub(crate) fn next_number<'a>(&self, log: &'a Log, place: &mut Place, number: u64) -> Result<Option<Stored<'a>>> {
+        let Some(anchor) = self.state.read().places.anchor_of(number) else { return self.by_number(log, number) };
+        let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
+        let is_near = place.salt == salt && anchor <= place.behind && place.behind <= anchor + STRIDE;
+        let near = if is_near { Self::walk(log, place.behind, anchor + STRIDE, number)? } else { Walked::NotThere };
+        let stored = match near {
+            Walked::At(offset) => Some(Self::verified(log, offset)?),
+            // It stands in front of the one before, or something is damaged.
+            Walked::NotThere | Walked::Bad(_) => self.by_number(log, number)?,
+        };
+        if let Some(Stored(frame)) = &stored {
+            *place = Place { behind: frame.offset + frame.header.frame_len() as u64, salt: frame.salt };
+        }
+        Ok(stored)
+    }
+
     /// Walks the frames from an anchor on.
     pub(super) fn search(log: &Log, anchor: u64, number: u64) -> Result<Option<Stored<'_>>> {
-        let last = anchor + STRIDE;
-        let mut window = Window::new(&*log.storage, last + HEADER_LEN_MAX as u64);
-        let mut offset = anchor;
-        while offset <= last {
-            let Ok(header) = window.header(offset) else { return Self::search_verified(log, anchor, number) };
-            if number_at(&mut window, offset, &header)? == Some(number) {
-                return Self::verified(log, offset).map(Some);
-            }
-            offset += header.frame_len() as u64;
+        match Self::walk(log, anchor, anchor + STRIDE, number)? {
+            Walked::At(offset) => Self::verified(log, offset).map(Some),
+            Walked::NotThere => Ok(None),
+            Walked::Bad(_) => Self::search_verified(log, anchor, number),
         }
-        Ok(None)
+    }
+
+    /// Looks for an event among the frames that begin in `from..=last`.
+    fn walk(log: &Log, from: u64, last: u64, number: u64) -> Result<Walked> {
+        let end = (last + FRONT as u64).min(log.storage.len()?);
+        let mut window = Window::new(&*log.storage, end);
+        let bytes = window.bytes(from, end.saturating_sub(from) as usize)?;
+        let mut at = 0;
+        while from + at as u64 <= last {
+            let front = bytes.get(at..).unwrap_or_default();
+            let Ok(header) = Header::decode(front) else { return Ok(Walked::Bad(from + at as u64)) };
+            if header.kind.is_carried() {
+                let value = at + header.header_len() + header.key_len();
+                let found = match bytes.get(value..).and_then(<[u8]>::first_chunk::<EVENT_NUMBER_LEN>) {
+                    Some(found) => event_number(found),
+                    // The number of an event with a long name of its stream.
+                    None => event_number(Window::new(&*log.storage, end).bytes(from + value as u64, EVENT_NUMBER_LEN)?),
+                };
+                if found == number {
+                    return Ok(Walked::At(from + at as u64));
+                }
+            }
+            at += header.frame_len();
+        }
+        Ok(Walked::NotThere)
     }
 
     /// Walks the frames from an anchor on, and verifies each: a damaged one may be the event, or may have led past it.
@@ -120,12 +170,19 @@ impl EventIndex {
         let extent = log.geometry.extent_of(from);
         let salt = log.segment_stats.salt(extent);
         let end = log.segments().into_iter().find(|segment| segment.salt == salt).map_or(from, |segment| segment.end);
+        // Behind the last frame of a segment there is none.
+        if from + FRAME_LEN_MIN as u64 > end {
+            return Ok(None);
+        }
         let mut at = None;
         let stretch = Stretch { salt, from, to: end.min(last + 2 * STRIDE).max(from), full: true };
         scan(&*log.storage, stretch, &mut |found| {
-            if let Found::Frame { offset, header } = found {
-                let mut window = Window::new(&*log.storage, offset);
-                at = at.or(number_at(&mut window, offset, &header)?.filter(|found| *found == number).map(|_| offset));
+            if let Found::Frame { offset, header } = found
+                && header.kind.is_carried()
+            {
+                let value = offset + (header.header_len() + header.key_len()) as u64;
+                let found = event_number(Window::new(&*log.storage, offset).bytes(value, EVENT_NUMBER_LEN)?);
+                at = at.or((found == number).then_some(offset));
             }
             Ok(())
         })?;
@@ -166,6 +223,47 @@ impl EventIndex {
             (0, _) => Ok(None),
             (_, offset) => Err(Error::corrupt(offset, "an event that may be a newer one of the stream, the type or the tag")),
         }
+    }
+
+    /// The event of a stream at `version`; `None` if the stream has none, or it is gone. Near a version that was looked up before this takes few
+    /// steps along the stream, or none where events of one stream follow each other.
+    pub(crate) fn by_version<'a>(&self, log: &'a Log, of: In, stream: &[u8], version: u64) -> Result<Option<Stored<'a>>> {
+        let hash = Chain::Stream(stream).hash(of.seed, of.namespace);
+        let is_it = |stored: &Stored<'_>, version: u64| -> Result<bool> {
+            Ok(stored.namespace() == of.namespace && stored.stream() == stream && stored.event()?.version == version)
+        };
+        let (front, behind) = {
+            let milestones = self.milestones.read();
+            (milestones.get(hash, version / STEP), milestones.get(hash, version.div_ceil(STEP)))
+        };
+        // As if the events from the milestone on were all of this stream: looking is cheaper than knowing.
+        if let Some(front) = front
+            && let Ok(Some(stored)) = self.by_number(log, front + version % STEP)
+            && is_it(&stored, version)?
+        {
+            return Ok(Some(stored));
+        }
+        let milestone = version.div_ceil(STEP) * STEP;
+        let known = behind.map(|number| self.by_number(log, number)).transpose()?.flatten();
+        let from = match known {
+            Some(stored) if is_it(&stored, milestone)? => stored,
+            _ => match self.newest(log, of.seed, of.namespace, Chain::Stream(stream))? {
+                Some(newest) if newest.event()?.version >= milestone => {
+                    let Some(found) = self.at_version(log, newest, milestone)? else { return Ok(None) };
+                    self.milestones.write().set(hash, milestone / STEP, found.event()?.number);
+                    found
+                }
+                Some(newest) => newest,
+                None => return Ok(None),
+            },
+        };
+        let found = self.at_version(log, from, version)?;
+        if let Some(found) = &found
+            && version.is_multiple_of(STEP)
+        {
+            self.milestones.write().set(hash, version / STEP, found.event()?.number);
+        }
+        Ok(found)
     }
 
     /// The event of a stream at `version`, which is not above that of `from`, an event of the same stream.

@@ -240,6 +240,11 @@ impl Model {
             both(log.stream(stream), &self.numbers(|event| event.0 == stream));
             let version = all.len() as u64;
             assert_eq!(log.version(stream).unwrap(), version);
+            for version in [1, 2, version / 3, version / 2, version.saturating_sub(1), version, version + 1] {
+                let number = (version as usize).checked_sub(1).and_then(|place| all.get(place)).copied();
+                let number = number.filter(|number| !self.removed.contains(number));
+                assert_eq!(log.get(stream, version).unwrap().map(|event| event.number()), number, "{stream} {version}");
+            }
             for from in [1, 2, version / 2, version, version + 1] {
                 let rest = all[(from.max(1) - 1).min(version) as usize..].iter().copied();
                 let rest: Vec<u64> = rest.filter(|number| !self.removed.contains(number)).collect();
@@ -540,4 +545,32 @@ fn the_numbers_of_a_commit_that_a_crash_has_cut_off_are_given_again() {
     assert_eq!((log.last_number().unwrap(), log.version("s").unwrap()), (3, 3));
     let got = log.append("s", Expected::Version(3), new("After")).unwrap();
     assert_eq!((got.first_number, got.version), (4, 6));
+}
+
+#[test]
+fn single_events_of_long_streams_are_found_in_any_order() {
+    let db = Db::open_in_memory().unwrap();
+    let log = db.events("log").unwrap();
+    for round in 0..300_u32 {
+        log.append("one", Expected::Any, (0..7).map(|_| NewEvent::new("T", ""))).unwrap();
+        if round >= 150 {
+            log.append("other", Expected::Any, [NewEvent::new("T", "")]).unwrap();
+        }
+    }
+    let mut random = Random(3);
+    for _ in 0..20_000 {
+        let version = random.below(2110);
+        let event = log.get("one", version).unwrap();
+        assert_eq!(
+            event.map(|event| (event.stream().to_owned(), event.version())),
+            (1..=2100).contains(&version).then(|| ("one".to_owned(), version))
+        );
+        let version = 1 + random.below(150);
+        assert_eq!(log.get("other", version).unwrap().unwrap().version(), version);
+    }
+    assert_eq!(
+        (log.get("none", 1).unwrap(), log.get_by_number(0).unwrap(), log.get_by_number(2251).unwrap()),
+        (None, None, None)
+    );
+    assert!(log.get_by_number(2250).unwrap().is_some());
 }

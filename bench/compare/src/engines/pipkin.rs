@@ -6,11 +6,14 @@
 use crate::Result;
 use crate::data::{Key, Pair};
 use crate::engine::{Engine, Facts, OpenOptions, Reader, Unflushed};
-use pipkin::{Db, FlushPolicy};
+use pipkin::{Db, Expected, FlushPolicy, NewEvent};
 use std::path::Path;
 
 /// Records of one commit of the load and of the removals: enough for their cost to be that of the records, few enough to stay in the cache.
 const LOAD_BATCH: usize = 1_000;
+/// The log of events, and the stream that all of them are in.
+const LOG: &str = "events";
+const STREAM: &str = "stream";
 
 pub(crate) struct Pipkin {
     db: Db,
@@ -77,16 +80,27 @@ impl Engine for Pipkin {
         Some(self.db.stats().ok()?.index_bytes)
     }
 
-    /// Events are asked for by number, many at once: that needs no order.
-    fn each_event(&self, count: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
+    fn append_events(&mut self, _: u64, events: &[Vec<u8>]) -> Result<()> {
+        let new = events.iter().map(|event| NewEvent::new("event", event.as_slice()));
+        self.db.events(LOG)?.append(STREAM, Expected::Any, new)?;
+        self.flush()
+    }
+
+    fn get_event(&self, number: u64, found: impl FnOnce(&[u8])) -> Result<bool> {
+        let event = self.db.events(LOG)?.get(STREAM, number + 1)?;
+        let is_there = event.is_some();
+        if let Some(event) = event {
+            found(event.payload());
+        }
+        Ok(is_there)
+    }
+
+    fn each_event(&self, _: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
         let mut hits = 0;
-        let keys = (0..count as u64).map(u64::to_be_bytes);
-        self.db.get_many_with(keys, |_, event| {
-            if let Some(event) = event {
-                hits += 1;
-                each(event);
-            }
-        })?;
+        for event in self.db.events(LOG)?.all().iter()? {
+            each(event?.payload());
+            hits += 1;
+        }
         Ok(hits)
     }
 

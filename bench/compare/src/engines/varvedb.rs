@@ -9,7 +9,7 @@ use crate::engine::{Engine, Facts, OpenOptions, Reader, Unflushed};
 use rkyv::{Archive, Serialize};
 use std::path::Path;
 use std::sync::Mutex;
-use varvedb::{GlobalSequence, Stream, StreamId, Varve, VarveConfig};
+use varvedb::{GlobalSequence, Stream, StreamId, StreamSequence, Varve, VarveConfig};
 
 /// Address space, not memory.
 const MAP_SIZE: usize = 64 << 30;
@@ -92,6 +92,14 @@ impl Engine for VarveEngine {
         let stream = self.stream.get_mut().map_err(|_| "a writer has panicked")?;
         stream.append_batch(STREAM, &events)?;
         Ok(())
+    }
+
+    fn get_event(&self, number: u64, found: impl FnOnce(&[u8])) -> Result<bool> {
+        let mut reader = self.stream.lock().map_err(|_| "a writer has panicked")?.reader();
+        let event = reader.get_bytes(STREAM, StreamSequence(number))?;
+        let is_there = event.is_some();
+        event.map(found);
+        Ok(is_there)
     }
 
     fn each_event(&self, _: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {

@@ -2,7 +2,7 @@
 
 use super::Job;
 use crate::Result;
-use crate::data::{VALUE_LEN, sum, values};
+use crate::data::{VALUE_LEN, shuffled, sum, values};
 use crate::engine::{Engine, OpenOptions};
 use crate::sample::{Times, expect_equal, timed};
 
@@ -36,5 +36,20 @@ pub(super) fn run<E: Engine>(job: &Job) -> Result<()> {
     let (took, found) = timed(read_all)?;
     expect_equal("events", found, expected)?;
     job.sink.time("event_iteration", took, events.len(), job.scale.events)?;
+
+    let mut numbers = shuffled(&(0..events.len()).collect::<Vec<_>>(), 6);
+    numbers.truncate(scale.reads);
+    let expected = (numbers.len(), numbers.iter().filter_map(|&number| events.get(number)).map(|event| sum(event)).sum::<u64>());
+    let read_some = || {
+        let (mut hits, mut total) = (0, 0);
+        for &number in &numbers {
+            hits += usize::from(engine.get_event(number as u64, |event| total += sum(event))?);
+        }
+        Ok((hits, total))
+    };
+    expect_equal("single events", read_some()?, expected)?;
+    let (took, found) = timed(read_some)?;
+    expect_equal("single events", found, expected)?;
+    job.sink.time("event_reads", took, numbers.len(), numbers.len())?;
     engine.close()
 }

@@ -3,7 +3,7 @@
 use super::reader::{EventReader, Source};
 use super::{Event, Events};
 use crate::error::Result;
-use crate::events::{Chain, QueryItem, Stored};
+use crate::events::{Chain, Place, QueryItem, Stored};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,6 +11,8 @@ use core::fmt;
 
 /// Numbers of a stream's events that are found at a time: each batch is walked back from its last event.
 const TOGETHER: u64 = 64;
+/// Events that are read together end with the one that brings them to this many bytes.
+const TOGETHER_BYTES: usize = 64 * 1024;
 
 /// Events, in their order; from [`EventReader::iter`].
 pub struct EventIter {
@@ -22,7 +24,9 @@ pub struct EventIter {
 /// How the next event is found.
 enum Walk {
     /// All events whose numbers are in a range.
-    Numbers { next: u64, last: u64, backwards: bool },
+    Numbers { next: u64, last: u64, ready: VecDeque<Result<Event>>, place: Place },
+    /// The same, from the last one on.
+    NumbersBack { first: u64, last: u64 },
     /// Versions of a stream, in rising order, and the numbers of the next ones.
     Versions { stream: String, next: u64, last: u64, found: VecDeque<u64> },
     /// Back along a stream.
@@ -54,7 +58,7 @@ impl EventIter {
     fn new(reader: &EventReader) -> Result<Self> {
         let EventReader { events, source, from, backwards, limit } = reader;
         let walk = match source {
-            Source::All => Walk::Numbers { next: (*from).max(1), last: events.last_number()?, backwards: *backwards },
+            Source::All => Walk::numbers(events, *from, *backwards)?,
             Source::Stream(stream) if *backwards => {
                 let number = events.newest_in(Chain::Stream(stream.as_bytes()))?;
                 Walk::Back { stream: stream.clone(), number, least: *from }
@@ -71,7 +75,7 @@ impl EventIter {
     fn matching(events: &Events, items: &[QueryItem], from: u64, backwards: bool) -> Result<Walk> {
         let items = items.to_vec();
         if items.iter().any(|item| item.types.is_empty() && item.tags.is_empty()) {
-            return Ok(Walk::Numbers { next: from.max(1), last: events.last_number()?, backwards });
+            return Walk::numbers(events, from, backwards);
         }
         let mut numbers = BTreeSet::new();
         for chain in chains(&items) {
@@ -117,6 +121,27 @@ impl Events {
         stored.filter(|stored| stored.namespace() == of.namespace).map(|stored| read(&stored)).transpose()
     }
 
+    /// Reads the events that follow, some at a time: `next` is the number behind them.
+    fn fill(&self, next: &mut u64, last: u64, ready: &mut VecDeque<Result<Event>>, place: &mut Place) -> Result<()> {
+        let (index, of) = self.index()?;
+        let engine = &self.space.store.engine;
+        let _pin = engine.pins.pin();
+        let mut bytes = 0;
+        let until = last.min(*next + TOGETHER - 1);
+        while *next <= until && bytes < TOGETHER_BYTES {
+            let read = index.next_number(&engine.log, place, *next).and_then(|stored| match stored {
+                Some(stored) if stored.namespace() == of.namespace => {
+                    bytes += stored.frame().header.frame_len();
+                    whole(&stored)
+                }
+                _ => Ok(None),
+            });
+            *next += 1;
+            ready.extend(read.transpose());
+        }
+        Ok(())
+    }
+
     /// Numbers of the events `first` to `last` of a stream, by versions.
     fn numbers_of(&self, stream: &str, (first, last): (u64, u64)) -> Result<VecDeque<u64>> {
         let (index, of) = self.index()?;
@@ -124,8 +149,7 @@ impl Events {
         let _pin = engine.pins.pin();
         let chain = Chain::Stream(stream.as_bytes());
         let mut numbers = VecDeque::new();
-        let Some(newest) = index.newest(&engine.log, of.seed, of.namespace, chain)? else { return Ok(numbers) };
-        let mut next = index.at_version(&engine.log, newest, last)?;
+        let mut next = index.by_version(&engine.log, of, stream.as_bytes(), last)?;
         while let Some(stored) = next {
             let event = stored.event()?;
             if event.version < first {
@@ -144,18 +168,33 @@ fn whole(stored: &Stored<'_>) -> Result<Option<Event>> {
 }
 
 impl Walk {
+    fn numbers(events: &Events, from: u64, backwards: bool) -> Result<Self> {
+        let (first, last) = (from.max(1), events.last_number()?);
+        Ok(if backwards {
+            Self::NumbersBack { first, last }
+        } else {
+            Self::Numbers { next: first, last, ready: VecDeque::new(), place: Place::default() }
+        })
+    }
+
     /// The next event.
     fn step(&mut self, events: &Events) -> Result<Option<Event>> {
         loop {
             let found = match self {
-                Self::Numbers { next, last, .. } if *next > *last => return Ok(None),
-                Self::Numbers { last, backwards: true, .. } => {
+                Self::Numbers { next, last, ready, place } => {
+                    if ready.is_empty() && *next <= *last {
+                        events.fill(next, *last, ready, place)?;
+                    }
+                    match ready.pop_front() {
+                        Some(event) => Some(event?),
+                        None if *next > *last => return Ok(None),
+                        None => None,
+                    }
+                }
+                Self::NumbersBack { first, last } if *first > *last => return Ok(None),
+                Self::NumbersBack { last, .. } => {
                     *last -= 1;
                     events.with(*last + 1, whole)?.flatten()
-                }
-                Self::Numbers { next, .. } => {
-                    *next += 1;
-                    events.with(*next - 1, whole)?.flatten()
                 }
                 Self::Versions { stream, next, last, found } => {
                     if found.is_empty() && next <= last {

@@ -246,6 +246,41 @@ impl Events {
         EventReader::of_all(self)
     }
 
+    /// The event of a stream with this version; `None` if there is none.
+    ///
+    /// ```
+    /// use pipkin::{Expected, NewEvent};
+    ///
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// let orders = db.events("orders")?;
+    /// let got = orders.append("order-7", Expected::Any, [NewEvent::new("Placed", "3 apples")])?;
+    /// let event = orders.get("order-7", 1)?.unwrap();
+    /// assert_eq!((event.kind(), event.payload()), ("Placed", &b"3 apples"[..]));
+    /// assert_eq!(orders.get_by_number(got.last_number)?, Some(event));
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when the event is damaged, or one that leads to it.
+    pub fn get(&self, stream: &str, version: u64) -> Result<Option<Event>> {
+        check_text("stream", stream)?;
+        let (index, of) = self.index()?;
+        let engine = &self.space.store.engine;
+        let _pin = engine.pins.pin();
+        let stored = index.by_version(&engine.log, of, stream.as_bytes(), version)?;
+        stored.filter(|stored| !stored.is_stub()).map(|stored| Event::of(&stored)).transpose()
+    }
+
+    /// The event with this number; `None` if there is none in this log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when it is damaged.
+    pub fn get_by_number(&self, number: u64) -> Result<Option<Event>> {
+        Ok(self.with(number, |stored| if stored.is_stub() { Ok(None) } else { Event::of(stored).map(Some) })?.flatten())
+    }
+
     /// The version of the newest event of a stream; 0: it has none.
     ///
     /// # Errors

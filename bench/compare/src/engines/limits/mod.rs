@@ -165,6 +165,14 @@ impl Engine for Limits {
         Ok(events.len() / stride)
     }
 
+    fn get_event(&self, number: u64, found: impl FnOnce(&[u8])) -> Result<bool> {
+        let stride = self.map.stride();
+        let event = self.map.bytes(number as usize * stride, stride);
+        let is_there = event.is_some();
+        event.map(found);
+        Ok(is_there)
+    }
+
     fn size(&self, _: &Path) -> Result<u64> {
         let removed = self.removed_bytes(self.map.stride());
         Ok((self.map.tail() - removed) as u64)
