@@ -4,6 +4,13 @@ use crate::frame::{EventView, own_tags};
 use crate::index::KeyHash;
 use alloc::vec::Vec;
 
+/// One log of events of the store: a namespace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct In {
+    pub(crate) seed: u64,
+    pub(crate) namespace: u32,
+}
+
 /// A chain of one log of events, which is a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Chain<'a> {

@@ -15,8 +15,8 @@ mod retain;
 mod stage;
 mod store;
 
-pub(crate) use chain::Chain;
-pub(crate) use query::{In, QueryItem};
+pub(crate) use chain::{Chain, In};
+pub(crate) use query::QueryItem;
 pub(crate) use read::{Place, Stored};
 pub(crate) use retain::Stub;
 pub(crate) use stage::{NoMatch, Planned, Range, Staged, Written};

@@ -3,8 +3,9 @@
 
 use alloc::vec::Vec;
 
-/// An event begins at most so many bytes behind its anchor's offset.
-pub(super) const STRIDE: u64 = 4096;
+/// An event begins at most so many bytes behind its anchor's offset. That takes 0.8 bytes of memory for each event of 150 bytes;
+/// twice as many bytes take half of that, and a single event 1.5 times as long (`compare --sets events`, row of single events).
+pub(super) const STRIDE: u64 = 2048;
 /// The offset of events that are gone.
 pub(super) const GONE: u64 = 0;
 /// Events whose anchors are kept together: 2^12.
@@ -200,12 +201,12 @@ mod tests {
         for number in 1..=100_000_u64 {
             places.put(number, 16_384 + number * 200, |_| true);
         }
-        assert!(places.bytes() < 60_000, "{}", places.bytes());
+        assert!(places.bytes() < 110_000, "{}", places.bytes());
         // Moved as a whole, they do so again.
         for number in 1..=100_000_u64 {
             places.put(number, 1_000_000_000 + number * 200, |other| other >= 1_000_000_000);
         }
         let anchors: usize = (0..places.chunks()).map(|chunk| places.chunk(chunk).unwrap().0.len()).sum();
-        assert!(anchors < 5_200, "{anchors}");
+        assert!(anchors < 10_400, "{anchors}");
     }
 }

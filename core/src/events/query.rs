@@ -1,6 +1,6 @@
 //! Which events a query matches.
 
-use super::{Chain, EventIndex, Stored};
+use super::{Chain, EventIndex, In, Stored};
 use crate::error::Result;
 use crate::frame::EventView;
 use crate::log::Log;
@@ -19,13 +19,6 @@ impl QueryItem {
         let is_type = self.types.is_empty() || self.types.iter().any(|kind| kind.as_bytes() == event.kind);
         is_type && self.tags.iter().all(|tag| event.before(tag.as_bytes()).is_some())
     }
-}
-
-/// One log of events of the store: a namespace.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct In {
-    pub(crate) seed: u64,
-    pub(crate) namespace: u32,
 }
 
 impl EventIndex {

@@ -2,8 +2,7 @@
 
 use super::milestones::STEP;
 use super::places::STRIDE;
-use super::query::In;
-use super::{Chain, EventIndex};
+use super::{Chain, EventIndex, In};
 use crate::error::{Error, Result};
 use crate::frame::{
     EVENT_NUMBER_LEN, EventView, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, Kind, event_number, jump_version, own_tags,
@@ -20,7 +19,7 @@ enum Walked {
     At(u64),
     NotThere,
     /// A frame that cannot be read.
-    Bad(u64),
+    Bad,
 }
 
 /// An event in the log, verified.
@@ -98,11 +97,16 @@ impl EventIndex {
         let Some(anchor) = self.state.read().places.anchor_of(number) else { return self.by_number(log, number) };
         let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
         let is_near = place.salt == salt && anchor <= place.behind && place.behind <= anchor + STRIDE;
-        let near = if is_near { Self::walk(log, place.behind, anchor + STRIDE, number)? } else { Walked::NotThere };
+        // Most often it is the very next frame: then few bytes are read.
+        let near = if is_near { Self::walk(log, place.behind, place.behind, number)? } else { Walked::NotThere };
+        let near = match near {
+            Walked::NotThere if is_near => Self::walk(log, place.behind, anchor + STRIDE, number)?,
+            other => other,
+        };
         let stored = match near {
             Walked::At(offset) => Some(Self::verified(log, offset)?),
             // It stands in front of the one before, or something is damaged.
-            Walked::NotThere | Walked::Bad(_) => self.by_number(log, number)?,
+            Walked::NotThere | Walked::Bad => self.by_number(log, number)?,
         };
         if let Some(Stored(frame)) = &stored {
             *place = Place { behind: frame.offset + frame.header.frame_len() as u64, salt: frame.salt };
@@ -115,7 +119,7 @@ impl EventIndex {
         match Self::walk(log, anchor, anchor + STRIDE, number)? {
             Walked::At(offset) => Self::verified(log, offset).map(Some),
             Walked::NotThere => Ok(None),
-            Walked::Bad(_) => Self::search_verified(log, anchor, number),
+            Walked::Bad => Self::search_verified(log, anchor, number),
         }
     }
 
@@ -127,7 +131,7 @@ impl EventIndex {
         let mut at = 0;
         while from + at as u64 <= last {
             let front = bytes.get(at..).unwrap_or_default();
-            let Ok(header) = Header::decode(front) else { return Ok(Walked::Bad(from + at as u64)) };
+            let Ok(header) = Header::decode(front) else { return Ok(Walked::Bad) };
             if header.kind.is_carried() {
                 let value = at + header.header_len() + header.key_len();
                 let found = match bytes.get(value..).and_then(<[u8]>::first_chunk::<EVENT_NUMBER_LEN>) {

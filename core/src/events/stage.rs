@@ -1,8 +1,7 @@
 //! Preparing an append: checks what it expects, and gives each event its number, its version, and the events in front of it.
 
 use super::heads::NUMBER_MAX;
-use super::query::In;
-use super::{Chain, EventIndex, QueryItem};
+use super::{Chain, EventIndex, In, QueryItem};
 use crate::error::{Error, Result};
 use crate::expected::{Expected, FailedCheck};
 use crate::frame::{encode_event, jump_version, own_tags};
