@@ -171,6 +171,9 @@ impl Engine {
             hides = hides || !self.was_put(place)?;
         }
         let is_free = held.is_empty() && (oldest || !hides);
+        // What was whole has been copied: what still counts as live and is of no key may be an event.
+        #[cfg(feature = "events")]
+        let is_free = is_free && (self.log.next_event() == 1 || self.log.segment_stats.live(segment.extent) == 0);
         let mut aside = self.set_aside.lock();
         aside.0.retain(|other| other.base != segment.base);
         if !is_free && !is(Bug::DamagePickedAgain) {
