@@ -54,11 +54,19 @@ impl EventIndex {
         }
         let (from, last) = (state.last, log.next_event().saturating_sub(1));
         *self.state.write() = state;
-        for number in from + 1..=last {
-            if from > 0 && is(Bug::ChainsEndAtSnapshot) {
-                break;
-            }
-            self.count(log, seed, number)?;
+        let mut number = from + 1;
+        while number <= last && !(from > 0 && is(Bug::ChainsEndAtSnapshot)) {
+            let next = {
+                let mut state = self.state.write();
+                let next = state.places.next_from(number).filter(|&next| next <= last);
+                if let Some(offset) = state.damage.filter(|_| next != Some(number)) {
+                    state.unread = (next.map_or(last, |next| next - 1), offset);
+                }
+                next
+            };
+            let Some(next) = next else { break };
+            self.count(log, seed, next)?;
+            number = next + 1;
         }
         self.state.write().last = last;
         self.is_loaded.store(true, super::Ordering::Release);

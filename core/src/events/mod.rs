@@ -59,8 +59,11 @@ struct State {
     dumped: Vec<usize>,
 }
 
-/// The event `number` stands at `offset` now.
+/// The event `number` stands at `offset` now. No event has a higher number than an append may give; a file that was made by hand may say so.
 fn put(places: &mut Places, log: &Log, number: u64, offset: u64) {
+    if number > heads::NUMBER_MAX {
+        return;
+    }
     let salt = |offset: u64| log.segment_stats.salt(log.geometry.extent_of(offset));
     let own = salt(offset);
     places.put(number, offset, |other| salt(other) == own);
@@ -79,6 +82,19 @@ impl EventIndex {
     /// The newest event's number; 0: there is none.
     pub(crate) fn last(&self) -> u64 {
         self.state.read().last
+    }
+
+    /// The next number from this one on that an event may have: passes over those that none has, in a file that salvage or somebody by hand has
+    /// written. Where damage may have held events, there is none to pass over.
+    pub(crate) fn next_from(&self, number: u64) -> Option<u64> {
+        let state = self.state.read();
+        if state.damage.is_some() { Some(number) } else { state.places.next_from(number) }
+    }
+
+    /// The next one back from this one.
+    pub(crate) fn next_back_from(&self, number: u64) -> Option<u64> {
+        let state = self.state.read();
+        if state.damage.is_some() { Some(number) } else { state.places.next_back_from(number) }
     }
 
     /// Bytes of memory that it takes.

@@ -1,6 +1,7 @@
 //! Where events are: anchors, each a number and a file offset from which on the event is found. One anchor serves all events that follow within
 //! [`STRIDE`] bytes of the same segment, so events that stand close together need a fraction of a byte each.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// An event begins at most so many bytes behind its anchor's offset. That takes 0.8 bytes of memory for each event of 150 bytes;
@@ -27,7 +28,8 @@ pub(super) struct Chunk {
 /// The anchors of all events.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    chunks: Vec<Chunk>,
+    /// By the upper bits of the numbers. In a file that was made by hand these may be anything.
+    chunks: BTreeMap<usize, Chunk>,
 }
 
 /// Number and chunk of an event.
@@ -52,7 +54,7 @@ impl Places {
     /// that are gone.
     pub(super) fn anchor_of(&self, number: u64) -> Option<u64> {
         let (chunk, own) = split(number);
-        let anchors = &self.chunks.get(chunk)?.anchors;
+        let anchors = &self.chunks.get(&chunk)?.anchors;
         let place = anchors.partition_point(|one| within(*one) <= own).checked_sub(1)?;
         anchors.get(place).map(|one| offset(*one)).filter(|&at| at != GONE)
     }
@@ -65,11 +67,10 @@ impl Places {
     /// The event `number` stands at `at` now. `is_one_segment` is true if the bytes from an offset to `at` are of one segment.
     pub(super) fn put(&mut self, number: u64, at: u64, is_one_segment: impl Fn(u64) -> bool) {
         let (chunk, own) = split(number);
-        if self.chunks.len() <= chunk {
-            self.chunks.last_mut().into_iter().for_each(|last| last.anchors.shrink_to_fit());
-            self.chunks.resize_with(chunk + 1, Chunk::default);
+        if !self.chunks.contains_key(&chunk) {
+            self.chunks.values_mut().next_back().into_iter().for_each(|last| last.anchors.shrink_to_fit());
         }
-        let Some(chunk) = self.chunks.get_mut(chunk) else { return };
+        let chunk = self.chunks.entry(chunk).or_default();
         chunk.is_changed = true;
         let mut place = chunk.anchors.partition_point(|one| within(*one) < own);
         let known = chunk.anchors.get(place).copied().filter(|one| within(*one) == own);
@@ -96,33 +97,46 @@ impl Places {
         chunk.last = chunk.last.max(own);
     }
 
-    /// Number of chunks, empty ones included.
-    pub(super) fn chunks(&self) -> usize {
-        self.chunks.len()
+    /// The numbers of the chunks that there are, in rising order.
+    pub(super) fn chunks(&self) -> Vec<usize> {
+        self.chunks.keys().copied().collect()
+    }
+
+    /// The lowest number from this one on that an event may have.
+    pub(super) fn next_from(&self, number: u64) -> Option<u64> {
+        let (first, own) = split(number);
+        let fits = |(index, chunk): (&usize, &Chunk)| {
+            let within = if *index == first { own } else { 0 };
+            (within <= chunk.last).then(|| (*index as u64) << CHUNK_BITS | within)
+        };
+        self.chunks.range(first..).find_map(fits)
+    }
+
+    /// The highest number up to this one that an event may have.
+    pub(super) fn next_back_from(&self, number: u64) -> Option<u64> {
+        let (last, own) = split(number);
+        let (index, chunk) = self.chunks.range(..=last).next_back()?;
+        let within = if *index == last { own.min(chunk.last) } else { chunk.last };
+        Some((*index as u64) << CHUNK_BITS | within)
     }
 
     /// The anchors of a chunk, and its highest number within.
     pub(super) fn chunk(&self, index: usize) -> Option<(&[u64], u64, bool)> {
-        self.chunks.get(index).map(|chunk| (&chunk.anchors[..], chunk.last, chunk.is_changed))
+        self.chunks.get(&index).map(|chunk| (&chunk.anchors[..], chunk.last, chunk.is_changed))
     }
 
     pub(super) fn set_changed(&mut self, index: usize, is_changed: bool) {
-        self.chunks.get_mut(index).into_iter().for_each(|chunk| chunk.is_changed = is_changed);
+        self.chunks.get_mut(&index).into_iter().for_each(|chunk| chunk.is_changed = is_changed);
     }
 
     /// Takes over a chunk as an index snapshot has it.
     pub(super) fn load(&mut self, index: usize, anchors: Vec<u64>, last: u64) {
-        if self.chunks.len() <= index {
-            self.chunks.resize_with(index + 1, Chunk::default);
-        }
-        if let Some(chunk) = self.chunks.get_mut(index) {
-            *chunk = Chunk { anchors, last, is_changed: false };
-        }
+        self.chunks.insert(index, Chunk { anchors, last, is_changed: false });
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let anchors: usize = self.chunks.iter().map(|chunk| chunk.anchors.capacity()).sum();
-        anchors * size_of::<u64>() + self.chunks.capacity() * size_of::<Chunk>()
+        let anchors: usize = self.chunks.values().map(|chunk| chunk.anchors.capacity()).sum();
+        anchors * size_of::<u64>() + self.chunks.len() * size_of::<(usize, Chunk)>()
     }
 }
 
@@ -180,6 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_no_event_has_are_passed_over_however_many_they_are() {
+        let mut places = Places::default();
+        assert_eq!((places.next_from(1), places.next_back_from(1 << 39)), (None, None));
+        for number in [7, 5_000, 1 << 39] {
+            places.put(number, 20_000 + number % 1000, |_| true);
+        }
+        let next = |number: u64| places.next_from(number);
+        assert_eq!([next(1), next(8), next(5_001), next((1 << 39) + 1)], [Some(1), Some(4096), Some(1 << 39), None]);
+        let back = |number: u64| places.next_back_from(number);
+        assert_eq!(
+            [back(1 << 40), back((1 << 39) - 1), back(4096), back(4095), back(3)],
+            [Some(1 << 39), Some(5_000), Some(4096), Some(7), Some(3)]
+        );
+    }
+
+    #[test]
     fn events_that_are_gone_have_no_anchor_and_those_behind_them_keep_theirs() {
         let mut places = Places::default();
         (1..=100_u64).for_each(|number| places.put(number, 20_000 + number * 10, |_| true));
@@ -206,7 +236,7 @@ mod tests {
         for number in 1..=100_000_u64 {
             places.put(number, 1_000_000_000 + number * 200, |other| other >= 1_000_000_000);
         }
-        let anchors: usize = (0..places.chunks()).map(|chunk| places.chunk(chunk).unwrap().0.len()).sum();
+        let anchors: usize = places.chunks().into_iter().map(|chunk| places.chunk(chunk).unwrap().0.len()).sum();
         assert!(anchors < 10_400, "{anchors}");
     }
 }

@@ -39,7 +39,9 @@ impl EventIndex {
 
     /// An event of the log behind `after`, whatever it is.
     fn any_behind(&self, log: &Log, of: In, after: u64) -> Result<Option<u64>> {
-        for number in (after + 1..=self.last()).rev() {
+        let mut next = self.last();
+        while let Some(number) = self.next_back_from(next).filter(|&number| number > after) {
+            next = number - 1;
             if self.by_number(log, number)?.is_some_and(|stored| stored.namespace() == of.namespace) {
                 return Ok(Some(number));
             }

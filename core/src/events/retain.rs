@@ -55,7 +55,8 @@ impl EventIndex {
             let state = self.state.read();
             (state.first, state.last)
         };
-        while first <= last {
+        while let Some(next) = self.next_from(first).filter(|&next| next <= last) {
+            first = next;
             match self.by_number(log, first) {
                 Ok(Some(stored)) if !stored.is_stub() => break,
                 Ok(_) => first += 1,

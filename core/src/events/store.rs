@@ -17,7 +17,7 @@ impl EventIndex {
     /// Writes what has changed since `before`, or everything. Followed by [`Self::end_dump`].
     pub(crate) fn dump(&self, writer: &mut SnapshotWriter<'_>, before: &EventParts, whole: bool) -> Result<EventParts> {
         let mut next = EventParts { last: before.last, ..EventParts::default() };
-        let (count, unread, is_damaged) = {
+        let (chunks, unread, is_damaged) = {
             let state = self.state.read();
             (state.places.chunks(), state.unread.0, state.damage.is_some())
         };
@@ -25,7 +25,7 @@ impl EventIndex {
             // The next session has to read the log again: what was not found may be of the damage.
             return Ok(EventParts::default());
         }
-        for index in 0..count {
+        for index in chunks {
             let known = before.chunk(index).filter(|_| !whole);
             let bytes = {
                 let mut state = self.state.write();

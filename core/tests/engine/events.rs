@@ -574,3 +574,29 @@ fn single_events_of_long_streams_are_found_in_any_order() {
     );
     assert!(log.get_by_number(2250).unwrap().is_some());
 }
+
+/// Salvage keeps the numbers: what it leaves out is a gap.
+#[test]
+fn what_salvage_has_left_out_is_a_gap_that_reading_passes_over() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    for number in 0..5_u8 {
+        log.append("s", Expected::Any, [NewEvent::new("T", vec![0xa0 + number; 40]).tag("t")]).unwrap();
+    }
+    db.close().unwrap();
+    let mut bytes = file.to_vec();
+    let at = bytes.windows(40).position(|window| window == [0xa2; 40]).unwrap();
+    bytes[at] ^= 1;
+    let (source, target) = (MemoryStorage::from_vec(bytes), MemoryStorage::new());
+    let db = open(&target);
+    pipkin::salvage(&source, &db, &mut |_, _| {}).unwrap();
+    let log = db.events("log").unwrap();
+    let numbers = |reader: EventReader| read(&reader).iter().map(Event::number).collect::<Vec<_>>();
+    assert_eq!((numbers(log.all()), numbers(log.all().backwards(true))), (vec![1, 2, 4, 5], vec![5, 4, 2, 1]));
+    assert_eq!(log.append("s", Expected::Version(5), [NewEvent::new("T", "")]).unwrap().first_number, 6);
+    let mut all = log.all().follow().unwrap();
+    db.flush().unwrap();
+    let heard: Vec<u64> = std::iter::from_fn(|| all.try_next().unwrap()).map(|event| event.number()).collect();
+    assert_eq!(heard, [1, 2, 4, 5, 6]);
+}

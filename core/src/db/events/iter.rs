@@ -127,6 +127,7 @@ impl Events {
         let engine = &self.space.store.engine;
         let _pin = engine.pins.pin();
         let mut bytes = 0;
+        *next = index.next_from(*next).unwrap_or(u64::MAX).min(last + 1);
         let until = last.min(*next + TOGETHER - 1);
         while *next <= until && bytes < TOGETHER_BYTES {
             let read = index.next_number(&engine.log, place, *next).and_then(|stored| match stored {
@@ -192,9 +193,12 @@ impl Walk {
                     }
                 }
                 Self::NumbersBack { first, last } if *first > *last => return Ok(None),
-                Self::NumbersBack { last, .. } => {
-                    *last -= 1;
-                    events.with(*last + 1, whole)?.flatten()
+                Self::NumbersBack { first, last } => {
+                    let Some(number) = events.index()?.0.next_back_from(*last).filter(|number| number >= first) else {
+                        return Ok(None);
+                    };
+                    *last = number - 1;
+                    events.with(number, whole)?.flatten()
                 }
                 Self::Versions { stream, next, last, found } => {
                     if found.is_empty() && next <= last {

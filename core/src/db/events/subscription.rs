@@ -13,7 +13,7 @@ use core::fmt;
 ///
 /// Events come once they are durable ([`Db::flush`](crate::Db::flush), or a flush of anybody): what has come is not lost to a power cut.
 /// A subscription with a cursor goes on, in a later session too, behind the last event that was [acknowledged](Self::ack). Where the
-/// acknowledgement is in the commit that the event has led to ([`Transaction::ack`]), each event counts exactly once.
+/// acknowledgement is in the commit that the event has led to ([`Transaction::ack`](crate::Transaction::ack)), each event counts exactly once.
 ///
 /// ```
 /// use pipkin::{Expected, NewEvent};
@@ -124,6 +124,11 @@ impl Subscription {
     pub fn try_next(&mut self) -> Result<Option<Event>> {
         let last = self.events.last_number()?;
         while self.next <= last {
+            let next = self.events.index()?.0.next_from(self.next).unwrap_or(u64::MAX).min(last + 1);
+            if next > self.next {
+                (self.passed, self.next) = (next - 1, next);
+                continue;
+            }
             let log = &self.events.space.store.engine.log;
             let read = |stored: &Stored<'_>| {
                 if !stored.is_durable(log) && !is(Bug::EventsBeforeDurable) {
