@@ -170,14 +170,16 @@ impl Engine {
         for place in damage {
             hides = hides || !self.was_put(place)?;
         }
-        let is_free = held.is_empty() && (oldest || !hides);
         // What was whole has been copied: what still counts as live and is of no key may be an event.
         #[cfg(feature = "events")]
-        let is_free = is_free && (self.log.next_event() == 1 || self.log.segment_stats.live(segment.extent) == 0);
+        let may_be_event = held.is_empty() && self.log.next_event() > 1 && self.log.segment_stats.live(segment.extent) > 0;
+        #[cfg(not(feature = "events"))]
+        let may_be_event = false;
+        let is_free = held.is_empty() && (oldest || !hides) && !may_be_event;
         let mut aside = self.set_aside.lock();
         aside.0.retain(|other| other.base != segment.base);
         if !is_free && !is(Bug::DamagePickedAgain) {
-            aside.0.push(Aside { base: segment.base, held, hides });
+            aside.0.push(Aside { base: segment.base, held, hides, may_be_event });
         }
         Ok(is_free)
     }
@@ -222,7 +224,7 @@ impl Engine {
 
     fn is_held(&self, aside: &Aside) -> bool {
         let lives = |(number, slot): &(usize, Slot)| self.index.lock_shard(*number).has(*slot);
-        aside.held.iter().any(lives)
+        aside.may_be_event || aside.held.iter().any(lives)
     }
 
     /// Bases of segments that can be freed once no older one is left: none of their records lives, but the damage may have been a

@@ -59,6 +59,8 @@ pub(crate) struct Aside {
     pub(crate) held: Vec<(usize, Slot)>,
     /// The damage may have been a tombstone, which hides older records.
     pub(crate) hides: bool,
+    /// The damage may have been an event: only salvage can tell.
+    pub(crate) may_be_event: bool,
 }
 
 /// Segments in which compaction has found damage.

@@ -107,7 +107,7 @@ impl Places {
         let (first, own) = split(number);
         let fits = |(index, chunk): (&usize, &Chunk)| {
             let within = if *index == first { own } else { 0 };
-            (within <= chunk.last).then(|| (*index as u64) << CHUNK_BITS | within)
+            (within <= chunk.last).then_some((*index as u64) << CHUNK_BITS | within)
         };
         self.chunks.range(first..).find_map(fits)
     }
