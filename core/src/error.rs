@@ -2,6 +2,7 @@
 
 use crate::conflict::Conflict;
 use crate::cursor::Cursor;
+#[cfg(feature = "events")]
 use crate::expected::FailedCheck;
 use crate::position::Position;
 use crate::storage::{StorageError, StorageErrorKind};
@@ -141,8 +142,10 @@ pub enum Error {
     },
     /// Another subscription has begun with this cursor, or it was removed: it may have dealt with the events, too. Begin again with
     /// [`EventReader::cursor`](crate::EventReader::cursor), which goes on where the other one was.
+    #[cfg(feature = "events")]
     CursorTaken,
     /// An append of events expected something that is not so; nothing was written. Read the streams again, decide again, and append again.
+    #[cfg(feature = "events")]
     AppendRefused {
         /// Every check that failed.
         failed: Box<[FailedCheck]>,
@@ -275,6 +278,7 @@ mod messages {
         "this snapshot was ended, because the store needed the space of what it had kept; take another one, and read it sooner";
     pub(super) const UNKNOWN_POSITION: &str = "this store does not contain the position: its commit was lost, or made in another store or another copy of this \
          one; read the present state instead";
+    #[cfg(feature = "events")]
     pub(super) const CURSOR_TAKEN: &str = "another subscription has begun with this cursor, or it was removed; begin again with it to go on where the other one was";
     pub(super) const COMPACTED: &str = "the changes behind this position are no longer kept, compaction has freed them; take the present state and go on from there";
     pub(super) const CLOSED: &str = "the store was closed by another handle; open it again";
@@ -350,6 +354,7 @@ fn fmt_opening(f: &mut fmt::Formatter<'_>, error: &Error) -> fmt::Result {
 }
 
 /// The checks of an append that failed.
+#[cfg(feature = "events")]
 fn fmt_refused(f: &mut fmt::Formatter<'_>, failed: &[FailedCheck]) -> fmt::Result {
     for (index, check) in failed.iter().enumerate() {
         write!(f, "{}{check}", if index == 0 { "" } else { ", " })?;
@@ -391,6 +396,7 @@ impl Error {
             Self::SnapshotTooOld => messages::SNAPSHOT_TOO_OLD,
             Self::UnknownPosition => messages::UNKNOWN_POSITION,
             Self::Compacted { .. } => messages::COMPACTED,
+            #[cfg(feature = "events")]
             Self::CursorTaken => messages::CURSOR_TAKEN,
             Self::Fenced => messages::FENCED,
             Self::Overtaken => messages::OVERTAKEN,
@@ -429,6 +435,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::Conflict(conflict) => write!(f, "{conflict}; nothing was written, run it again"),
+            #[cfg(feature = "events")]
             Self::AppendRefused { failed } => fmt_refused(f, failed),
             Self::Poisoned(first) => {
                 write!(

@@ -30,7 +30,6 @@ pub enum Expected {
     Version(u64),
 }
 
-#[cfg(feature = "events")]
 impl Expected {
     /// True when a stream whose newest event has this version is as expected.
     pub(crate) const fn is_met(self, version: u64) -> bool {

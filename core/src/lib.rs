@@ -19,6 +19,7 @@ mod engine;
 mod error;
 #[cfg(feature = "events")]
 mod events;
+#[cfg(feature = "events")]
 mod expected;
 mod expiry;
 mod followed;
@@ -80,6 +81,7 @@ pub use db::{FixedKey, TypedKey, TypedNamespace};
 #[cfg(feature = "ordered")]
 pub use db::{FocusRange, KeyRange, Range, RangeKeys, TransactionRange, TransactionRangeKeys};
 pub use error::{Error, Result};
+#[cfg(feature = "events")]
 pub use expected::{Expected, FailedCheck};
 /// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]
