@@ -237,22 +237,20 @@ impl Model {
         Ok(out)
     }
 
-    /// Finds how far a writer has come, from `low` to `high` operations: the first number and the last one that it may be, for some operations
-    /// change nothing.
-    pub fn find_between(&mut self, spaces: &Spaces, seed: u64, writer: u64, low: u64, high: u64) -> Result<(u64, u64), String> {
+    /// Finds how far a writer has come, from `low` to `high` operations: all numbers that it may be. Some operations change nothing, and what one
+    /// sets another one may take back, or its end.
+    pub fn find_between(&mut self, spaces: &Spaces, seed: u64, writer: u64, low: u64, high: u64) -> Result<Vec<u64>, String> {
         spaces.wait_for_expiry(seed);
         self.advance(seed, writer, low);
         let missing = self.differences(spaces, writer)?;
-        let mut found = missing.is_empty().then_some((low, low));
+        let mut found: Vec<u64> = missing.is_empty().then_some(low).into_iter().collect();
         while self.played < high {
             self.advance(seed, writer, self.played + 1);
             if self.differences(spaces, writer)?.is_empty() {
-                found = Some((found.map_or(self.played, |found| found.0), self.played));
-            } else if found.is_some() {
-                break;
+                found.push(self.played);
             }
         }
-        found.ok_or_else(|| {
+        (!found.is_empty()).then_some(found).ok_or_else(|| {
             let shown: Vec<&str> = missing.iter().take(8).map(String::as_str).collect();
             format!("writer {writer} has come to no state from {low} to {high}; against {low}:\n  {}", shown.join("\n  "))
         })

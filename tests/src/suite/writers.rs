@@ -277,13 +277,12 @@ fn look(image: &CrashImage, setup: &Setup, seed: u64, low: Numbers, high: Number
     let mut models = Vec::new();
     for writer in 0..WRITERS {
         let own = writer as usize;
-        let (first, last) = Model::default().find_between(&spaces, seed, writer, low[own], high[own]).map_err(Fault::Wrong)?;
-        // Where records expire, seed 3 finds in one of ten runs an earlier number than the shared key has: not understood yet.
-        if !expires(seed) && !(first..=last).any(|found| agrees(shared[own], found, low[own])) {
-            return Fault::wrong(format!("writer {writer} has come to {first}..={last}, but the shared key holds {shared:?}"));
+        let found = Model::default().find_between(&spaces, seed, writer, low[own], high[own]).map_err(Fault::Wrong)?;
+        if !found.iter().any(|&found| agrees(shared[own], found, low[own])) {
+            return Fault::wrong(format!("writer {writer} has come to one of {found:?}, but the shared key holds {shared:?}"));
         }
         let mut model = Model::default();
-        model.advance(seed, writer, last);
+        model.advance(seed, writer, found.last().copied().unwrap_or(low[own]));
         models.push(model);
     }
     let whole = Whole { models: &models, shared: value.map(|value| (SHARED.to_vec(), value)).into_iter().collect() };
