@@ -70,7 +70,7 @@ pub use cursor::Cursor;
 #[cfg(feature = "std")]
 pub use db::Watching;
 #[cfg(feature = "events")]
-pub use db::{Appended, Condition, Event, EventIter, EventReader, Events, NewEvent, Subscription};
+pub use db::{Appended, Condition, Event, EventIter, EventReader, EventRef, Events, NewEvent, Subscription};
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus,
     Group, Iter, Keys, Namespace, OwnedValue, PositionState, Savepoint, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys,

@@ -79,7 +79,7 @@ pub use builder::Builder;
 pub use changes::{Changes, ChangesBuilder};
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerState};
 #[cfg(feature = "events")]
-pub use events::{Appended, Condition, Event, EventIter, EventReader, Events, NewEvent, Subscription};
+pub use events::{Appended, Condition, Event, EventIter, EventReader, EventRef, Events, NewEvent, Subscription};
 pub use focus::Focus;
 #[cfg(feature = "ordered")]
 pub use focus_range::FocusRange;

@@ -6,6 +6,7 @@
 
 mod chain;
 mod heads;
+mod in_order;
 mod load;
 mod milestones;
 mod places;
@@ -16,8 +17,9 @@ mod stage;
 mod store;
 
 pub(crate) use chain::{Chain, In};
+pub(crate) use in_order::Place;
 pub(crate) use query::QueryItem;
-pub(crate) use read::{Place, Stored};
+pub(crate) use read::Stored;
 pub(crate) use retain::Stub;
 pub(crate) use stage::{NoMatch, Planned, Range, Staged, Written};
 

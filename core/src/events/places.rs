@@ -2,6 +2,7 @@
 //! [`STRIDE`] bytes of the same segment, so events that stand close together need a fraction of a byte each.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
 /// An event begins at most so many bytes behind its anchor's offset. That takes 0.8 bytes of memory for each event of 150 bytes;
@@ -23,6 +24,16 @@ pub(super) struct Chunk {
     last: u64,
     /// Changed since the index snapshot.
     pub(super) is_changed: bool,
+}
+
+/// The way from an anchor to an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    pub(super) anchor: u64,
+    /// Events in between.
+    pub(super) count: u64,
+    /// Bytes that each takes, about.
+    pub(super) bytes: u64,
 }
 
 /// The anchors of all events.
@@ -59,6 +70,27 @@ impl Places {
         anchors.get(place).map(|one| offset(*one)).filter(|&at| at != GONE)
     }
 
+    /// The anchor of an event, and the last number that has the same one.
+    pub(super) fn run_of(&self, number: u64) -> Option<(u64, u64)> {
+        let (index, own) = split(number);
+        let chunk = self.chunks.get(&index)?;
+        let place = chunk.anchors.partition_point(|one| within(*one) <= own);
+        let at = offset(*chunk.anchors.get(place.checked_sub(1)?)?);
+        let last = chunk.anchors.get(place).map_or((1 << CHUNK_BITS) - 1, |next| within(*next) - 1);
+        (at != GONE).then_some((at, (index as u64) << CHUNK_BITS | last))
+    }
+
+    /// The anchor of an event, how many events stand between, and how many bytes each takes, about.
+    pub(super) fn steps_to(&self, number: u64) -> Option<Steps> {
+        let (index, own) = split(number);
+        let anchors = &self.chunks.get(&index)?.anchors;
+        let place = anchors.partition_point(|one| within(*one) <= own);
+        let one = *anchors.get(place.checked_sub(1)?)?;
+        let anchor = offset(one);
+        let events = anchors.get(place).map_or(1, |next| within(*next) - within(one));
+        (anchor != GONE).then_some(Steps { anchor, count: own - within(one), bytes: STRIDE / events })
+    }
+
     /// The event `number` is gone.
     pub(super) fn drop_event(&mut self, number: u64) {
         self.put(number, GONE, |_| true);
@@ -67,12 +99,17 @@ impl Places {
     /// The event `number` stands at `at` now. `is_one_segment` is true if the bytes from an offset to `at` are of one segment.
     pub(super) fn put(&mut self, number: u64, at: u64, is_one_segment: impl Fn(u64) -> bool) {
         let (chunk, own) = split(number);
-        if !self.chunks.contains_key(&chunk) {
-            self.chunks.values_mut().next_back().into_iter().for_each(|last| last.anchors.shrink_to_fit());
-        }
-        let chunk = self.chunks.entry(chunk).or_default();
+        let chunk = match self.chunks.entry(chunk) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) => {
+                self.chunks.values_mut().next_back().into_iter().for_each(|last| last.anchors.shrink_to_fit());
+                self.chunks.entry(chunk).or_default()
+            }
+        };
         chunk.is_changed = true;
-        let mut place = chunk.anchors.partition_point(|one| within(*one) < own);
+        // Most often it is behind all others.
+        let is_last = chunk.anchors.last().is_none_or(|one| within(*one) < own);
+        let mut place = if is_last { chunk.anchors.len() } else { chunk.anchors.partition_point(|one| within(*one) < own) };
         let known = chunk.anchors.get(place).copied().filter(|one| within(*one) == own);
         if known.is_some() {
             chunk.anchors.remove(place);

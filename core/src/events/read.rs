@@ -1,7 +1,7 @@
 //! Reading events: by number, along a chain, and by the version in a stream. The caller holds a pin, taken before.
 
 use super::milestones::STEP;
-use super::places::STRIDE;
+use super::places::{STRIDE, Steps};
 use super::{Chain, EventIndex, In};
 use crate::error::{Error, Result};
 use crate::frame::{
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 const FRONT: usize = HEADER_LEN_MAX + 64 + EVENT_NUMBER_LEN;
 
 /// What a walk has found.
-enum Walked {
+pub(super) enum Walked {
     At(u64),
     NotThere,
     /// A frame that cannot be read.
@@ -24,7 +24,7 @@ enum Walked {
 
 /// An event in the log, verified.
 #[derive(Debug)]
-pub(crate) struct Stored<'a>(Frame<'a>);
+pub(crate) struct Stored<'a>(pub(super) Frame<'a>);
 
 impl<'a> Stored<'a> {
     pub(crate) fn namespace(&self) -> u32 {
@@ -55,17 +55,10 @@ impl<'a> Stored<'a> {
     /// # Errors
     ///
     /// [`Error::Corrupt`] when a file that was made by hand has something else there.
+    #[inline]
     pub(crate) fn event(&self) -> Result<EventView<'_>> {
         EventView::decode(self.0.value()).ok_or_else(|| Error::corrupt(self.0.offset, "an event that is none"))
     }
-}
-
-/// Where a walk along the numbers is: the event after the last one often stands right behind it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
-    /// File offset behind the last event, and the salt of its segment.
-    behind: u64,
-    salt: u64,
 }
 
 impl EventIndex {
@@ -75,13 +68,18 @@ impl EventIndex {
     ///
     /// [`Error::Corrupt`] when it is damaged, or is not where the index says.
     pub(crate) fn by_number<'a>(&self, log: &'a Log, number: u64) -> Result<Option<Stored<'a>>> {
-        let (anchor, damage) = {
+        let (steps, damage) = {
             let state = self.state.read();
-            (state.places.anchor_of(number), state.damage.filter(|_| number >= state.first.max(1)))
+            (state.places.steps_to(number), state.damage.filter(|_| number >= state.first.max(1)))
         };
-        let found = match anchor {
-            Some(anchor) => Self::search(log, anchor, number)?
-                .map_or_else(|| Self::search_verified(log, anchor, number), |found| Ok(Some(found)))?,
+        let found = match steps {
+            Some(Steps { anchor, count, bytes }) => {
+                // The headers on the way, and the event, are requested before the first one is waited for.
+                (0..count).for_each(|step| log.prefetch_header(anchor + step * bytes));
+                log.prefetch(anchor + count * bytes);
+                Self::search(log, anchor, number)?
+                    .map_or_else(|| Self::search_verified(log, anchor, number), |found| Ok(Some(found)))?
+            }
             None => None,
         };
         match (&found, damage) {
@@ -92,26 +90,12 @@ impl EventIndex {
         }
     }
 
-    /// [`Self::by_number`] of a walk.
-    pub(crate) fn next_number<'a>(&self, log: &'a Log, place: &mut Place, number: u64) -> Result<Option<Stored<'a>>> {
-        let Some(anchor) = self.state.read().places.anchor_of(number) else { return self.by_number(log, number) };
-        let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
-        let is_near = place.salt == salt && anchor <= place.behind && place.behind <= anchor + STRIDE;
-        // Most often it is the very next frame: then few bytes are read.
-        let near = if is_near { Self::walk(log, place.behind, place.behind, number)? } else { Walked::NotThere };
-        let near = match near {
-            Walked::NotThere if is_near => Self::walk(log, place.behind, anchor + STRIDE, number)?,
-            other => other,
-        };
-        let stored = match near {
-            Walked::At(offset) => Some(Self::verified(log, offset)?),
-            // It stands in front of the one before, or something is damaged.
-            Walked::NotThere | Walked::Bad => self.by_number(log, number)?,
-        };
-        if let Some(Stored(frame)) = &stored {
-            *place = Place { behind: frame.offset + frame.header.frame_len() as u64, salt: frame.salt };
-        }
-        Ok(stored)
+    /// The event, if it begins at `guess`, where there may be anything.
+    #[inline]
+    pub(super) fn at_guess(log: &Log, anchor: u64, guess: u64, number: u64) -> Option<Stored<'_>> {
+        let frame = log.frame_guessed(anchor, guess)?;
+        let is_it = frame.header.kind.is_carried() && event_number(frame.value()) == number && frame.is_readable().is_ok();
+        (is_it && log.check(&frame).is_ok()).then_some(Stored(frame))
     }
 
     /// Walks the frames from an anchor on.
@@ -124,7 +108,7 @@ impl EventIndex {
     }
 
     /// Looks for an event among the frames that begin in `from..=last`.
-    fn walk(log: &Log, from: u64, last: u64, number: u64) -> Result<Walked> {
+    pub(super) fn walk(log: &Log, from: u64, last: u64, number: u64) -> Result<Walked> {
         let end = (last + FRONT as u64).min(log.storage.len()?);
         let mut window = Window::new(&*log.storage, end);
         let bytes = window.bytes(from, end.saturating_sub(from) as usize)?;
@@ -196,7 +180,7 @@ impl EventIndex {
         }
     }
 
-    fn verified(log: &Log, offset: u64) -> Result<Stored<'_>> {
+    pub(super) fn verified(log: &Log, offset: u64) -> Result<Stored<'_>> {
         let frame = log.frame(offset)?;
         log.check(&frame)?;
         frame.is_readable()?;

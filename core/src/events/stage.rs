@@ -53,7 +53,7 @@ pub(crate) struct Staged<'a> {
     pub(crate) frames: Vec<(u32, &'a str, Vec<u8>)>,
     /// By planned stream.
     pub(crate) ranges: Vec<Range>,
-    /// Hash of a chain, the event in front and the event.
+    /// Hash of a chain, its newest event in the log and its newest one here.
     chains: Vec<(u64, u64, u64)>,
     /// The number of the first one.
     first: u64,
@@ -73,6 +73,8 @@ struct Newest {
     version: u64,
     /// The number to which its jump leads.
     jump: u64,
+    /// The newest one in the log, in front of this append; 0: none.
+    before: u64,
 }
 
 /// What an append has found so far.
@@ -114,6 +116,7 @@ impl EventIndex {
         if stage.staged.next() > NUMBER_MAX {
             return Err(Error::LogExhausted);
         }
+        stage.chains();
         if failed.is_empty() { Ok(stage.staged) } else { Err(Error::AppendRefused { failed: failed.into_boxed_slice() }) }
     }
 
@@ -174,8 +177,8 @@ impl<'a> Stage<'_, 'a> {
         let first = self.staged.next();
         for written in &planned.events {
             newest = self.event(planned, written, newest)?;
-            self.newest.insert((planned.namespace, chain), newest);
         }
+        self.newest.insert((planned.namespace, chain), newest);
         let count = planned.events.len() as u64;
         let range = Range { numbers: (first, first + count - 1), versions: (newest.version + 1 - count, newest.version) };
         self.staged.ranges.push(range);
@@ -191,30 +194,38 @@ impl<'a> Stage<'_, 'a> {
         if jump != 0 && jump != newest.number {
             tags.push((own_tags::JUMP, jump));
         }
-        let mut chains = Vec::with_capacity(written.tags.len() + 2);
-        chains.push((Chain::Stream(planned.stream.as_bytes()), newest.number));
-        for (chain, key) in core::iter::once((Chain::Type(written.kind.as_bytes()), own_tags::TYPE))
-            .chain(written.tags.iter().map(|tag| (Chain::Tag(tag.as_bytes()), tag.as_bytes())))
-        {
-            let before = self.newest(planned.namespace, chain)?.number;
-            self.newest.insert((planned.namespace, chain), Newest { number, ..Newest::default() });
-            tags.push((key, before));
-            if !(matches!(chain, Chain::Tag(_)) && is(Bug::TagChainNotUpdated)) {
-                chains.push((chain, before));
-            }
+        let users = written.tags.iter().map(|tag| (Chain::Tag(tag.as_bytes()), tag.as_bytes()));
+        for (chain, key) in core::iter::once((Chain::Type(written.kind.as_bytes()), own_tags::TYPE)).chain(users) {
+            tags.push((key, self.follow(planned.namespace, chain, number)?));
         }
         if !written.metadata.is_empty() {
             metadata = [own_tags::METADATA, written.metadata].concat();
             tags.push((&metadata, 0));
         }
-        let hashed = |(chain, before): (Chain<'_>, u64)| (chain.hash(self.seed, planned.namespace), before, number);
-        self.staged.chains.extend(chains.into_iter().map(hashed));
         let id = written.id.unwrap_or_else(|| self.log.event_id(number));
         let head = (number, version, written.time, id);
         let value = encode_event(head, written.kind.as_bytes(), tags.into_iter(), written.payload);
         self.staged.frames.push((planned.namespace, planned.stream, value));
         self.jumps.push(jump);
-        Ok(Newest { number, version, jump })
+        Ok(Newest { number, version, jump, ..newest })
+    }
+
+    /// The event `number` is the newest one of its type, or with a tag, behind the one that this returns.
+    fn follow(&mut self, namespace: u32, chain: Chain<'a>, number: u64) -> Result<u64> {
+        if let Some(known) = self.newest.get_mut(&(namespace, chain)) {
+            return Ok(core::mem::replace(&mut known.number, number));
+        }
+        let newest = self.newest(namespace, chain)?;
+        self.newest.insert((namespace, chain), Newest { number, ..newest });
+        Ok(newest.number)
+    }
+
+    /// What becomes of the chains.
+    fn chains(&mut self) {
+        let counts = |chain: &Chain<'_>| !(matches!(chain, Chain::Tag(_)) && is(Bug::TagChainNotUpdated));
+        let newest = self.newest.iter().filter(|((_, chain), newest)| newest.number != newest.before && counts(chain));
+        let hashed = newest.map(|((namespace, chain), newest)| (chain.hash(self.seed, *namespace), newest.before, newest.number));
+        self.staged.chains = hashed.collect();
     }
 
     /// The number to which the jump of the event behind `newest` leads.
@@ -240,7 +251,7 @@ impl<'a> Stage<'_, 'a> {
         }
         let Some(stored) = self.index.newest(self.log, self.seed, namespace, chain)? else { return Ok(Newest::default()) };
         let event = stored.event()?;
-        Ok(Newest { number: event.number, version: event.version, jump: jump_of(&event) })
+        Ok(Newest { number: event.number, version: event.version, jump: jump_of(&event), before: event.number })
     }
 }
 

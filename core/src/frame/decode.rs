@@ -1,6 +1,6 @@
 //! Decoding frames. Every byte may be hostile: nothing is indexed unchecked, and every length is checked against its limit.
 
-use super::encode::bind_number;
+use super::encode::{ONE_PIECE_MAX, bind_number};
 use super::meta::{self, FLAG_NAMESPACE};
 use super::{
     CRC_LEN, Checksum, EVENT_NUMBER_LEN, FRAME_LEN_MIN, HEAD_CONTINUES, HEAD_COPIED, HEAD_EXTENDED, HEAD_KIND, HEAD_VERSION,
@@ -210,31 +210,44 @@ pub(crate) fn event_number(value: &[u8]) -> u64 {
 pub(crate) fn check(header: &Header, frame: &[u8], salt: u64, offset: u64) -> Result<(), DecodeError> {
     let stored = frame.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
     let body = frame.get(CRC_LEN..header.frame_len()).ok_or(DecodeError::Truncated)?;
-    let by_parts =
-        crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) && header.key_len() > 0 || header.kind == Kind::Event;
-    let covered = if by_parts { sum_by_parts(header, frame) } else { crc32c(body) };
+    let covered = if header.kind == Kind::Event {
+        sum_of_event(header, body)
+    } else if crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) && header.key_len() > 0 {
+        sum_without_key(header, frame)
+    } else {
+        crc32c(body)
+    };
     if u32::from_le_bytes(*stored) == covered ^ bind(salt, offset) { Ok(()) } else { Err(DecodeError::Checksum) }
 }
 
+/// The checksum of an event: its number counts as zeros, and is bound to it.
+#[inline(never)]
+fn sum_of_event(header: &Header, body: &[u8]) -> u32 {
+    // A copy of the frame and one piece take half the time of three pieces.
+    let mut room = [0; ONE_PIECE_MAX];
+    let at = header.header_len() + header.key_len() - CRC_LEN;
+    if let Some(copy) = room.get_mut(..body.len())
+        && let Some(number) = body.get(at..).and_then(<[u8]>::first_chunk::<EVENT_NUMBER_LEN>)
+    {
+        copy.copy_from_slice(body);
+        copy.get_mut(at..at + EVENT_NUMBER_LEN).unwrap_or_default().fill(0);
+        return crc32c(copy) ^ bind_number(Some(u64::from_le_bytes(*number)));
+    }
+    let mut sum = Checksum::new();
+    sum.update(body.get(..at).unwrap_or_default());
+    let Some((number, rest)) = body.get(at..).and_then(<[u8]>::split_first_chunk::<EVENT_NUMBER_LEN>) else { return 0 };
+    sum.update(&[0; EVENT_NUMBER_LEN]);
+    sum.update(rest);
+    sum.finish() ^ bind_number(Some(u64::from_le_bytes(*number)))
+}
+
+/// Only for a planted bug: as if the key did not count.
 #[cold]
-fn sum_by_parts(header: &Header, frame: &[u8]) -> u32 {
+fn sum_without_key(header: &Header, frame: &[u8]) -> u32 {
     let mut sum = Checksum::new();
     sum.update(frame.get(CRC_LEN..header.header_len()).unwrap_or_default());
-    if !crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) {
-        sum.update(header.key(frame).unwrap_or_default());
-    }
-    let value = header.value(frame).unwrap_or_default();
-    match value.split_first_chunk::<EVENT_NUMBER_LEN>().filter(|_| header.kind == Kind::Event) {
-        Some((number, rest)) => {
-            sum.update(&[0; EVENT_NUMBER_LEN]);
-            sum.update(rest);
-            sum.finish() ^ bind_number(Some(u64::from_le_bytes(*number)))
-        }
-        None => {
-            sum.update(value);
-            sum.finish()
-        }
-    }
+    sum.update(header.value(frame).unwrap_or_default());
+    sum.finish()
 }
 
 /// As [`check`], for a frame whose bytes come in pieces: `front` has its header, its key and the first bytes of its value, and `sum` is

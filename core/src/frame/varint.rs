@@ -30,16 +30,22 @@ pub(crate) fn encode_u64(mut value: u64, mut push: impl FnMut(u8)) {
 /// A number of 32 bits and its encoded length in bytes; `None` where the bytes end or are not the shortest form.
 #[inline]
 pub(super) fn decode(bytes: &[u8]) -> Option<(u32, usize)> {
+    if let [byte @ ..0x80, ..] = bytes {
+        return Some((u32::from(*byte), 1));
+    }
     let (value, len) = decode_within(bytes, 5)?;
     Some((u32::try_from(value).ok()?, len))
 }
 
 /// As [`decode`], for numbers below 2^63.
+#[inline]
 pub(crate) fn decode_u64(bytes: &[u8]) -> Option<(u64, usize)> {
+    if let [byte @ ..0x80, ..] = bytes {
+        return Some((u64::from(*byte), 1));
+    }
     decode_within(bytes, 9)
 }
 
-#[inline]
 fn decode_within(bytes: &[u8], len_max: usize) -> Option<(u64, usize)> {
     let mut value = 0;
     for (i, &byte) in bytes.iter().take(len_max).enumerate() {

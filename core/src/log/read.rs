@@ -2,6 +2,8 @@
 
 use super::{Log, Window};
 use crate::error::{Error, Result};
+#[cfg(feature = "events")]
+use crate::frame::FRAME_LEN_MIN;
 use crate::frame::{Header, Meta, check};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
@@ -125,6 +127,19 @@ impl Log {
         self.storage.will_read(offsets, PREFETCH);
     }
 
+    /// Prefetches the cache line at `offset`. The caller holds a pin or a lock.
+    #[cfg(feature = "events")]
+    #[inline]
+    pub(crate) fn prefetch_header(&self, offset: u64) {
+        if !IS_OF_USE {
+            return;
+        }
+        // SAFETY: as in `prefetch`: nobody reads these bytes here.
+        if let Some(bytes) = unsafe { self.storage.view(offset, 1) } {
+            prefetch(bytes);
+        }
+    }
+
     /// Prefetches the first bytes at `offset`, where a record may begin, into the processor's cache. The caller holds a pin or a lock.
     pub(crate) fn prefetch(&self, offset: u64) {
         if !IS_OF_USE {
@@ -160,6 +175,30 @@ impl Log {
         }
         self.check(&frame)?;
         Ok(None)
+    }
+
+    /// The frame at `offset`, where there may be anything, if all of it is mapped, in the extent of `anchor`, and published. Its checksum tells
+    /// whether it is a frame.
+    #[cfg(feature = "events")]
+    #[inline]
+    pub(crate) fn frame_guessed(&self, anchor: u64, offset: u64) -> Option<Frame<'_>> {
+        if self.geometry.extent_of(offset) != self.geometry.extent_of(anchor) {
+            return None;
+        }
+        let room = self.end().checked_sub(self.lsn(offset)).filter(|&room| room >= FRAME_LEN_MIN as u64)?;
+        // SAFETY: the caller's pin keeps the segment from being reused, and only published bytes are read, which are never written again: those
+        // of a header whose lengths reach no further.
+        let front = unsafe { self.storage.view(offset, PREFETCH) }?;
+        let header = Header::decode(front.get(..PREFETCH.min(room as usize))?).ok()?;
+        if header.frame_len() as u64 > room {
+            return None;
+        }
+        let bytes = match front.get(..header.frame_len()) {
+            Some(bytes) => bytes,
+            // SAFETY: as for the front.
+            None => unsafe { self.storage.view(offset, header.frame_len()) }?,
+        };
+        Some(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt: self.salt_at(offset) })
     }
 
     /// Verifies a record's checksum, unless the storage remembers that its bytes have been verified.

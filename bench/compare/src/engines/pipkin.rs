@@ -87,20 +87,15 @@ impl Engine for Pipkin {
     }
 
     fn get_event(&self, number: u64, found: impl FnOnce(&[u8])) -> Result<bool> {
-        let event = self.db.events(LOG)?.get(STREAM, number + 1)?;
-        let is_there = event.is_some();
-        if let Some(event) = event {
-            found(event.payload());
-        }
-        Ok(is_there)
+        Ok(self.db.events(LOG)?.get_with(STREAM, number + 1, |event| found(event.payload()))?.is_some())
     }
 
     fn each_event(&self, _: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
         let mut hits = 0;
-        for event in self.db.events(LOG)?.all().iter()? {
-            each(event?.payload());
+        self.db.events(LOG)?.all().for_each(|event| {
+            each(event.payload());
             hits += 1;
-        }
+        })?;
         Ok(hits)
     }
 

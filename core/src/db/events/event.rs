@@ -1,8 +1,6 @@
-//! An event as it was read.
+//! An event that was read, as its own copy.
 
-use crate::error::{Error, Result};
-use crate::events::Stored;
-use crate::frame::{EventView, own_tags};
+use super::EventRef;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -21,35 +19,38 @@ pub struct Event {
     payload: Range<usize>,
 }
 
+impl EventRef<'_> {
+    /// A copy that lives on its own.
+    pub fn to_event(&self) -> Event {
+        Event::new(self)
+    }
+}
+
 impl Event {
-    pub(super) fn of(stored: &Stored<'_>) -> Result<Self> {
-        let (stream, view) = (stored.stream(), stored.event()?);
-        let value = stored.frame().value();
-        let is_text = |bytes: &[u8]| core::str::from_utf8(bytes).is_ok();
-        if !is_text(stream) || !is_text(view.kind) {
-            return Err(Error::corrupt(stored.frame().offset, "an event whose names are no text"));
-        }
+    fn new(event: &EventRef<'_>) -> Self {
+        let (stream, value) = (event.stream().as_bytes(), event.value);
         // Lengths in front of the type: number, version, time, id.
-        let kind_at = view.kind.as_ptr().addr() - value.as_ptr().addr() + stream.len();
-        let payload_at = stream.len() + value.len() - view.payload.len();
-        Ok(Self {
-            number: view.number,
-            version: view.version,
-            time: view.time,
-            id: view.id,
+        let kind_at = event.kind().as_ptr().addr() - value.as_ptr().addr() + stream.len();
+        let end = stream.len() + value.len();
+        Self {
+            number: event.number(),
+            version: event.version(),
+            time: event.time_ms(),
+            id: event.id(),
             stream: 0..stream.len(),
-            kind: kind_at..kind_at + view.kind.len(),
-            payload: payload_at..stream.len() + value.len(),
+            kind: kind_at..kind_at + event.kind().len(),
+            payload: end - event.payload().len()..end,
             bytes: [stream, value].concat(),
-        })
+        }
     }
 
     fn text(&self, range: &Range<usize>) -> &str {
         self.bytes.get(range.clone()).and_then(|bytes| core::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
-    fn view(&self) -> Option<EventView<'_>> {
-        EventView::decode(self.bytes.get(self.stream.end..)?)
+    /// The same event, in this copy's bytes.
+    fn view(&self) -> Option<EventRef<'_>> {
+        EventRef::of_parts(self.stream(), self.bytes.get(self.stream.end..)?)
     }
 
     /// Its number: it rises over all events of the store, in the order of their commits.
@@ -89,14 +90,12 @@ impl Event {
 
     /// The metadata; empty without any.
     pub fn metadata(&self) -> &[u8] {
-        let tags = self.view().into_iter().flat_map(|view| view.tags());
-        tags.filter_map(|(key, _)| key.strip_prefix(own_tags::METADATA)).next().unwrap_or_default()
+        self.view().map(|view| view.metadata()).unwrap_or_default()
     }
 
     /// The tags.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
-        let tags = self.view().into_iter().flat_map(|view| view.tags());
-        tags.filter(|(key, _)| key.first() != Some(&0)).filter_map(|(key, _)| core::str::from_utf8(key).ok())
+        self.view().into_iter().flat_map(|view| view.tags())
     }
 }
 

@@ -4,17 +4,20 @@ mod appends;
 mod condition;
 mod cursor;
 mod event;
+mod event_ref;
 mod iter;
 mod new_event;
 mod reader;
 mod retention;
 mod subscription;
 mod waiting;
+mod walk;
 
 pub(super) use appends::{Appends, Staging, check_event};
 pub use condition::Condition;
 pub(super) use cursor::Cursor;
 pub use event::Event;
+pub use event_ref::EventRef;
 pub use iter::EventIter;
 pub use new_event::NewEvent;
 pub use reader::EventReader;
@@ -23,7 +26,7 @@ pub(super) use waiting::{BatchAppends, OwnAppend, planned};
 
 use super::handle::{Db, Namespace};
 use crate::error::{Error, Result};
-use crate::events::{EventIndex, In, Planned, Range};
+use crate::events::{Chain, EventIndex, In, Planned, Range};
 use crate::expected::{Expected, FailedCheck};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -264,12 +267,19 @@ impl Events {
     ///
     /// [`Error::Corrupt`] when the event is damaged, or one that leads to it.
     pub fn get(&self, stream: &str, version: u64) -> Result<Option<Event>> {
+        self.get_with(stream, version, |event| event.to_event())
+    }
+
+    /// As [`Self::get`], in place: what `read` makes of the event. Where the host maps the file, nothing is copied.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::get`].
+    pub fn get_with<T>(&self, stream: &str, version: u64, read: impl FnOnce(EventRef<'_>) -> T) -> Result<Option<T>> {
         check_text("stream", stream)?;
-        let (index, of) = self.index()?;
-        let engine = &self.space.store.engine;
-        let _pin = engine.pins.pin();
-        let stored = index.by_version(&engine.log, of, stream.as_bytes(), version)?;
-        stored.filter(|stored| !stored.is_stub()).map(|stored| Event::of(&stored)).transpose()
+        let at = self.at()?;
+        let stored = at.index.by_version(at.log, at.of, stream.as_bytes(), version)?;
+        stored.filter(|stored| !stored.is_stub()).map(|stored| EventRef::of(&stored).map(read)).transpose()
     }
 
     /// The event with this number; `None` if there is none in this log.
@@ -278,7 +288,9 @@ impl Events {
     ///
     /// [`Error::Corrupt`] when it is damaged.
     pub fn get_by_number(&self, number: u64) -> Result<Option<Event>> {
-        Ok(self.with(number, |stored| if stored.is_stub() { Ok(None) } else { Event::of(stored).map(Some) })?.flatten())
+        let at = self.at()?;
+        let stored = at.get(number)?.filter(|stored| !stored.is_stub());
+        stored.map(|stored| EventRef::of(&stored).map(|event| event.to_event())).transpose()
     }
 
     /// The version of the newest event of a stream; 0: it has none.
@@ -288,10 +300,8 @@ impl Events {
     /// [`Error::Corrupt`] when that event is damaged.
     pub fn version(&self, stream: &str) -> Result<u64> {
         check_text("stream", stream)?;
-        let (index, of) = self.index()?;
-        let engine = &self.space.store.engine;
-        let _pin = engine.pins.pin();
-        let newest = index.newest(&engine.log, of.seed, of.namespace, crate::events::Chain::Stream(stream.as_bytes()))?;
+        let at = self.at()?;
+        let newest = at.newest(Chain::Stream(stream.as_bytes()))?;
         newest.map_or(Ok(0), |stored| Ok(stored.event()?.version))
     }
 

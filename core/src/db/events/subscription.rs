@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::reader::{EventReader, Source};
-use super::{Event, Events};
+use super::{Event, EventRef, Events};
 use crate::error::{Error, Result};
 use crate::events::{QueryItem, Stored};
 use crate::planted::{Bug, is};
@@ -135,7 +135,7 @@ impl Subscription {
                     return Ok(Found::NotYet);
                 }
                 let is_wanted = !stored.is_stub() && self.wanted.has(stored)?;
-                if is_wanted { Event::of(stored).map(Found::Event) } else { Ok(Found::Another) }
+                if is_wanted { EventRef::of(stored).map(|event| Found::Event(event.to_event())) } else { Ok(Found::Another) }
             };
             let found = self.events.with(self.next, read);
             match found {

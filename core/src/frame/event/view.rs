@@ -46,6 +46,7 @@ pub(crate) struct EventView<'a> {
 
 impl<'a> EventView<'a> {
     /// Reads a frame's value; `None` when it is not a valid event.
+    #[inline]
     pub(crate) fn decode(value: &'a [u8]) -> Option<Self> {
         let mut rest = value;
         let number = u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);

@@ -97,7 +97,9 @@ fn follow(log: &Events, db: &Db, goes_on: &dyn Fn() -> bool) -> Checked {
 }
 
 fn read(reader: &EventReader) -> Checked<Vec<Event>> {
-    reader.iter().and_then(Iterator::collect).map_err(words)
+    let mut events = Vec::new();
+    reader.for_each(|event| events.push(event.to_event())).map_err(words)?;
+    Ok(events)
 }
 
 /// Every number once, every version of each stream, and each chain has what its name says.

@@ -1,0 +1,270 @@
+//! Walking events: along the numbers, or along the chains that lead back from the newest one.
+
+use super::Events;
+use super::reader::Source;
+use crate::error::Result;
+use crate::events::{Chain, EventIndex, In, Place, QueryItem, Stored};
+use crate::log::Log;
+use crate::pins::Pin;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Numbers of a stream's events that are found at a time: each batch is walked back from its last event.
+const TOGETHER: u64 = 64;
+
+/// Where events are read, under one pin.
+pub(super) struct At<'a> {
+    pub(super) index: &'a EventIndex,
+    pub(super) of: In,
+    pub(super) log: &'a Log,
+    _pin: Pin<'a>,
+}
+
+impl Events {
+    /// Access to the events, for as long as it lives: what it reads keeps its place.
+    pub(super) fn at(&self) -> Result<At<'_>> {
+        let (index, of) = self.index()?;
+        let engine = &self.space.store.engine;
+        Ok(At { index, of, log: &engine.log, _pin: engine.pins.pin() })
+    }
+
+    /// What `read` makes of the event with this number, if it is one of this log.
+    pub(super) fn with<T>(&self, number: u64, read: impl FnOnce(&Stored<'_>) -> Result<T>) -> Result<Option<T>> {
+        self.at()?.get(number)?.map(|stored| read(&stored)).transpose()
+    }
+}
+
+impl At<'_> {
+    /// The event with this number, if it is one of this log.
+    pub(super) fn get(&self, number: u64) -> Result<Option<Stored<'_>>> {
+        Ok(self.index.by_number(self.log, number)?.filter(|stored| stored.namespace() == self.of.namespace))
+    }
+
+    #[inline]
+    fn next(&self, place: &mut Place, number: u64) -> Result<Option<Stored<'_>>> {
+        let stored = self.index.next_number(self.log, place, number)?;
+        Ok(stored.filter(|stored| stored.namespace() == self.of.namespace))
+    }
+
+    pub(super) fn newest(&self, chain: Chain<'_>) -> Result<Option<Stored<'_>>> {
+        self.index.newest(self.log, self.of.seed, self.of.namespace, chain)
+    }
+
+    /// The number of the newest event of a chain; 0: there is none.
+    fn newest_number(&self, chain: Chain<'_>) -> Result<u64> {
+        self.newest(chain)?.map_or(Ok(0), |stored| Ok(stored.event()?.number))
+    }
+
+    /// Numbers of the events `first` to `last` of a stream, by versions.
+    fn numbers_of(&self, stream: &str, (first, last): (u64, u64)) -> Result<VecDeque<u64>> {
+        let chain = Chain::Stream(stream.as_bytes());
+        let mut numbers = VecDeque::new();
+        let mut next = self.index.by_version(self.log, self.of, stream.as_bytes(), last)?;
+        while let Some(stored) = next {
+            let event = stored.event()?;
+            if event.version < first {
+                break;
+            }
+            numbers.push_front(event.number);
+            next = self.index.in_front(self.log, chain, &stored)?;
+        }
+        Ok(numbers)
+    }
+}
+
+/// How the next event is found.
+pub(super) enum Walk {
+    /// All events whose numbers are in a range.
+    Numbers { next: u64, last: u64, place: Place },
+    /// The same, from the last one on.
+    NumbersBack { first: u64, last: u64 },
+    /// Versions of a stream, in rising order.
+    Versions(Versions),
+    /// Back along a stream; the number is 0 at its end.
+    Back { stream: String, number: u64, least: u64 },
+    /// Numbers that were found along chains, the first one last.
+    Found { numbers: Vec<u64>, place: Place },
+    /// Back along several chains at once: the numbers that come next.
+    Chains { numbers: BTreeSet<u64>, items: Vec<QueryItem>, least: u64 },
+}
+
+/// Events of a stream by rising versions. The log leads back along a stream only: so numbers are found some at a time, from the last one back,
+/// unless the events of the stream follow each other.
+pub(super) struct Versions {
+    stream: String,
+    /// The version behind those whose numbers are known, and the last one to read.
+    next: u64,
+    last: u64,
+    /// Numbers of the next events.
+    known: VecDeque<u64>,
+    /// The number of the last event that was read; 0: none.
+    number: u64,
+    /// That event and the one before stood next to each other: the next one may, too.
+    follows: bool,
+    place: Place,
+}
+
+/// What a step has come to.
+pub(super) enum Step<'a> {
+    Event(Stored<'a>),
+    /// Nothing that is wanted: one of another log, or one that retention has removed.
+    Another,
+    End,
+}
+
+impl<'a> Step<'a> {
+    fn of(stored: Option<Stored<'a>>) -> Self {
+        stored.filter(|stored| !stored.is_stub()).map_or(Self::Another, Self::Event)
+    }
+}
+
+impl Walk {
+    pub(super) fn new(at: &At<'_>, source: &Source, from: u64, backwards: bool) -> Result<Self> {
+        Ok(match source {
+            Source::All => Self::numbers(at, from, backwards),
+            Source::Stream(stream) if backwards => {
+                let number = at.newest_number(Chain::Stream(stream.as_bytes()))?;
+                Self::Back { stream: stream.clone(), number, least: from }
+            }
+            Source::Stream(stream) => {
+                let newest = at.newest(Chain::Stream(stream.as_bytes()))?;
+                let last = newest.map_or(Ok(0), |stored| stored.event().map(|event| event.version))?;
+                Self::Versions(Versions::new(stream.clone(), from.max(1), last))
+            }
+            Source::Matching(condition) => Self::matching(at, &condition.items, from, backwards)?,
+        })
+    }
+
+    fn numbers(at: &At<'_>, from: u64, backwards: bool) -> Self {
+        let (first, last) = (from.max(1), at.index.last());
+        if backwards { Self::NumbersBack { first, last } } else { Self::Numbers { next: first, last, place: Place::new() } }
+    }
+
+    fn matching(at: &At<'_>, items: &[QueryItem], from: u64, backwards: bool) -> Result<Self> {
+        let items = items.to_vec();
+        if items.iter().any(|item| item.types.is_empty() && item.tags.is_empty()) {
+            return Ok(Self::numbers(at, from, backwards));
+        }
+        let mut numbers = BTreeSet::new();
+        for chain in chains(&items) {
+            numbers.extend(Some(at.newest_number(chain)?).filter(|&number| number != 0));
+        }
+        let mut back = Self::Chains { numbers, items, least: from };
+        if backwards {
+            return Ok(back);
+        }
+        let mut numbers = Vec::new();
+        loop {
+            match back.step(at)? {
+                Step::Event(stored) => numbers.push(stored.event()?.number),
+                Step::Another => {}
+                Step::End => return Ok(Self::Found { numbers, place: Place::new() }),
+            }
+        }
+    }
+
+    /// To be called before the first step under a pin.
+    pub(super) const fn repinned(&mut self) {
+        match self {
+            Self::Numbers { place, .. } | Self::Found { place, .. } => place.repinned(),
+            Self::Versions(versions) => versions.place.repinned(),
+            Self::NumbersBack { .. } | Self::Back { .. } | Self::Chains { .. } => {}
+        }
+    }
+
+    /// Goes on to the next event. After an error it goes on behind the event that is damaged; along a chain it ends there.
+    #[inline]
+    pub(super) fn step<'a>(&mut self, at: &'a At<'_>) -> Result<Step<'a>> {
+        match self {
+            Self::Numbers { next, last, place } => {
+                if !place.covers(*next) {
+                    *next = at.index.next_from(*next).unwrap_or(u64::MAX).min(*last + 1);
+                }
+                if *next > *last {
+                    return Ok(Step::End);
+                }
+                *next += 1;
+                at.next(place, *next - 1).map(Step::of)
+            }
+            Self::NumbersBack { first, last } => {
+                let Some(number) = at.index.next_back_from(*last).filter(|number| *number >= *first) else {
+                    return Ok(Step::End);
+                };
+                *last = number - 1;
+                at.get(number).map(Step::of)
+            }
+            Self::Versions(versions) => versions.step(at),
+            Self::Back { number: 0, .. } => Ok(Step::End),
+            Self::Back { stream, number, least } => {
+                let Some(stored) = at.get(core::mem::take(number))? else { return Ok(Step::End) };
+                let view = stored.event()?;
+                if view.version < *least {
+                    return Ok(Step::End);
+                }
+                let before = Chain::Stream(stream.as_bytes()).before(stored.stream(), &view).unwrap_or(0);
+                *number = before.min(view.number - 1);
+                Ok(Step::of(Some(stored)))
+            }
+            Self::Found { numbers, place } => match numbers.pop() {
+                Some(number) => at.next(place, number).map(Step::of),
+                None => Ok(Step::End),
+            },
+            Self::Chains { numbers, items, least } => {
+                let Some(number) = numbers.pop_last().filter(|number| *number >= *least) else { return Ok(Step::End) };
+                let Some(stored) = at.get(number)? else { return Ok(Step::Another) };
+                let view = stored.event()?;
+                let before = chains(items).filter_map(|chain| chain.before(stored.stream(), &view));
+                numbers.extend(before.filter(|&before| before != 0 && before < number));
+                let matches = items.iter().any(|item| item.matches(&view));
+                Ok(if matches { Step::of(Some(stored)) } else { Step::Another })
+            }
+        }
+    }
+}
+
+impl Versions {
+    const fn new(stream: String, next: u64, last: u64) -> Self {
+        Self { stream, next, last, known: VecDeque::new(), number: 0, follows: false, place: Place::new() }
+    }
+
+    fn step<'a>(&mut self, at: &'a At<'_>) -> Result<Step<'a>> {
+        if self.known.is_empty() {
+            if self.next > self.last {
+                return Ok(Step::End);
+            }
+            if let Some(stored) = self.right_behind(at)? {
+                self.number += 1;
+                self.next += 1;
+                return Ok(Step::of(Some(stored)));
+            }
+            let end = (self.next + TOGETHER - 1).min(self.last);
+            let first = core::mem::replace(&mut self.next, self.last + 1);
+            self.known = at.numbers_of(&self.stream, (first, end))?;
+            self.next = end + 1;
+        }
+        let Some(number) = self.known.pop_front() else { return Ok(Step::Another) };
+        self.follows = number == self.number + 1;
+        self.number = number;
+        at.next(&mut self.place, number).map(Step::of)
+    }
+
+    /// The next event of the stream, if its number is the next one, and the one before was so, too.
+    fn right_behind<'a>(&mut self, at: &'a At<'_>) -> Result<Option<Stored<'a>>> {
+        if !core::mem::take(&mut self.follows) || self.number >= at.index.last() {
+            return Ok(None);
+        }
+        let Some(stored) = at.next(&mut self.place, self.number + 1)? else { return Ok(None) };
+        self.follows = stored.stream() == self.stream.as_bytes() && stored.event()?.version == self.next;
+        Ok(self.follows.then_some(stored))
+    }
+}
+
+/// The chains on which every match of a query is: a tag of each item, or all of its types.
+fn chains(items: &[QueryItem]) -> impl Iterator<Item = Chain<'_>> {
+    items.iter().flat_map(|item| {
+        let types = if item.tags.is_empty() { &item.types[..] } else { &[] };
+        let tag = item.tags.first().map(|tag| Chain::Tag(tag.as_bytes()));
+        tag.into_iter().chain(types.iter().map(|kind| Chain::Type(kind.as_bytes())))
+    })
+}

@@ -1,0 +1,78 @@
+//! Subscriptions and their cursors.
+
+use super::open;
+use pipkin::storage::MemoryStorage;
+use pipkin::{Db, Error, Expected, NewEvent};
+
+#[test]
+fn subscriptions_hand_out_what_is_durable_and_go_on_behind_what_was_acknowledged() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    let event = |index: u8, tag: &'static str| NewEvent::new("T", vec![index]).tag(tag);
+    let mut all = log.all().follow().unwrap();
+    log.append("s", Expected::Any, [event(1, "a"), event(2, "b")]).unwrap();
+    assert_eq!(all.try_next().unwrap(), None, "not durable");
+    db.flush().unwrap();
+    let next = |subscription: &mut pipkin::Subscription| subscription.try_next().unwrap().map(|event| event.payload()[0]);
+    assert_eq!([next(&mut all), next(&mut all), next(&mut all)], [Some(1), Some(2), None]);
+    assert!(matches!(all.ack(1), Err(Error::InvalidArgument(_))), "it has no cursor");
+    let mut tagged = log.tagged("b").cursor("b").unwrap();
+    let mut stream = log.stream("s").cursor("s").unwrap();
+    assert!(matches!(log.stream("s").from(2).follow(), Err(Error::InvalidArgument(_))));
+    assert!(matches!(log.all().cursor(""), Err(Error::InvalidArgument(_))));
+    assert_eq!(next(&mut tagged), Some(2));
+    assert!(matches!(tagged.ack(3), Err(Error::InvalidArgument(_))), "it has not come yet");
+    tagged.ack(2).unwrap();
+    assert_eq!((next(&mut stream), stream.number()), (Some(1), 1));
+    let failed: pipkin::Result<()> = db.transaction(|tx| {
+        tx.insert("projected", "1")?;
+        tx.ack(&stream, 1)?;
+        Err(Error::InvalidArgument("no"))
+    });
+    assert!(failed.is_err());
+    assert_eq!(log.cursors().unwrap(), [("b".into(), 2), ("s".into(), 0)]);
+    db.transaction(|tx| tx.ack(&stream, 1)).unwrap();
+    drop((log, all, tagged, stream));
+    db.close().unwrap();
+
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    let mut stream = log.stream("s").cursor("s").unwrap();
+    assert_eq!((next(&mut stream), next(&mut stream)), (Some(2), None));
+    // Another one takes the cursor over: the first one can acknowledge nothing any more.
+    let mut other = log.stream("s").cursor("s").unwrap();
+    assert_eq!(next(&mut other), Some(2));
+    assert!(matches!(stream.ack(2), Err(Error::CursorTaken)));
+    assert!(matches!(db.transaction(|tx| tx.ack(&stream, 2)), Err(Error::CursorTaken)));
+    other.ack(2).unwrap();
+    assert!(log.remove_cursor("s").unwrap() && !log.remove_cursor("s").unwrap());
+    assert!(matches!(other.ack(2), Err(Error::CursorTaken)));
+}
+
+#[test]
+fn a_subscription_waits_for_events_and_ends_with_the_store() {
+    let db = Db::open_in_memory().unwrap();
+    let log = db.events("log").unwrap();
+    let mut all = log.all().follow().unwrap();
+    let writer = {
+        let (db, log) = (db.clone(), log.clone());
+        std::thread::spawn(move || {
+            for index in 0..100_u8 {
+                log.append("s", Expected::Version(index.into()), [NewEvent::new("T", vec![index])]).unwrap();
+                db.insert("k", [index]).unwrap();
+                db.flush().unwrap();
+            }
+        })
+    };
+    let wait = std::time::Duration::from_secs(60);
+    for index in 0..100_u8 {
+        assert_eq!(all.next_timeout(wait).unwrap().unwrap().payload(), [index]);
+    }
+    writer.join().unwrap();
+    assert_eq!(all.next_timeout(std::time::Duration::from_millis(5)).unwrap(), None);
+    let closer = std::thread::spawn(move || db.close().unwrap());
+    assert_eq!(all.next_timeout(wait).unwrap(), None);
+    closer.join().unwrap();
+    assert!(matches!(log.version("s"), Err(Error::Closed)));
+}
