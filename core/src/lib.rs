@@ -47,6 +47,8 @@ mod position;
 mod prefetch;
 mod recent;
 mod recover;
+#[cfg(feature = "events")]
+mod retention;
 #[cfg(feature = "salvage")]
 mod salvage;
 mod scan;
@@ -89,6 +91,8 @@ pub use frame::crc32c;
 pub use maintenance::{CompactProgress, CompactReport};
 pub use position::Position;
 pub use recover::{OpenReport, SnapshotState};
+#[cfg(feature = "events")]
+pub use retention::Retention;
 #[cfg(feature = "salvage")]
 pub use salvage::{SalvageOptions, SalvageReport, salvage, salvage_with};
 pub use scan::Damage;

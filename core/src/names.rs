@@ -189,6 +189,13 @@ impl Names {
         self.pairs().filter_map(|(name, _)| name.strip_prefix(prefix)).map(String::from).collect()
     }
 
+    /// Numbers and options of the namespaces with this prefix that have any.
+    #[cfg(feature = "events")]
+    pub(crate) fn with_options(&self, prefix: &str) -> impl Iterator<Item = (u32, &[u8])> {
+        let named = self.options.iter().filter(move |(name, _)| name.starts_with(prefix));
+        named.filter_map(|(name, options)| Some((self.get(name)?.number()?, &**options)))
+    }
+
     /// Numbers of the system namespaces.
     pub(crate) fn system_numbers(&self) -> Vec<u32> {
         self.pairs().filter(|(name, _)| name.starts_with(SYSTEM)).map(|(_, number)| number).collect()

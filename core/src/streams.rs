@@ -2,9 +2,10 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::events::{EventIndex, In};
-use crate::frame::{Kind, event_number};
-use crate::log::Frame;
+use crate::events::{EventIndex, In, Stub};
+use crate::frame::{FrameSpec, Kind, Meta, event_number};
+use crate::log::{Frame, Purpose};
+use alloc::vec::Vec;
 
 impl Engine {
     /// The index of events, which is built first where it is not.
@@ -62,4 +63,32 @@ impl Engine {
             Err(error) => Err(error),
         }
     }
+
+    /// Removes events of a log in one commit, where they are more than stubs. Returns how many were.
+    pub(crate) fn remove_events(&self, of: In, numbers: &[u64]) -> Result<u64> {
+        let index = self.events()?;
+        let _appending = index.lock();
+        let _pin = self.pins.pin();
+        let mut stubs = Vec::with_capacity(numbers.len());
+        for &number in numbers {
+            let stored = index.by_number(&self.log, number)?;
+            if let Some(stored) = stored.filter(|stored| stored.namespace() == of.namespace && !stored.is_stub()) {
+                stubs.push(Stub::of(&stored)?);
+            }
+        }
+        let last = stubs.len().saturating_sub(1);
+        let frames: Vec<FrameSpec<'_>> = stubs.iter().enumerate().map(|(place, stub)| frame_of(stub, place != last)).collect();
+        if frames.is_empty() {
+            return Ok(0);
+        }
+        let mut placed = Vec::with_capacity(frames.len());
+        self.log.append(&frames, Purpose::MakeSpace, &mut placed)?;
+        index.publish_stubs(&self.log, &stubs, &placed);
+        Ok(stubs.len() as u64)
+    }
+}
+
+fn frame_of(stub: &Stub, continues: bool) -> FrameSpec<'_> {
+    let meta = Meta::plain(stub.namespace);
+    FrameSpec { kind: Kind::Stub, continues, meta, key: &stub.stream, value: &stub.value }
 }

@@ -75,7 +75,7 @@ const OPTION_DEFAULT: u8 = 1;
 const OPTION_KEPT: u8 = 2;
 
 /// The options of a namespace one by one: kind (1), length (1), bytes. What follows a malformed one is of a later version, and no option.
-fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+pub(crate) fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     core::iter::from_fn(move || {
         let (&[kind, len], rest) = options.split_first_chunk()?;
         let (bytes, rest) = rest.split_at_checked(len.into())?;
@@ -118,7 +118,7 @@ pub(crate) fn has_kept_number(value: &[u8]) -> bool {
 }
 
 /// The options with another value of one kind, which goes behind the others; an empty one takes it out.
-fn with_option(options: &[u8], changed: u8, value: &[u8]) -> Vec<u8> {
+pub(crate) fn with_option(options: &[u8], changed: u8, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(options.len() + 2 + value.len());
     let mut known = 0;
     for (kind, bytes) in each_option(options) {

@@ -48,7 +48,7 @@ fn is_past(time: u64) -> bool {
 }
 
 /// The time of a duration like `5m`; at least a second.
-fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let unit = UNITS.iter().find_map(|&(unit, seconds)| text.strip_suffix(unit).map(|number| (number, seconds)));
     let (number, seconds) = unit.unwrap_or((text, 1));
     let number: u64 = number.parse().ok().filter(|&number| number > 0)?;

@@ -224,15 +224,23 @@ impl Store {
 
     /// Sets how long records of a namespace live if their write does not say, in milliseconds; 0: as long as the store says.
     pub(super) fn set_default_ttl(&self, name: &Name, ms: u64) -> Result<()> {
+        self.set_options(name, &|options| {
+            if default_of(options) == ms.min(EXPIRY_MAX) { options.to_vec() } else { with_default(options, ms) }
+        })
+    }
+
+    /// Changes the options of a namespace, which keeps its number.
+    pub(super) fn set_options(&self, name: &Name, change: &dyn Fn(&[u8]) -> Vec<u8>) -> Result<()> {
         self.writable()?;
         self.with_room(|| {
             let mut shards = self.engine.lock_all()?;
             let mut names = self.names.write();
             // Another thread may have dropped it since, and created another of the same name.
             let number = name.number().ok_or(Error::NamespaceDropped)?;
-            let options = names.options(&name.name);
-            if default_of(options) != ms.min(EXPIRY_MAX) {
-                let options = with_kept_number(&with_default(options, ms), number);
+            let old = names.options(&name.name);
+            let changed = change(old);
+            if changed != old {
+                let options = with_kept_number(&changed, number);
                 self.write_name(&mut shards, &name.name, &[&number.to_le_bytes(), &*options].concat(), Kind::Put)?;
                 names.set(&name.name, number, &options);
             }

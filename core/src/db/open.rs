@@ -193,6 +193,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         steps: Mutex::default(),
         dead_left: AtomicU64::new(0),
         sweep_next: AtomicU32::new(0),
+        #[cfg(feature = "events")]
+        events_removed: AtomicU64::new(0),
         overdue: AtomicBool::new(overdue),
         // Names that were rebuilt from the log match its records; those of a loaded snapshot still have to be checked.
         names_checked: AtomicBool::new(is_replayed),

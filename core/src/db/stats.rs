@@ -84,6 +84,9 @@ pub struct Stats {
     pub history_given_up_bytes: u64,
     /// Living readers of changes, [consumers](Db::consumer) that are being read included.
     pub readers_of_changes: u64,
+    /// Events that [retention](crate::Events::set_retention) has removed in this session.
+    #[cfg(feature = "events")]
+    pub events_removed: u64,
 }
 
 /// What one stretch of the file is used for. Sizes are in bytes.
@@ -249,6 +252,8 @@ impl Store {
             history_bytes: history.bytes,
             history_given_up_bytes: history.given_up,
             readers_of_changes: history.followers,
+            #[cfg(feature = "events")]
+            events_removed: count(&self.events_removed),
         })
     }
 }

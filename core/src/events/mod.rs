@@ -25,10 +25,25 @@ pub(crate) use stage::{NoMatch, Planned, Range, Staged, Written};
 
 use crate::log::Log;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, RwLock};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use heads::Heads;
 use milestones::Milestones;
 use places::Places;
+
+/// Prefix of the system namespaces of logs of events.
+pub(crate) const EVENTS_PREFIX: &str = "\0events\0";
+
+/// What the retention of a log has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    /// No event of the log in front of this number is more than a stub.
+    pub(crate) from: u64,
+    /// The first of the events that it keeps by their number; 0: not counted yet.
+    pub(crate) limit: u64,
+    /// The newest event of the store when they were counted.
+    pub(crate) counted: u64,
+}
 
 /// The index of the events of a store.
 #[derive(Debug, Default)]
@@ -40,6 +55,8 @@ pub(crate) struct EventIndex {
     milestones: RwLock<Milestones>,
     /// Offsets of the events behind the index snapshot, until the index is loaded.
     tail: Mutex<Vec<u64>>,
+    /// Retention, by the namespace of the log.
+    kept: Mutex<BTreeMap<u32, Kept>>,
     /// The index snapshot that is being written has what was appended so far: what comes now is from after it.
     is_cut: AtomicBool,
 }
@@ -79,6 +96,15 @@ impl EventIndex {
 
     pub(crate) fn is_loaded(&self) -> bool {
         self.is_loaded.load(Ordering::Acquire)
+    }
+
+    /// What the retention of a log has come to.
+    pub(crate) fn kept(&self, namespace: u32) -> Kept {
+        self.kept.lock().get(&namespace).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set_kept(&self, namespace: u32, change: impl FnOnce(&mut Kept)) {
+        change(self.kept.lock().entry(namespace).or_default());
     }
 
     /// The newest event's number; 0: there is none.

@@ -76,6 +76,8 @@ impl Store {
         self.engine.build_all(&|| self.is_closed())?;
         self.end_purges()?;
         self.sweep_unasked()?;
+        #[cfg(feature = "events")]
+        self.retain_unasked()?;
         self.settle_floor()?;
         self.limit_snapshots();
         let log = &self.engine.log;

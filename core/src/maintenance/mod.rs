@@ -1,6 +1,6 @@
 //! Maintenance: checkpoints and compaction. `due` decides when, `choose` picks the segments, `copy` empties them of what `sift` finds, `ahead`
 //! in another thread, and `checkpoint` writes list and snapshot; `unasked` (automatic), `steps` and `compact` are the ways to compact; `space`
-//! finds room for a write that has none.
+//! finds room for a write that has none, and `retention` removes events.
 
 mod ahead;
 mod checkpoint;
@@ -13,6 +13,8 @@ mod expired;
 mod history;
 mod namespaces;
 mod report;
+#[cfg(feature = "events")]
+mod retention;
 mod sift;
 mod space;
 mod steps;
@@ -23,3 +25,5 @@ mod unasked;
 
 pub(crate) use checkpoint::{Extent, write as write_checkpoint};
 pub use report::{CompactProgress, CompactReport};
+#[cfg(feature = "events")]
+pub(crate) use retention::{Exactly, REMOVED_TOGETHER};

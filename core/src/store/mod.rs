@@ -61,6 +61,9 @@ pub(crate) struct Store {
     pub(crate) dead_left: AtomicU64,
     /// Shard with which the next automatic sweep begins.
     pub(crate) sweep_next: AtomicU32,
+    /// Events that retention has removed since the store was opened.
+    #[cfg(feature = "events")]
+    pub(crate) events_removed: AtomicU64,
     /// Maintenance that earlier sessions left undone is over its bound: the first write does it.
     pub(crate) overdue: AtomicBool,
     /// The names of the namespaces have been checked against their records.
@@ -102,7 +105,11 @@ impl Store {
     /// How long the background thread waits for something to do, before it looks by itself.
     #[cfg(feature = "std")]
     pub(crate) fn looks_again_after(&self) -> Option<core::time::Duration> {
-        (self.options.sweep && self.engine.log.clock.in_use()).then_some(SWEEP_EVERY)
+        #[cfg(feature = "events")]
+        let retains = self.retains_events();
+        #[cfg(not(feature = "events"))]
+        let retains = false;
+        (retains || self.options.sweep && self.engine.log.clock.in_use()).then_some(SWEEP_EVERY)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -70,3 +70,20 @@ fn a_cursor_goes_on_where_it_has_ended_and_streams_are_truncated() {
     append(&folder, &["s", "T", "", "--expect", "6"]);
     assert_eq!(folder.run(&["events", "truncate", STORE, "orders", "s"]).code, 2);
 }
+
+#[test]
+fn retention_is_set_shown_and_kept_in_the_file() {
+    let folder = Folder::new();
+    for version in 0..5 {
+        append(&folder, &["s", "T", &version.to_string()]);
+    }
+    let retention =
+        |how: &[&str]| folder.run(&[&["events", "retention", STORE, "orders"][..], how].concat()).success().text().to_owned();
+    assert_eq!(retention(&[]), "all events are kept\n");
+    let both = "kept: events of the last 604800 s, of these the last 3 events";
+    assert_eq!(retention(&["--max-age", "7d", "--max-events", "3"]), format!("{both}; 2 removed\n"));
+    assert_eq!(retention(&[]), format!("{both}\n"));
+    assert_eq!(lines(&folder, &["read", STORE, "orders"]).len(), 3);
+    assert_eq!(retention(&["--all"]), "all events are kept\n");
+    assert_eq!(folder.run(&["events", "retention", STORE, "orders", "--max-age", "soon"]).code, 2);
+}

@@ -26,15 +26,12 @@ pub(super) use waiting::{BatchAppends, OwnAppend, planned};
 
 use super::handle::{Db, Namespace};
 use crate::error::{Error, Result};
-use crate::events::{Chain, EventIndex, In, Planned, Range};
+use crate::events::{Chain, EVENTS_PREFIX, EventIndex, In, Planned, Range};
 use crate::expected::{Expected, FailedCheck};
 use alloc::string::String;
 use alloc::vec::Vec;
 use appends::check_text;
 use core::fmt;
-
-/// Prefix of the system namespaces of logs of events.
-const PREFIX: &str = "\0events\0";
 
 /// A log of events: any number of streams, read by stream, by type, by tag, or all of it in one order; from [`Db::events`].
 ///
@@ -107,19 +104,19 @@ impl Db {
         if name.is_empty() {
             return Err(Error::NamespaceName { len: 0 });
         }
-        Ok(Events { space: self.any_namespace(&alloc::format!("{PREFIX}{name}"), &[])? })
+        Ok(Events { space: self.any_namespace(&alloc::format!("{EVENTS_PREFIX}{name}"), &[])? })
     }
 
     /// The names of all logs of events, in order.
     pub fn list_events(&self) -> Vec<String> {
-        self.store.names.read().with_prefix(PREFIX)
+        self.store.names.read().with_prefix(EVENTS_PREFIX)
     }
 }
 
 impl Events {
     /// Its name.
     pub fn name(&self) -> &str {
-        self.space.name().strip_prefix(PREFIX).unwrap_or_default()
+        self.space.name().strip_prefix(EVENTS_PREFIX).unwrap_or_default()
     }
 
     pub(super) fn index(&self) -> Result<(&EventIndex, In)> {

@@ -2,19 +2,11 @@
 
 use super::Events;
 use super::appends::check_text;
-use crate::error::Result;
-use crate::events::{Chain, Stub};
-use crate::frame::{FrameSpec, Kind, Meta};
-use crate::log::Purpose;
+use crate::error::{Error, Result};
+use crate::events::Chain;
+use crate::maintenance::{Exactly, REMOVED_TOGETHER};
+use crate::retention::Retention;
 use alloc::vec::Vec;
-
-/// Most events that are removed in one commit.
-const TOGETHER: usize = 256;
-
-fn frame_of(stub: &Stub, continues: bool) -> FrameSpec<'_> {
-    let meta = Meta::plain(stub.namespace);
-    FrameSpec { kind: Kind::Stub, continues, meta, key: &stub.stream, value: &stub.value }
-}
 
 impl Events {
     /// Removes the events of a stream whose versions are below `before`, the oldest ones first, in commits of up to 256. Returns how many there
@@ -36,7 +28,7 @@ impl Events {
     ///
     /// # Errors
     ///
-    /// Those of [`Namespace::remove`](crate::Namespace::remove): what was removed before stays removed. [`Error::Corrupt`](crate::Error::Corrupt) for a damaged event.
+    /// Those of [`Namespace::remove`](crate::Namespace::remove): what was removed before stays removed. [`Error::Corrupt`] for a damaged event.
     pub fn truncate(&self, stream: &str, before: u64) -> Result<u64> {
         check_text("stream", stream)?;
         self.remove(self.numbers_below(stream, before)?)
@@ -112,33 +104,65 @@ impl Events {
         let store = &self.space.store;
         store.writable()?;
         let mut removed = 0;
-        for numbers in numbers.chunks(TOGETHER) {
-            removed += store.with_space(|| self.remove_together(numbers))?;
+        for numbers in numbers.chunks(REMOVED_TOGETHER) {
+            removed += store.with_space(|| store.engine.remove_events(self.index()?.1, numbers))?;
             store.after_write()?;
         }
         Ok(removed)
     }
 
-    fn remove_together(&self, numbers: &[u64]) -> Result<u64> {
-        let (index, of) = self.index()?;
-        let engine = &self.space.store.engine;
-        let _appending = index.lock();
-        let _pin = engine.pins.pin();
-        let mut stubs = Vec::with_capacity(numbers.len());
-        for &number in numbers {
-            let stored = index.by_number(&engine.log, number)?;
-            if let Some(stored) = stored.filter(|stored| stored.namespace() == of.namespace && !stored.is_stub()) {
-                stubs.push(Stub::of(&stored)?);
+    /// Sets which events the log keeps by itself; the file keeps it. The others are removed from the oldest one on, by the maintenance that runs in
+    /// the background or with writes, some time after they may go: within a minute where there is a thread, and of those that are too many, up to an eighth is
+    /// left until then. [`Self::retain`] removes them at once.
+    ///
+    /// ```
+    /// use pipkin::{Expected, NewEvent, Retention};
+    ///
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// let log = db.events("log")?;
+    /// log.set_retention(Retention::new().max_events(3))?;
+    /// log.append("door", Expected::Any, (0..10).map(|_| NewEvent::new("Opened", "")))?;
+    /// assert_eq!(log.retain()?, 7);
+    /// assert_eq!(log.stream("door").iter()?.next().unwrap()?.version(), 8);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoClock`] for a limit of age where the host has no clock; those of a write.
+    pub fn set_retention(&self, retention: Retention) -> Result<()> {
+        let store = &self.space.store;
+        if retention.get_max_age().is_some() && !store.engine.log.clock.has_host() {
+            return Err(Error::NoClock);
+        }
+        store.set_options(&self.space.name, &|options| retention.put_into(options))?;
+        #[cfg(feature = "std")]
+        store.background.wake();
+        Ok(())
+    }
+
+    /// What [`Self::set_retention`] has set.
+    pub fn retention(&self) -> Retention {
+        Retention::of(self.space.store.names.read().options(&self.space.name.name))
+    }
+
+    /// Removes the events that the [retention](Self::set_retention) lets go; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::truncate`].
+    pub fn retain(&self) -> Result<u64> {
+        let store = &self.space.store;
+        store.writable()?;
+        let of = self.index()?.1;
+        let (retention, mut removed) = (self.retention(), 0);
+        loop {
+            let some = store.with_space(|| store.retain_some(of, retention, Exactly::Yes))?;
+            if some == 0 {
+                return Ok(removed);
             }
+            removed += some;
+            store.after_write()?;
         }
-        let last = stubs.len().saturating_sub(1);
-        let frames: Vec<FrameSpec<'_>> = stubs.iter().enumerate().map(|(place, stub)| frame_of(stub, place != last)).collect();
-        if frames.is_empty() {
-            return Ok(0);
-        }
-        let mut placed = Vec::with_capacity(frames.len());
-        engine.log.append(&frames, Purpose::MakeSpace, &mut placed)?;
-        index.publish_stubs(&engine.log, &stubs, &placed);
-        Ok(stubs.len() as u64)
     }
 }

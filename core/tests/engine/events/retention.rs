@@ -2,7 +2,9 @@
 
 use super::{open, read};
 use pipkin::storage::MemoryStorage;
-use pipkin::{Event, Expected, NewEvent};
+use pipkin::testing::TestClock;
+use pipkin::{Db, Event, Events, Expected, NewEvent, Retention};
+use std::time::Duration;
 
 #[test]
 fn what_was_removed_gives_its_space_back_and_keeps_the_versions() {
@@ -34,4 +36,87 @@ fn what_was_removed_gives_its_space_back_and_keeps_the_versions() {
     assert_eq!((log.version("s0").unwrap(), log.version("s1").unwrap(), log.version("s2").unwrap()), (667, 667, 666));
     assert_eq!(log.append("s2", Expected::Version(666), [NewEvent::new("T", "")]).unwrap().version, 667);
     assert_eq!(read(&log.of_type("T")).len(), 178);
+}
+
+fn numbers(log: &Events) -> Vec<u64> {
+    read(&log.all()).iter().map(Event::number).collect()
+}
+
+#[test]
+fn a_log_keeps_what_its_retention_says_over_sessions_and_beside_other_logs() {
+    let (file, clock) = (MemoryStorage::new(), TestClock::new(1_000_000));
+    let open = || Db::builder().segment_size(64 * 1024).clock(clock.clone()).open_storage(Box::new(file.clone())).unwrap();
+    let db = open();
+    let (log, other) = (db.events("log").unwrap(), db.events("other").unwrap());
+    let append =
+        |log: &Events, index: u64| log.append(&format!("s{}", index % 3), Expected::Any, [NewEvent::new("T", "")]).unwrap();
+    for index in 0..300 {
+        append(&log, index);
+        append(&other, index);
+        clock.advance(Duration::from_millis(1000));
+    }
+    assert_eq!((log.retention(), log.retain().unwrap()), (Retention::new(), 0));
+    log.set_retention(Retention::new().max_events(100)).unwrap();
+    assert_eq!((log.retain().unwrap(), log.retain().unwrap(), other.retain().unwrap()), (200, 0, 0));
+    assert_eq!(numbers(&log), (401..600).step_by(2).collect::<Vec<_>>());
+    assert_eq!((numbers(&other).len(), log.version("s0").unwrap(), db.stats().unwrap().events_removed), (300, 100, 200));
+
+    // The younger ones of what is left: 50 s are the time of the last 50.
+    log.set_retention(Retention::new().max_events(100).max_age(Duration::from_millis(50_500))).unwrap();
+    drop((log, other));
+    db.close().unwrap();
+    let db = open();
+    let log = db.events("log").unwrap();
+    assert_eq!(log.retention(), Retention::new().max_events(100).max_age(Duration::from_millis(50_500)));
+    assert_eq!(log.retain().unwrap(), 50);
+    assert_eq!(numbers(&log), (501..600).step_by(2).collect::<Vec<_>>());
+    clock.advance(Duration::from_millis(30_000));
+    assert_eq!((log.retain().unwrap(), numbers(&log).len()), (30, 20));
+    clock.advance(Duration::from_millis(1_000_000));
+    assert_eq!((log.retain().unwrap(), numbers(&log).len(), log.version("s2").unwrap()), (20, 0, 100));
+    assert_eq!(append(&log, 2).version, 101);
+    log.set_retention(Retention::new()).unwrap();
+    clock.advance(Duration::from_millis(1_000_000));
+    assert_eq!((log.retain().unwrap(), log.retention()), (0, Retention::new()));
+    assert_eq!(numbers(&db.events("other").unwrap()).len(), 300);
+}
+
+#[test]
+fn maintenance_removes_by_itself_what_need_not_be_kept_and_the_file_stays_small() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    log.set_retention(Retention::new().max_events(1000)).unwrap();
+    for _ in 0..60 {
+        log.append("s", Expected::Any, (0..500).map(|_| NewEvent::new("T", vec![7; 200]))).unwrap();
+    }
+    // Without a thread the writes do it.
+    let (kept, stats) = (numbers(&log).len(), db.stats().unwrap());
+    assert!(kept < 20_000 && stats.events_removed as usize == 30_000 - kept, "{kept} {stats:?}");
+    log.retain().unwrap();
+    assert_eq!(numbers(&log), (29_001..=30_000).collect::<Vec<_>>());
+    db.compact().unwrap();
+    assert!(db.stats().unwrap().file_bytes < 1024 * 1024, "{:?}", db.stats());
+    assert_eq!(log.version("s").unwrap(), 30_000);
+}
+
+#[test]
+fn an_event_that_is_damaged_stays_and_keeps_no_other() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    for index in 0..10 {
+        log.append("s", Expected::Any, [NewEvent::new("T", format!("payload {index}"))]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    let mut bytes = file.to_vec();
+    let place = bytes.windows(9).position(|bytes| bytes == b"payload 3").unwrap();
+    bytes[place] ^= 1;
+    let db = open(&MemoryStorage::from_vec(bytes));
+    let log = db.events("log").unwrap();
+    log.set_retention(Retention::new().max_events(2)).unwrap();
+    assert_eq!(log.retain().unwrap(), 7);
+    assert_eq!(log.get_by_number(9).unwrap().unwrap().payload(), b"payload 8");
+    assert!(log.get_by_number(4).is_err());
 }

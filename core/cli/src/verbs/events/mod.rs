@@ -5,6 +5,7 @@ mod cursors;
 mod filter;
 mod read;
 mod remove;
+mod retention;
 
 use crate::args::{Global, NamespaceArg};
 use crate::exit::{Exit, Failure, Outcome};
@@ -22,6 +23,7 @@ Examples:
   pipkin events read app.pipkin orders --tag customer:ada --reverse --limit 10
   pipkin events follow app.pipkin orders --cursor mailer | while read -r line; do ...; done
   pipkin events truncate app.pipkin orders order-7 --keep 100
+  pipkin events retention app.pipkin orders --max-age 30d --max-events 1000000
 
 One line of JSON per event: its number, which rises over all events of the \
 store, its stream and version, which counts the events of the stream, its \
@@ -53,6 +55,8 @@ enum Action {
     Cursors(cursors::CursorsArgs),
     /// Remove the oldest events of a stream; versions go on
     Truncate(remove::TruncateArgs),
+    /// Show or set for how long, and how many, events a log keeps
+    Retention(retention::RetentionArgs),
 }
 
 #[derive(Serialize)]
@@ -74,6 +78,7 @@ pub(crate) fn run(global: Global, args: &EventsArgs) -> Outcome {
         Action::Follow(args) => read::follow(args),
         Action::Cursors(args) => cursors::run(global, args),
         Action::Truncate(args) => remove::run(global, args),
+        Action::Retention(args) => retention::run(global, args),
     }
 }
 
