@@ -44,6 +44,12 @@ pub(crate) struct Engine {
     pub(crate) set_aside: Mutex<SetAside>,
     /// Numbers of the namespaces that there are.
     pub(crate) living: RwLock<BTreeSet<u32>>,
+    /// The dictionaries of compressed values that have been read.
+    #[cfg(feature = "compress")]
+    pub(crate) dictionaries: crate::compress::Known,
+    /// Bases of the segments that hold dictionaries, as compaction last found them.
+    #[cfg(feature = "compress")]
+    pub(crate) homes: RwLock<BTreeSet<u64>>,
     /// The living snapshots, and what is kept for them.
     pub(crate) moments: Moments,
     /// Seed of the hashes. Stored with the store, so that a snapshot stays valid, and random, so that nobody can choose colliding keys.

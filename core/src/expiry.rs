@@ -49,13 +49,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`](crate::Error::Unsupported) when its value has an encoding that this build does not know.
+    /// As for [`Self::decoded`].
     #[inline]
     pub(crate) fn readable<'a>(&self, frame: Frame<'a>) -> Result<Option<Frame<'a>>> {
         if self.has_expired_now(&frame) {
             return Ok(None);
         }
-        frame.is_readable().map(|()| Some(frame))
+        self.decoded(frame).map(Some)
     }
 
     /// The same at the moment of a snapshot.

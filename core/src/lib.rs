@@ -10,10 +10,15 @@ extern crate std;
 
 mod changes;
 mod clock;
+#[cfg(feature = "compress")]
+mod compress;
+#[cfg(feature = "compress")]
+mod compression;
 mod conflict;
 mod cursor;
 mod damage;
 mod db;
+mod decoded;
 mod doubt;
 mod engine;
 mod error;
@@ -67,6 +72,8 @@ mod verify;
 
 pub use changes::{Change, Commit};
 pub use clock::Clock;
+#[cfg(feature = "compress")]
+pub use compression::Compression;
 pub use conflict::Conflict;
 pub use cursor::Cursor;
 #[cfg(feature = "std")]

@@ -15,6 +15,8 @@ pub(crate) const DEFAULT: &str = "";
 /// Prefix of the names of system namespaces, which pipkin and its hosts use internally. They are not listed, and callers cannot open them
 /// by name.
 pub(crate) const SYSTEM: char = '\0';
+/// The system namespace of dictionaries of compressed values, without the prefix.
+pub(crate) const DICTIONARIES: &str = "dictionaries";
 /// The number of a dropped namespace: no real namespace has it.
 const DROPPED: u32 = NAMESPACE_NUMBER_MAX + 1;
 
@@ -26,13 +28,17 @@ const ENDED_MAX: usize = 1024;
 pub(crate) struct Name {
     pub(crate) name: String,
     number: AtomicU32,
-    /// Milliseconds that its records live if the write does not say; 0: for ever.
-    default_ttl: AtomicU64,
+    /// Milliseconds that its records live if the write does not say, 0: for ever; and when its values are compressed.
+    rules: AtomicU64,
 }
+
+/// The bits of [`Name::rules`] that say when values are compressed: by compaction, and by writes.
+const ON_COMPACTION: u64 = 1 << 62;
+const ON_WRITE: u64 = 1 << 63;
 
 impl Default for Name {
     fn default() -> Self {
-        Self { name: DEFAULT.into(), number: AtomicU32::new(0), default_ttl: AtomicU64::new(0) }
+        Self { name: DEFAULT.into(), number: AtomicU32::new(0), rules: AtomicU64::new(0) }
     }
 }
 
@@ -40,7 +46,24 @@ impl Name {
     /// Milliseconds that its records live if the write does not say; 0: for ever.
     #[inline]
     pub(crate) fn default_ttl(&self) -> u64 {
-        self.default_ttl.load(Ordering::Acquire)
+        self.rules.load(Ordering::Acquire) & !(ON_COMPACTION | ON_WRITE)
+    }
+
+    /// True if a write that does not say how long its record lives stores it for ever, and as it is.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.rules.load(Ordering::Acquire) & !ON_COMPACTION == 0
+    }
+
+    /// When its values are compressed.
+    #[cfg(feature = "compress")]
+    pub(crate) fn compression(&self) -> crate::compression::Compression {
+        use crate::compression::Compression;
+        match self.rules.load(Ordering::Acquire) {
+            rules if rules & ON_WRITE != 0 => Compression::OnWrite,
+            rules if rules & ON_COMPACTION != 0 => Compression::OnCompaction,
+            _ => Compression::Off,
+        }
     }
 
     /// Its current number; `None` once it has been dropped.
@@ -65,12 +88,22 @@ pub(crate) struct Names {
     pub(crate) next: u32,
     /// Milliseconds that records live where a namespace does not say; 0: for ever.
     store_ttl: u64,
+    /// When values are compressed where a namespace does not say.
+    #[cfg(feature = "compress")]
+    store_compression: crate::compression::Compression,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names =
-            Self { blocks: alloc::vec![Vec::new()], options: Vec::new(), ended: VecDeque::new(), next: 1, store_ttl: 0 };
+        let mut names = Self {
+            blocks: alloc::vec![Vec::new()],
+            options: Vec::new(),
+            ended: VecDeque::new(),
+            next: 1,
+            store_ttl: 0,
+            #[cfg(feature = "compress")]
+            store_compression: crate::compression::Compression::Off,
+        };
         names.set(DEFAULT, 0, &[]);
         names
     }
@@ -94,17 +127,16 @@ impl Names {
     pub(crate) fn set(&mut self, name: &str, number: u32, options: &[u8]) -> Arc<Name> {
         self.next = self.next.max(number.saturating_add(1));
         self.set_options(name, options);
-        let default_ttl = self.default_ttl(options);
+        let rules = self.rules(name, options);
         if let Some(known) = self.get(name) {
             if let Some(old) = known.number().filter(|&old| old != number) {
                 self.end_number(old, name);
             }
-            known.default_ttl.store(default_ttl, Ordering::Release);
+            known.rules.store(rules, Ordering::Release);
             known.number.store(number, Ordering::Release);
             return known;
         }
-        let entry =
-            Arc::new(Name { name: name.into(), number: AtomicU32::new(number), default_ttl: AtomicU64::new(default_ttl) });
+        let entry = Arc::new(Name { name: name.into(), number: AtomicU32::new(number), rules: AtomicU64::new(rules) });
         if let (index, Err(place)) = self.place(name)
             && let Some(block) = self.blocks.get_mut(index)
         {
@@ -117,20 +149,57 @@ impl Names {
         entry
     }
 
-    /// Milliseconds that records live in a namespace with these options; 0: for ever.
-    fn default_ttl(&self, options: &[u8]) -> u64 {
-        match default_of(options) {
+    /// The rules of a namespace with these options.
+    fn rules(&self, name: &str, options: &[u8]) -> u64 {
+        let ttl = match default_of(options) {
             0 => self.store_ttl,
             own => own,
+        };
+        ttl | self.compression_rule(name, options)
+    }
+
+    #[cfg(not(feature = "compress"))]
+    #[expect(clippy::unused_self, reason = "a build with the feature needs it")]
+    const fn compression_rule(&self, _: &str, _: &[u8]) -> u64 {
+        0
+    }
+
+    #[cfg(feature = "compress")]
+    fn compression_rule(&self, name: &str, options: &[u8]) -> u64 {
+        use crate::compression::{Compression, compression_of};
+        // Whoever reads a system namespace reads its records as they stand.
+        let compression = if name.starts_with(SYSTEM) { None } else { compression_of(options).or(Some(self.store_compression)) };
+        match compression {
+            None | Some(Compression::Off) => 0,
+            Some(Compression::OnCompaction) => ON_COMPACTION,
+            Some(Compression::OnWrite) => ON_WRITE,
         }
     }
 
     /// Sets what counts where a namespace does not say how long its records live, in milliseconds; 0: for ever.
     pub(crate) fn set_store_ttl(&mut self, ms: u64) {
         self.store_ttl = ms;
+        self.set_rules();
+    }
+
+    /// Sets what counts where a namespace does not say when its values are compressed.
+    #[cfg(feature = "compress")]
+    pub(crate) fn set_store_compression(&mut self, compression: crate::compression::Compression) {
+        self.store_compression = compression;
+        self.set_rules();
+    }
+
+    fn set_rules(&self) {
         for name in self.all() {
-            name.default_ttl.store(self.default_ttl(self.options(&name.name)), Ordering::Release);
+            name.rules.store(self.rules(&name.name, self.options(&name.name)), Ordering::Release);
         }
+    }
+
+    /// The namespaces whose values are compressed.
+    #[cfg(feature = "compress")]
+    pub(crate) fn compressed(&self) -> Vec<(Arc<Name>, u32)> {
+        let is_compressed = |name: &&Arc<Name>| name.compression() != crate::compression::Compression::Off;
+        self.all().filter(is_compressed).filter_map(|name| Some((name.clone(), name.number()?))).collect()
     }
 
     /// The options of a name.

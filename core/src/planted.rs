@@ -3,7 +3,7 @@
 //! Without the feature `planted-bugs` every check is `false` at compile time.
 
 /// A planted bug. Each is checked where the right code would otherwise run.
-#[cfg_attr(not(feature = "events"), allow(dead_code, reason = "some are bugs of events only"))]
+#[cfg_attr(not(all(feature = "events", feature = "compress")), allow(dead_code, reason = "some are bugs of one capability only"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[non_exhaustive]
@@ -17,6 +17,16 @@ pub enum Bug {
     SyncErrorForgotten,
     /// A failed append does not close the store to later writes.
     WriteErrorForgotten,
+    /// A dictionary is dropped as soon as another one counts, though frames still name it.
+    DictionaryDroppedEarly,
+    /// A dictionary is written after the records that name it.
+    DictionaryAfterRecords,
+    /// The copy of a compressed record does not say that it is compressed.
+    CodecNotCopied,
+    /// Neither a dictionary's hash nor the checksum of a plain value is verified.
+    DictionaryUnchecked,
+    /// The length of a plain value is believed.
+    PlainLengthUnchecked,
     /// A follower shows the records of a commit before it has read all of it.
     FollowedByHalves,
     /// A follower goes on by trailers alone, though none names what a session begins behind a crash.
@@ -230,6 +240,11 @@ mod imp {
             Self::AckBeforeSync,
             Self::SyncErrorForgotten,
             Self::WriteErrorForgotten,
+            Self::DictionaryDroppedEarly,
+            Self::DictionaryAfterRecords,
+            Self::CodecNotCopied,
+            Self::DictionaryUnchecked,
+            Self::PlainLengthUnchecked,
             Self::FollowedByHalves,
             Self::FollowedByTrailersAlone,
             Self::FollowedKeepsNumbers,

@@ -84,6 +84,12 @@ pub(crate) fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8]
     })
 }
 
+/// The value of an option; `None` without it.
+#[cfg(feature = "compress")]
+pub(crate) fn option(options: &[u8], kind: u8) -> Option<&[u8]> {
+    each_option(options).find(|(other, _)| *other == kind).map(|(_, value)| value)
+}
+
 /// How long records live according to the options of their namespace, in milliseconds; 0 where these do not say.
 pub(crate) fn default_of(options: &[u8]) -> u64 {
     let found = each_option(options).find(|(kind, _)| *kind == OPTION_DEFAULT && !is(Bug::DefaultTtlForgotten));

@@ -97,7 +97,7 @@ impl Reader {
                     // Copies are commits of their own, and belong to nobody's.
                     if !header.kind.is_control() && (!header.copied || is(Bug::CopiesShown)) {
                         if !header.kind.is_carried() {
-                            commit.changes.extend(change(&mut walk, offset, &header, select)?);
+                            commit.changes.extend(change(engine, &mut walk, offset, &header, select)?);
                         }
                         commit.is_open = header.continues;
                     }
@@ -126,14 +126,15 @@ impl Reader {
 }
 
 /// What the record of a frame that a step returned is to the reader.
-fn change(walk: &mut Walk<'_>, offset: u64, header: &Header, select: &mut Select<'_>) -> Result<Option<Change>> {
+fn change(engine: &Engine, walk: &mut Walk<'_>, offset: u64, header: &Header, select: &mut Select<'_>) -> Result<Option<Change>> {
     let (namespace, key) = (header.namespace, walk.key(offset, header)?.to_vec());
     let expires_at = walk.expiry(offset, header)?;
-    let value = walk.value(offset, header)?;
-    match header.unsupported() {
-        Some(what) => Err(Error::Unsupported { offset, what }),
-        None => select(Item { kind: header.kind, namespace, key, value, expires_at }),
+    if header.unsupported().is_none() {
+        let value = walk.value(offset, header)?;
+        return select(Item { kind: header.kind, namespace, key, value, expires_at });
     }
+    let frame = engine.decoded(engine.log.frame(offset)?)?;
+    select(Item { kind: header.kind, namespace, key, value: frame.value(), expires_at })
 }
 
 /// A commit of which the last frame has not been read yet.

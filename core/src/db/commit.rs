@@ -2,6 +2,8 @@
 //! transaction has read is checked for the last time: no shard is locked for what was only read.
 
 use super::check::Check;
+#[cfg(feature = "compress")]
+use super::compression::packed_frame;
 #[cfg(feature = "events")]
 use super::events::{Appends, Staging};
 #[cfg(not(feature = "events"))]
@@ -151,6 +153,8 @@ impl Store {
         appends: &Appends<'_>,
     ) -> Result<Committed> {
         check.map_or(Ok(()), Check::ahead)?;
+        #[cfg(feature = "compress")]
+        let packed = self.pack_all(ops.iter().map(|op| (&**op.name, op.value)));
         let (mut shards, targets) = self.lock_targets(ops)?;
         // Under the locks: what others commit to these keys comes before or after.
         let now = self.engine.moment_of_now();
@@ -167,12 +171,17 @@ impl Store {
         // Behind the shards, in front of the tail: from here on nobody else appends events.
         let staging = self.stage(appends)?;
         let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(count);
+        #[cfg(feature = "compress")]
+        let metas = Self::packed_metas(targets.iter().map(|target| target.key.namespace), &expiries, &packed);
         for (index, (target, _)) in all().enumerate().filter(|(_, both)| is_needed(*both)) {
             let plain = Meta::plain(target.key.namespace);
             let meta = expiries.get(index).map_or(plain, |(until, _)| until.meta(target.key.namespace));
             let end = if is(Bug::EventsInTheirOwnCommit) { records } else { count };
             let continues = frames.len() + 1 < end && !is(Bug::TransactionSplit);
-            frames.push(target.op.frame(meta, continues));
+            let frame = target.op.frame(meta, continues);
+            #[cfg(feature = "compress")]
+            let frame = packed_frame(frame, index, &metas, &packed);
+            frames.push(frame);
         }
         frames.extend(staging.iter().flat_map(Staging::frames));
         if frames.is_empty() {

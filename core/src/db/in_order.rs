@@ -109,7 +109,7 @@ impl Store {
                 if self.engine.has_expired_now(&frame) {
                     continue;
                 }
-                frame.is_readable().map_err(|error| self.named(log.or_fenced(error), number, offset))?;
+                let frame = self.engine.decoded(frame).map_err(|error| self.named(log.or_fenced(error), number, offset))?;
                 if !each(frame.key(), frame.value()) {
                     return Ok(());
                 }

@@ -13,6 +13,8 @@ mod check;
 mod close;
 mod commit;
 mod compact;
+#[cfg(feature = "compress")]
+mod compression;
 mod consumer;
 mod delete_group;
 #[cfg(feature = "ordered")]

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta, NAMESPACE_OF_NAMES};
 use crate::limits::{EXPIRY_MAX, NAMESPACE_NAME_LEN_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::Purpose;
-use crate::names::{DEFAULT, Name, Names, SYSTEM};
+use crate::names::{DEFAULT, DICTIONARIES, Name, Names, SYSTEM};
 use crate::store::Store;
 use crate::ttl::{Ttl, default_of, with_default, with_kept_number, without_kept_number};
 use alloc::string::String;
@@ -84,14 +84,24 @@ impl Db {
     /// A namespace for a host of pipkin, separate from those of its users; created if there is none. Only this call and
     /// [`Db::find_system_namespace`] return it: it is not listed, all other calls refuse its name, and [`Db::stats`] does not count its
     /// records. Clear it when it is no longer needed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SystemNamespace`] for the one that pipkin keeps dictionaries in: without them, compressed values could not be read.
     #[doc(hidden)]
     pub fn system_namespace(&self, name: &str) -> Result<Namespace> {
+        if name == DICTIONARIES {
+            return Err(Error::SystemNamespace);
+        }
         self.any_namespace(&alloc::format!("{SYSTEM}{name}"), &[])
     }
 
     /// Like [`Db::system_namespace`], but creates none.
     #[doc(hidden)]
     pub fn find_system_namespace(&self, name: &str) -> Option<Namespace> {
+        if name == DICTIONARIES {
+            return None;
+        }
         self.find_any_namespace(&alloc::format!("{SYSTEM}{name}"))
     }
 
@@ -148,7 +158,7 @@ impl Namespace {
 
 impl Store {
     /// Returns the namespace of that name; creates it with these options if there is none.
-    pub(super) fn make_namespace(&self, name: &str, options: &[u8]) -> Result<Arc<Name>> {
+    pub(crate) fn make_namespace(&self, name: &str, options: &[u8]) -> Result<Arc<Name>> {
         if name.is_empty() || name.len() > NAMESPACE_NAME_LEN_MAX {
             return Err(Error::NamespaceName { len: name.len() });
         }

@@ -61,6 +61,10 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         doubt: OnceBox::new(),
         set_aside: Mutex::default(),
         living: RwLock::default(),
+        #[cfg(feature = "compress")]
+        dictionaries: crate::compress::Known::default(),
+        #[cfg(feature = "compress")]
+        homes: RwLock::default(),
         moments: Moments::default(),
         seed,
     };
@@ -167,6 +171,8 @@ fn is_much_lost(engine: &Engine) -> bool {
 fn start(engine: Engine, names: Names, report: OpenReport, options: Options, attached: Attached) -> Arc<Store> {
     let mut names = names;
     names.set_store_ttl(attached.default_ttl);
+    #[cfg(feature = "compress")]
+    names.set_store_compression(attached.compression);
     engine.living.write().extend(names.pairs().map(|(_, number)| number));
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();
@@ -184,6 +190,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         names: RwLock::new(names),
         consumers: Mutex::default(),
         acknowledging: Mutex::default(),
+        #[cfg(feature = "compress")]
+        dictionaries: crate::store::Dictionaries::default(),
         precedence: Precedence::default(),
         following: OnceBox::new(),
         turn: Turn::default(),

@@ -222,7 +222,7 @@ impl Store {
         let look = || self.find_checked(pin, self.engine.full_key(number, key)).map_err(|error| self.engine.log.or_fenced(error));
         let found = look().or_else(|error| self.read_again(error, &mut || look()))?;
         let found = found.filter(|frame| !self.engine.has_expired(frame, now));
-        found.map(|frame| frame.is_readable().map(|()| frame)).transpose()
+        found.map(|frame| self.engine.decoded(frame)).transpose()
     }
 
     fn find_checked<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {

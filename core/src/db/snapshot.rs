@@ -230,7 +230,7 @@ impl SnapshotNamespace {
         let full_key = engine.full_key(self.number()?, key);
         let look = || engine.find_at_kept(pin, &self.taken.moment, full_key);
         let frame = look().or_else(|error| self.taken.look_again(error, &mut || look()))?;
-        frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()
+        frame.map(|frame| engine.decoded(frame)).transpose()
     }
 
     /// Returns a copy of the value that a key had; `None` if it had none.

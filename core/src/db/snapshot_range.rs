@@ -82,7 +82,7 @@ impl SnapshotNamespace {
             for key in &keys {
                 let look = || engine.find_at(&pin, moment, engine.full_key(number, key));
                 let found = look().or_else(|error| self.taken.look_again(error, &mut || look()));
-                match found.and_then(|frame| frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()) {
+                match found.and_then(|frame| frame.map(|frame| engine.decoded(frame)).transpose()) {
                     Ok(Some(frame)) if !each(&frame) => return Ok(()),
                     Ok(_) => {}
                     Err(error) => return Err(error.with_damaged_key(key)),

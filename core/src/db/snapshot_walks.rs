@@ -127,7 +127,7 @@ impl<'a> FramesAt<'a> {
                 engine.log.prefetch(ahead.offset());
             }
             match engine.frame_at(moment, self.shard - 1, slot, number) {
-                Ok(Some(frame)) => return Some(frame.is_readable().map(|()| frame)),
+                Ok(Some(frame)) => return Some(engine.decoded(frame)),
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),
             }
@@ -159,7 +159,7 @@ impl Engine {
                     return damage.map_or(Ok(Some(next)), |error| Err(going_on(error, next)));
                 }
                 let frame = self.frame_at(moment, shard, slot, number);
-                match frame.and_then(|frame| frame.map(|frame| frame.is_readable().map(|()| frame)).transpose()) {
+                match frame.and_then(|frame| frame.map(|frame| self.decoded(frame)).transpose()) {
                     Ok(None) => {}
                     Ok(Some(frame)) => {
                         if !each(frame) {

@@ -1,6 +1,8 @@
 //! `insert`, `remove` and the conditional writes of one key: append to the log, then publish in the index, both with the key's shard
 //! locked, so that the log and the index see the writes of a key in the same order.
 
+#[cfg(feature = "compress")]
+use super::compression::Packed;
 use super::handle::Namespace;
 use crate::clock::Now;
 use crate::engine::FullKey;
@@ -182,7 +184,7 @@ impl Store {
         answer: &impl Fn(Placed) -> T,
     ) -> Result<T> {
         // Apart, so that the way of a record that never expires stays short.
-        if matches!(ttl, Ttl::Default) && to.name.default_ttl() == 0 {
+        if matches!(ttl, Ttl::Default) && to.name.is_plain() {
             self.insert_for_ever(&to.name, key, value, answer)
         } else {
             self.insert_for(&to.name, ttl, key, value, answer)
@@ -202,6 +204,12 @@ impl Store {
         check_key(key)?;
         check_value(value)?;
         let expiry = |now: &Now<'_>| self.expiry(name, ttl, now);
+        #[cfg(feature = "compress")]
+        if let Some(packed) = self.pack(name, value) {
+            let answer = self.with_room(|| self.try_insert_packed(name, key, (value, &packed), expiry, answer))?;
+            self.after_write()?;
+            return Ok(answer);
+        }
         let answer = self.with_room(|| self.try_insert(name, key, value, expiry, answer))?;
         self.after_write()?;
         Ok(answer)
@@ -220,6 +228,21 @@ impl Store {
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
         let expiry = expiry(&self.engine.moment_of_now())?;
         Ok(answer(self.put(&mut locked, value, expiry, old)?))
+    }
+
+    #[cfg(feature = "compress")]
+    fn try_insert_packed<T>(
+        &self,
+        name: &Name,
+        key: &[u8],
+        (value, packed): (&[u8], &Packed),
+        expiry: impl FnOnce(&Now<'_>) -> Result<u64>,
+        answer: &impl Fn(Placed) -> T,
+    ) -> Result<T> {
+        let mut locked = self.lock_key(name, key)?;
+        let old = self.engine.find_locked(&locked.shard, locked.key)?;
+        let expiry = expiry(&self.engine.moment_of_now())?;
+        Ok(answer(self.put_packed(&mut locked, (value, packed), expiry, old)?))
     }
 
     /// Returns what `answer` makes of the place of the tombstone, `None` if the key was not there, while its shard is locked.
@@ -273,38 +296,54 @@ impl Store {
         // Make space first: `decide` may run only once, and no space can be made with the key's shard locked.
         self.make_space()?;
         self.let_the_first_go();
-        self.or_what_is_kept(self.change_locked(name, ttl, key, decide))
+        #[cfg(feature = "compress")]
+        self.know_dictionaries(name);
+        while let Some(number) = self.or_what_is_kept(self.change_locked(name, ttl, key, decide))? {
+            // The record's dictionary is read without a lock; nothing has been decided yet.
+            self.engine.know_dictionary(number)?;
+        }
+        Ok(())
     }
 
+    /// Returns the number of a dictionary that is needed first: then it has done nothing.
     fn change_locked(
         &self,
         name: &Name,
         ttl: Ttl,
         key: &[u8],
         decide: &mut dyn FnMut(Option<&Frame<'_>>) -> Change,
-    ) -> Result<()> {
+    ) -> Result<Option<u32>> {
         let mut locked = self.lock_key(name, key)?;
-        let frame = self.engine.frame_locked(&locked.shard, locked.key)?;
+        let mut frame = self.engine.frame_locked(&locked.shard, locked.key)?;
         let now = self.engine.moment_of_now();
-        if let Some(frame) = &frame {
-            frame.check()?;
+        let mut is_current = false;
+        if let Some(found) = frame.take() {
+            found.check()?;
+            is_current = !self.engine.has_expired(&found, &now);
+            frame = match if is_current { self.engine.decoded_locked(found)? } else { Ok(found) } {
+                Ok(found) => Some(found),
+                Err(number) => return Ok(Some(number)),
+            };
         }
-        let current = frame.as_ref().filter(|frame| !self.engine.has_expired(frame, &now));
-        if let Some(frame) = current {
-            frame.is_readable()?;
-        }
+        let current = frame.as_ref().filter(|_| is_current);
         let old = frame.as_ref().map(|frame| Placed { offset: frame.offset, len: frame.header.frame_len() as u64 });
         match (decide(current), old) {
             (Change::To(Some(value)), old) => {
                 check_value(&value)?;
                 let expiry = self.expiry(name, ttl, &now)?;
+                #[cfg(feature = "compress")]
+                match self.pack_locked(name, &value) {
+                    Some(packed) => self.put_packed(&mut locked, (&value, &packed), expiry, old)?,
+                    None => self.put(&mut locked, &value, expiry, old)?,
+                };
+                #[cfg(not(feature = "compress"))]
                 self.put(&mut locked, &value, expiry, old)?;
             }
             (Change::To(None), Some(old)) if current.is_some() => drop(self.append_tombstone(&mut locked, Some(old))?),
-            (Change::To(None) | Change::None, _) => return Ok(()),
+            (Change::To(None) | Change::None, _) => return Ok(None),
         }
         drop(locked);
-        self.after_write()
+        self.after_write().map(|()| None)
     }
 
     #[inline]
@@ -312,7 +351,33 @@ impl Store {
         let FullKey { namespace, key, .. } = locked.key;
         let until = Until::new(expiry);
         let spec = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
-        let new = match self.engine.log.append_one(&spec, Purpose::Store) {
+        self.put_frame(locked, &spec, expiry, old)
+    }
+
+    #[cfg(feature = "compress")]
+    fn put_packed(
+        &self,
+        locked: &mut LockedKey<'_, '_>,
+        (value, packed): (&[u8], &Packed),
+        expiry: u64,
+        old: Option<Placed>,
+    ) -> Result<Placed> {
+        let FullKey { namespace, key, .. } = locked.key;
+        let (until, mut room) = (Until::new(expiry), None);
+        let plain = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
+        let spec = packed.frame(&plain, &mut room).unwrap_or(plain);
+        self.put_frame(locked, &spec, expiry, old)
+    }
+
+    #[inline]
+    fn put_frame(
+        &self,
+        locked: &mut LockedKey<'_, '_>,
+        spec: &FrameSpec<'_>,
+        expiry: u64,
+        old: Option<Placed>,
+    ) -> Result<Placed> {
+        let new = match self.engine.log.append_one(spec, Purpose::Store) {
             Err(error) if is(Bug::IndexBeforeAppend) => {
                 if let Some(old) = old {
                     self.engine.publish_remove(&mut locked.shard, locked.key, Some(old), old);

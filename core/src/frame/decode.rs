@@ -165,6 +165,12 @@ impl Header {
         self.flags & !(meta::FLAG_ORIGIN) != 0
     }
 
+    /// True if the value is compressed.
+    #[inline]
+    pub(crate) const fn is_compressed(&self) -> bool {
+        self.flags & meta::FLAG_CODEC != 0
+    }
+
     /// Why this build cannot return the value; `None` when it can.
     #[inline]
     pub(crate) const fn unsupported(&self) -> Option<&'static str> {

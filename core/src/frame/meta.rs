@@ -14,7 +14,7 @@ pub(super) const FLAG_ORIGIN: u8 = 0x08;
 /// Only in a tombstone: the key expired.
 pub(super) const FLAG_EXPIRED: u8 = 0x10;
 /// A second byte of flags, the length of their fields (1), and these.
-const FLAG_MORE: u8 = 0x80;
+pub(super) const FLAG_MORE: u8 = 0x80;
 /// Never set in this version.
 const FLAGS_UNUSED: u8 = 0x60;
 

@@ -11,6 +11,8 @@
 //! stale, moved or spliced frame fails its check. `core/FORMAT.md` is the specification.
 
 mod checksum;
+#[cfg(feature = "compress")]
+mod codec;
 mod control;
 mod copy;
 mod decode;
@@ -25,6 +27,8 @@ mod varint;
 
 pub use checksum::crc32c;
 pub(crate) use checksum::{Checksum, bind};
+#[cfg(feature = "compress")]
+pub(crate) use codec::{Codec, CodecMeta};
 pub(crate) use control::{MARK_VALUE_LEN, Mark, NEXT_LEN, Next};
 pub(crate) use copy::Copier;
 pub(crate) use decode::{DecodeError, Header, check, check_sum, event_number};

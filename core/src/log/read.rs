@@ -7,6 +7,8 @@ use crate::frame::FRAME_LEN_MIN;
 use crate::frame::{Header, Meta, check};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
+#[cfg(feature = "compress")]
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Deref;
 
@@ -21,6 +23,20 @@ const PREFETCH: usize = 200;
 enum Bytes<'a> {
     Mapped(&'a [u8]),
     Copied(Vec<u8>),
+    /// The stored record, and its plain value.
+    #[cfg(feature = "compress")]
+    Decoded(Box<(Bytes<'a>, Vec<u8>)>),
+}
+
+impl Bytes<'_> {
+    fn stored(&self) -> &[u8] {
+        match self {
+            Self::Mapped(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+            #[cfg(feature = "compress")]
+            Self::Decoded(decoded) => decoded.0.stored(),
+        }
+    }
 }
 
 /// One record as stored in the log. Its checksum is not verified until [`Frame::check`].
@@ -34,18 +50,26 @@ pub(crate) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     pub(super) fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Mapped(bytes) => bytes,
-            Bytes::Copied(bytes) => bytes,
-        }
+        self.bytes.stored()
     }
 
     pub(crate) fn key(&self) -> &[u8] {
         self.header.key(self.bytes()).unwrap_or_default()
     }
 
+    /// The plain value, once it has been decoded; before that as it is stored.
     pub(crate) fn value(&self) -> &[u8] {
+        #[cfg(feature = "compress")]
+        if let Bytes::Decoded(decoded) = &self.bytes {
+            return &decoded.1;
+        }
         self.header.value(self.bytes()).unwrap_or_default()
+    }
+
+    /// The same record with its plain value. Its header is still that of the stored one.
+    #[cfg(feature = "compress")]
+    pub(crate) fn with_plain(self, plain: Vec<u8>) -> Self {
+        Self { bytes: Bytes::Decoded(Box::new((self.bytes, plain))), ..self }
     }
 
     /// The record's metadata.
@@ -78,6 +102,8 @@ impl<'a> Frame<'a> {
                 bytes.drain(..header.header_len() + header.key_len());
                 ValueBytes::Copied(bytes)
             }
+            #[cfg(feature = "compress")]
+            Bytes::Decoded(decoded) => ValueBytes::Copied(decoded.1),
         }
     }
 
@@ -204,7 +230,7 @@ impl Log {
     /// Verifies a record's checksum, unless the storage remembers that its bytes have been verified.
     #[inline]
     pub(crate) fn check(&self, frame: &Frame<'_>) -> Result<()> {
-        if !self.remembers_checks || matches!(frame.bytes, Bytes::Copied(_)) {
+        if !self.remembers_checks || !matches!(frame.bytes, Bytes::Mapped(_)) {
             return frame.check();
         }
         if self.storage.is_checked(frame.offset, frame.salt) != Some(true) {

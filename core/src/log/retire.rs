@@ -92,6 +92,16 @@ impl Log {
         freed
     }
 
+    /// True while segments that do not count are kept: retired ones that are not free, history, and those with stranded records.
+    #[cfg(feature = "compress")]
+    pub(crate) fn keeps_segments(&self) -> bool {
+        if self.torn_end().is_some() {
+            return true;
+        }
+        let tail = self.tail.lock();
+        !tail.retired.is_empty() || tail.history_len() > 0 || !tail.unlisted.is_empty()
+    }
+
     /// Bytes of the retired segments that wait for values which their callers keep.
     pub(crate) fn held_bytes(&self) -> u64 {
         let tail = self.tail.lock();

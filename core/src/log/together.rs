@@ -3,6 +3,8 @@
 use super::append::DIRECT;
 use super::{Frame, Log, Purpose};
 use crate::error::Result;
+#[cfg(feature = "compress")]
+use crate::frame::FrameSpec;
 use crate::frame::{Copier, bind_front};
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
@@ -35,6 +37,20 @@ impl Copies {
             let copied = self.copier.copy_unbound(&frame.header, frame.bytes(), frame.salt, frame.offset, &mut self.bytes);
             self.one_by_one = copied.is_none();
             self.lens.push(frame.header.frame_len());
+        }
+    }
+}
+
+#[cfg(feature = "compress")]
+impl Copies {
+    /// Adds a copy that is not as its original is.
+    pub(crate) fn push_new(&mut self, frame: &FrameSpec<'_>) {
+        self.one_by_one |= frame.value.len() >= DIRECT;
+        if !self.one_by_one {
+            let before = self.bytes.len();
+            // No salt and no offset: the mask of both is 0.
+            frame.encode_into(&mut self.bytes, 0, 0);
+            self.lens.push(self.bytes.len() - before);
         }
     }
 }

@@ -81,12 +81,29 @@ pub(crate) fn taken_bytes(engine: &Engine, segment: &Segment) -> u64 {
 /// the compaction itself would write. Both are counted if more than 5/8 of the segment is dead: its live records are then short enough to
 /// leave room for others.
 pub(crate) fn gain(engine: &Engine, segment: &Segment, taken: u64, oldest: bool, parts: f64) -> Option<u64> {
+    #[cfg(feature = "compress")]
+    let taken = taken.saturating_sub(padding_of_home(engine, segment));
     let is_enough = |bytes: &u64| *bytes as f64 * parts >= taken as f64 && *bytes >= SLACK;
     let dead = Some(taken.saturating_sub(kept_bytes(engine, segment, oldest))).filter(is_enough)?;
     if dead * 8 > taken * 5 {
         return Some(dead);
     }
     Some(dead.saturating_sub(overhead(engine, segment))).filter(is_enough)
+}
+
+/// Bytes of padding in a segment with a dictionary, whose other copy has to stand in another one: emptying it would only move the padding.
+#[cfg(feature = "compress")]
+fn padding_of_home(engine: &Engine, segment: &Segment) -> u64 {
+    if !engine.homes.read().contains(&segment.base) {
+        return 0;
+    }
+    let (mut position, mut padding) = (segment.first_frame(engine.log.geometry), 0);
+    while position + FRAME_LEN_MIN as u64 <= segment.end {
+        let Ok(header) = engine.log.header(position) else { break };
+        padding += if header.kind == Kind::Pad { header.frame_len() as u64 } else { 0 };
+        position += header.frame_len() as u64;
+    }
+    padding
 }
 
 /// Bytes of padding, marks and retirements in a segment of few records, which copies of them would need again. With more records than are

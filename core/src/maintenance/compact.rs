@@ -47,11 +47,15 @@ impl Store {
         let mut report = CompactReport::default();
         if let Some(plan) = self.plan_compaction()? {
             self.empty_all(&plan, progress, &mut report)?;
+            #[cfg(feature = "compress")]
+            self.mend_dictionaries()?;
             if report.segments_retired > 0 || plan.has_gaps {
                 self.settle(&mut report)?;
             }
         }
         log.reclaim(&self.engine.pins);
+        #[cfg(feature = "compress")]
+        self.drop_dictionaries()?;
         log.shrink()?;
         self.engine.index.reclaim(&self.engine.pins);
         report.bytes_freed = report.bytes_freed.max(before.saturating_sub(log.storage.len()?));
@@ -62,12 +66,21 @@ impl Store {
     /// that everything written so far may be compacted.
     fn plan_compaction(&self) -> Result<Option<Plan>> {
         let (engine, log) = (&self.engine, &self.engine.log);
+        #[cfg(feature = "compress")]
+        let pending = self.begin_training()?;
+        #[cfg(feature = "compress")]
+        self.find_homes()?;
         let (live, active) = log.segments_and_active();
         let is_dead =
             |segment: &Segment| choose::is_worth_it(engine, segment, active, false) && !engine.is_set_aside(segment, false);
         let is_worth_it = live.iter().any(is_dead)
             || choose::front_of_tombstones(engine, &live, PARTS_ASKED) > 0
             || !engine.waits_for_older().is_empty();
+        #[cfg(feature = "compress")]
+        let is_worth_it = {
+            let compressor = self.compressor()?;
+            is_worth_it || pending.is_some() || live.iter().any(|segment| compressor.is_worth_it(engine, segment))
+        };
         let has_gaps = choose::has_gaps(engine);
         if !is_worth_it && !has_gaps {
             return Ok(None);
@@ -75,6 +88,10 @@ impl Store {
         // Not when fewer than two segments are free.
         if log.secure_free(2)? {
             log.seal_active()?;
+        }
+        #[cfg(feature = "compress")]
+        if let Some(pending) = pending {
+            self.finish_training(pending, true)?;
         }
         // Without space for a checkpoint, segments before the previous one can still be compacted.
         unless_full(self.write_checkpoint(Extent::Changes))?;
@@ -99,6 +116,14 @@ impl Store {
         let total = plan.segments.len() as u64;
         let mut emptying = self.emptying_asked()?;
         let mut segments = plan.segments.clone();
+        #[cfg(feature = "compress")]
+        let compressor = self.compressor()?;
+        #[cfg(feature = "compress")]
+        {
+            // Last, so that the log need not go on in another segment while this one is hardly used.
+            let homes = engine.homes.read();
+            segments.sort_by_key(|segment| plan.front.is_none() && homes.contains(&segment.base));
+        }
         let mut oldest = choose::begins_with_oldest(engine, &segments, &|_| false);
         let mut done = 0;
         while !segments.is_empty() {
@@ -108,6 +133,10 @@ impl Store {
                 progress(CompactProgress { segments_done: done, segments_total: total });
                 let is_in_front = plan.front.is_some_and(|last| segment.base <= last);
                 let is_wanted = is_in_front || choose::is_worth_it(engine, &segment, plan.active, oldest);
+                #[cfg(feature = "compress")]
+                let (is_needed, is_wanted) = (is_wanted, is_wanted || compressor.is_worth_it(engine, &segment));
+                #[cfg(not(feature = "compress"))]
+                let is_needed = true;
                 if engine.is_set_aside(&segment, oldest) || !is_wanted {
                     oldest = false;
                     done += 1;
@@ -122,7 +151,9 @@ impl Store {
                     }
                     Err(Error::NoSpace) => {
                         oldest = false;
-                        put_off.push(segment);
+                        done += u64::from(!is_needed);
+                        // Compressing it may wait until there is space.
+                        put_off.extend(is_needed.then_some(segment));
                     }
                     Err(error) => return Err(error),
                 }

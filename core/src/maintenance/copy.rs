@@ -1,12 +1,14 @@
 //! Emptying segments: the live records of one are appended again at the end of the log, and the segment is retired. Reads and writes
 //! continue meanwhile; one free segment is enough.
 
+#[cfg(feature = "compress")]
+use super::compressed::Recoded;
 use super::report::CompactReport;
 use super::sift::{Sieve, Sifted, whole};
 use super::{ahead, choose, expired};
 use crate::engine::{Engine, FullKey};
 use crate::error::Result;
-use crate::frame::{CopyMeta, FrameSpec, Kind, ORIGIN_LEN_MAX, event_number};
+use crate::frame::{CopyMeta, FrameSpec, Kind, Meta, ORIGIN_LEN_MAX, event_number};
 use crate::index::{KeyHash, SHARDS, ShardGuard};
 use crate::log::{Copies, Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
@@ -31,12 +33,29 @@ pub(crate) struct Emptying<'a> {
     copies: Copies,
     /// Segments are read and verified in another thread.
     ahead: bool,
+    #[cfg(feature = "compress")]
+    compressor: super::compressed::Compressor,
 }
 
 impl<'a> Emptying<'a> {
     /// One sync covers `copied_max` bytes, or somewhat more.
     pub(crate) fn new(engine: &'a Engine, copied_max: u64) -> Self {
-        Self { engine, emptied: Vec::new(), copied: 0, copied_max, copies: Copies::default(), ahead: false }
+        Self {
+            engine,
+            emptied: Vec::new(),
+            copied: 0,
+            copied_max,
+            copies: Copies::default(),
+            ahead: false,
+            #[cfg(feature = "compress")]
+            compressor: super::compressed::Compressor::default(),
+        }
+    }
+
+    /// The same, which compresses what it copies.
+    #[cfg(feature = "compress")]
+    pub(super) fn with_compressor(self, compressor: super::compressed::Compressor) -> Self {
+        Self { compressor, ..self }
     }
 
     /// The same with another thread that reads and verifies the segments, if the host has a processor for it.
@@ -86,8 +105,14 @@ impl<'a> Emptying<'a> {
         let origins = origins_bytes(engine, segment)?;
         log.secure(choose::kept_bytes(engine, segment, oldest) + origins + choose::SLACK, &|| longest(engine, segment))?;
         let copies = &mut self.copies;
+        #[cfg(feature = "compress")]
+        let compressor = &self.compressor;
         let mut copy = |frames: Sifted<'_>, report: &mut CompactReport| {
-            copy_sifted(engine, &pin, &frames, oldest, copies, report)?;
+            #[cfg(feature = "compress")]
+            let recoded = recoded(engine, compressor, &frames);
+            #[cfg(not(feature = "compress"))]
+            let recoded: [Option<Recoded>; 0] = [];
+            copy_sifted(engine, &pin, (&frames, &recoded), oldest, copies, report)?;
             pace(report.bytes_copied);
             Ok(())
         };
@@ -130,6 +155,34 @@ impl<'a> Emptying<'a> {
     }
 }
 
+/// What the copy of a record stores: its own metadata and value, or those with which it is compressed.
+#[cfg(feature = "compress")]
+fn stored<'a>(frame: &'a Frame<'_>, recoded: Option<&'a Recoded>) -> (Meta<'a>, &'a [u8]) {
+    match recoded {
+        Some(_) if is(Bug::CodecNotCopied) => (frame.meta(), recoded.map_or(&[], |recoded| &recoded.value)),
+        Some(recoded) => (recoded.meta(), &recoded.value),
+        None => (frame.meta(), frame.value()),
+    }
+}
+
+#[cfg(not(feature = "compress"))]
+fn stored<'a>(frame: &'a Frame<'_>, _: Option<&'a Recoded>) -> (Meta<'a>, &'a [u8]) {
+    (frame.meta(), frame.value())
+}
+
+/// A build without compression copies every record as it is.
+#[cfg(not(feature = "compress"))]
+enum Recoded {}
+
+/// The records of a group whose copies are compressed, by their places in it; none at all where nothing is.
+#[cfg(feature = "compress")]
+fn recoded(engine: &Engine, compressor: &super::compressed::Compressor, frames: &Sifted<'_>) -> Vec<Option<Recoded>> {
+    if compressor.is_none() {
+        return Vec::new();
+    }
+    frames.iter().map(|(_, frame)| compressor.recode(engine, frame)).collect()
+}
+
 /// Bytes that the copies of a segment's records may take beyond the records: a copy of a record that is younger than a snapshot carries the
 /// distance to its first version.
 fn origins_bytes(engine: &Engine, segment: &Segment) -> Result<u64> {
@@ -146,14 +199,15 @@ fn origins_bytes(engine: &Engine, segment: &Segment) -> Result<u64> {
 
 /// Appends a copy of a record or a tombstone. It says when the record was first written, unless that was before every living snapshot: then
 /// it counts in all of them.
-fn append_copy(engine: &Engine, frame: &Frame<'_>) -> Result<Placed> {
+fn append_copy(engine: &Engine, frame: &Frame<'_>, recoded: Option<&Recoded>) -> Result<Placed> {
     // The copy gets a checksum of its own, and the bytes may have changed since they were verified.
     if !is(Bug::CompactUnchecked) {
         frame.check()?;
     }
     let (log, oldest) = (&engine.log, engine.moments.oldest());
-    let meta = CopyMeta::new(&frame.meta(), None);
-    let spec = FrameSpec { kind: frame.header.kind, continues: false, meta: meta.meta(), key: frame.key(), value: frame.value() };
+    let (meta, value) = stored(frame, recoded);
+    let meta = CopyMeta::new(&meta, None);
+    let spec = FrameSpec { kind: frame.header.kind, continues: false, meta: meta.meta(), key: frame.key(), value };
     let begin = frame.meta().begin(log.lsn(frame.offset));
     let placed = if oldest == 0 || begin < oldest || is(Bug::CopyWithoutOrigin) {
         log.append_one(&spec, Purpose::MakeSpace)?
@@ -184,7 +238,7 @@ fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
 fn copy_sifted(
     engine: &Engine,
     pin: &Pin<'_>,
-    frames: &Sifted<'_>,
+    (frames, recoded): (&Sifted<'_>, &[Option<Recoded>]),
     oldest: bool,
     copies: &mut Copies,
     report: &mut CompactReport,
@@ -198,7 +252,7 @@ fn copy_sifted(
         if frames.iter().any(|(_, frame)| frame.header.kind.is_carried()) { Some(engine.events()?.lock()) } else { None };
     let mut wanted = Vec::with_capacity(frames.len());
     copies.clear();
-    for (hash, frame) in frames {
+    for (number, (hash, frame)) in frames.iter().enumerate() {
         let key = FullKey { namespace: frame.header.namespace, key: frame.key(), hash: *hash };
         if frame.header.kind == Kind::Put
             && frame.header.expires()
@@ -212,15 +266,36 @@ fn copy_sifted(
             continue;
         }
         if let Some(what) = what_counts(engine, shards.of(*hash), key, frame)? {
-            copies.push(frame);
-            wanted.push((key, frame, what));
+            let recoded = recoded.get(number).and_then(Option::as_ref);
+            match recoded {
+                None => copies.push(frame),
+                #[cfg(feature = "compress")]
+                Some(_) => {
+                    let (meta, value) = stored(frame, recoded);
+                    let meta = CopyMeta::new(&meta, None);
+                    copies.push_new(&FrameSpec { kind: Kind::Put, continues: false, meta: meta.meta(), key: key.key, value });
+                }
+                #[cfg(not(feature = "compress"))]
+                Some(never) => match *never {},
+            }
+            wanted.push((key, (frame, recoded), what));
         }
     }
     if wanted.is_empty() { Ok(()) } else { copy_wanted(engine, &mut shards, &wanted, copies, report) }
 }
 
-/// A record that is to be copied, and why.
-type Wanted<'a> = (FullKey<'a>, &'a Frame<'a>, Counts);
+/// A record that is to be copied, as it is or compressed, and why.
+type Wanted<'a> = (FullKey<'a>, (&'a Frame<'a>, Option<&'a Recoded>), Counts);
+
+/// Bytes of a copy without an origin.
+fn len_of(frame: &Frame<'_>, recoded: Option<&Recoded>) -> u64 {
+    if recoded.is_none() {
+        return frame.header.frame_len() as u64;
+    }
+    let (meta, value) = stored(frame, recoded);
+    let meta = CopyMeta::new(&meta, None);
+    FrameSpec { kind: Kind::Put, continues: false, meta: meta.meta(), key: frame.key(), value }.len() as u64
+}
 
 /// Appends the copies, together if that is possible, and makes the index point at them.
 fn copy_wanted(
@@ -234,21 +309,21 @@ fn copy_wanted(
     let may_go_together = engine.moments.oldest() == 0;
     let mut next = if may_go_together { engine.log.append_copies(copies, Purpose::MakeSpace)? } else { None };
     if let Some(first) = next {
-        let before_last = wanted.iter().rev().skip(1).map(|(_, frame, _)| frame.header.frame_len() as u64).sum::<u64>();
+        let before_last = wanted.iter().rev().skip(1).map(|&(_, (frame, recoded), _)| len_of(frame, recoded)).sum::<u64>();
         engine.moments.made_copy(engine.log.lsn(first + before_last));
     }
     // Numbers and new places.
     let mut events: Vec<(u64, u64)> = Vec::new();
     let (mut from, mut to) = (engine.log.segment_stats.tally(), engine.log.segment_stats.tally());
-    for &(key, frame, what) in wanted {
+    for &(key, (frame, recoded), what) in wanted {
         let len = frame.header.frame_len() as u64;
         let new = match &mut next {
             Some(offset) => {
-                let new = Placed { offset: *offset, len };
-                *offset += len;
+                let new = Placed { offset: *offset, len: len_of(frame, recoded) };
+                *offset += new.len;
                 new
             }
-            None => append_copy(engine, frame)?,
+            None => append_copy(engine, frame, recoded)?,
         };
         let old = Placed { offset: frame.offset, len };
         match (what, shards.of(key.hash)) {
@@ -349,7 +424,7 @@ fn resign(engine: &Engine, offset: u64, report: &mut CompactReport) -> Result<()
             let key = engine.full_key(header.namespace, frame.key());
             let mut shard = engine.lock(key.hash)?;
             if shard.has(key.hash.slot(offset)) {
-                let new = append_copy(engine, &frame)?;
+                let new = append_copy(engine, &frame, None)?;
                 let old = Placed { offset, len: frame.header.frame_len() as u64 };
                 engine.publish_copy(&mut shard, key, Some(old), new);
                 report.records_copied += 1;

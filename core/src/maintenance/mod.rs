@@ -7,7 +7,11 @@ mod checkpoint;
 mod choose;
 mod clock;
 mod compact;
+#[cfg(feature = "compress")]
+mod compressed;
 mod copy;
+#[cfg(feature = "compress")]
+mod dictionaries;
 mod due;
 mod expired;
 mod history;
@@ -21,6 +25,8 @@ mod steps;
 mod stranded;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "compress")]
+mod train;
 mod unasked;
 
 pub(crate) use checkpoint::{Extent, write as write_checkpoint};

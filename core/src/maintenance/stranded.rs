@@ -5,6 +5,8 @@ use crate::error::Result;
 use crate::frame::{CopyMeta, Kind};
 use crate::limits::NAMESPACE_NUMBER_MAX;
 use crate::log::{Holds, Segment};
+#[cfg(feature = "compress")]
+use crate::{engine::FullKey, error::Error, frame::CodecMeta, log::Frame};
 
 /// True when `segment` must stay as it is because of stranded records after its end. Many stranded records are copies that a compaction was
 /// making when it crashed; their originals still count, so they are no reason to keep the segment.
@@ -36,6 +38,10 @@ fn is_in_the_log(engine: &Engine, offset: u64) -> Result<bool> {
         return Ok(false);
     }
     let full_key = engine.full_key(meta.namespace, key);
+    #[cfg(feature = "compress")]
+    if frame.header.kind == Kind::Put && (frame.header.is_compressed() || is_compressed_there(engine, full_key)?) {
+        return is_the_same_value(engine, full_key, &frame);
+    }
     let shard = engine.lock(full_key.hash)?;
     Ok(match frame.header.kind {
         Kind::Put => engine.frame_locked(&shard, full_key)?.is_some_and(|known| {
@@ -60,5 +66,29 @@ pub(crate) fn make_way(engine: &Engine) -> Result<()> {
     match log.torn_end() {
         Some(torn) if !is_kept(engine, &torn) => log.resume_again(),
         _ => Ok(()),
+    }
+}
+
+/// True if the log has the record of a key with a compressed value.
+#[cfg(feature = "compress")]
+fn is_compressed_there(engine: &Engine, key: FullKey<'_>) -> Result<bool> {
+    let shard = engine.lock(key.hash)?;
+    Ok(engine.frame_locked(&shard, key)?.is_some_and(|known| known.header.is_compressed()))
+}
+
+/// True if the log has the value of a record, compressed or not: a compaction that crashed may have been compressing it.
+#[cfg(feature = "compress")]
+fn is_the_same_value(engine: &Engine, key: FullKey<'_>, frame: &Frame<'_>) -> Result<bool> {
+    let plain_meta = |frame: &Frame<'_>| CodecMeta::new(&CopyMeta::new(&frame.meta(), None).meta(), None);
+    let pin = engine.pins.pin();
+    let same = || {
+        let Some(known) = engine.find(&pin, key)? else { return Ok(false) };
+        known.check()?;
+        let is_same = plain_meta(&known).meta() == plain_meta(frame).meta();
+        Ok(is_same && engine.plain_of(&known)? == engine.plain_of(frame)?)
+    };
+    match same() {
+        Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => Ok(false),
+        result => result,
     }
 }

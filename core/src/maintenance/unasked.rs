@@ -20,12 +20,21 @@ impl Store {
     /// Begins to empty segments. Checks the names first: records under a number without a name are dropped.
     pub(super) fn emptying(&self, copied_max: u64) -> Result<Emptying<'_>> {
         self.check_names()?;
-        Ok(Emptying::new(&self.engine, copied_max))
+        let emptying = Emptying::new(&self.engine, copied_max);
+        #[cfg(feature = "compress")]
+        let emptying = emptying.with_compressor(self.compressor()?);
+        Ok(emptying)
     }
 
     /// Compacts segments that are mostly dead, until a caller waits for the maintenance lock or the store is closed. The caller holds that
     /// lock.
     pub(crate) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
+        #[cfg(feature = "compress")]
+        if let Some(pending) = self.begin_training()? {
+            self.finish_training(pending, false)?;
+        }
+        #[cfg(feature = "compress")]
+        self.find_homes()?;
         let until = self.engine.log.end();
         let mut emptying = self.emptying(COPIED_UNASKED)?;
         let mut result = Ok(());
@@ -41,12 +50,16 @@ impl Store {
         }
         self.put_compaction_off();
         self.free(&mut emptying)?;
+        #[cfg(feature = "compress")]
+        self.mend_dictionaries()?;
         result
     }
 
     /// Compacts one segment, then frees what can be freed.
     pub(crate) fn compact_one(&self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let mut emptying = self.emptying(COPIED_UNASKED)?;
+        #[cfg(feature = "compress")]
+        self.part_dictionaries(segment)?;
         let mut report = emptying.empty(segment, pace)?;
         report.bytes_freed += self.free(&mut emptying)?;
         Ok(report)
@@ -59,6 +72,8 @@ impl Store {
         segment: &Segment,
         pace: &mut dyn FnMut(u64),
     ) -> Result<CompactReport> {
+        #[cfg(feature = "compress")]
+        self.part_dictionaries(segment)?;
         let mut freed = if emptying.is_full_for(segment) { self.free(emptying)? } else { 0 };
         let mut report = match emptying.empty(segment, pace) {
             Err(Error::NoSpace) if !emptying.is_none() => {

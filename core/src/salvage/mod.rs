@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use names::Names;
 
 /// What salvage copied, and what it left out. Every valid record of the log is counted once: `read` is the sum of `records`, `replaced`,
-/// `removed`, `tombstones`, `carried`, `names`, `dropped`, and of `unfinished`, `superseded`, `revived` and `stranded` where these are left
+/// `removed`, `tombstones`, `carried`, `names`, `undecoded`, `dropped`, and of `unfinished`, `superseded`, `revived` and `stranded` where these are left
 /// out.
 ///
 /// ```
@@ -50,7 +50,9 @@ pub struct SalvageReport {
     pub carried: u64,
     /// Records that name a namespace.
     pub names: u64,
-    /// Records of namespaces that were dropped or cleared.
+    /// Compressed records that cannot be decoded, because their dictionary is lost: they are left out, and listed in `damage`.
+    pub undecoded: u64,
+    /// Records of namespaces that were dropped or cleared, and dictionaries: the new store has plain values, until it compresses them again.
     pub dropped: u64,
     /// Valid records at the end of the log whose commit is incomplete. See [`SalvageOptions::unfinished`].
     pub unfinished: u64,
@@ -194,6 +196,9 @@ struct Copy<'a> {
     target: &'a Db,
     options: SalvageOptions,
     names: Names,
+    /// The dictionaries of compressed values.
+    #[cfg(feature = "compress")]
+    dictionaries: crate::verify::Dictionaries,
     /// The index snapshot, if it agrees with the log.
     audit: Option<Audit<'a>>,
     report: SalvageReport,
@@ -227,7 +232,7 @@ impl<'a> Copy<'a> {
         let zones = survey.stretches.iter().map(|(base, stretch)| (stretch.from..stretch.to, base)).collect();
         let mut audit = shown.map(|shown| Audit::new(shown, zones));
         let names = Names::read(source, survey, audit.as_mut())?;
-        for (name, options) in names.all() {
+        for (name, options) in names.all().filter(|(name, _)| !is_of_dictionaries(name)) {
             target.any_namespace(name, options)?;
         }
         let mut report = SalvageReport { damage: survey.damage.clone(), ..SalvageReport::default() };
@@ -247,6 +252,8 @@ impl<'a> Copy<'a> {
             target,
             options,
             names,
+            #[cfg(feature = "compress")]
+            dictionaries: read_dictionaries(source, survey)?,
             audit,
             report,
             namespaces,
@@ -334,7 +341,7 @@ impl<'a> Copy<'a> {
         if let Some(namespace) = self.namespaces.get(&number) {
             return Ok(Some(namespace.clone()));
         }
-        let Some(name) = self.names.of(number) else { return Ok(None) };
+        let Some(name) = self.names.of(number).filter(|name| !is_of_dictionaries(name)) else { return Ok(None) };
         let namespace = if name == DEFAULT { self.target.default_namespace() } else { self.target.any_namespace(name, &[])? };
         self.namespaces.insert(number, namespace.clone());
         Ok(Some(namespace))
@@ -391,10 +398,33 @@ impl<'a> Copy<'a> {
 
     fn copy(&mut self, namespace: &Namespace, key: &[u8], Place { offset, header, .. }: Place) -> Result<()> {
         let is_put = header.kind == Kind::Put;
+        #[cfg(feature = "compress")]
+        if is_put && header.is_compressed() {
+            return self.copy_decoded(namespace, key, offset, &header);
+        }
         self.puts += u64::from(is_put);
         self.report.carried += u64::from(!is_put);
         let front = Window::new(self.source, offset + header.header_len() as u64).bytes(offset, header.header_len())?.to_vec();
         namespace.insert_whole(header.kind, header.meta(&front), key, &value_of(self.source, offset, &header)?)
+    }
+
+    /// Copies a compressed record as a plain one. One of a later version is carried as it is.
+    #[cfg(feature = "compress")]
+    fn copy_decoded(&mut self, namespace: &Namespace, key: &[u8], offset: u64, header: &Header) -> Result<()> {
+        let front = Window::new(self.source, offset + header.header_len() as u64).bytes(offset, header.header_len())?.to_vec();
+        let meta = header.meta(&front);
+        if meta.has_more() || !meta.codec().is_some_and(crate::compress::is_known) {
+            self.puts += 1;
+            return namespace.insert_whole(header.kind, meta, key, &value_of(self.source, offset, header)?);
+        }
+        let Some(plain) = crate::verify::plain_value(self.source, &self.dictionaries, offset, header)? else {
+            self.report.undecoded += 1;
+            let (len, key) = (header.frame_len() as u64, Some(key.to_vec()));
+            self.report.damage.push(Damage { offset, len, key, what: "a compressed value that cannot be decoded" });
+            return Ok(());
+        };
+        self.puts += 1;
+        namespace.insert_whole(header.kind, crate::frame::CodecMeta::new(&meta, None).meta(), key, &plain)
     }
 
     /// Copies or drops the records that did not count and that no later record replaced: the one that counted is damaged or gone.
@@ -439,4 +469,16 @@ impl<'a> Copy<'a> {
         report.unsure = self.since.map_or(0, |since| report.records.saturating_sub(since.len() as u64));
         Ok(report)
     }
+}
+
+/// True for the namespace of dictionaries, in a build that decodes: the new store needs none.
+fn is_of_dictionaries(name: &str) -> bool {
+    cfg!(feature = "compress") && name.strip_prefix(crate::names::SYSTEM) == Some(crate::names::DICTIONARIES)
+}
+
+/// The dictionaries of the source, whatever else of it is damaged.
+#[cfg(feature = "compress")]
+fn read_dictionaries(source: &dyn Storage, survey: &Survey) -> Result<crate::verify::Dictionaries> {
+    let stretches: Vec<Stretch> = survey.stretches.values().chain(survey.cut_off.values()).copied().collect();
+    crate::verify::read_dictionaries(source, &stretches)
 }

@@ -3,6 +3,8 @@
 #[cfg(feature = "std")]
 mod background;
 mod consumers;
+#[cfg(feature = "compress")]
+mod dictionaries;
 mod following;
 mod options;
 mod precedence;
@@ -13,6 +15,8 @@ mod workers;
 #[cfg(feature = "std")]
 pub(crate) use background::Background;
 pub(crate) use consumers::{CONSUMERS, NAMESPACE as CONSUMERS_NAMESPACE, NUMBERS, Registered, encode_names};
+#[cfg(feature = "compress")]
+pub(crate) use dictionaries::{Dictionaries, Listed};
 pub(crate) use following::{Following, FollowingState};
 pub use options::FlushPolicy;
 pub(crate) use options::{Attached, Options};
@@ -46,6 +50,9 @@ pub(crate) struct Store {
     pub(crate) consumers: Mutex<Option<Vec<Registered>>>,
     /// Held while what consumers have taken note of is written.
     pub(crate) acknowledging: Mutex<()>,
+    /// The dictionaries with which values are compressed.
+    #[cfg(feature = "compress")]
+    pub(crate) dictionaries: Dictionaries,
     /// The transaction that other writers wait for, if there is one.
     pub(crate) precedence: Precedence,
     /// What a follower knows; set once when it is opened, never in other stores.

@@ -68,6 +68,9 @@ pub(crate) struct Attached {
     pub(crate) clock: HostClock,
     /// Milliseconds that a record lives if neither the write nor its namespace says; 0: for ever.
     pub(crate) default_ttl: u64,
+    /// When values are compressed where their namespace does not say.
+    #[cfg(feature = "compress")]
+    pub(crate) compression: crate::compression::Compression,
     /// The absolute path of the file; `None` for another storage.
     #[cfg(feature = "native")]
     pub(crate) path: Option<std::path::PathBuf>,

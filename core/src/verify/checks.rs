@@ -26,6 +26,8 @@ pub(crate) fn check_store(
     for segment in segments {
         check_segment(storage, geometry, superblock.store_id, segment, report)?;
     }
+    #[cfg(feature = "compress")]
+    super::compressed::check_compressed(storage, &stretches_of(geometry, segments), report)?;
     if let Some(place) = superblock.checkpoint {
         check_snapshot(storage, geometry, superblock.store_id, &place, report)?;
     }
@@ -117,6 +119,16 @@ pub(super) fn check_header(
     Ok(())
 }
 
+/// The records of a segment.
+const fn stretch_of(geometry: Geometry, segment: &Segment) -> Stretch {
+    Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true }
+}
+
+#[cfg(feature = "compress")]
+fn stretches_of(geometry: Geometry, segments: &[Segment]) -> Vec<Stretch> {
+    segments.iter().map(|segment| stretch_of(geometry, segment)).collect()
+}
+
 fn check_segment(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -125,12 +137,12 @@ fn check_segment(
     report: &mut VerifyReport,
 ) -> Result<()> {
     check_header(storage, geometry, store_id, segment, report)?;
-    let stretch = Stretch { salt: segment.salt, from: segment.first_frame(geometry), to: segment.end, full: true };
-    scan(storage, stretch, &mut |found| {
+    scan(storage, stretch_of(geometry, segment), &mut |found| {
         match found {
             Found::Frame { header, .. } if header.kind.is_control() => {}
             Found::Frame { offset, header } => {
                 report.records += 1;
+                report.compressed += u64::from(header.is_compressed());
                 check_name(storage, offset, &header, report)?;
             }
             Found::Damage(damage) => report.damage.push(damage),

@@ -2,6 +2,8 @@
 
 mod checks;
 mod compare;
+#[cfg(feature = "compress")]
+mod compressed;
 #[cfg(feature = "salvage")]
 mod lost;
 mod names;
@@ -10,6 +12,8 @@ mod shown;
 mod survey;
 
 pub(crate) use checks::{check_front, check_store, check_stranded, check_untouched, forgive_torn};
+#[cfg(all(feature = "compress", feature = "salvage"))]
+pub(crate) use compressed::{Dictionaries, plain_value, read_dictionaries};
 #[cfg(feature = "salvage")]
 pub(crate) use shown::{Audit, Shown};
 #[cfg(feature = "salvage")]
@@ -37,6 +41,8 @@ use alloc::vec::Vec;
 pub struct VerifyReport {
     /// Valid records, dead ones and tombstones included.
     pub records: u64,
+    /// Of these, compressed ones. A build with the feature `compress` has decoded each.
+    pub compressed: u64,
     /// Bytes that were checked.
     pub bytes_checked: u64,
     /// Segments of the log.

@@ -92,6 +92,7 @@ impl Survey {
                 match found {
                     Found::Frame { offset, header } => {
                         report.records += u64::from(!header.kind.is_control());
+                        report.compressed += u64::from(header.is_compressed());
                         check_name(storage, offset, &header, &mut report)?;
                     }
                     Found::Damage(damage) => report.damage.push(damage),
@@ -99,6 +100,8 @@ impl Survey {
                 Ok(())
             })?;
         }
+        #[cfg(feature = "compress")]
+        super::compressed::check_compressed(storage, &self.stretches.values().copied().collect::<Vec<_>>(), &mut report)?;
         Ok(report)
     }
 }

@@ -13,6 +13,7 @@ mod changes_waiting;
 mod closing;
 mod common;
 mod compaction;
+mod compression;
 mod crash_simulator;
 mod damage;
 mod db;

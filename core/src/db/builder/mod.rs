@@ -311,6 +311,20 @@ impl Builder {
         self
     }
 
+    /// When values are compressed where [their namespace](crate::Namespace::set_compression) does not say. Default: never. Only that of the
+    /// namespace is kept in the file.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().compression(pipkin::Compression::OnCompaction).in_memory()?;
+    /// # db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    #[cfg(feature = "compress")]
+    pub fn compression(mut self, compression: crate::Compression) -> Self {
+        self.attached.compression = compression;
+        self
+    }
+
     /// Whether automatic maintenance forgets records that have expired: the background thread every second, without one the writes that run
     /// maintenance. Without it only counts, compaction and [`Db::sweep_expired`] do. No answer depends on it, only memory. Default: true.
     ///

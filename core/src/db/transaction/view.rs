@@ -69,7 +69,7 @@ impl<'a> TransactionNamespace<'a> {
         let full_key = engine.full_key(number, key);
         self.transaction.reads.lock().set.key(full_key.hash);
         let frame = self.transaction.seen(engine.find_at_kept(pin, &self.transaction.taken.moment, full_key))?;
-        frame.map(|frame| frame.is_readable().map(|()| self.transaction.met(frame))).transpose()
+        frame.map(|frame| engine.decoded(frame).map(|frame| self.transaction.met(frame))).transpose()
     }
 
     /// Returns a copy of the value of a key; `None` if it has none.

@@ -1,0 +1,123 @@
+//! When the values of a namespace are compressed, and writes that compress them.
+
+use super::handle::Namespace;
+use crate::compress::{Compressed, Dictionary, compress};
+use crate::compression::{Compression, with_compression};
+use crate::error::Result;
+use crate::frame::{CodecMeta, FrameSpec, Until};
+use crate::names::Name;
+use crate::store::Store;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A value that a write has compressed.
+pub(super) struct Packed {
+    dictionary: Option<Arc<Dictionary>>,
+    compressed: Compressed,
+}
+
+impl Packed {
+    /// The record with its value compressed; the metadata is kept in `room`. `None` if its dictionary is about to be dropped: asked with the
+    /// record's shard locked.
+    pub(super) fn frame<'a>(&'a self, plain: &FrameSpec<'a>, room: &'a mut Option<CodecMeta>) -> Option<FrameSpec<'a>> {
+        if self.dictionary.as_ref().is_some_and(|dictionary| dictionary.is_ending()) {
+            return None;
+        }
+        let meta = room.insert(CodecMeta::new(&plain.meta, Some(self.compressed.codec)));
+        Some(FrameSpec { meta: meta.meta(), value: &self.compressed.value, ..*plain })
+    }
+}
+
+impl Namespace {
+    /// Sets when values of this namespace are compressed; `None`: as the store says. It stands in the file, and counts for what is written or
+    /// compacted from now on.
+    ///
+    /// ```
+    /// # fn main() -> pipkin::Result<()> {
+    /// use pipkin::Compression;
+    ///
+    /// # let db = pipkin::Db::open_in_memory()?;
+    /// let events = db.namespace("events")?;
+    /// events.set_compression(Some(Compression::OnCompaction))?;
+    /// assert_eq!(events.compression(), Compression::OnCompaction);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::insert`], and [`Error::NamespaceDropped`](crate::Error::NamespaceDropped).
+    pub fn set_compression(&self, compression: Option<Compression>) -> Result<()> {
+        self.store.set_options(&self.name, &|options| with_compression(options, compression))
+    }
+
+    /// When values of this namespace are compressed: what [`Self::set_compression`] has set, else what
+    /// [`Builder::compression`](crate::Builder::compression) says.
+    pub fn compression(&self) -> Compression {
+        self.name.compression()
+    }
+}
+
+impl Store {
+    /// Compresses a value that is written to a namespace, if that is wanted and worth it. The caller holds no lock.
+    pub(super) fn pack(&self, name: &Name, value: &[u8]) -> Option<Packed> {
+        if name.compression() != Compression::OnWrite {
+            return None;
+        }
+        // A list that cannot be read is no reason not to write.
+        let dictionary = self.listed().ok().and_then(|listed| listed.of(&name.name).cloned());
+        let compressed = compress(value, dictionary.as_deref())?;
+        Some(Packed { dictionary, compressed })
+    }
+
+    /// Makes [`Self::pack_locked`] compress. The caller holds no lock.
+    pub(super) fn know_dictionaries(&self, name: &Name) {
+        if name.compression() == Compression::OnWrite && !self.dictionaries.are_known() {
+            // A list that cannot be read is no reason not to write.
+            drop(self.listed());
+        }
+    }
+
+    /// The same for a caller that holds a shard: only once the dictionaries are known.
+    pub(super) fn pack_locked(&self, name: &Name, value: &[u8]) -> Option<Packed> {
+        if self.dictionaries.are_known() { self.pack(name, value) } else { None }
+    }
+
+    /// Compresses the values of a commit; nothing at all where none is.
+    pub(super) fn pack_all<'a>(&self, values: impl Iterator<Item = (&'a Name, Option<&'a [u8]>)> + Clone) -> Vec<Option<Packed>> {
+        if values.clone().all(|(name, _)| name.compression() != Compression::OnWrite) {
+            return Vec::new();
+        }
+        values.map(|(name, value)| self.pack(name, value?)).collect()
+    }
+
+    /// The metadata of the records of a commit that are compressed, by their places in it. `namespaces` are the numbers of all of its records.
+    pub(super) fn packed_metas(
+        namespaces: impl Iterator<Item = u32>,
+        expiries: &[(Until, u64)],
+        packed: &[Option<Packed>],
+    ) -> Vec<Option<CodecMeta>> {
+        let meta = |((index, packed), namespace): ((usize, &Option<Packed>), u32)| {
+            let packed = packed.as_ref()?;
+            if packed.dictionary.as_ref().is_some_and(|dictionary| dictionary.is_ending()) {
+                return None;
+            }
+            let until = expiries.get(index).map_or(Until::new(0), |(until, _)| *until);
+            Some(CodecMeta::new(&until.meta(namespace), Some(packed.compressed.codec)))
+        };
+        packed.iter().enumerate().zip(namespaces).map(meta).collect()
+    }
+}
+
+/// The record of a commit as it is stored.
+pub(super) fn packed_frame<'a>(
+    frame: FrameSpec<'a>,
+    index: usize,
+    metas: &'a [Option<CodecMeta>],
+    packed: &'a [Option<Packed>],
+) -> FrameSpec<'a> {
+    match (metas.get(index), packed.get(index)) {
+        (Some(Some(meta)), Some(Some(packed))) => FrameSpec { meta: meta.meta(), value: &packed.compressed.value, ..frame },
+        _ => frame,
+    }
+}

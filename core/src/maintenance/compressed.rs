@@ -1,0 +1,121 @@
+//! Compressing the records that compaction copies. It is done before their shards are locked, and what comes of it is decoded once, before the
+//! old copy goes.
+
+use crate::compress::{Compressed, Dictionary, PLAIN_LEN_MIN, compress, decompress};
+use crate::engine::Engine;
+use crate::frame::{CodecMeta, Header, Kind, Meta};
+use crate::log::{Frame, Segment};
+use crate::store::Listed;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// A segment is worth emptying for its compression alone if this part of its bytes has not been tried yet.
+const PARTS_UNTRIED: u64 = 8;
+/// Bytes of a segment that are looked at for that.
+const LOOKED_AT: u64 = 64 * 1024;
+
+/// How the values of a namespace are compressed.
+#[derive(Debug)]
+struct Rule {
+    dictionary: Option<Arc<Dictionary>>,
+    /// Log position of its training: what compaction has copied since has been tried.
+    since: u64,
+}
+
+/// Compresses the values of the namespaces that want it.
+#[derive(Debug, Default)]
+pub(crate) struct Compressor {
+    /// By the number of the namespace.
+    rules: BTreeMap<u32, Rule>,
+}
+
+/// A record as it is to be copied.
+pub(super) struct Recoded {
+    meta: CodecMeta,
+    pub(super) value: Vec<u8>,
+}
+
+impl Recoded {
+    pub(super) fn meta(&self) -> Meta<'_> {
+        self.meta.meta()
+    }
+}
+
+impl Compressor {
+    pub(super) fn new(namespaces: &[(Arc<crate::names::Name>, u32)], listed: &Listed) -> Self {
+        let rule = |name: &str| Rule {
+            dictionary: listed.of(name).cloned(),
+            since: listed.list.of(name).map_or(0, |entry| entry.since),
+        };
+        Self { rules: namespaces.iter().map(|(name, number)| (*number, rule(&name.name))).collect() }
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The record with its value compressed; `None` where its copy stays as it is.
+    pub(super) fn recode(&self, engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
+        let header = &frame.header;
+        let rule = self.rules.get(&header.namespace).filter(|_| header.kind == Kind::Put)?;
+        let meta = frame.meta();
+        if meta.has_more() || frame.check().is_err() {
+            return None;
+        }
+        let dictionary = rule.dictionary.as_deref();
+        let old = meta.codec();
+        let number = dictionary.map_or(0, |dictionary| dictionary.number);
+        if old.is_some_and(|old| old.dictionary >= number) || old.is_none() && header.value_len() < PLAIN_LEN_MIN {
+            return None;
+        }
+        let decoded;
+        let plain = match old {
+            None => frame.value(),
+            Some(_) => {
+                decoded = engine.plain(frame.offset, &meta, frame.value()).ok()?;
+                &decoded
+            }
+        };
+        let Compressed { codec, value } = compress(plain, dictionary)?;
+        if decompress(codec, &value, dictionary).as_deref() != Ok(plain) {
+            return None;
+        }
+        let recoded = Recoded { meta: CodecMeta::new(&meta, Some(codec)), value };
+        // Never longer than what it replaces.
+        let len = crate::frame::FrameSpec {
+            kind: Kind::Put,
+            continues: false,
+            meta: recoded.meta(),
+            key: frame.key(),
+            value: &recoded.value,
+        }
+        .len();
+        (len < header.frame_len()).then_some(recoded)
+    }
+
+    /// True if the front of a segment has enough records that no compaction has tried to compress.
+    pub(super) fn is_worth_it(&self, engine: &Engine, segment: &Segment) -> bool {
+        if self.is_none() {
+            return false;
+        }
+        let (mut position, mut untried) = (segment.first_frame(engine.log.geometry), 0);
+        let end = segment.end.min(position + LOOKED_AT);
+        let first = position;
+        while position + (crate::frame::HEADER_LEN_MAX as u64) <= end {
+            let Ok(header) = engine.log.header(position) else { break };
+            if self.is_untried(engine, position, &header) {
+                untried += header.frame_len() as u64;
+            }
+            position += header.frame_len() as u64;
+        }
+        untried > 0 && untried * PARTS_UNTRIED >= position - first
+    }
+
+    fn is_untried(&self, engine: &Engine, offset: u64, header: &Header) -> bool {
+        let Some(rule) = self.rules.get(&header.namespace) else { return false };
+        let may_gain = header.kind == Kind::Put && !header.is_compressed() && header.value_len() >= PLAIN_LEN_MIN;
+        // What is compressed with an older dictionary is compressed again when it moves anyway.
+        may_gain && (!header.copied || engine.log.lsn(offset) < rule.since)
+    }
+}
