@@ -231,7 +231,7 @@ impl EventIndex {
         {
             return Ok(Some(stored));
         }
-        let milestone = version.div_ceil(STEP) * STEP;
+        let Some(milestone) = version.div_ceil(STEP).checked_mul(STEP) else { return Ok(None) };
         let known = behind.map(|number| self.by_number(log, number)).transpose()?.flatten();
         let from = match known {
             Some(stored) if is_it(&stored, milestone)? => stored,

@@ -9,6 +9,11 @@ pipkin_wasi_shared::impl_conversions! {
     admin: crate::bindings::exports::pipkin::kv::admin
 }
 
+pipkin_wasi_shared::impl_event_conversions! {
+    types: crate::bindings::exports::pipkin::kv::types,
+    events: crate::bindings::exports::pipkin::kv::events
+}
+
 impl From<Closed> for types::Error {
     #[cold]
     #[inline(never)]

@@ -15,6 +15,7 @@ mod bindings;
 mod changes;
 mod clock;
 mod convert;
+mod events;
 mod kept;
 mod keyvalue;
 mod open;

@@ -21,7 +21,7 @@ use pipkin_wasi_shared::{Asked, Change, TOO_MANY_CONSUMERS, commit};
 /// A handle to an open store.
 pub(crate) struct Handle {
     pub(crate) open: Arc<Open>,
-    durability: Durability,
+    pub(crate) durability: Durability,
 }
 
 impl Guest for Component {
@@ -44,8 +44,8 @@ impl Handle {
         }
     }
 
-    /// The first position of a session begins a segment, which is a write.
-    fn settle_positions(&self) -> Result<(), Error> {
+    /// What a call has written that may have: a name of a namespace or a log, or the segment that the first position of a session begins.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
         if self.open.writable().is_ok() {
             self.open.settle(self.durability)?;
         }
@@ -57,7 +57,7 @@ impl Handle {
     }
 
     fn changes_of(&self, changes: pipkin::Changes) -> Result<Changes, Error> {
-        self.settle_positions()?;
+        self.settle()?;
         Ok(Changes::new(Reader::new(self.open.clone(), changes, self.durability)?))
     }
 
@@ -91,7 +91,7 @@ impl GuestDb for Handle {
     fn namespace(&self, name: Option<String>) -> Result<Namespace, Error> {
         let namespace = self.named(name.as_deref())?;
         // Creating a namespace writes its name.
-        self.settle_positions()?;
+        self.settle()?;
         Ok(Namespace::new(Records::new(self.open.clone(), namespace, self.durability)))
     }
 
@@ -138,7 +138,7 @@ impl GuestDb for Handle {
 
     fn position(&self) -> Result<Position, Error> {
         let position = self.open.db()?.position()?;
-        self.settle_positions()?;
+        self.settle()?;
         Ok(position.into())
     }
 

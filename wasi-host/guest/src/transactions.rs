@@ -45,7 +45,7 @@ impl InMemory {
     }
 
     /// Runs a call of the engine that may have to keep `more` bytes.
-    fn run<T>(&self, more: usize, call: impl FnOnce(&mut Transaction) -> pipkin::Result<T>) -> Result<T, Error> {
+    pub(crate) fn run<T>(&self, more: usize, call: impl FnOnce(&mut Transaction) -> pipkin::Result<T>) -> Result<T, Error> {
         self.open.end_call()?;
         self.transaction.admit(more)?;
         Ok(self.transaction.transaction.run(call)?)

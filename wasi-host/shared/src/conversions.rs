@@ -30,6 +30,8 @@ macro_rules! impl_conversions {
                         Error::NamespaceDropped => Self::NamespaceDropped,
                         Error::SnapshotTooOld => Self::SnapshotTooOld,
                         Error::Conflict(conflict) => Self::Conflict((*conflict).into()),
+                        Error::AppendRefused { failed } => Self::AppendRefused(failed.iter().map(Into::into).collect()),
+                        Error::CursorTaken => Self::CursorTaken,
                         Error::Nested => Self::Nested,
                         Error::UnknownPosition => Self::UnknownPosition,
                         Error::Compacted { oldest } => Self::Compacted((*oldest).into()),

@@ -2,16 +2,20 @@
 
 mod add_async;
 mod add_async_changes;
+mod add_async_events;
 mod admin;
 mod changes;
 mod db;
+mod events;
 mod namespace;
 mod scan;
 mod serve;
 mod serve_changes;
+mod serve_events;
 mod serve_snapshot;
 mod serve_transaction;
 mod snapshot;
+mod subscription;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 mod tests;
@@ -20,7 +24,7 @@ mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
         path: "wit",
-        world: "pipkin:kv/admin-client",
+        world: "pipkin:kv/full-client",
         imports: {
             "pipkin:kv/store.[method]namespace.scan": trappable,
             "pipkin:kv/store.[method]namespace.with-ttl": trappable,
@@ -29,6 +33,7 @@ mod wit {
             "pipkin:kv/store.[static]transaction.rollback": trappable,
             "pipkin:kv/store.[method]changes.position": trappable,
             "pipkin:kv/store.[method]consumer.position": trappable,
+            "pipkin:kv/events.[method]subscription.number": trappable,
         },
         with: {
             "pipkin:kv/store.db": crate::keyvalue::ClientDb,
@@ -40,19 +45,26 @@ mod wit {
             "pipkin:kv/store.savepoint": crate::keyvalue::ClientSavepoint,
             "pipkin:kv/store.changes": crate::keyvalue::ClientChanges,
             "pipkin:kv/store.consumer": crate::keyvalue::ClientConsumer,
+            "pipkin:kv/events.log": crate::keyvalue::ClientLog,
+            "pipkin:kv/events.reader": crate::keyvalue::ClientEventReader,
+            "pipkin:kv/events.subscription": crate::keyvalue::ClientSubscription,
         },
     });
 }
 
 pub(super) use add_async::add_async_to_linker;
 pub(super) use add_async_changes::add_async_changes_to_linker;
+pub(super) use add_async_events::add_async_events_to_linker;
 pub(super) use admin::{add_admin_to_linker, add_async_admin_to_linker};
 pub use changes::{ClientChanges, ClientConsumer};
 pub use db::ClientDb;
+pub use events::{ClientEventReader, ClientLog};
 pub use namespace::ClientNamespace;
 pub use scan::ClientScan;
 pub(super) use serve::add_to_linker;
+pub(super) use serve_events::add_events_to_linker;
 pub use snapshot::{ClientSnapshot, ClientSnapshotNamespace};
+pub use subscription::ClientSubscription;
 pub use transaction::{ClientSavepoint, ClientTransaction};
 
 use super::quota::Failure;
@@ -61,6 +73,11 @@ use wit::pipkin::kv::types::{Error, Reason};
 pipkin_wasi_shared::impl_conversions! {
     types: crate::keyvalue::client::wit::pipkin::kv::types,
     admin: crate::keyvalue::client::wit::pipkin::kv::admin
+}
+
+pipkin_wasi_shared::impl_event_conversions! {
+    types: crate::keyvalue::client::wit::pipkin::kv::types,
+    events: crate::keyvalue::client::wit::pipkin::kv::events
 }
 
 impl From<Failure> for Error {

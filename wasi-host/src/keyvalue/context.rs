@@ -161,7 +161,7 @@ impl WasiKeyValueCtxBuilder {
         self
     }
 
-    /// The most handles that a guest may have: buckets, stores, namespaces, scans, snapshots, transactions, readers of changes and `cas`. Default: 100,000. Everything that
+    /// The most handles that a guest may have: buckets, stores, namespaces, scans, snapshots, transactions, readers of changes, logs of events and their readers, and `cas`. Default: 100,000. Everything that
     /// works with one clone of the context counts as one guest.
     pub fn handles_per_guest(mut self, most: usize) -> Self {
         self.handles.count = most;
@@ -169,8 +169,8 @@ impl WasiKeyValueCtxBuilder {
     }
 
     /// The most bytes that the handles of a guest may keep in memory: keys, prefixes, what open transactions have written, and read, of which each
-    /// key takes some 10 bytes, and what readers of changes have read ahead, which goes over it by one step: 256 KiB of log, and the rest of a
-    /// commit. Default: 64 MiB.
+    /// key takes some 10 bytes, what readers of changes have read ahead, which goes over it by one step: 256 KiB of log, and the rest of a
+    /// commit, and eight bytes for each event that a reader of kinds or tags has still to come to. Default: 64 MiB.
     pub fn kept_bytes_per_guest(mut self, most: usize) -> Self {
         self.handles.kept_bytes = most;
         self

@@ -82,8 +82,8 @@ mod wire;
 
 pub use bucket::Bucket;
 pub use client::{
-    ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientSavepoint, ClientScan, ClientSnapshot,
-    ClientSnapshotNamespace, ClientTransaction,
+    ClientChanges, ClientConsumer, ClientDb, ClientEventReader, ClientLog, ClientNamespace, ClientSavepoint, ClientScan,
+    ClientSnapshot, ClientSnapshotNamespace, ClientSubscription, ClientTransaction,
 };
 pub use context::{SyncPolicy, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 pub use draft2::Cas;
@@ -177,13 +177,15 @@ pub fn speaks_spin(component: &Component) -> bool {
     matches!(found.ty(), types::Type::Tuple(_))
 }
 
-/// Serves `pipkin:kv/store` for components of the world `client`: keys of bytes, namespaces, commits of many records, scans.
+/// Serves `pipkin:kv/store` and `pipkin:kv/events` for components of the worlds `client` and `events-client`: keys of bytes, namespaces, commits of
+/// many records, scans, event streams.
 ///
 /// # Errors
 ///
-/// When the linker already has something of that name.
+/// When the linker already has something of these names.
 pub fn add_client_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> WasiKeyValue<'_>) -> Result<()> {
-    client::add_to_linker(linker, view)
+    client::add_to_linker(linker, view)?;
+    client::add_events_to_linker(linker, view)
 }
 
 /// [`add_client_to_linker`] with host functions that wait for the device in another thread than the caller's.
@@ -192,10 +194,11 @@ pub fn add_client_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(
 ///
 /// When the linker already has something of that name.
 pub fn add_client_to_linker_async<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> WasiKeyValue<'_>) -> Result<()> {
-    client::add_to_linker(linker, view)?;
+    add_client_to_linker(linker, view)?;
     linker.allow_shadowing(true);
     client::add_async_to_linker(linker, view)?;
     client::add_async_changes_to_linker(linker, view)?;
+    client::add_async_events_to_linker(linker, view)?;
     linker.allow_shadowing(false);
     Ok(())
 }

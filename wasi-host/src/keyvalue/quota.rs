@@ -8,7 +8,7 @@ mod metered;
 mod tests;
 
 pub(super) use ledger::{Ledger, Open};
-pub(super) use limits::{Admitted, FILE_BYTES, Failure, Limits};
+pub(super) use limits::{Admitted, FILE_BYTES, Failure, Limits, named};
 pub(super) use metered::Metered;
 
 /// The most that a store, or all stores of a context together, may take. Nothing is limited by default.
@@ -50,7 +50,7 @@ impl Quota {
         Self { index_bytes: Some(most), ..self }
     }
 
-    /// The most named namespaces.
+    /// The most named namespaces and logs of events.
     pub fn namespaces(self, most: u64) -> Self {
         Self { namespaces: Some(most), ..self }
     }

@@ -228,7 +228,7 @@ impl quota::Open for Shared {
     }
 
     fn namespaces(&self) -> u64 {
-        self.enter().map_or(0, |call| call.list_namespaces().len() as u64)
+        self.enter().map_or(0, |call| quota::named(&call))
     }
 
     fn forget_credit(&self) {

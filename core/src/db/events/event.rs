@@ -48,6 +48,11 @@ impl Event {
         self.bytes.get(range.clone()).and_then(|bytes| core::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
+    /// The memory that it holds beside itself, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// The same event, in this copy's bytes.
     fn view(&self) -> Option<EventRef<'_>> {
         EventRef::of_parts(self.stream(), self.bytes.get(self.stream.end..)?)

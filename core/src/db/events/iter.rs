@@ -107,6 +107,12 @@ impl EventReader {
 }
 
 impl EventIter {
+    /// The memory that it takes, in bytes: for the events that it has read ahead, and for the numbers of those that it has found.
+    pub fn memory_bytes(&self) -> usize {
+        let events = self.ready.iter().flatten().map(Event::memory_bytes).sum::<usize>();
+        size_of::<Self>() + self.ready.capacity() * size_of::<Result<Event>>() + events + self.walk.memory_bytes()
+    }
+
     /// Reads the next events.
     fn read_ahead(&mut self) -> Result<()> {
         let Self { events, walk, left, ready, ahead, is_at_end } = self;

@@ -78,7 +78,7 @@ impl EventReader {
         let name = name.into();
         self.subscription(None, 1)?;
         let Cursor { number, token } = self.events.take_cursor(&name, self.from.saturating_sub(1))?;
-        self.subscription(Some((name, token)), number + 1)
+        self.subscription(Some((name, token)), number.saturating_add(1))
     }
 
     fn subscription(&self, cursor: Option<(String, u64)>, next: u64) -> Result<Subscription> {

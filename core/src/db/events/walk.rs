@@ -164,6 +164,20 @@ impl Walk {
         }
     }
 
+    /// The memory that it holds beside itself, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Numbers { .. } | Self::NumbersBack { .. } => 0,
+            Self::Versions(Versions { stream, known, .. }) => stream.capacity() + known.capacity() * size_of::<u64>(),
+            Self::Back { stream, .. } => stream.capacity(),
+            Self::Found { numbers, .. } => numbers.capacity() * size_of::<u64>(),
+            Self::Chains { numbers, items, .. } => {
+                let texts = items.iter().flat_map(|item| item.types.iter().chain(&item.tags));
+                numbers.len() * size_of::<u64>() + texts.map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
+            }
+        }
+    }
+
     /// To be called before the first step under a pin.
     pub(super) const fn repinned(&mut self) {
         match self {

@@ -234,3 +234,29 @@ fn what_salvage_has_left_out_is_a_gap_that_reading_passes_over() {
     let heard: Vec<u64> = std::iter::from_fn(|| all.try_next().unwrap()).map(|event| event.number()).collect();
     assert_eq!(heard, [1, 2, 4, 5, 6]);
 }
+
+#[test]
+fn a_walk_says_what_memory_it_takes() {
+    let db = Db::open_in_memory().unwrap();
+    let log = db.events("log").unwrap();
+    for _ in 0..10 {
+        log.append("one", Expected::Any, (0..100).map(|_| NewEvent::new("T", vec![7; 100]).tag("t"))).unwrap();
+    }
+    let least = log.all().backwards(true).iter().unwrap().memory_bytes();
+    let mut found = log.of_type("T").iter().unwrap();
+    assert!(found.memory_bytes() >= least + 1000 * 8, "the numbers of all that are still to come");
+    assert_eq!(found.by_ref().count(), 1000);
+    let mut all = log.all().iter().unwrap();
+    assert!(all.by_ref().take(5).count() == 5 && all.memory_bytes() >= least + 7 * 100, "what it has read ahead");
+    assert!(log.tagged("t").backwards(true).iter().unwrap().memory_bytes() < least + 200);
+}
+
+#[test]
+fn versions_that_no_stream_has_are_not_there() {
+    let db = Db::open_in_memory().unwrap();
+    let log = db.events("log").unwrap();
+    log.append("one", Expected::Any, [NewEvent::new("T", "")]).unwrap();
+    for version in [0, 2, u64::MAX - 62, u64::MAX] {
+        assert_eq!(log.get("one", version).unwrap(), None, "{version}");
+    }
+}

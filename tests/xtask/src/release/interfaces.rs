@@ -7,7 +7,7 @@ use std::fs;
 
 /// What others build on. The worlds of the component itself are in `component.wit`, which is not packed: they export two versions of
 /// `wasi:keyvalue`, and `wkg` resolves a package to one.
-const WIT_FILES: [&str; 4] = ["types.wit", "store.wit", "admin.wit", "world.wit"];
+const WIT_FILES: [&str; 5] = ["types.wit", "store.wit", "events.wit", "admin.wit", "world.wit"];
 /// What the package must have.
 const WIT_NAMES: [&str; 5] = ["types", "store", "admin", "client", "admin-client"];
 /// An inner part of two other crates: it promises nothing.

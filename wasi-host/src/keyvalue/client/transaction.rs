@@ -5,14 +5,19 @@ use super::{ClientDb, over_quota};
 use crate::keyvalue::context::Kept;
 use crate::keyvalue::quota::Failure;
 use crate::keyvalue::store_file::{Call, Engine};
-use pipkin::{Error as Native, Namespace, Savepoint, Transaction, Ttl};
+use pipkin::{Error as Native, Namespace, Savepoint, Subscription, Transaction, Ttl};
 use pipkin_wasi_shared::{OpenTransaction, Walk};
+
+/// What a cursor takes in the memory of a transaction, at most.
+const CURSOR_BYTES: usize = 512;
 
 /// A guest's handle to a transaction, in the resource table of the embedder. The transaction ends with it.
 pub struct ClientTransaction {
     transaction: OpenTransaction,
     store: ClientDb,
     kept: Kept,
+    /// Entries of the index that its events make at most, and how many events there are.
+    of_events: (usize, u64),
 }
 
 impl Drop for ClientTransaction {
@@ -25,7 +30,7 @@ impl Drop for ClientTransaction {
 impl ClientTransaction {
     pub(super) fn begin(store: &ClientDb, kept: Kept) -> Result<Self, Error> {
         let transaction = store.engine.call()?.begin()?;
-        Ok(Self { transaction: OpenTransaction::new(transaction), store: store.clone(), kept })
+        Ok(Self { transaction: OpenTransaction::new(transaction), store: store.clone(), kept, of_events: (0, 0) })
     }
 
     /// Whether its commit waits for the device.
@@ -74,6 +79,22 @@ impl ClientTransaction {
         self.write(key.len(), |transaction| transaction.remove_in(records, key))
     }
 
+    /// Keeps events for the commit.
+    pub(super) fn append(
+        &mut self,
+        more: usize,
+        (entries, events): (usize, usize),
+        call: impl FnOnce(&mut Transaction) -> pipkin::Result<()>,
+    ) -> Result<(), Error> {
+        self.write(more, call)?;
+        self.of_events = (self.of_events.0 + entries, self.of_events.1 + events as u64);
+        Ok(())
+    }
+
+    pub(super) fn ack(&mut self, subscription: &Subscription, number: u64) -> Result<(), Error> {
+        self.write(CURSOR_BYTES, |transaction| transaction.ack(subscription, number))
+    }
+
     /// A walk over the records as the transaction sees them, and the engine that it reads from.
     pub(super) fn scan(&mut self, records: &Namespace, prefix: Vec<u8>) -> Result<(Walk, Engine), Error> {
         // Refuses the namespace of another store at once.
@@ -103,11 +124,12 @@ impl ClientTransaction {
         let transaction = self.transaction.end().ok_or(Native::Closed)?;
         let mut stored = 0;
         transaction.each_write(&mut |_, _, stores| stored += usize::from(stores));
-        let admitted = db.admit(stored, || new_records(&db, &transaction))?;
+        let (entries, events) = self.of_events;
+        let admitted = db.admit(stored + entries, || Ok(new_records(&db, &transaction)? + events))?;
         let committed = transaction.commit_by(|commit| db.limits().with_room(&db, || commit().map_err(Failure::from)));
         let position = committed.map_err(|failure| match failure {
             // Nothing has failed: the host need not know.
-            Failure::Engine(conflict @ Native::Conflict(_)) => conflict.into(),
+            Failure::Engine(answer @ (Native::Conflict(_) | Native::AppendRefused { .. })) => answer.into(),
             failure => self.store.entry.failed(failure, db.limits()),
         })?;
         drop(admitted);
@@ -115,11 +137,14 @@ impl ClientTransaction {
     }
 }
 
-/// How many of the keys that a transaction stores have no record now.
+/// How many of the keys that a transaction stores have no record now. Cursors of events do not count as records.
 fn new_records(db: &Call<'_>, transaction: &Transaction) -> pipkin::Result<u64> {
     let mut new = Ok(0);
     transaction.each_write(&mut |name, key, stores| {
         if let (Ok(count), true) = (&new, stores) {
+            if name.starts_with('\0') {
+                return;
+            }
             let place = if name.is_empty() { Some(db.default_namespace()) } else { db.find_namespace(name) };
             let is_there = place.map_or(Ok(false), |place| place.contains_key(key));
             new = is_there.map(|is_there| count + u64::from(!is_there));

@@ -116,10 +116,10 @@ impl Limits {
         Ok(own.min(left(self.ledger.total, records, index_bytes)))
     }
 
-    /// Checks that one more namespace may be created.
+    /// Checks that one more namespace, or log of events, may be created.
     pub(in crate::keyvalue) fn admit_namespace(&self, db: &Db) -> Result<(), Failure> {
         let reached = |most: Option<u64>, count: &dyn Fn() -> u64| most.is_some_and(|most| count() >= most);
-        let own = || db.list_namespaces().len() as u64;
+        let own = || named(db);
         let all = || self.ledger.open().iter().map(|store| store.namespaces()).sum();
         if reached(self.quota.namespaces, &own) || reached(self.ledger.total.namespaces, &all) {
             return Err(Failure::Quota(NAMESPACES));
@@ -185,6 +185,11 @@ impl Limits {
             failure => failure,
         }
     }
+}
+
+/// The namespaces of a store, and its logs of events, each of which has one.
+pub(in crate::keyvalue) fn named(db: &Db) -> u64 {
+    (db.list_namespaces().len() + db.list_events().len()) as u64
 }
 
 fn left(quota: Quota, records: u64, index_bytes: u64) -> (u64, &'static str) {
