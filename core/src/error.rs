@@ -185,9 +185,10 @@ pub enum Error {
     /// The store has no clock, and a record was to expire. Nothing was written. Give it one with
     /// [`Builder::clock`](crate::Builder::clock).
     NoClock,
-    /// A key or a value in a [typed view](https://docs.rs/pipkin/latest/pipkin/struct.TypedNamespace.html) is not of its type.
+    /// A key or a value in a [typed view](https://docs.rs/pipkin/latest/pipkin/struct.TypedNamespace.html), or the payload of an event, is not
+    /// of its type.
     NotOfType {
-        /// `"key"` or `"value"`.
+        /// `"key"`, `"value"` or `"payload"`.
         what: &'static str,
         /// The type, as the compiler names it.
         type_name: &'static str,
@@ -451,8 +452,8 @@ impl fmt::Display for Error {
             }
             Self::NotOfType { what, type_name } => write!(
                 f,
-                "a {what} in this namespace is not of the type {type_name}; it was written as another type, or as plain bytes. Read it through \
-                 `namespace()`, or give each type a namespace of its own"
+                "this {what} is not of the type {type_name}; it was written as another type, or as plain bytes. Read its bytes, or give each type \
+                 a namespace, or a type of event, of its own"
             ),
             Self::MergeRefused { operator, reason } => {
                 write!(

@@ -66,11 +66,16 @@ fn of_key<K: TypedKey>(bytes: &[u8]) -> Result<K> {
     K::decode(bytes).ok_or(Error::NotOfType { what: "key", type_name: core::any::type_name::<K>() })
 }
 
-fn of_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V> {
+pub(super) fn of_value<V: DeserializeOwned>(bytes: &[u8]) -> Result<V> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         _ => Err(Error::NotOfType { what: "value", type_name: core::any::type_name::<V>() }),
     }
+}
+
+pub(super) fn to_value<V: Serialize>(value: &V) -> Result<Vec<u8>> {
+    let refused = "serde cannot write this value: a sequence or a map without a known length, or an error of its own `Serialize`";
+    postcard::to_allocvec(value).map_err(|_| Error::InvalidArgument(refused))
 }
 
 fn of_record<K: TypedKey, V: DeserializeOwned>(record: Result<(Vec<u8>, Vec<u8>)>) -> Result<(K, V)> {
@@ -111,9 +116,7 @@ impl<K: TypedKey, V: Serialize + DeserializeOwned> TypedNamespace<K, V> {
     ///
     /// [`Error::InvalidArgument`] when serde cannot write it.
     pub fn value(&self, value: &V) -> Result<Vec<u8>> {
-        let refused =
-            "serde cannot write this value: a sequence or a map without a known length, or an error of its own `Serialize`";
-        postcard::to_allocvec(value).map_err(|_| Error::InvalidArgument(refused))
+        to_value(value)
     }
 
     /// The value of these bytes.

@@ -1,6 +1,8 @@
 //! Event streams: the handle to a log of events, and appending to it.
 
 mod appends;
+#[cfg(feature = "rkyv")]
+mod archived;
 mod condition;
 mod cursor;
 mod event;
@@ -10,6 +12,8 @@ mod new_event;
 mod reader;
 mod retention;
 mod subscription;
+#[cfg(feature = "typed")]
+mod typed;
 mod waiting;
 mod walk;
 

@@ -3,6 +3,8 @@
 
 mod appending;
 mod following;
+#[cfg(all(feature = "rkyv", feature = "typed"))]
+mod payloads;
 mod reading;
 mod retention;
 
