@@ -95,7 +95,15 @@ impl Engine {
                 self.dictionary(number)?.ok_or_else(|| Error::corrupt(offset, "a compressed value whose dictionary is gone"))?,
             ),
         };
-        decompress(codec, value, dictionary.map(|dictionary| &**dictionary)).map_err(|error| match error {
+        let decoded = match decompress(codec, value, dictionary.map(|dictionary| &**dictionary)) {
+            // What a follower has read of a session that another one has taken over from need not be in the log any more.
+            Err(Undecoded::Block) if self.log.follows() && codec.dictionary != 0 => {
+                let newer = self.fresh_dictionary(codec.dictionary)?;
+                newer.map_or(Err(Undecoded::Block), |newer| decompress(codec, value, Some(&newer)))
+            }
+            decoded => decoded,
+        };
+        decoded.map_err(|error| match error {
             Undecoded::Codec => Error::Unsupported { offset, what: CODEC },
             Undecoded::Length => Error::corrupt(offset, "a compressed value with a length that it cannot have"),
             Undecoded::Block => Error::corrupt(offset, "a compressed value that its dictionary does not fit"),
@@ -125,12 +133,17 @@ impl Engine {
 
     #[cold]
     fn read_dictionary(&self, number: u32) -> Result<Option<&Arc<Dictionary>>> {
+        Ok(self.fresh_dictionary(number)?.and_then(|dictionary| self.dictionaries.add(dictionary)))
+    }
+
+    /// A dictionary as the log has it now.
+    fn fresh_dictionary(&self, number: u32) -> Result<Option<Dictionary>> {
         let Some(namespace) = self.namespace_of_dictionaries()? else { return Ok(None) };
         let mut failed = None;
         for copy in 0..COPIES {
             match self.own_record(self.full_key(namespace, &key_of(number, copy))) {
                 Ok(Some((offset, value))) => match Dictionary::decode(number, &value) {
-                    Some(dictionary) => return Ok(self.dictionaries.add(dictionary)),
+                    Some(dictionary) => return Ok(Some(dictionary)),
                     None => failed = failed.or(Some(Error::corrupt(offset, "a dictionary that its hash does not fit"))),
                 },
                 Ok(None) => {}

@@ -76,6 +76,8 @@ pub use clock::Clock;
 pub use compression::Compression;
 pub use conflict::Conflict;
 pub use cursor::Cursor;
+#[cfg(feature = "compress")]
+pub use db::CompressionStats;
 #[cfg(feature = "std")]
 pub use db::Watching;
 #[cfg(feature = "events")]

@@ -2,8 +2,8 @@
 
 use crate::bytes::Form;
 use crate::progress::When;
-use clap::Args;
-use pipkin::{Builder, Db};
+use clap::{Args, ValueEnum};
+use pipkin::{Builder, Compression, Db};
 
 /// Options of every verb.
 #[derive(Clone, Copy, Debug, Args)]
@@ -45,6 +45,27 @@ pub(crate) struct NewStoreArgs {
 impl NewStoreArgs {
     pub(crate) fn builder(self) -> Builder {
         self.segment_size.map_or_else(Db::builder, |bytes| Db::builder().segment_size(bytes))
+    }
+}
+
+/// When the values of a namespace are compressed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum CompressionArg {
+    /// Never; what is compressed stays so
+    Off,
+    /// By `compact`
+    OnCompaction,
+    /// By writes, too
+    OnWrite,
+}
+
+impl From<CompressionArg> for Compression {
+    fn from(arg: CompressionArg) -> Self {
+        match arg {
+            CompressionArg::Off => Self::Off,
+            CompressionArg::OnCompaction => Self::OnCompaction,
+            CompressionArg::OnWrite => Self::OnWrite,
+        }
     }
 }
 

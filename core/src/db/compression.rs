@@ -1,10 +1,11 @@
 //! When the values of a namespace are compressed, and writes that compress them.
 
-use super::handle::Namespace;
+use super::handle::{Db, Namespace};
 use crate::compress::{Compressed, Dictionary, compress};
 use crate::compression::{Compression, with_compression};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::{CodecMeta, FrameSpec, Until};
+use crate::index::SHARDS;
 use crate::names::Name;
 use crate::store::Store;
 use alloc::sync::Arc;
@@ -58,7 +59,72 @@ impl Namespace {
     }
 }
 
+/// What compression saves. All sizes are in bytes; from [`Db::compression_stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressionStats {
+    /// Live records with a compressed value.
+    pub records: u64,
+    /// What these values are in all.
+    pub plain_bytes: u64,
+    /// What they take in the file.
+    pub stored_bytes: u64,
+    /// Dictionaries, the earlier ones that records still name included.
+    pub dictionaries: u64,
+    /// What these take in the file, where each stands twice.
+    pub dictionary_bytes: u64,
+}
+
+impl Db {
+    /// What compression saves. Reads the front of every live record, which takes as long as [`Namespace::keys`] over the whole store.
+    ///
+    /// ```
+    /// # let db = pipkin::Db::builder().compression(pipkin::Compression::OnWrite).in_memory()?;
+    /// db.insert("zeros", [0; 1000])?;
+    /// let stats = db.compression_stats()?;
+    /// assert!(stats.records == 1 && stats.plain_bytes == 1000 && stats.stored_bytes < 20);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::stats`]. A damaged record is passed over.
+    pub fn compression_stats(&self) -> Result<CompressionStats> {
+        let stats = || self.store.seen(self.store.compression_stats());
+        stats().or_else(|error| self.store.read_again(error, &mut || stats()))
+    }
+}
+
 impl Store {
+    fn compression_stats(&self) -> Result<CompressionStats> {
+        let engine = &self.engine;
+        engine.build_all(&|| false)?;
+        let dictionaries = engine.namespace_of_dictionaries()?;
+        let mut stats = CompressionStats::default();
+        for shard in (0..SHARDS).filter(|&shard| !engine.index.is_empty_at(shard)) {
+            let _pin = engine.pin();
+            let slots = engine.lock_shard(shard)?.slots();
+            for slot in slots {
+                let frame = match engine.log.frame(slot.offset()) {
+                    Ok(frame) => frame,
+                    Err(Error::Corrupt { .. }) => continue,
+                    Err(error) => return Err(error),
+                };
+                if let Some(codec) = frame.meta().codec() {
+                    stats.records += 1;
+                    stats.plain_bytes += u64::from(codec.plain_len);
+                    stats.stored_bytes += frame.header.value_len() as u64;
+                } else if Some(frame.header.namespace) == dictionaries
+                    && let Some((_, copy)) = frame.key().split_first_chunk::<4>().filter(|(number, _)| **number != [0; 4])
+                {
+                    stats.dictionaries += u64::from(copy == [0]);
+                    stats.dictionary_bytes += frame.header.frame_len() as u64;
+                }
+            }
+        }
+        Ok(stats)
+    }
+
     /// Compresses a value that is written to a namespace, if that is wanted and worth it. The caller holds no lock.
     pub(super) fn pack(&self, name: &Name, value: &[u8]) -> Option<Packed> {
         if name.compression() != Compression::OnWrite {

@@ -79,6 +79,8 @@ pub use batch::Batch;
 pub use batch_bytes::BatchBytes;
 pub use builder::Builder;
 pub use changes::{Changes, ChangesBuilder};
+#[cfg(feature = "compress")]
+pub use compression::CompressionStats;
 pub use consumer::{Consumer, ConsumerBuilder, ConsumerState};
 #[cfg(feature = "events")]
 pub use events::{Appended, Condition, Event, EventIter, EventReader, EventRef, Events, NewEvent, Subscription};

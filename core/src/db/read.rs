@@ -4,14 +4,19 @@ use super::handle::Namespace;
 use super::value::Value;
 use crate::clock::Now;
 use crate::engine::{Engine, FullKey, GROUP};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::KeyHash;
+use crate::limits::VALUE_LEN_MAX;
 use crate::log::{Frame, ValueBytes};
 use crate::names::Name;
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use crate::store::{Store, check_key};
 use alloc::vec::Vec;
+
+/// Bytes of compressed values that a call returns at once: a file could else claim 255 times its length again for each key that is asked for.
+pub(super) const DECODED_SUM_MAX: usize = VALUE_LEN_MAX;
+const TOO_MANY: &str = "the compressed values of these keys have more than a gigabyte in all; ask for fewer at a time";
 
 /// The result of the fast look-up of a key.
 enum Lookup<'a> {
@@ -89,7 +94,9 @@ impl Namespace {
     /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), and those of [`Self::get`]: one key that cannot be read fails the call.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::new();
-        self.get_many_with(keys, |_, value| values.push(value.map(<[u8]>::to_vec)))?;
+        // All of them are in memory at the same time.
+        let mut decoded = DECODED_SUM_MAX;
+        self.get_each(keys, &mut decoded, |_, value| values.push(value.map(<[u8]>::to_vec)))?;
         Ok(values)
     }
 
@@ -110,6 +117,17 @@ impl Namespace {
     pub fn get_many_with<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
+        each: impl FnMut(K, Option<&[u8]>),
+    ) -> Result<()> {
+        let mut decoded = usize::MAX;
+        self.get_each(keys, &mut decoded, each)
+    }
+
+    /// [`Self::get_many_with`] for compressed values of at most `decoded` bytes in all.
+    fn get_each<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        decoded: &mut usize,
         mut each: impl FnMut(K, Option<&[u8]>),
     ) -> Result<()> {
         // A pipeline of three groups, so that the waits for memory overlap: while the records of one group are read, those of the second
@@ -157,6 +175,7 @@ impl Namespace {
                     Lookup::Missing => each(key, None),
                     Lookup::Unclear => {
                         let frame = store.checked_frame(&pin, full_key)?;
+                        count_decoded(frame.as_ref(), decoded)?;
                         each(key, frame.as_ref().map(Frame::value));
                     }
                 }
@@ -196,6 +215,14 @@ impl Namespace {
     }
 }
 
+/// Takes a decoded value off the bytes that are left for them.
+pub(super) fn count_decoded(frame: Option<&Frame<'_>>, left: &mut usize) -> Result<()> {
+    if let Some(frame) = frame.filter(|frame| frame.header.is_compressed()) {
+        *left = left.checked_sub(frame.value().len()).ok_or(Error::InvalidArgument(TOO_MANY))?;
+    }
+    Ok(())
+}
+
 impl Store {
     /// The record of a key, for as long as the pin lives.
     pub(super) fn frame<'a>(&'a self, pin: &'a Pin<'_>, name: &Name, key: &[u8]) -> Result<Option<Frame<'a>>> {
@@ -219,10 +246,13 @@ impl Store {
     pub(super) fn frame_by<'a>(&'a self, pin: &'a Pin<'_>, name: &Name, key: &[u8], now: &Now<'_>) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let Some(number) = name.number() else { return Ok(None) };
-        let look = || self.find_checked(pin, self.engine.full_key(number, key)).map_err(|error| self.engine.log.or_fenced(error));
-        let found = look().or_else(|error| self.read_again(error, &mut || look()))?;
-        let found = found.filter(|frame| !self.engine.has_expired(frame, now));
-        found.map(|frame| self.engine.decoded(frame)).transpose()
+        let look = || {
+            let found = self.find_checked(pin, self.engine.full_key(number, key))?;
+            let found = found.filter(|frame| !self.engine.has_expired(frame, now));
+            found.map(|frame| self.engine.decoded(frame)).transpose()
+        };
+        let look = || look().map_err(|error| self.engine.log.or_fenced(error));
+        look().or_else(|error| self.read_again(error, &mut || look()))
     }
 
     fn find_checked<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {

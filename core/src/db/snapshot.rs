@@ -1,6 +1,7 @@
 //! Snapshots: the store as it is at one moment, however much is written afterwards.
 
 use super::handle::{Db, Open};
+use super::read::{DECODED_SUM_MAX, count_decoded};
 use super::value::Value;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -228,9 +229,11 @@ impl SnapshotNamespace {
         check_key(key)?;
         let engine = self.taken.engine();
         let full_key = engine.full_key(self.number()?, key);
-        let look = || engine.find_at_kept(pin, &self.taken.moment, full_key);
-        let frame = look().or_else(|error| self.taken.look_again(error, &mut || look()))?;
-        frame.map(|frame| engine.decoded(frame)).transpose()
+        let look = || {
+            let found = engine.find_at_kept(pin, &self.taken.moment, full_key)?;
+            found.map(|frame| engine.decoded(frame)).transpose()
+        };
+        look().or_else(|error| self.taken.look_again(error, &mut || look()))
     }
 
     /// Returns a copy of the value that a key had; `None` if it had none.
@@ -251,7 +254,14 @@ impl SnapshotNamespace {
 
     /// The values of many keys, in the order of the keys.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
-        keys.into_iter().map(|key| self.get(key)).collect()
+        let mut decoded = DECODED_SUM_MAX;
+        let mut get = |key: K| {
+            let pin = self.taken.engine().pin();
+            let frame = self.frame(&pin, key.as_ref())?;
+            count_decoded(frame.as_ref(), &mut decoded)?;
+            Ok(frame.map(|frame| frame.into_value().into_vec()))
+        };
+        keys.into_iter().map(&mut get).collect()
     }
 
     /// Number of records.

@@ -80,9 +80,11 @@ impl SnapshotNamespace {
             moment.still_lives()?;
             let pin = engine.pin();
             for key in &keys {
-                let look = || engine.find_at(&pin, moment, engine.full_key(number, key));
-                let found = look().or_else(|error| self.taken.look_again(error, &mut || look()));
-                match found.and_then(|frame| frame.map(|frame| engine.decoded(frame)).transpose()) {
+                let look = || {
+                    let found = engine.find_at(&pin, moment, engine.full_key(number, key))?;
+                    found.map(|frame| engine.decoded(frame)).transpose()
+                };
+                match look().or_else(|error| self.taken.look_again(error, &mut || look())) {
                     Ok(Some(frame)) if !each(&frame) => return Ok(()),
                     Ok(_) => {}
                     Err(error) => return Err(error.with_damaged_key(key)),

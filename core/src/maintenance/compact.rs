@@ -79,7 +79,7 @@ impl Store {
         #[cfg(feature = "compress")]
         let is_worth_it = {
             let compressor = self.compressor()?;
-            is_worth_it || pending.is_some() || live.iter().any(|segment| compressor.is_worth_it(engine, segment))
+            is_worth_it || pending.is_some() || live.iter().any(|segment| self.is_worth_compressing(&compressor, segment))
         };
         let has_gaps = choose::has_gaps(engine);
         if !is_worth_it && !has_gaps {
@@ -134,7 +134,7 @@ impl Store {
                 let is_in_front = plan.front.is_some_and(|last| segment.base <= last);
                 let is_wanted = is_in_front || choose::is_worth_it(engine, &segment, plan.active, oldest);
                 #[cfg(feature = "compress")]
-                let (is_needed, is_wanted) = (is_wanted, is_wanted || compressor.is_worth_it(engine, &segment));
+                let (is_needed, is_wanted) = (is_wanted, is_wanted || self.is_worth_compressing(&compressor, &segment));
                 #[cfg(not(feature = "compress"))]
                 let is_needed = true;
                 if engine.is_set_aside(&segment, oldest) || !is_wanted {

@@ -3,17 +3,17 @@
 
 use crate::compress::{Compressed, Dictionary, PLAIN_LEN_MIN, compress, decompress};
 use crate::engine::Engine;
-use crate::frame::{CodecMeta, Header, Kind, Meta};
+use crate::frame::{CodecMeta, FRAME_LEN_MIN, FrameSpec, Header, Kind, Meta};
 use crate::log::{Frame, Segment};
-use crate::store::Listed;
+use crate::store::{Listed, Store};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A segment is worth emptying for its compression alone if this part of its bytes has not been tried yet.
 const PARTS_UNTRIED: u64 = 8;
-/// Bytes of a segment that are looked at for that.
-const LOOKED_AT: u64 = 64 * 1024;
+/// Segments of which this is remembered.
+const LOOKED_MAX: usize = 16_384;
 
 /// How the values of a namespace are compressed.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ struct Rule {
 pub(crate) struct Compressor {
     /// By the number of the namespace.
     rules: BTreeMap<u32, Rule>,
+    /// Number of the list's change.
+    changes: u32,
 }
 
 /// A record as it is to be copied.
@@ -48,7 +50,10 @@ impl Compressor {
             dictionary: listed.of(name).cloned(),
             since: listed.list.of(name).map_or(0, |entry| entry.since),
         };
-        Self { rules: namespaces.iter().map(|(name, number)| (*number, rule(&name.name))).collect() }
+        Self {
+            rules: namespaces.iter().map(|(name, number)| (*number, rule(&name.name))).collect(),
+            changes: listed.list.changes,
+        }
     }
 
     pub(super) fn is_none(&self) -> bool {
@@ -83,33 +88,26 @@ impl Compressor {
         }
         let recoded = Recoded { meta: CodecMeta::new(&meta, Some(codec)), value };
         // Never longer than what it replaces.
-        let len = crate::frame::FrameSpec {
-            kind: Kind::Put,
-            continues: false,
-            meta: recoded.meta(),
-            key: frame.key(),
-            value: &recoded.value,
-        }
-        .len();
+        let len =
+            FrameSpec { kind: Kind::Put, continues: false, meta: recoded.meta(), key: frame.key(), value: &recoded.value }.len();
         (len < header.frame_len()).then_some(recoded)
     }
 
-    /// True if the front of a segment has enough records that no compaction has tried to compress.
-    pub(super) fn is_worth_it(&self, engine: &Engine, segment: &Segment) -> bool {
-        if self.is_none() {
-            return false;
-        }
-        let (mut position, mut untried) = (segment.first_frame(engine.log.geometry), 0);
-        let end = segment.end.min(position + LOOKED_AT);
-        let first = position;
-        while position + (crate::frame::HEADER_LEN_MAX as u64) <= end {
+    /// True if enough of a segment are records that no compaction has tried to compress. Reads the headers of all of them, in the worst case.
+    fn has_enough_untried(&self, engine: &Engine, segment: &Segment) -> bool {
+        let first = segment.first_frame(engine.log.geometry);
+        let (mut position, mut untried) = (first, 0);
+        while position + FRAME_LEN_MIN as u64 <= segment.end {
             let Ok(header) = engine.log.header(position) else { break };
             if self.is_untried(engine, position, &header) {
                 untried += header.frame_len() as u64;
+                if untried * PARTS_UNTRIED >= segment.end - first {
+                    return true;
+                }
             }
             position += header.frame_len() as u64;
         }
-        untried > 0 && untried * PARTS_UNTRIED >= position - first
+        false
     }
 
     fn is_untried(&self, engine: &Engine, offset: u64, header: &Header) -> bool {
@@ -117,5 +115,26 @@ impl Compressor {
         let may_gain = header.kind == Kind::Put && !header.is_compressed() && header.value_len() >= PLAIN_LEN_MIN;
         // What is compressed with an older dictionary is compressed again when it moves anyway.
         may_gain && (!header.copied || engine.log.lsn(offset) < rule.since)
+    }
+}
+
+impl Store {
+    /// True if a segment is worth emptying for its compression alone. A segment is looked through once, as long as it and the dictionaries stay
+    /// the same.
+    pub(super) fn is_worth_compressing(&self, compressor: &Compressor, segment: &Segment) -> bool {
+        if compressor.is_none() {
+            return false;
+        }
+        let state = (segment.end, compressor.changes, compressor.rules.len());
+        if let Some((_, is_worth_it)) = self.dictionaries.looked.lock().get(&segment.base).filter(|(known, _)| *known == state) {
+            return *is_worth_it;
+        }
+        let is_worth_it = compressor.has_enough_untried(&self.engine, segment);
+        let mut looked = self.dictionaries.looked.lock();
+        if looked.len() >= LOOKED_MAX {
+            looked.clear();
+        }
+        looked.insert(segment.base, (state, is_worth_it));
+        is_worth_it
     }
 }

@@ -3,10 +3,14 @@
 use super::Store;
 use crate::compress::{COPIES, Dictionary, List, key_of_list};
 use crate::error::{Error, Result};
-use crate::sync::{AtomicU64, RwLock};
+use crate::sync::{AtomicU64, Mutex, RwLock};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What a segment and the rules were when it was looked through.
+type Looked = (u64, u32, usize);
 
 /// What is known of the dictionaries of a store.
 #[derive(Debug, Default)]
@@ -14,8 +18,11 @@ pub(crate) struct Dictionaries {
     listed: RwLock<Option<Arc<Listed>>>,
     /// Log position before which no dictionary is trained: there was too little to train one with.
     pub(crate) next_try: AtomicU64,
+    /// By the base of a segment: its end, the list's change and the number of compressed namespaces when it was last looked through, and whether
+    /// it was worth compressing.
+    pub(crate) looked: Mutex<BTreeMap<u64, (Looked, bool)>>,
     /// The planted bug: dictionaries that count and have not been written.
-    pub(crate) late: crate::sync::Mutex<alloc::vec::Vec<(u32, alloc::vec::Vec<u8>)>>,
+    pub(crate) late: Mutex<Vec<(u32, Vec<u8>)>>,
 }
 
 /// The list, and the dictionaries that count.

@@ -1,6 +1,6 @@
 //! `pipkin compact`
 
-use crate::args::{Global, NamespaceArg};
+use crate::args::{CompressionArg, Global, NamespaceArg};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, human_bytes, human_count};
 use crate::progress::{Progress, Unit};
@@ -11,8 +11,12 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   pipkin compact app.pipkin
+  pipkin compact app.pipkin --compression on-compaction
+
+With --compression the values of the namespace are compressed from now on, each \
+by itself, with a dictionary that fits all of them; the store keeps that.
 
 May be interrupted at any moment; what was given back by then stays so. The \
 end of the file is cut off; space in the middle becomes holes where the file \
@@ -27,6 +31,11 @@ pub(crate) struct CompactArgs {
     /// Give up the records behind unclean ends of the log that `verify` counts
     #[arg(long)]
     drop_stranded: bool,
+    /// When values of the namespace are compressed
+    #[arg(long, value_enum, value_name = "WHEN")]
+    compression: Option<CompressionArg>,
+    #[command(flatten)]
+    namespace: NamespaceArg,
 }
 
 #[derive(Serialize)]
@@ -42,8 +51,11 @@ struct Report {
 }
 
 pub(crate) fn run(global: Global, args: &CompactArgs) -> Outcome {
-    let store = Store::change(&args.store, &NamespaceArg::default())?;
+    let store = Store::change(&args.store, &args.namespace)?;
     let before = about(&args.store)?;
+    if let Some(compression) = args.compression {
+        store.records().set_compression(Some(compression.into())).map_err(|error| store.failure(&error))?;
+    }
     let compacted = {
         let progress = Progress::start(global.progress, Unit::Segments, "compact", Some(0));
         let show = |now: pipkin::CompactProgress| {

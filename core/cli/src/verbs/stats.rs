@@ -48,6 +48,11 @@ struct Report {
     expiring: u64,
     clock_behind_ms: u64,
     history_bytes: u64,
+    compressed_records: u64,
+    compressed_plain_bytes: u64,
+    compressed_stored_bytes: u64,
+    dictionaries: u64,
+    dictionary_bytes: u64,
     /// None where their records are damaged.
     consumers: Option<Vec<ConsumerReport>>,
 }
@@ -77,6 +82,7 @@ impl From<ConsumerState> for ConsumerReport {
 pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
     let store = Store::read(&args.store, &NamespaceArg::default())?;
     let stats = store.db().stats().map_err(|error| store.failure(&error))?;
+    let compressed = store.db().compression_stats().map_err(|error| store.failure(&error))?;
     let opened = store.db().open_report();
     let report = Report {
         path: store.path().display().to_string(),
@@ -98,6 +104,11 @@ pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
         expiring: stats.expiring,
         clock_behind_ms: stats.clock_behind_ms,
         history_bytes: stats.history_bytes,
+        compressed_records: compressed.records,
+        compressed_plain_bytes: compressed.plain_bytes,
+        compressed_stored_bytes: compressed.stored_bytes,
+        dictionaries: compressed.dictionaries,
+        dictionary_bytes: compressed.dictionary_bytes,
         consumers: store.db().consumers().ok().map(|all| all.into_iter().map(ConsumerReport::from).collect()),
     };
     output::report(global.json, &report, plain(&report).trim_end())?;
@@ -126,6 +137,9 @@ fn plain(report: &Report) -> String {
     line("file", bytes(report.file_bytes));
     line("live", bytes(report.live_bytes));
     line("dead", format!("{}{}", bytes(report.dead_bytes), dead_share(report)));
+    if report.compressed_records > 0 {
+        line("compressed", compressed(report));
+    }
     if report.history_bytes > 0 {
         line("history", format!("{}, kept for consumers", bytes(report.history_bytes)));
     }
@@ -138,6 +152,19 @@ fn plain(report: &Report) -> String {
     line("replay debt", bytes(report.replay_debt));
     line("last close", last_close(report));
     text
+}
+
+fn compressed(report: &Report) -> String {
+    let Report { compressed_records, compressed_plain_bytes, compressed_stored_bytes, dictionaries, dictionary_bytes, .. } =
+        report;
+    let ratio = *compressed_plain_bytes as f64 / (*compressed_stored_bytes).max(1) as f64;
+    format!(
+        "{} records, values of {} in {} ({ratio:.2}x), {dictionaries} dictionaries of {}",
+        human_count(*compressed_records),
+        human_bytes(*compressed_plain_bytes),
+        human_bytes(*compressed_stored_bytes),
+        human_bytes(*dictionary_bytes)
+    )
 }
 
 /// The name as a literal: it may hold anything.

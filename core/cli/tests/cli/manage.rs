@@ -21,6 +21,40 @@ fn stats_counts_what_is_there() {
 }
 
 #[test]
+fn compact_compresses_from_then_on_and_stats_says_what_it_saves() {
+    let folder = Folder::new();
+    let line = |i: u32| {
+        let name = i.wrapping_mul(0x9e37_79b9);
+        format!(
+            "{{\"key\":\"k{i}\",\"value\":\"a document named {name:x} that looks like {i} others of its kind, as they do\"}}\n"
+        )
+    };
+    folder
+        .run_with_stdin(&["import", STORE, "-", "--format", "ndjson"], (0..3000).map(line).collect::<String>().as_bytes())
+        .success();
+    let digest = folder.digest(STORE);
+    assert_eq!(folder.json(&["stats", STORE])["compressed_records"], 0);
+    folder.ok(&["compact", STORE, "--compression", "on-compaction"]);
+    let stats = folder.json(&["stats", STORE]);
+    let count = |name: &str| stats[name].as_u64().unwrap();
+    assert!(count("compressed_records") > 2900 && count("dictionaries") == 1, "{stats}");
+    assert!(count("compressed_stored_bytes") * 2 < count("compressed_plain_bytes"), "{stats}");
+    let run = folder.run(&["stats", STORE]).success();
+    assert!(run.text().lines().any(|line| line.starts_with("compressed") && line.contains("1 dictionaries")), "{}", run.text());
+    assert_eq!(folder.digest(STORE), digest);
+    // The store keeps that, without the option.
+    folder
+        .run_with_stdin(&["import", STORE, "-", "--format", "ndjson"], (3000..6000).map(line).collect::<String>().as_bytes())
+        .success();
+    folder.ok(&["compact", STORE]);
+    assert!(folder.json(&["stats", STORE])["compressed_records"].as_u64().unwrap() > 5900);
+    assert_eq!(folder.json(&["verify", STORE])["ok"], true);
+    folder.ok(&["export", STORE, "out.ndjson"]);
+    folder.ok(&["import", "again.pipkin", "out.ndjson", "--compression", "on-write"]);
+    assert_eq!(folder.digest("again.pipkin"), folder.digest(STORE));
+}
+
+#[test]
 fn verify_of_a_good_store_says_so() {
     let folder = Folder::new();
     folder.fill(STORE);

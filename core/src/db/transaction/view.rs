@@ -9,6 +9,7 @@ use super::writes::Own;
 use crate::db::key_range::KeyRange;
 #[cfg(feature = "ordered")]
 use crate::db::range::{bounds, bounds_of_prefix};
+use crate::db::read::{DECODED_SUM_MAX, count_decoded};
 use crate::db::value::Value;
 use crate::error::Result;
 use crate::log::{Frame, ValueBytes};
@@ -103,7 +104,17 @@ impl<'a> TransactionNamespace<'a> {
 
     /// The values of many keys, in the order of the keys.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
-        keys.into_iter().map(|key| self.get(key)).collect()
+        let mut decoded = DECODED_SUM_MAX;
+        let mut get = |key: K| {
+            if let Some(value) = self.own(key.as_ref()) {
+                return Ok(value.cloned());
+            }
+            let pin = self.transaction.taken.engine().pin();
+            let frame = self.stored(&pin, key.as_ref())?;
+            count_decoded(frame.as_ref(), &mut decoded)?;
+            Ok(frame.map(|frame| frame.into_value().into_vec()))
+        };
+        keys.into_iter().map(&mut get).collect()
     }
 
     /// All records, in no order. All of the namespace counts as read.

@@ -10,7 +10,7 @@ mod pipeline;
 mod quotes;
 pub(crate) mod source;
 
-use crate::args::{Global, NamespaceArg, NewStoreArgs};
+use crate::args::{CompressionArg, Global, NamespaceArg, NewStoreArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::output::{self, human_bytes, records};
@@ -110,6 +110,9 @@ pub(crate) struct ImportArgs {
     durable: bool,
     #[command(flatten)]
     new_store: NewStoreArgs,
+    /// When values of the namespace are compressed; the store keeps that
+    #[arg(long, value_enum, value_name = "WHEN", conflicts_with = "all_namespaces")]
+    compression: Option<CompressionArg>,
     #[command(flatten)]
     namespace: NamespaceArg,
 }
@@ -141,6 +144,9 @@ pub(crate) fn run(global: Global, args: &ImportArgs) -> Outcome {
     };
     let start = Instant::now();
     let store = Store::fill(args.new_store.builder(), &args.store, &args.namespace)?;
+    if let Some(compression) = args.compression {
+        store.records().set_compression(Some(compression.into())).map_err(|error| store.failure(&error))?;
+    }
     interrupt::stop_politely();
     let (imported, left_out) = import_all(global, args, &store, input)?;
     // However the import ended: first make durable what was written, then report the end.
