@@ -9,9 +9,20 @@ const NUMBER_BITS: u32 = 40;
 /// The largest number of an event.
 pub(super) const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 
-/// A table of chains.
+/// Number of tables.
+const TABLES: usize = 16;
+/// The upper 16 bits of a spread hash from which on a chain is in the next table. The share of each is 2^(1/16) times that of the one before, so
+/// they double their size one after the other: 11 to 14 bytes a chain at any number of them, where one table takes 10 to 20.
+const BORDERS: [u16; TABLES - 1] =
+    [2902, 5932, 9096, 12400, 15850, 19454, 23216, 27146, 31249, 35534, 40009, 44682, 49562, 54658, 59979];
+
+/// The newest events of all chains.
 #[derive(Debug, Default)]
-pub(super) struct Heads(HashTable<u64>);
+pub(super) struct Heads([HashTable<u64>; TABLES]);
+
+fn table_of(spread: u64) -> usize {
+    BORDERS.partition_point(|&border| u64::from(border) <= spread >> 48)
+}
 
 const fn entry(hash: u64, number: u64) -> u64 {
     hash >> NUMBER_BITS << NUMBER_BITS | number
@@ -26,37 +37,41 @@ impl Heads {
     /// Numbers of the events that may be the newest of the chain with this hash.
     pub(super) fn of(&self, hash: u64) -> impl Iterator<Item = u64> {
         let wanted = entry(hash, 0);
-        self.0.iter_hash(spread(wanted)).filter(move |&&one| entry(one, 0) == wanted).map(|one| one & NUMBER_MAX)
+        let found = self.0.get(table_of(spread(wanted))).into_iter().flat_map(move |table| table.iter_hash(spread(wanted)));
+        found.filter(move |&&one| entry(one, 0) == wanted).map(|one| one & NUMBER_MAX)
     }
 
     /// The event `number` follows `before` in a chain; 0: it is the first one.
     pub(super) fn set(&mut self, hash: u64, before: u64, number: u64) {
         let (old, new) = (entry(hash, before), entry(hash, number));
-        match self.0.find_mut(spread(old), |one| before != 0 && *one == old) {
+        let Some(table) = self.0.get_mut(table_of(spread(old))) else { return };
+        match table.find_mut(spread(old), |one| before != 0 && *one == old) {
             Some(found) => *found = new,
             None => {
-                self.0.insert_unique(spread(new), new, |one| spread(*one));
+                table.insert_unique(spread(new), new, |one| spread(*one));
             }
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.0.iter().map(HashTable::len).sum()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.0.allocation_size()
+        self.0.iter().map(HashTable::allocation_size).sum()
     }
 
     /// All entries as numbers, in rising order.
     pub(super) fn entries(&self) -> Vec<u64> {
-        let mut entries: Vec<u64> = self.0.iter().copied().collect();
+        let mut entries: Vec<u64> = self.0.iter().flatten().copied().collect();
         entries.sort_unstable();
         entries
     }
 
     pub(super) fn insert_entry(&mut self, one: u64) {
-        self.0.insert_unique(spread(one), one, |one| spread(*one));
+        if let Some(table) = self.0.get_mut(table_of(spread(one))) {
+            table.insert_unique(spread(one), one, |one| spread(*one));
+        }
     }
 }
 
@@ -64,6 +79,15 @@ impl Heads {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
     use super::*;
+
+    #[test]
+    fn chains_take_at_most_16_bytes_at_any_number_of_them() {
+        let mut heads = Heads::default();
+        for chain in 1..=300_000_u64 {
+            heads.set(chain.wrapping_mul(0xd6e8_feb8_6659_fd93), 0, chain);
+            assert!(chain < 20_000 || heads.bytes() as u64 <= 16 * chain, "{chain}: {}", heads.bytes());
+        }
+    }
 
     #[test]
     fn a_chain_has_one_head_and_chains_with_one_hash_have_one_each() {

@@ -3,7 +3,10 @@
 use super::{open, read};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Event, EventReader, Events, Expected, NewEvent};
+use pipkin::{Durability, Storage, StorageError};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Streams, types, tags and numbers, as plain maps know them.
 #[derive(Default)]
@@ -258,5 +261,54 @@ fn versions_that_no_stream_has_are_not_there() {
     log.append("one", Expected::Any, [NewEvent::new("T", "")]).unwrap();
     for version in [0, 2, u64::MAX - 62, u64::MAX] {
         assert_eq!(log.get("one", version).unwrap(), None, "{version}");
+    }
+}
+
+/// A medium that counts reads. It cannot be mapped.
+#[derive(Clone)]
+struct Counting {
+    bytes: Arc<MemoryStorage>,
+    reads: Arc<AtomicU64>,
+}
+
+impl Storage for Counting {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.bytes.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.bytes.set_len(len)
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.bytes.read_at(offset, out)
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        self.bytes.write_at(offset, parts)
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        self.bytes.sync()
+    }
+}
+
+#[test]
+fn one_event_is_read_from_the_medium_in_at_most_two_reads() {
+    let storage = Counting { bytes: Arc::new(MemoryStorage::new()), reads: Arc::default() };
+    let open = || Db::builder().segment_size(64 * 1024).open_storage(Box::new(storage.clone())).unwrap();
+    let db = open();
+    for number in 0..5000_u32 {
+        let stream = format!("stream {}", number % 50);
+        db.events("log").unwrap().append(&stream, Expected::Any, [NewEvent::new("T", [7; 150])]).unwrap();
+        db.insert(number.to_le_bytes(), [1; 100]).unwrap();
+    }
+    db.close().unwrap();
+    let db = open();
+    let log = db.events("log").unwrap();
+    assert_eq!(log.last_number().unwrap(), 5000);
+    let mut random = Random(1);
+    for _ in 0..1000 {
+        let before = storage.reads.load(Ordering::Relaxed);
+        assert!(log.get_by_number(1 + random.below(5000)).unwrap().is_some());
+        let reads = storage.reads.load(Ordering::Relaxed) - before;
+        assert!(reads <= 2, "{reads}");
     }
 }
