@@ -3,7 +3,7 @@
 // `cargo xtask` installs it.
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -22,10 +22,20 @@ const places = [root, ...(existsSync(sources) ? readdirSync(sources).map((regist
 const remapped = places.map((place) => `--remap-path-prefix=${place}=`);
 // What loops compute from their counters, LLVM would keep in variables of their own: 1.5 % of the bytes that travel.
 const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: [...remapped, "-Cllvm-args=-disable-lsr"].join(" ") };
-run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web"], root, flags);
 const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
 const engine = join(here, "engine");
-run("wasm-bindgen", ["--target", "web", "--out-dir", engine, "--out-name", "pipkin", made], root, { PATH: [process.env.PATH, join(target, "tools/bin")].join(delimiter) });
+/** The module with these features, and what wasm-bindgen puts in front of it. */
+function built(folder, features) {
+  run("cargo", ["build", "--package", "pipkin-web", "--target", "wasm32-unknown-unknown", "--profile", "web", ...features], root, flags);
+  run("wasm-bindgen", ["--target", "web", "--out-dir", folder, "--out-name", "pipkin", made], root, { PATH: [process.env.PATH, join(target, "tools/bin")].join(delimiter) });
+  return readFileSync(join(folder, "pipkin.js"), "utf8");
+}
+// One in front of both: what only some pages use is packed into calls that the first module has, too, and it takes the other in the place of the first.
+const ONCE = "if (wasm !== undefined) return wasm;";
+const [full, front] = [built(join(engine, "full"), ["--features", "full"]), built(engine, [])];
+if (full !== front) throw new Error("the modules have other exports or imports: the worker could not take one for the other");
+if (!front.includes(ONCE)) throw new Error("wasm-bindgen loads a module once by other words than it did");
+writeFileSync(join(engine, "pipkin.js"), front.replaceAll(ONCE, ""));
 
 rmSync(join(here, "dist"), { recursive: true, force: true });
 mkdirSync(join(here, "dist"));
@@ -33,10 +43,12 @@ mkdirSync(join(here, "dist"));
 // computed twice compresses better than one that is kept, and zeros better than data in pieces around them. In the lowest kilobyte is only
 // the end of the stack, so that no address becomes small by what is added to it.
 const small = ["-Oz", "-Oz", "--one-caller-inline-max-function-size=30", "--skip-pass=local-cse", "--skip-pass=memory-packing", "--low-memory-unused"];
-run(local("wasm-opt"), [...small, "--strip-debug", "--strip-producers", "--strip-target-features", join(engine, "pipkin_bg.wasm"), "-o", "dist/pipkin_bg.wasm"], here);
+for (const [folder, module] of [[engine, "pipkin_bg.wasm"], [join(engine, "full"), "pipkin_full_bg.wasm"]]) {
+  run(local("wasm-opt"), [...small, "--strip-debug", "--strip-producers", "--strip-target-features", join(folder, "pipkin_bg.wasm"), "-o", `dist/${module}`], here);
+}
 
 const options = { absWorkingDir: here, outdir: "dist", bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none" };
-await build({ ...options, sourcemap: true, entryPoints: ["src/index.ts", "src/sync.ts", "src/worker.ts"] });
+await build({ ...options, sourcemap: true, entryPoints: ["src/index.ts", "src/sync.ts", "src/worker.ts", "src/event-log.ts"], external: ["./event-log.js"] });
 await build({ ...options, entryPoints: ["src/inline.ts"], plugins: [inline()] });
 await build({ ...options, entryPoints: { node: "src/index.ts" }, platform: "node", plugins: [instead("start-node")] });
 // By its place: the tests bring an older one along, which has the same name among the commands.
@@ -52,7 +64,7 @@ function instead(file) {
 /** Puts worker and module into a script as strings. */
 function inline() {
   const worker = () => readFileSync(join(here, "dist/worker.js"), "utf8").replace(/^\/\/# sourceMappingURL=.*$/m, "");
-  const module = () => readFileSync(join(here, "dist/pipkin_bg.wasm"), "base64");
+  const module = () => readFileSync(join(here, "dist/pipkin_full_bg.wasm"), "base64");
   return {
     name: "inline",
     setup(build) {

@@ -24,6 +24,10 @@ pub(crate) enum Code {
     UnknownPosition = 12,
     Conflict = 13,
     Compacted = 14,
+    #[cfg(feature = "full")]
+    AppendRefused = 15,
+    #[cfg(feature = "full")]
+    CursorTaken = 16,
 }
 
 const COMPACTED: &str = "what has changed since that position is not kept any more: ask for the position of the store, read what is there, and go on from that";
@@ -98,6 +102,10 @@ impl From<&Error> for Failure {
             Error::SnapshotTooOld => Code::SnapshotTooOld,
             Error::UnknownPosition => Code::UnknownPosition,
             Error::Conflict(_) => Code::Conflict,
+            #[cfg(feature = "full")]
+            Error::AppendRefused { .. } => Code::AppendRefused,
+            #[cfg(feature = "full")]
+            Error::CursorTaken => Code::CursorTaken,
             Error::Compacted { .. } => return Self::new(Code::Compacted, COMPACTED),
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,
             Error::Storage(error) if error.kind == StorageErrorKind::PermissionDenied => Code::Unavailable,

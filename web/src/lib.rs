@@ -10,6 +10,8 @@ extern crate alloc;
 mod clock;
 mod cut;
 mod error;
+#[cfg(feature = "full")]
+mod events;
 mod exports;
 mod failure;
 #[cfg(test)]
@@ -46,6 +48,8 @@ mod runtime;
 mod shared;
 mod storage;
 mod transactions;
+#[cfg(feature = "full")]
+mod walks;
 mod wire;
 
 // For the tests of all modules: without this line, a browser skips them.

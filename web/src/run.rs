@@ -40,10 +40,18 @@ pub(crate) fn run(open: &Open, request: &Request<'_>) -> Vec<Answer> {
 }
 
 fn is_page(op: &Op<'_>) -> bool {
+    #[cfg(feature = "full")]
+    if matches!(op, Op::Events(_)) {
+        return true;
+    }
     matches!(op, Op::Page { .. } | Op::Range(_) | Op::ExpiresAt(_) | Op::Keep(_) | Op::In(..) | Op::Commit(_) | Op::Changes(_))
 }
 
 fn is_write(op: &Op<'_>) -> bool {
+    #[cfg(feature = "full")]
+    if let Op::Events(call) = op {
+        return crate::events::is_write(call);
+    }
     matches!(
         op,
         Op::Write(_) | Op::Delete(_) | Op::WriteMany(_) | Op::WriteManyFor(_) | Op::Swap { .. } | Op::Keep(_) | Op::Commit(_)
@@ -64,6 +72,10 @@ impl Run<'_> {
     fn group(&mut self, ops: &[Op<'_>], known: &mut alloc::vec::IntoIter<u8>) {
         if let [Op::Commit(transaction)] = ops {
             return self.end(*transaction, known.next());
+        }
+        #[cfg(feature = "full")]
+        if let [Op::Events(call)] = ops {
+            return self.events(call, known);
         }
         let retry = known.clone();
         let open = self.open;
@@ -117,11 +129,30 @@ impl Run<'_> {
         self.answers.push(answer);
     }
 
+    /// Carries a call of event streams out. An append notes in its own commit that it was carried out; of the others nothing changes if they come twice.
+    #[cfg(feature = "full")]
+    fn events(&mut self, call: &[u8], known: &mut alloc::vec::IntoIter<u8>) {
+        let is_write = crate::events::is_write(call);
+        let known = if is_write { known.next() } else { None };
+        let note = |(client, number)| (client, requests::record(number, &[&*self.outcomes, &[1]].concat()));
+        let answered = crate::events::run(self.open, call, self.origin.map(note), known);
+        let answer = answered.map_or_else(Answer::Failed, Answer::Events);
+        if is_write {
+            self.outcomes.push(if matches!(answer, Answer::Events(_)) { 1 } else { requests::outcome_of(&answer) });
+        }
+        self.answers.push(answer);
+    }
+
     fn commit_transaction(&self, number: f64) -> Result<(), Failure> {
         let Open { db, room, order, transactions, .. } = self.open;
         let mut transaction = transactions.take(number).ok_or_else(transactions::gone)?.into_inner();
         let mut written: Vec<(Vec<u8>, bool)> = Vec::new();
-        transaction.each_write(&mut |_, key, stores| written.push((key.to_vec(), stores)));
+        // Cursors of events are in namespaces of their own.
+        transaction.each_write(&mut |name, key, stores| {
+            if name.is_empty() {
+                written.push((key.to_vec(), stores));
+            }
+        });
         if let Some((client, number)) = self.origin {
             let record = requests::record(number, &[&*self.outcomes, &[1]].concat());
             let namespace = requests::namespace(db).map_err(|error| Failure::of_commit(&error))?;
@@ -140,6 +171,8 @@ impl Run<'_> {
         for answer in &mut self.answers {
             match (&flushed, &answer) {
                 (Ok(durability), Answer::Flushed(_)) => *answer = Answer::Flushed(*durability as u8),
+                #[cfg(feature = "full")]
+                (Err(error), Answer::Events(_)) => *answer = Answer::Failed(Failure::of_write(error)),
                 (Err(error), Answer::Flushed(_) | Answer::Written(_)) => *answer = Answer::Failed(Failure::of_write(error)),
                 _ => {}
             }
@@ -224,6 +257,8 @@ impl<'a> Stage<'a> {
             Op::In(transaction, op) => self.run_in(*transaction, op)?,
             // Never among others.
             Op::Commit(_) => Answer::Written(0),
+            #[cfg(feature = "full")]
+            Op::Events(_) => Answer::Written(0),
         })
     }
 
@@ -232,6 +267,8 @@ impl<'a> Stage<'a> {
             let done = match op {
                 Op::WriteManyFor(writes) => writes.iter().try_for_each(|(write, ttl)| running.write(*write, *ttl)).map(|()| 0),
                 Op::Delete(key) => running.remove(key).map(u8::from),
+                #[cfg(feature = "full")]
+                Op::Events(call) => return crate::events::run_in(self.open, running, call).map(Answer::Events),
                 read => return self.read_in(running, &running.order, read),
             };
             done.map(Answer::Written).map_err(|error| Failure::from(&error))

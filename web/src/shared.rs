@@ -29,6 +29,9 @@ pub(crate) struct Open {
     pub(crate) transactions: Transactions,
     /// Readers of changes of tabs.
     pub(crate) followers: Followers,
+    /// Walks over events of tabs.
+    #[cfg(feature = "full")]
+    pub(crate) walks: crate::walks::Walks,
     /// Set while an export is read from the file.
     pub(crate) hold: RefCell<Option<Hold>>,
     /// The file of the store; `None` for a store in memory.
@@ -44,6 +47,8 @@ impl Open {
             held: AllHeld::default(),
             transactions: Transactions::default(),
             followers: Followers::default(),
+            #[cfg(feature = "full")]
+            walks: crate::walks::Walks::default(),
             hold: RefCell::default(),
             file,
         }

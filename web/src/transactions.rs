@@ -41,6 +41,11 @@ impl Running {
         Ok(there)
     }
 
+    #[cfg(feature = "full")]
+    pub(crate) fn transaction(&mut self) -> &mut Transaction {
+        &mut self.transaction
+    }
+
     pub(crate) fn into_inner(self) -> Transaction {
         self.transaction
     }

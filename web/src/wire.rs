@@ -16,6 +16,7 @@
 //! result   := 0 failed, code u8, message bytes | 1 written, outcome u8 | 2 no value | 3 value bytes
 //!           | 4 count u32, (2 | 3 bytes | 7 key bytes, damage)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)*, count u32, (key, damage)*
 //!           | 6 durability u8 | 8 flags u8, position, count u32, commit*   flags: 1 no more for now, 2 begun anew
+//! operation of kind 19 := call bytes                                   of event streams, in the full module: see `events`
 //! position := 16 bytes
 //! commit   := position, 0 | 1, length u32, change*                    1: from its position on it comes again
 //! change   := 0 key bytes | 1 key bytes, value bytes | 2 key bytes, value bytes, expiry f64 | 3 all is gone
@@ -53,6 +54,8 @@ mod kind {
     pub(super) const IN: u8 = 16;
     pub(super) const COMMIT: u8 = 17;
     pub(super) const CHANGES: u8 = 18;
+    #[cfg(feature = "full")]
+    pub(super) const EVENTS: u8 = 19;
 }
 
 /// A key and its new value; `None` removes it.
@@ -97,6 +100,9 @@ pub(crate) enum Op<'a> {
     Commit(f64),
     /// The next page of a reader of changes.
     Changes(Asked<'a>),
+    /// A call of event streams.
+    #[cfg(feature = "full")]
+    Events(&'a [u8]),
 }
 
 /// A request for the next page of a reader of changes.
@@ -135,24 +141,35 @@ pub(crate) struct Request<'a> {
     pub(crate) ops: Vec<Op<'a>>,
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
+    #[cfg(feature = "full")]
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The next byte, which stays.
+    #[cfg(feature = "full")]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    fn number(&mut self) -> Option<f64> {
+    pub(crate) fn number(&mut self) -> Option<f64> {
         self.array().map(f64::from_le_bytes)
     }
 
@@ -168,11 +185,11 @@ impl<'a> Reader<'a> {
         Some(Op::Swap { key: self.bytes()?, expected: self.optional()?, new: self.optional()?, ttl })
     }
 
-    fn count(&mut self) -> Option<usize> {
+    pub(crate) fn count(&mut self) -> Option<usize> {
         self.array().map(|count| u32::from_le_bytes(count) as usize)
     }
 
-    fn bytes(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.count()?;
         self.take(len)
     }
@@ -204,7 +221,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a count and that many items. Each takes at least one byte, so memory is not allocated for a count that the message cannot
     /// hold.
-    fn many<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(crate) fn many<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.count()?;
         if count > self.0.len() {
             return None;
@@ -223,6 +240,8 @@ impl<'a> Reader<'a> {
             kind::GET | kind::HAS | kind::GET_MANY | kind::PAGE | kind::RANGE => true,
             kind::EXPIRES_AT => kind == kind::AT,
             kind::DELETE | kind::WRITE_MANY_FOR => kind == kind::IN,
+            #[cfg(feature = "full")]
+            kind::EVENTS => kind == kind::IN,
             _ => false,
         };
         let op = Box::new(if may { self.op_of(inner)? } else { return None });
@@ -255,6 +274,8 @@ impl<'a> Reader<'a> {
                 Op::Range(Range { values: flags & 1 != 0, reverse: flags & 2 != 0, bounds: (self.bound()?, self.bound()?) })
             }
             kind::FLUSH => Op::Flush,
+            #[cfg(feature = "full")]
+            kind::EVENTS => Op::Events(self.bytes()?),
             kind::COMMIT => {
                 let number = self.number()?;
                 self.many(Self::bytes)?;
@@ -303,6 +324,9 @@ pub(crate) enum Answer {
     },
     Flushed(u8),
     Changes(ChangesPage),
+    /// What a call of event streams has come to.
+    #[cfg(feature = "full")]
+    Events(Vec<u8>),
 }
 
 /// Commits in their order.
@@ -395,6 +419,8 @@ pub(crate) fn encode(answers: &[Answer]) -> Vec<u8> {
                     put_damage(&mut out, one);
                 }
             }
+            #[cfg(feature = "full")]
+            Answer::Events(answer) => put_value(&mut out, Some(answer)),
             Answer::Flushed(durability) => out.extend_from_slice(&[6, *durability]),
             Answer::Changes(page) => {
                 out.extend_from_slice(&[8, u8::from(page.is_at_end) | u8::from(page.is_anew) << 1]);

@@ -38,13 +38,17 @@ export type ErrorCode =
   | "compacted"
   /** A transaction has met writes of others as often as it may, or its tab leads no more; it has written nothing. Run it again. */
   | "conflict"
+  /** A stream of events is not as an append expected, or an event matches its query. Nothing was written. */
+  | "append-refused"
+  /** Another has begun under the name of this cursor since, or it was removed. */
+  | "cursor-taken"
   /** The browser's file system failed. */
   | "failed";
 
 /** Codes as numbers, in the order of `web/src/failure.rs`, which begins at 1. */
 const CODES: readonly ErrorCode[] = [
   "unavailable", "locked", "quota", "corrupt", "version", "outcome-unknown", "usage", "closed", "failed", "missing",
-  "snapshot-too-old", "unknown-position", "conflict", "compacted",
+  "snapshot-too-old", "unknown-position", "conflict", "compacted", "append-refused", "cursor-taken",
 ];
 
 /** Every error of this package. */

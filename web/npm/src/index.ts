@@ -18,6 +18,8 @@ export { Store } from "./store.js";
 export { Transaction, TransactionView } from "./transaction.js";
 export { View } from "./view.js";
 export type { Batch, Batched } from "./codec.js";
+export type { EventCursor, EventFollow, EventLog, InTransaction } from "./event-log.js";
+export type { Appended, Conditions, CursorState, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type { Events } from "./events.js";
 export type {
   Bytes, CallOptions, Change, ChangesOptions, Commit, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, RecordChange, Report, Role, Segment, SetOptions, Stats, TransactionOptions, Value, WriteOptions,

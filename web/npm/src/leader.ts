@@ -1,11 +1,11 @@
 // The side of the one worker that has the file open: carries out requests of its own page and of other tabs.
 
-import { WasmStore, openEngine, verifyCopy } from "./engine.js";
+import { WasmStore, beside, compiled, openEngine, verifyCopy } from "./engine.js";
 import { PipkinError, pack } from "./errors.js";
 import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
 import { PROTOCOL, commonChannel, followersLock, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, News, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
-import { isDurable, isWrite, readersOf, transferred, writtenKeys } from "./request.js";
+import { isDurable, isForFull, isWrite, readersOf, transferred, writtenKeys } from "./request.js";
 import { Snapshots } from "./snapshots.js";
 import type { EngineOptions, Stats } from "./types.js";
 
@@ -68,7 +68,7 @@ export class Leader {
   private constructor(
     readonly name: string,
     readonly tab: string,
-    readonly options: EngineOptions,
+    private options: EngineOptions,
     private store: WasmStore,
     private readonly owner: Owner,
   ) {
@@ -140,6 +140,7 @@ export class Leader {
     const { number, bytes } = request;
     try {
       if (typeof bytes === "string") return { number, bytes: this.store.getLone(bytes) ?? null };
+      if (!this.options.full && isForFull(bytes)) return this.#load().then(() => kept(this.serve(request, tab, twice)), (thrown: unknown) => refusal(number, thrown));
       for (const reader of readersOf(bytes)) this.#snapshots.hold(reader, tab);
       const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number);
       if (isWrite(bytes)) this.#afterWrites(bytes, tab);
@@ -258,7 +259,7 @@ export class Leader {
   #afterWrites(request: Uint8Array, tab: string): void {
     if (this.#listeners.size > 0) {
       const { keys, all } = writtenKeys(request, NAMED_KEYS);
-      if (keys.length > 0) this.#tellChange({ keys: all ? keys : undefined, position: this.store.knownPosition() }, tab);
+      if (keys.length > 0 || isDurable(request)) this.#tellChange({ keys: all ? keys : undefined, position: this.store.knownPosition() }, tab);
     }
     this.#isFlushed &&= isDurable(request);
     this.#flushTimer ??= setTimeout(() => this.#flushUnasked(), FLUSH_AFTER_MS);
@@ -421,6 +422,25 @@ export class Leader {
       await moveCopy(await folder(), file, storeFile(this.name));
     } finally {
       this.store = await this.#reopened();
+    }
+  }
+
+  /** Goes on with the full module. It is here before the file is closed. */
+  async #load(): Promise<void> {
+    if (this.options.memory || this.options.wasm) throw new PipkinError("usage", "open the store with { events: true }");
+    const held: (() => void)[] = [];
+    this.#held = held;
+    this.#calls++;
+    try {
+      const wasm = await compiled(beside());
+      if (this.#isEnded) throw new PipkinError("closed", "the store was closed");
+      this.options = { ...this.options, wasm, full: true };
+      this.store.close();
+      this.store = await this.#reopened();
+    } finally {
+      this.#calls--;
+      this.#held = undefined;
+      for (const resolve of held) resolve();
     }
   }
 

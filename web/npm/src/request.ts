@@ -5,7 +5,7 @@ import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import { type Bytes, type Durability, checkedTtl } from "./types.js";
 
-const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep, In, Commit, Changes }
+const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep, In, Commit, Changes, Events }
 
 /** A key and its new value, and how long it lives; without a value it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined, ttl?: number | undefined];
@@ -22,6 +22,8 @@ const DURABLE = 1;
 const WRITES = 2;
 /** One of the operations asks for changes. For who passes it on. */
 const FOLLOWS = 4;
+/** One of the operations is for the full module. */
+const FULL = 8;
 const APPENDED = 1;
 const AFTER = 2;
 
@@ -101,6 +103,12 @@ export class RequestWriter {
     for (const byte of after ?? []) this.#byte(byte);
     this.#blob(prefix);
     this.#flags |= FOLLOWS;
+  }
+
+  /** A call of event streams. */
+  events(call: Uint8Array): void {
+    this.#keyed(Kind.Events, call);
+    this.#flags |= FULL;
   }
 
   write(write: Write): void {
@@ -274,6 +282,11 @@ export function isWrite(request: Uint8Array): boolean {
   return ((request[0] ?? 0) & WRITES) !== 0;
 }
 
+/** Whether a request needs the full module. */
+export function isForFull(request: Uint8Array): boolean {
+  return ((request[0] ?? 0) & FULL) !== 0;
+}
+
 /** The readers of changes that a request asks. */
 export function readersOf(request: Uint8Array): number[] {
   const readers: number[] = [];
@@ -302,6 +315,7 @@ function skip(reader: Reader, kind: Kind, note: (key: Uint8Array) => void, follo
     case Kind.Get:
     case Kind.Has:
     case Kind.ExpiresAt:
+    case Kind.Events:
     // The value stays.
     case Kind.Keep:
       reader.blob();

@@ -19,6 +19,8 @@ export class Running {
   readonly #writes = new Set<Promise<unknown>>();
   #failed: { readonly thrown: unknown } | undefined;
   #isEnded = false;
+  /** It has written something that is no record of the store. */
+  isWritten = false;
 
   constructor(private readonly connection: Connection) {}
 
@@ -57,7 +59,7 @@ export class Running {
     this.#isEnded = true;
     if (this.#failed) throw this.#failed.thrown;
     if (this.conflict) throw this.conflict;
-    if (this.#keys.length === 0) return;
+    if (this.#keys.length === 0 && !this.isWritten) return;
     try {
       await this.connection.operate(effect, (request) => request.commit(this.#number, this.#keys), (answer) => void answer.written(), signal);
     } catch (thrown) {

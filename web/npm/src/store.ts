@@ -5,6 +5,7 @@ import { BYTES, TEXT, jsonCodec, structuredCodec } from "./codec.js";
 import type { Connection } from "./connection.js";
 import { partsOf } from "./cut.js";
 import { PipkinError } from "./errors.js";
+import type { EventLog } from "./event-log.js";
 import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { positionBytes } from "./follow.js";
@@ -73,6 +74,12 @@ export class Store extends View<Bytes, Value, Bytes> {
    */
   transaction<T>(work: (tx: Transaction) => T | Promise<T>, options?: TransactionOptions): Promise<T> {
     return transact(this.connection, work, options?.durability ?? this.durability, options);
+  }
+
+  /** The log of events of this name. What knows event streams is loaded when this is first called: see the option `events` of `open`. */
+  async events(name: string): Promise<EventLog> {
+    const { EventLog } = await import("./event-log.js");
+    return new EventLog(this.connection, name, this.durability, PipkinError);
   }
 
   /** The place of the last commit: 16 bytes that stay valid in this file, here and on every other host. The first one of a session may write. */

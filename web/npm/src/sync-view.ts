@@ -21,7 +21,7 @@ export class SyncView<K, In, Out> {
     protected readonly wasm: WasmStore,
     private readonly codec: Codec<K, In, Out>,
     private readonly start: Uint8Array,
-    private readonly durability: Durability,
+    protected readonly durability: Durability,
   ) {
     this[target] = { store: wasm, full: (key) => this.#full(key), encode: codec.encode };
   }

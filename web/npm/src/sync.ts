@@ -8,21 +8,52 @@ import { PipkinError, toError } from "./errors.js";
 import { withLock } from "./lock.js";
 import { checkName, syncLock } from "./names.js";
 import { hint } from "./place.js";
+import { SyncEventLog } from "./sync-events.js";
 import { SyncView } from "./sync-view.js";
-import { type Bytes, type CompactReport, type Durability, type Key, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedTtl, engineOptions } from "./types.js";
+import { type Bytes, type CompactReport, type Durability, type EngineOptions, type Key, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedTtl, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode } from "./errors.js";
+export { SyncEventLog } from "./sync-events.js";
 export { SyncView } from "./sync-view.js";
 export type { Batch, Batched } from "./codec.js";
+export type { Appended, Conditions, CursorState, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type {
   Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, SyncOpenOptions, SyncSetOptions, SyncWriteOptions, Value,
 } from "./types.js";
+
+/** Stores of this worker under the first module: the full one cannot take its place meanwhile. */
+let lean = 0;
+let isFull = false;
+
+/** Counts a store that is to be opened, until the function that comes back is called. */
+function counted(full: boolean): () => void {
+  if (full && !isFull && lean > 0) throw new PipkinError("usage", "open every store of this worker with { events: true }, or close the others first");
+  if (full || isFull) return () => undefined;
+  lean++;
+  let done = (): void => {
+    lean--;
+    done = () => undefined;
+  };
+  return () => done();
+}
 
 /** Opens the store of that name for this worker alone; rejects as locked while a page or another worker has it open. */
 export async function open(name: string, options: SyncOpenOptions = {}): Promise<SyncStore> {
   checkName(name);
   const engine = engineOptions(options);
-  if (engine.memory) return new SyncStore(await openEngine(name, engine), options.durability ?? "relaxed", () => undefined);
+  const ended = counted(engine.full);
+  try {
+    const store = await opened(name, options, engine, ended);
+    isFull ||= engine.full;
+    return store;
+  } catch (thrown) {
+    ended();
+    throw thrown;
+  }
+}
+
+async function opened(name: string, options: SyncOpenOptions, engine: EngineOptions, ended: () => void): Promise<SyncStore> {
+  if (engine.memory) return new SyncStore(await openEngine(name, engine), options.durability ?? "relaxed", ended);
   const here = hint();
   if (here) throw new PipkinError("unavailable", here);
   return new Promise((resolve, reject) => {
@@ -33,7 +64,11 @@ export async function open(name: string, options: SyncOpenOptions = {}): Promise
       let close = (): void => undefined;
       void navigator.locks.request(syncLock(name), () => new Promise<void>((end) => (close = end)));
       await new Promise<void>((release) => {
-        resolve(new SyncStore(wasm, options.durability ?? "relaxed", release));
+        const close = (): void => {
+          ended();
+          release();
+        };
+        resolve(new SyncStore(wasm, options.durability ?? "relaxed", close));
       });
       close();
     };
@@ -64,6 +99,11 @@ export class SyncStore extends SyncView<Bytes, Value, Bytes> {
   /** The records of a prefix with all values that `structuredClone` takes: maps, sets, dates, bytes, blobs and files, and what refers to itself. */
   structured<T = any>(prefix: Key = ""): SyncView<string, T, T> {
     return this.as(structuredCodec<T>(), prefix);
+  }
+
+  /** The log of events of this name. The store was opened with `events`. */
+  events(name: string): SyncEventLog {
+    return new SyncEventLog(this.wasm, name, this.durability);
   }
 
   flush(): void {

@@ -15,7 +15,7 @@ const BESIDE_OTHERS = 3;
 /** The records whose keys begin with a prefix, as a transaction reads and writes them. */
 export class TransactionView<K, In, Out> extends Reads<K, Out> {
   /** @internal */
-  constructor(connection: Connection, protected override readonly codec: Codec<K, In, Out>, start: Uint8Array, protected readonly running: Running) {
+  constructor(connection: Connection, protected override readonly codec: Codec<K, In, Out>, start: Uint8Array, /** @internal */ readonly running: Running) {
     super(connection, codec, start);
   }
 

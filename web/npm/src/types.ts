@@ -92,6 +92,11 @@ export interface OpenOptions extends CallOptions {
    * whole segments, at first by two. Default: 1 MiB.
    */
   readonly segmentSize?: number | undefined;
+  /**
+   * Loads the module that knows event streams at once, where this tab has the file open. Without it, the first call of an event log opens the file again with that
+   * one: transactions run again, and snapshots end. A store in memory needs it. Default: false.
+   */
+  readonly events?: boolean | undefined;
   /** A store that lives in memory and ends with the tab; never chosen unasked. Default: false. */
   readonly memory?: boolean | undefined;
   /** Where the WebAssembly module is, if a bundler has moved it, or the module itself. */
@@ -114,6 +119,8 @@ export interface EngineOptions {
   readonly segmentSize: number;
   readonly memory: boolean;
   readonly wasm: string | ArrayBuffer | WebAssembly.Module | undefined;
+  /** The full module is asked for, which knows event streams. */
+  readonly full: boolean;
 }
 
 const MIB = 1024 * 1024;
@@ -135,13 +142,14 @@ function size(bytes: number): number {
 }
 
 /** `wasm` is where the module is if the caller says nothing. */
-export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"]): EngineOptions {
+export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"], isFull = wasm !== undefined): EngineOptions {
   checkDurability(options.durability ?? "relaxed");
   return {
     create: options.create ?? true,
     cacheBytes: size(options.cacheBytes ?? 16 * MIB),
     segmentSize: size(options.segmentSize ?? MIB),
     memory: options.memory ?? false,
+    full: (options.events ?? false) || isFull,
     wasm: (options.wasm instanceof URL ? options.wasm.href : options.wasm) ?? wasm,
   };
 }

@@ -23,12 +23,16 @@ const sent: Bytes[] = [];
 /** All of the memory. It moves when it grows. */
 let memory = NO_BYTES;
 
-/** Loads the module. */
+/** Where the full module is. A script that is a string has none beside it. */
+export const full = (): URL => new URL("pipkin_full_bg.wasm", import.meta.url);
+
+/** Loads the module, in the place of one that was loaded before. */
 export async function load(source: string | URL | ArrayBuffer | WebAssembly.Module = new URL("pipkin_bg.wasm", import.meta.url)): Promise<void> {
   ({ memory: whole } = initSync({ module: await compiled(source) }));
+  memory = NO_BYTES;
 }
 
-async function compiled(source: string | URL | ArrayBuffer | WebAssembly.Module): Promise<WebAssembly.Module> {
+export async function compiled(source: string | URL | ArrayBuffer | WebAssembly.Module): Promise<WebAssembly.Module> {
   if (source instanceof WebAssembly.Module) return source;
   if (source instanceof ArrayBuffer) return WebAssembly.compile(source);
   const response = await fetch(source);
@@ -96,9 +100,14 @@ export async function verifyFile(directory: FileSystemDirectoryHandle, name: str
   return JSON.parse(verifyOpen(await opened(directory, name, false)));
 }
 
+/** Never collected: what frees one would do so in the memory of the module that was loaded last. */
+const all: Store[] = [];
+
 /** One open store. */
 export class WasmStore {
-  private constructor(private readonly store: Store) {}
+  private constructor(private readonly store: Store) {
+    all.push(store);
+  }
 
   /** Opens the store in a file, with at most `cache` bytes of it in memory. A new store gets segments of `segment` bytes. */
   static async open(directory: FileSystemDirectoryHandle, name: string, create: boolean, cache: number, segment: number): Promise<WasmStore> {

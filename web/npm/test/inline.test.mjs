@@ -20,10 +20,12 @@ test("one script is enough: it works from where nothing else can be found, and s
     const inline = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
     const db = await inline.open("shared");
     await db.json("json/").set("b", { c: 1 });
+    const log = await db.events("log");
+    await log.append("s", { type: "T", payload: "x" });
     const other = await pipkin.open("shared");
-    const follower = [other.role, await other.json("json/").get("b"), await db.text().get("a")];
+    const follower = [other.role, await other.json("json/").get("b"), await db.text().get("a"), await log.version("s")];
     return [await inline.support(), Object.keys(inline).sort(), ...follower];
   });
-  assert.deepEqual(seen, [{ supported: true }, ["PipkinError", "Reads", "Snapshot", "Store", "Transaction", "TransactionView", "View", "destroy", "list", "open", "support"], "follower", { c: 1 }, "from the other entry"]);
+  assert.deepEqual(seen, [{ supported: true }, ["PipkinError", "Reads", "Snapshot", "Store", "Transaction", "TransactionView", "View", "destroy", "list", "open", "support"], "follower", { c: 1 }, "from the other entry", 1]);
   assert.ok(asked.filter((url) => !url.startsWith("blob:")).every((url) => url.endsWith("/pipkin/worker.js")), `asked for ${asked}`);
 });

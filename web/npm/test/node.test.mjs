@@ -25,6 +25,12 @@ test("a store in memory does in Node what it does on a page, and lets the proces
     await users.update("ada", (old) => ({ ...old, name: "Ada" }));
     await db.structured().set("map", new Map([["a", new Blob(["x"])]]));
     await db.transaction(async (tx) => tx.json("users/").set("ada", { ...await tx.json("users/").get("ada"), in: "tx" }));
+    const log = await db.events("log");
+    await log.append("s", [{ type: "1" }, { type: "2" }], { durability: "strict" });
+    const cursor = await log.cursor("c");
+    const types = [];
+    for (let i = 0; i < 2; i++) { const event = (await cursor.next()).value; types.push(event.type); await db.transaction((tx) => cursor.ack(event, { tx })); }
+    heard.push(...types, (await log.cursors())[0].number, await (await other.events("log")).version("s"));
     const keys = [];
     for await (const key of db.text().keys({ ordered: true })) keys.push(key);
     const seen = [db.mode, db.role, await users.get("ada"), await (await db.structured().get("map")).get("a").text(), keys, heard, await other.count(), (await db.stats()).records];
@@ -33,7 +39,7 @@ test("a store in memory does in Node what it does on a page, and lets the proces
     await other.close();
     console.log(JSON.stringify([...seen, await other.get("a").catch(({ code }) => code)]));
     // The first one is left open.`);
-  assert.deepEqual(seen, ["memory", "leader", { born: 1815, name: "Ada", in: "tx" }, "x", ["map", "users/ada"], ["ada", "ada", "ada"], 0, 2, false, false, {}, "closed"]);
+  assert.deepEqual(seen, ["memory", "leader", { born: 1815, name: "Ada", in: "tx" }, "x", ["map", "users/ada"], ["ada", "ada", "ada", "1", "2", 2, 0], 0, 2, false, false, {}, "closed"]);
 });
 
 test("without a browser's storage Node is told what to do instead", () => {

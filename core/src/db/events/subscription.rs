@@ -81,6 +81,17 @@ impl EventReader {
         self.subscription(Some((name, token)), number.saturating_add(1))
     }
 
+    /// Goes on behind the event with this number, with the cursor of this name and token or without one: for hosts that keep that themselves.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::follow`].
+    #[doc(hidden)]
+    pub fn resume(&self, number: u64, cursor: Option<(String, u64)>) -> Result<Subscription> {
+        let whole = Self { from: 0, ..self.clone() };
+        whole.subscription(cursor, number.saturating_add(1))
+    }
+
     fn subscription(&self, cursor: Option<(String, u64)>, next: u64) -> Result<Subscription> {
         let wanted = match &self.source {
             Source::All => Wanted::All,
@@ -159,6 +170,12 @@ impl Subscription {
     const fn pass(&mut self) {
         self.passed = self.next;
         self.next += 1;
+    }
+
+    /// What tells it from others that have begun with its cursor; 0 without one.
+    #[doc(hidden)]
+    pub fn token(&self) -> u64 {
+        self.cursor.as_ref().map_or(0, |(_, token)| *token)
     }
 
     /// The number of the last event that it has handed out or passed over.

@@ -34,13 +34,14 @@ fn clippy(_: &Tools) -> Outcome {
 }
 
 /// Packages whose code hides from this host behind `cfg`.
-const WASM_PACKAGES: [&str; 6] = [
+const WASM_PACKAGES: [&str; 7] = [
     "-p pipkin --no-default-features --target wasm32-unknown-unknown",
     "-p pipkin --no-default-features --target wasm32-wasip2",
     "-p pipkin-wasi-guest -p pipkin-wasi-programs --target wasm32-wasip2",
     "-p pipkin-wasi-guest --features proof,spin --target wasm32-wasip2",
     // Its tests have a standard library, and what pages load has none.
     "-p pipkin-web --lib --target wasm32-unknown-unknown",
+    "-p pipkin-web --lib --features full --target wasm32-unknown-unknown",
     "-p pipkin-web --tests --target wasm32-unknown-unknown",
 ];
 

@@ -74,6 +74,7 @@ function withPage(app, out, beside = false) {
     const { resolve } = createRequire(join(app, "main.js"));
     copyFileSync(resolve("pipkin/worker.js"), join(out, "worker.js"));
     copyFileSync(resolve("pipkin/pipkin.wasm"), join(out, "pipkin_bg.wasm"));
+    copyFileSync(resolve("pipkin/pipkin-full.wasm"), join(out, "pipkin_full_bg.wasm"));
   }
   return serve([["/", out]]);
 }

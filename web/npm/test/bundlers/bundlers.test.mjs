@@ -40,7 +40,7 @@ for (const [name, build] of Object.entries(BUILDS)) {
       page.on("pageerror", (error) => errors.push(error.message));
       await page.goto(site.url);
       for (const visit of [1, 2]) {
-        await page.waitForFunction((title) => document.title === title, `visit ${visit}`, { timeout: 20_000 }).catch((error) => {
+        await page.waitForFunction((title) => document.title === title, `visit ${visit}, event ${visit}`, { timeout: 20_000 }).catch((error) => {
           throw new Error(`${error.message}; the page said: ${errors.join("; ")}`);
         });
         if (visit === 1) await page.reload();
