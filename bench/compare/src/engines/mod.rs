@@ -20,6 +20,8 @@ mod rocksdb;
 mod sanakirja;
 #[cfg(feature = "sled")]
 mod sled;
+#[cfg(feature = "umadb")]
+mod umadb;
 #[cfg(feature = "varvedb")]
 mod varvedb;
 
@@ -68,6 +70,8 @@ engines! {
     sanakirja::Sanakirja,
     #[cfg(feature = "varvedb")]
     varvedb::VarveEngine,
+    #[cfg(feature = "umadb")]
+    umadb::Uma,
     files::Files,
     redis::Redis,
 }
