@@ -91,8 +91,46 @@ impl EventIndex {
     pub(crate) fn in_front<'a>(&self, log: &'a Log, chain: Chain<'_>, stored: &Stored<'_>) -> Result<Option<Stored<'a>>> {
         let event = stored.event()?;
         match chain.before(stored.stream(), &event).filter(|&before| before != 0 && before < event.number) {
-            Some(before) => self.by_number(log, before),
+            Some(before) => self.at_or_before(log, chain, stored.namespace(), before),
             None => Ok(None),
         }
+    }
+
+    /// The event with this number, which is one of a chain, or the one in front of it: salvage may have left it out.
+    pub(crate) fn at_or_before<'a>(
+        &self,
+        log: &'a Log,
+        chain: Chain<'_>,
+        namespace: u32,
+        number: u64,
+    ) -> Result<Option<Stored<'a>>> {
+        match self.by_number(log, number)? {
+            Some(stored) => Ok(Some(stored)),
+            None => self.behind_gap(log, chain, namespace, number),
+        }
+    }
+
+    /// The last event of a chain in front of a number that no event has. Where nothing is left in front of it, that is as it should be: retention has
+    /// removed the others.
+    #[cold]
+    pub(crate) fn behind_gap<'a>(
+        &self,
+        log: &'a Log,
+        chain: Chain<'_>,
+        namespace: u32,
+        number: u64,
+    ) -> Result<Option<Stored<'a>>> {
+        self.find_first(log)?;
+        let (first, mut last) = (self.state.read().first, number - 1);
+        while let Some(number) = self.next_back_from(last).filter(|&number| number >= first.max(1)) {
+            last = number - 1;
+            if let Some(stored) = self.by_number(log, number)?
+                && stored.namespace() == namespace
+                && chain.before(stored.stream(), &stored.event()?).is_some()
+            {
+                return Ok(Some(stored));
+            }
+        }
+        Ok(None)
     }
 }

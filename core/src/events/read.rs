@@ -262,12 +262,14 @@ impl EventIndex {
             if event.version <= version {
                 return Ok((event.version == version).then_some(stored));
             }
-            let jump = event.before(own_tags::JUMP).filter(|_| jump_version(event.version) >= version);
-            let Some(number) = jump.or(event.before(own_tags::STREAM)).filter(|&number| number != 0 && number < event.number)
-            else {
-                return Ok(None);
+            let is_front = |number: &u64| *number != 0 && *number < event.number;
+            let jump = event.before(own_tags::JUMP).filter(|_| jump_version(event.version) >= version).filter(is_front);
+            let jumped = jump.map(|number| self.by_number(log, number)).transpose()?.flatten();
+            let earlier = match jumped {
+                Some(earlier) => Some(earlier),
+                None => self.in_front(log, Chain::Stream(stored.stream()), &stored)?,
             };
-            match self.by_number(log, number)? {
+            match earlier {
                 Some(earlier) => stored = earlier,
                 None => return Ok(None),
             }

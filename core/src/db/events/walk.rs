@@ -211,12 +211,15 @@ impl Walk {
             Self::Versions(versions) => versions.step(at),
             Self::Back { number: 0, .. } => Ok(Step::End),
             Self::Back { stream, number, least } => {
-                let Some(stored) = at.get(core::mem::take(number))? else { return Ok(Step::End) };
+                let chain = Chain::Stream(stream.as_bytes());
+                let Some(stored) = at.index.at_or_before(at.log, chain, at.of.namespace, core::mem::take(number))? else {
+                    return Ok(Step::End);
+                };
                 let view = stored.event()?;
                 if view.version < *least {
                     return Ok(Step::End);
                 }
-                let before = Chain::Stream(stream.as_bytes()).before(stored.stream(), &view).unwrap_or(0);
+                let before = chain.before(stored.stream(), &view).unwrap_or(0);
                 *number = before.min(view.number - 1);
                 Ok(Step::of(Some(stored)))
             }
@@ -226,7 +229,13 @@ impl Walk {
             },
             Self::Chains { numbers, items, least } => {
                 let Some(number) = numbers.pop_last().filter(|number| *number >= *least) else { return Ok(Step::End) };
-                let Some(stored) = at.get(number)? else { return Ok(Step::Another) };
+                let Some(stored) = at.get(number)? else {
+                    for chain in chains(items) {
+                        let earlier = at.index.behind_gap(at.log, chain, at.of.namespace, number)?;
+                        numbers.extend(earlier.map(|stored| stored.event().map(|event| event.number)).transpose()?);
+                    }
+                    return Ok(Step::Another);
+                };
                 let view = stored.event()?;
                 let before = chains(items).filter_map(|chain| chain.before(stored.stream(), &view));
                 numbers.extend(before.filter(|&before| before != 0 && before < number));

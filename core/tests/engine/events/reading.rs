@@ -2,8 +2,7 @@
 
 use super::{open, read};
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Event, EventReader, Events, Expected, NewEvent};
-use pipkin::{Durability, Storage, StorageError};
+use pipkin::{Condition, Db, Durability, Error, Event, EventReader, Events, Expected, NewEvent, Storage, StorageError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -219,7 +218,8 @@ fn what_salvage_has_left_out_is_a_gap_that_reading_passes_over() {
     let db = open(&file);
     let log = db.events("log").unwrap();
     for number in 0..5_u8 {
-        log.append("s", Expected::Any, [NewEvent::new("T", vec![0xa0 + number; 40]).tag("t")]).unwrap();
+        let kind = if number == 0 { "First" } else { "T" };
+        log.append("s", Expected::Any, [NewEvent::new(kind, vec![0xa0 + number; 40]).tag("t")]).unwrap();
     }
     db.close().unwrap();
     let mut bytes = file.to_vec();
@@ -231,6 +231,18 @@ fn what_salvage_has_left_out_is_a_gap_that_reading_passes_over() {
     let log = db.events("log").unwrap();
     let numbers = |reader: EventReader| read(&reader).iter().map(Event::number).collect::<Vec<_>>();
     assert_eq!((numbers(log.all()), numbers(log.all().backwards(true))), (vec![1, 2, 4, 5], vec![5, 4, 2, 1]));
+    // Along the chains, too, from either end.
+    for (reader, expected) in
+        [(log.stream("s"), vec![1, 2, 4, 5]), (log.of_type("T"), vec![2, 4, 5]), (log.tagged("t"), vec![1, 2, 4, 5])]
+    {
+        assert_eq!(numbers(reader.clone()), expected);
+        assert_eq!(numbers(reader.backwards(true)), expected.into_iter().rev().collect::<Vec<_>>());
+    }
+    let number = |version| log.get("s", version).unwrap().map(|event| event.number());
+    assert_eq!([1, 2, 3, 4].map(number), [Some(1), Some(2), None, Some(4)]);
+    // A condition finds what stands in front of the gap.
+    let refused = log.append_if(&Condition::new(["First"], ["t"]), "s", [NewEvent::new("T", "")]);
+    assert!(matches!(refused, Err(Error::AppendRefused { .. })), "{refused:?}");
     assert_eq!(log.append("s", Expected::Version(5), [NewEvent::new("T", "")]).unwrap().first_number, 6);
     let mut all = log.all().follow().unwrap();
     db.flush().unwrap();
