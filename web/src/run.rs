@@ -149,7 +149,7 @@ impl Run<'_> {
         let mut written: Vec<(Vec<u8>, bool)> = Vec::new();
         // Cursors of events are in namespaces of their own.
         transaction.each_write(&mut |name, key, stores| {
-            if name.is_empty() {
+            if !cfg!(feature = "full") || name.is_empty() {
                 written.push((key.to_vec(), stores));
             }
         });
