@@ -226,6 +226,12 @@ pub enum Bug {
     AckOnItsOwn,
     /// A cursor moves for a subscription from which another one has taken it.
     CursorTakenUnnoticed,
+    /// Whoever takes a cursor begins where it was a moment before, whatever was acknowledged since.
+    CursorTakenAsItWas,
+    /// An append of events lets others prepare theirs before it is in the log.
+    AppendsPreparedTogether,
+    /// Compaction copies an event whose stub was dropped before the session ended.
+    GoneEventsComeBack,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -344,6 +350,9 @@ mod imp {
             Self::EventsBeforeDurable,
             Self::AckOnItsOwn,
             Self::CursorTakenUnnoticed,
+            Self::CursorTakenAsItWas,
+            Self::AppendsPreparedTogether,
+            Self::GoneEventsComeBack,
         ];
     }
 
@@ -352,6 +361,12 @@ mod imp {
     /// Switches one bug on for the whole process, or all off.
     pub fn set(bug: Option<Bug>) {
         PLANTED.store(bug.map_or(u32::MAX, |bug| bug as u32), Ordering::SeqCst);
+    }
+
+    /// The bug that is switched on.
+    pub fn planted() -> Option<Bug> {
+        let planted = PLANTED.load(Ordering::SeqCst);
+        Bug::ALL.iter().copied().find(|&bug| bug as u32 == planted)
     }
 
     /// Widens the gap that a bug leaves, so that another thread comes into it.
@@ -366,9 +381,9 @@ mod imp {
 }
 
 #[cfg(feature = "planted-bugs")]
-pub use imp::set;
-#[cfg(feature = "planted-bugs")]
 pub(crate) use imp::{dawdle, is};
+#[cfg(feature = "planted-bugs")]
+pub use imp::{planted, set};
 
 #[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]

@@ -70,6 +70,14 @@ impl Places {
         anchors.get(place).map(|one| offset(*one)).filter(|&at| at != GONE)
     }
 
+    /// True when of this event nothing is left, not even a stub.
+    pub(super) fn is_gone(&self, number: u64) -> bool {
+        let (chunk, own) = split(number);
+        let Some(anchors) = self.chunks.get(&chunk).map(|chunk| &chunk.anchors) else { return false };
+        let place = anchors.partition_point(|one| within(*one) <= own).checked_sub(1);
+        place.and_then(|place| anchors.get(place)).is_some_and(|one| offset(*one) == GONE)
+    }
+
     /// The anchor of an event, and the last number that has the same one.
     pub(super) fn run_of(&self, number: u64) -> Option<(u64, u64)> {
         let (index, own) = split(number);
@@ -253,6 +261,7 @@ mod tests {
         for number in 1..=50 {
             places.drop_event(number);
             assert_eq!((places.anchor_of(number), places.anchor_of(number + 1)), (None, Some(20_010)));
+            assert!(places.is_gone(number) && !places.is_gone(number + 1));
         }
         assert_eq!(places.chunk(0).unwrap().0.len(), 2);
         places.put(60, 90_000, |_| true);

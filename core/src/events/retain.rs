@@ -49,6 +49,11 @@ impl EventIndex {
         }
     }
 
+    /// True when the stub of an event was dropped. Its frames may be in the log still, in segments that are not retired yet.
+    pub(crate) fn is_gone(&self, number: u64) -> bool {
+        self.state.read().places.is_gone(number)
+    }
+
     /// Before a compaction: finds the first event that is more than a stub. The caller holds a pin.
     pub(crate) fn find_first(&self, log: &Log) -> Result<()> {
         let (mut first, last) = {

@@ -8,6 +8,7 @@ use crate::frame::{FrameSpec, Kind, Meta};
 use crate::limits::VALUE_LEN_MAX;
 use crate::log::{Log, Placed, Purpose};
 use crate::pins::Pin;
+use crate::planted::{Bug, dawdle, is};
 use crate::store::Store;
 use crate::sync::MutexGuard;
 use alloc::vec::Vec;
@@ -111,7 +112,7 @@ pub(in crate::db) struct Staging<'s, 'a> {
     pub(in crate::db) staged: Staged<'a>,
     store: &'s Store,
     _pin: Pin<'s>,
-    _appending: MutexGuard<'s, ()>,
+    _appending: Option<MutexGuard<'s, ()>>,
 }
 
 impl Store {
@@ -131,6 +132,10 @@ impl Store {
         let pin = self.engine.pins.pin();
         let (log, seed) = (&self.engine.log, self.engine.seed);
         let staged = index.stage(log, seed, log.next_event(), &appends.planned, &appends.conditions)?;
+        let appending = (!is(Bug::AppendsPreparedTogether)).then_some(appending);
+        if appending.is_none() {
+            dawdle();
+        }
         Ok(Some(Staging { staged, store: self, _pin: pin, _appending: appending }))
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Events;
 use crate::error::{Error, Result};
-use crate::planted::{Bug, is};
+use crate::planted::{Bug, dawdle, is};
 use crate::ttl::Ttl;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -82,10 +82,19 @@ impl Events {
         store.writable()?;
         // Whoever writes a cursor moves the end of the log, so no two get one token.
         let _one = store.acknowledging.lock();
+        let token = store.engine.log.end();
         let key = Cursor::key(name);
-        let known = self.space.get(&key)?.and_then(|value| Cursor::decode(&value));
-        let cursor = Cursor { number: known.map_or(begin, |known| known.number), token: store.engine.log.end() };
-        self.space.insert_with_ttl(&key, cursor.encode(), Ttl::Never)?;
+        let early = if is(Bug::CursorTakenAsItWas) { Some(self.space.get(&key)?) } else { None };
+        if early.is_some() {
+            dawdle();
+        }
+        let mut cursor = Cursor { number: begin, token };
+        // Read and written at once: the one that has it may move it until then.
+        self.space.with_ttl(Ttl::Never).update(&key, |known| {
+            let known = early.as_ref().map_or(known, |early| early.as_deref());
+            cursor.number = known.and_then(Cursor::decode).map_or(begin, |known| known.number);
+            Some(cursor.encode().to_vec())
+        })?;
         Ok(cursor)
     }
 
@@ -95,7 +104,7 @@ impl Events {
     ///
     /// [`Error::CursorTaken`] when another subscription has taken it over, or it was removed.
     pub(super) fn move_cursor(&self, name: &str, to: Cursor) -> Result<()> {
-        self.space.try_update(Cursor::key(name), |old| match old.and_then(Cursor::decode) {
+        self.space.with_ttl(Ttl::Never).try_update(Cursor::key(name), |old| match old.and_then(Cursor::decode) {
             Some(known) if known.token == to.token || is(Bug::CursorTakenUnnoticed) => Ok(Some(to.encode().to_vec())),
             _ => Err(Error::CursorTaken),
         })?

@@ -76,3 +76,51 @@ fn a_subscription_waits_for_events_and_ends_with_the_store() {
     closer.join().unwrap();
     assert!(matches!(log.version("s"), Err(Error::Closed)));
 }
+
+#[test]
+fn a_cursor_that_is_taken_while_it_moves_does_not_move_back() {
+    let db = Db::open_in_memory().unwrap();
+    let log = db.events("log").unwrap();
+    log.append("s", Expected::Any, (0..3000).map(|_| NewEvent::new("T", ""))).unwrap();
+    db.flush().unwrap();
+    let acknowledged = std::sync::atomic::AtomicU64::new(0);
+    let consume = || {
+        loop {
+            let before = acknowledged.load(std::sync::atomic::Ordering::SeqCst);
+            let mut own = log.all().cursor("c").unwrap();
+            loop {
+                let Some(event) = own.try_next().unwrap() else { return };
+                let number = event.number();
+                assert!(number > before, "event {number} comes again, though {before} was acknowledged");
+                match db.transaction(|tx| tx.ack(&own, number)) {
+                    Ok(()) => drop(acknowledged.fetch_max(number, std::sync::atomic::Ordering::SeqCst)),
+                    Err(Error::CursorTaken) => break,
+                    Err(error) => panic!("{error}"),
+                }
+                if number % 7 == 0 {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(consume))));
+    assert_eq!(log.cursors().unwrap(), [("c".into(), 3000)]);
+}
+
+#[test]
+fn cursors_do_not_expire_where_records_do() {
+    let clock = pipkin::testing::TestClock::new(1_000_000);
+    let second = std::time::Duration::from_secs(1);
+    let db = Db::builder().default_ttl(second).clock(clock.clone()).in_memory().unwrap();
+    let log = db.events("log").unwrap();
+    log.append("s", Expected::Any, [NewEvent::new("T", "1"), NewEvent::new("T", "2")]).unwrap();
+    db.flush().unwrap();
+    let mut all = log.all().cursor("c").unwrap();
+    for number in 1..=2 {
+        clock.advance(second * 2);
+        assert_eq!(all.try_next().unwrap().unwrap().number(), number);
+        if number == 1 { all.ack(number).unwrap() } else { db.transaction(|tx| tx.ack(&all, number)).unwrap() }
+    }
+    clock.advance(second * 2);
+    assert_eq!(log.cursors().unwrap(), [("c".into(), 2)]);
+}
