@@ -9,9 +9,15 @@ use std::time::Duration;
 
 const FOLDER: &str = "PIPKIN_KILL_FOLDER";
 const SEED: &str = "PIPKIN_KILL_SEED";
+#[cfg(feature = "planted-bugs")]
+const BUG: &str = "PIPKIN_KILL_BUG";
 
-/// Folder and seed for the test `child`, if this process is the child.
+/// Folder and seed for the test `child`, if this process is the child. A bug that is planted in the process that has started it is planted here.
 pub fn told() -> Option<(PathBuf, u64)> {
+    #[cfg(feature = "planted-bugs")]
+    if let Ok(name) = std::env::var(BUG) {
+        pipkin::planted::set(pipkin::planted::Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == name));
+    }
     Some((PathBuf::from(std::env::var_os(FOLDER)?), env_u64(SEED, 0)))
 }
 
@@ -25,7 +31,12 @@ fn ready(folder: &Path) -> PathBuf {
 }
 
 fn start(folder: &Path, seed: u64) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?)
+    let mut command = Command::new(std::env::current_exe()?);
+    #[cfg(feature = "planted-bugs")]
+    if let Some(bug) = pipkin::planted::planted() {
+        command.env(BUG, format!("{bug:?}"));
+    }
+    command
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
         .env(FOLDER, folder)
         .env(SEED, seed.to_string())

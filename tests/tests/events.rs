@@ -3,10 +3,12 @@
 
 use pipkin_tests::parallel::{unwrap, watched};
 use pipkin_tests::quota::{Quota, env_u64};
-use pipkin_tests::suite::events::{Budget, one, run};
+use pipkin_tests::suite::events::{Budget, one, races, run};
 
 /// Images that the normal run owes.
 const IMAGES_LEAST: u64 = 10_000;
+/// Races for one version that the normal run owes.
+const RACES_LEAST: u64 = 5_000;
 
 #[test]
 fn whatever_happens_to_a_store_its_events_are_those_of_a_prefix_of_the_commits() {
@@ -17,4 +19,12 @@ fn whatever_happens_to_a_store_its_events_are_those_of_a_prefix_of_the_commits()
     let quota = Quota::new("events", images);
     unwrap("events", run(&Budget { images, crowds: 1 + images / 5000, seed: 1 }, &quota));
     quota.finish("of stores with event streams");
+}
+
+#[test]
+fn of_those_that_append_behind_one_version_exactly_one_wins() {
+    let count = env_u64("PIPKIN_EVENT_RACES", RACES_LEAST);
+    let quota = Quota::new("events, races", count);
+    unwrap("events, races", races(count, 1, &quota));
+    quota.finish("of four threads each");
 }

@@ -10,7 +10,7 @@ use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
     cache, changes, codec, crash, errors, events, exhaustive, expiry, following, groups, left_space, lies, lives, lost_headers,
-    moments, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
+    moments, projections, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -120,6 +120,14 @@ const EVENTS: Suite = ("events", || {
     events::run(&budget, &Quota::new("events", 0))
 });
 
+/// Threads race for versions: those of the suite `events`.
+const RACES: Suite = ("events (races)", || events::races(3000, 1, &Quota::new("events, races", 0)));
+
+const PROJECTIONS: Suite = ("projections", || {
+    let budget = projections::Budget { kills: 60, seed: 1 };
+    projections::run(&budget, &Quota::new("projections", 0), &projections::Counts::default())
+});
+
 const SALVAGE: Suite = ("reopen (salvage)", || salvage::run(300, &Quota::new("salvage", 0)));
 
 const ROT: Suite = ("rot", || {
@@ -136,6 +144,8 @@ fn suites_of(bug: Bug) -> Vec<Suite> {
     let beside: &[Suite] = match bug {
         Bug::ExpiredPutDropped | Bug::ReplaySkipsExpired | Bug::LenCountsExpired => &[WRITERS],
         Bug::FloorNotKept => &[SALVAGE],
+        Bug::AckOnItsOwn | Bug::CursorTakenUnnoticed => &[PROJECTIONS],
+        Bug::ExpectedUnchecked => &[PROJECTIONS, RACES],
         _ => &[],
     };
     std::iter::once(suite_of(bug)).chain(beside.iter().copied()).collect()
@@ -202,6 +212,8 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::EventsBeforeDurable
         | Bug::AckOnItsOwn
         | Bug::CursorTakenUnnoticed => EVENTS,
+        Bug::CursorTakenAsItWas | Bug::GoneEventsComeBack => PROJECTIONS,
+        Bug::AppendsPreparedTogether => RACES,
         Bug::FollowedByHalves | Bug::FollowedByTrailersAlone | Bug::FollowedKeepsNumbers => FOLLOWING,
         Bug::TransactionUnchecked
         | Bug::TransactionForgetsRanges
@@ -213,6 +225,14 @@ fn suite_of(bug: Bug) -> Suite {
         }
         Bug::SalvageRevives | Bug::HeadersInValuesCount | Bug::VerifyTrustsSnapshot | Bug::VerifyTrustsHeaders => ROT,
         _ => CRASH,
+    }
+}
+
+/// Not a test of its own: the child that `projections` kills.
+#[test]
+fn child() {
+    if let Some((folder, seed)) = pipkin_tests::victim::told() {
+        projections::child(&folder, seed);
     }
 }
 

@@ -17,6 +17,7 @@ pub mod lies;
 pub mod lives;
 pub mod lost_headers;
 pub mod moments;
+pub mod projections;
 pub mod rot;
 pub mod salvage;
 pub mod serializable;

@@ -6,6 +6,7 @@ mod crowd;
 mod faults;
 mod lives;
 mod model;
+mod races;
 mod rotten;
 mod steps;
 
@@ -42,4 +43,15 @@ pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
     let fail = |what: String| Failure::new(&replay, what);
     lives::live(derive(seed, 0xe7e1), images, watch).map_err(fail)?;
     faults::sweep(derive(seed, 0xe7e2), images, watch).map_err(fail)
+}
+
+/// Races for one version, in stores of some thousand each.
+pub fn races(races: u64, seed: u64, quota: &Quota) -> Outcome {
+    const EACH: u64 = 2500;
+    let left = |store: u64| (races - store * EACH).min(EACH);
+    (0..races.div_ceil(EACH)).try_for_each(|store| {
+        self::races::run(seed + store, left(store)).map_err(|what| Failure::new("races: may take several runs", what))?;
+        quota.add(left(store));
+        Ok(())
+    })
 }
