@@ -21,5 +21,14 @@ fn every_example_ends_well() {
         assert!(status.success(), "{command:?} ended with {status}");
         examples += 1;
     }
-    assert!(examples >= 4, "only {examples} examples were found");
+    assert!(examples >= 5, "only {examples} examples were found");
+}
+
+/// It kills a process of itself, and asserts what is left each time.
+#[test]
+fn the_ledger_is_right_whenever_it_is_killed() {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--package", "pipkin-examples", "--example", "ledger", "--", "--kill"]);
+    let status = command.status().expect("cargo starts");
+    assert!(status.success(), "{command:?} ended with {status}");
 }
