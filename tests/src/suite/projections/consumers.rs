@@ -73,11 +73,12 @@ pub(super) struct Projection {
 impl Projection {
     pub(super) fn decode(value: Option<&[u8]>) -> Self {
         let words: Vec<u64> =
-            value.unwrap_or_default().chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
+            value.unwrap_or_default().as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let Some((&number, parts)) = words.split_first() else { return Self::default() };
         let mut projection = Self { number, ..Self::default() };
-        for (part, words) in projection.parts.iter_mut().zip(parts.chunks_exact(3)) {
-            *part = Part { last: words[0], count: words[1], hash: words[2] };
+        for (part, words) in projection.parts.iter_mut().zip(parts.as_chunks::<3>().0) {
+            let [last, count, hash] = *words;
+            *part = Part { last, count, hash };
         }
         projection
     }
