@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::log::Frame;
 #[cfg(feature = "compress")]
 use crate::{
-    compress::{COPIES, Dictionary, Undecoded, decompress, key_of},
+    compress::{COPIES, Dictionary, Undecoded, decompress, is_known, key_of},
     error::Error,
     frame::{Meta, NAMESPACE_OF_NAMES},
     names::{DICTIONARIES, SYSTEM},
@@ -55,6 +55,7 @@ impl Engine {
         #[cfg(feature = "compress")]
         if let Some(codec) = if frame.header.is_compressed() { frame.meta().codec() } else { None }
             && codec.dictionary != 0
+            && is_known(codec)
             && self.dictionaries.get(codec.dictionary).is_none()
         {
             return Ok(Err(codec.dictionary));
@@ -88,7 +89,7 @@ impl Engine {
         if meta.has_more() {
             return unsupported("a property that this build does not know");
         }
-        let Some(codec) = meta.codec() else { return unsupported(CODEC) };
+        let Some(codec) = meta.codec().filter(|codec| is_known(*codec)) else { return unsupported(CODEC) };
         let dictionary = match codec.dictionary {
             0 => None,
             number => Some(

@@ -9,8 +9,8 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, changes, codec, crash, errors, events, exhaustive, expiry, following, groups, left_space, lies, lives, lost_headers,
-    moments, projections, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
+    cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups, left_space, lies, lives,
+    lost_headers, moments, projections, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -139,6 +139,11 @@ const ROT: Suite = ("rot", || {
 const FOLLOWING: Suite =
     ("following", || following::run(&following::Budget { lives: 40, operations: 150, seed: 1 }, &Quota::new("following", 0)));
 
+const COMPRESSION: Suite = ("compression", || {
+    compression::bombs()?;
+    compression::run(&compression::Budget { images: 6000, seed: 1 }, &Quota::new("compression", 0))
+});
+
 /// The suites that are to catch a bug.
 fn suites_of(bug: Bug) -> Vec<Suite> {
     let beside: &[Suite] = match bug {
@@ -214,6 +219,11 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::CursorTakenUnnoticed => EVENTS,
         Bug::CursorTakenAsItWas | Bug::GoneEventsComeBack => PROJECTIONS,
         Bug::AppendsPreparedTogether => RACES,
+        Bug::DictionaryDroppedEarly
+        | Bug::DictionaryAfterRecords
+        | Bug::CodecNotCopied
+        | Bug::DictionaryUnchecked
+        | Bug::PlainLengthUnchecked => COMPRESSION,
         Bug::FollowedByHalves | Bug::FollowedByTrailersAlone | Bug::FollowedKeepsNumbers => FOLLOWING,
         Bug::TransactionUnchecked
         | Bug::TransactionForgetsRanges

@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use pipkin::testing::TestClock;
-use pipkin::{Builder, Clock, Db, Durability, Storage};
+use pipkin::{Builder, Clock, Compression, Db, Durability, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,6 +74,12 @@ impl Setup {
             .replay_debt_max(self.replay_debt_max)
             .background(false)
             .entropy(bytes)
+            // Some compress values, and others read these.
+            .compression(match entropy % 8 {
+                1 => Compression::OnWrite,
+                4 | 6 => Compression::OnCompaction,
+                _ => Compression::Off,
+            })
             // Some with the ordered index, which `dump` then holds against the other one.
             .ordered(entropy % 4 == 3)
     }

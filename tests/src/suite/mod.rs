@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod changes;
 pub mod codec;
+pub mod compression;
 pub mod crash;
 pub mod errors;
 pub mod events;

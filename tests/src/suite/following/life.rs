@@ -4,7 +4,7 @@ use super::seen::{History, Records, SHORT, Seen};
 use super::stepped::Stepped;
 use crate::rng::Rng;
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Namespace};
+use pipkin::{Compression, Db, Namespace};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,8 +21,10 @@ pub(super) fn run(rng: &mut Rng, seed: u64, operations: u64) -> Result<u64, Stri
     let memory = MemoryStorage::new();
     let file = Stepped::new(memory.clone());
     let segment_size = [4096, 4096, 16_384][(seed % 3) as usize];
+    let compression = [Compression::Off, Compression::OnWrite, Compression::OnCompaction][(seed % 5).min(2) as usize];
     let open = || {
         let builder = Db::builder().segment_size(segment_size).replay_debt_max(16 * 1024).background(false);
+        let builder = builder.compression(compression);
         builder.open_storage(Box::new(file.clone())).map_err(|error| format!("the writer: {error}"))
     };
     let words = |error: pipkin::Error| format!("{error} ({error:?})");
