@@ -6,6 +6,7 @@
 mod browser;
 mod data;
 mod digest;
+mod journey;
 mod native;
 mod plan;
 mod wasi;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     let stage = native::run(&folder, &plan)?;
     wasi::run(&stage, &plan)?;
     browser::run(&stage, &plan)?;
+    journey::run(&stage)?;
     stage.close(keep)?;
     println!("\nthe demonstration has ended well: what came out is what the source says");
     Ok(())

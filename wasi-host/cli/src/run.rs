@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Result, Store, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::p2::bindings::sync::Command;
-use wasmtime_wasi::{I32Exit, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxView, WasiView};
 
-/// Runs a command component that imports `wasi:keyvalue` or `pipkin:kv`. It gets stdin, stdout, stderr, its arguments and the listed stores, and
-/// nothing else of this machine.
+/// Runs a command component that imports `wasi:keyvalue` or `pipkin:kv`. It gets stdin, stdout, stderr, its arguments, the listed stores and, with
+/// `--root`, a folder, and nothing else of this machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// The component
@@ -19,6 +19,9 @@ pub(crate) struct RunArgs {
     /// A store that the component may open, by its name; the file is NAME.pipkin in the folder [default: one without a name, default.pipkin]
     #[arg(long = "store", value_name = "NAME")]
     stores: Vec<String>,
+    /// A folder that becomes the component's root: for one that has its store in itself, composed with pipkin's component
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
     /// Make every set durable to a power cut before it returns
     #[arg(long)]
     sync: bool,
@@ -80,7 +83,12 @@ impl RunArgs {
         memory_bytes: Option<usize>,
     ) -> Result<u8> {
         let name = self.program.file_name().unwrap_or(Path::new("program").as_os_str());
-        let wasi = WasiCtx::builder().inherit_stdio().arg(name.to_string_lossy()).args(&self.args).build();
+        let mut wasi = WasiCtx::builder();
+        wasi.inherit_stdio().arg(name.to_string_lossy()).args(&self.args);
+        if let Some(root) = &self.root {
+            wasi.allow_blocking_current_thread(true).preopened_dir(root, "/", FsPerms::ReadWrite)?;
+        }
+        let wasi = wasi.build();
         let limits = memory_bytes.map_or_else(StoreLimits::default, |bytes| StoreLimitsBuilder::new().memory_size(bytes).build());
         let mut store = Store::new(engine, Ctx { wasi, table: ResourceTable::new(), keyvalue, limits });
         store.limiter(|ctx| &mut ctx.limits);

@@ -104,8 +104,12 @@ impl Stage {
         Ok(())
     }
 
+    pub(super) fn command(&self) -> Step {
+        Step::new("").path(&self.program)
+    }
+
     pub(super) fn verb(&self, verb: &str) -> Step {
-        Step::new("").path(&self.program).arg(verb).path(&self.store)
+        self.command().arg(verb).path(&self.store)
     }
 
     /// With a bar even where there is no terminal: as lines there.

@@ -451,6 +451,25 @@ fn fill(name: &str, bytes: u64) -> Outcome<String> {
     Ok(format!("{stopped}; {}", said(found)))
 }
 
+/// Notes what has come, appends an event of its own behind it, and acknowledges, in one commit. Returns the note. `cargo xtask demo` sends a log from host to
+/// host that way.
+fn relay(name: &str, who: &str) -> Outcome<String> {
+    let db = open(name)?;
+    let log = Log::open(&db, "journey").map_err(words)?;
+    let records = db.namespace(None).map_err(words)?;
+    let traveller = log.cursor("traveller", &Selection::All, 0).map_err(words)?;
+    let page = traveller.next(ALL, ALL).map_err(words)?;
+    let last = page.events.last().ok_or("nothing has come")?;
+    let transaction = db.begin().map_err(words)?;
+    let mut note = transaction.get(&records, b"journey").map_err(words)?.unwrap_or_default();
+    page.events.iter().for_each(|event| note.extend([&event.payload[..], b" "].concat()));
+    transaction.put(&records, b"journey", &note).map_err(words)?;
+    log.append_in(&transaction, "letters", Expected::Version(last.version), &[event("Passed", who)]).map_err(words)?;
+    traveller.ack_in(&transaction, page.number).map_err(words)?;
+    Transaction::commit_durably(transaction).map_err(words)?;
+    Ok(String::from_utf8_lossy(&note).into_owned())
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -459,6 +478,7 @@ fn main() {
         ["all", name, other] => all(name, other),
         ["write", name, count] => write(name, number(count)),
         ["project", name, count, patience] => project(name, number(count), number(patience)),
+        ["relay", name, who] => relay(name, who),
         ["careless", name] => careless(name),
         ["cursors", name] => endless(name, false),
         ["logs", name] => endless(name, true),
