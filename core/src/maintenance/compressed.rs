@@ -12,6 +12,8 @@ use alloc::vec::Vec;
 
 /// A segment is worth emptying for its compression alone if this part of its bytes has not been tried yet.
 const PARTS_UNTRIED: u64 = 8;
+/// So many of its records are compressed first, to see whether any gains.
+const TRIALS: u32 = 32;
 /// Segments of which this is remembered.
 const LOOKED_MAX: usize = 16_384;
 
@@ -96,12 +98,19 @@ impl Compressor {
     /// True if enough of a segment are records that no compaction has tried to compress. Reads the headers of all of them, in the worst case.
     fn has_enough_untried(&self, engine: &Engine, segment: &Segment) -> bool {
         let first = segment.first_frame(engine.log.geometry);
-        let (mut position, mut untried) = (first, 0);
+        let (mut position, mut untried, mut tried, mut gains) = (first, 0, 0, 0_usize);
         while position + FRAME_LEN_MIN as u64 <= segment.end {
             let Ok(header) = engine.log.header(position) else { break };
             if self.is_untried(engine, position, &header) {
+                if tried < TRIALS {
+                    tried += 1;
+                    gains += usize::from(engine.log.frame(position).is_ok_and(|frame| self.recode(engine, &frame).is_some()));
+                } else if gains == 0 {
+                    // Copying it all would gain nothing.
+                    return false;
+                }
                 untried += header.frame_len() as u64;
-                if untried * PARTS_UNTRIED >= segment.end - first {
+                if gains > 0 && untried * PARTS_UNTRIED >= segment.end - first {
                     return true;
                 }
             }

@@ -30,7 +30,10 @@ impl Store {
     /// lock.
     pub(crate) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
         #[cfg(feature = "compress")]
-        if let Some(pending) = self.begin_training()? {
+        if choose::worst(&self.engine, self.options.compact_dead_share, self.engine.log.end(), &|_| false).is_some()
+            && let Some(pending) = self.begin_training()?
+        {
+            // Only where something is copied: a write that finds nothing to compact does not wait for a training.
             self.finish_training(pending, false)?;
         }
         #[cfg(feature = "compress")]
