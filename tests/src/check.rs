@@ -85,11 +85,15 @@ pub fn examine(
 pub fn check_by_reader(image: &CrashImage, state: &State) -> Result<(), Fault> {
     let contents = pipkin_reader::read_at(&image.to_vec(), state.now)
         .map_err(|refusal| Fault::Wrong(format!("pipkin-reader: {refusal}")))?;
-    let named = contents.namespaces.iter().filter(|(name, _)| !name.is_empty());
+    let named = contents.namespaces.iter().filter(|(name, _)| !name.is_empty() && !name.starts_with('\0'));
     let named = named.map(|(name, options)| namespace_digest(name).wrapping_add(default_of(name, options)));
-    let records = contents.records.iter().map(|((space, key), record)| {
+    let users = contents.records.iter().filter(|((space, _), _)| !space.starts_with('\0'));
+    let plain = users.map(|(key, record)| contents.plain(record).map(|plain| (key, record, plain)));
+    let plain: Option<Vec<_>> = plain.collect();
+    let Some(plain) = plain else { return Fault::wrong("pipkin-reader finds a compressed value that does not check") };
+    let records = plain.iter().map(|((space, key), record, plain)| {
         let expiry = record.fields.expiry.map_or(0, |expiry| expiry_digest(space, key, expiry));
-        record_digest(space, key, &record.value).wrapping_add(expiry)
+        record_digest(space, key, plain).wrapping_add(expiry)
     });
     if named.chain(records).fold(0, Digest::wrapping_add) == state.digest {
         return Ok(());

@@ -2,13 +2,14 @@
 //! what it can, writes nothing, and is made to be read beside the document.
 //!
 //! ```text
-//! bytes ── superblock ── segment ── frame ── list ── log ── unlisted ── replay ── snapshot
+//! bytes ── superblock ── segment ── frame ── list ── log ── unlisted ── replay ── snapshot ── plain
 //! ```
 
 mod bytes;
 mod frame;
 mod list;
 mod log;
+mod plain;
 mod replay;
 mod segment;
 mod snapshot;
@@ -52,7 +53,7 @@ impl std::error::Error for Refusal {}
 /// The value of a key, and what its record carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// As it stands in the file: compressed, where [`Fields::codec`] says so.
+    /// As it stands in the file: compressed, where [`Fields::codec`] says so; [`Contents::plain`] has it plain.
     pub value: Vec<u8>,
     /// What else the record has.
     pub fields: Fields,

@@ -81,8 +81,10 @@ fn kinds(name: &str) -> Base {
     let bytes = std::fs::read(path).unwrap();
     let mut written = Written::new();
     // By the clock of the file: what expired long ago is among them.
-    for ((space, key), record) in pipkin_reader::read(&bytes).unwrap().records {
-        written.entry((space.into_bytes(), key)).or_default().push(record.value);
+    let contents = pipkin_reader::read(&bytes).unwrap();
+    for ((space, key), record) in &contents.records {
+        let value = contents.plain(record).unwrap_or_else(|| record.value.clone());
+        written.entry((space.clone().into_bytes(), key.clone())).or_default().push(value);
     }
     // What has been replaced or removed since.
     for space in [&b""[..], pipkin_tape::kinds::SPACE.as_bytes()] {
