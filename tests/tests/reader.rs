@@ -4,7 +4,7 @@
 use pipkin::frame::{Optional, build};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
-use pipkin_reader::Contents;
+use pipkin_reader::{Contents, Fields, Record};
 use pipkin_tape::kinds::check_kinds;
 use pipkin_tests::forge::{placeholder, put_frame};
 use std::fs;
@@ -33,6 +33,17 @@ fn contents(storage: &MemoryStorage) -> Contents {
     }
     contents.events.iter_mut().for_each(|event| event.fields.origin = None);
     Contents { torn: None, found: Default::default(), ..contents }
+}
+
+/// What salvage leaves: values that it can read are plain.
+fn decompressed(contents: Contents) -> Contents {
+    let plain = |record: &Record| record.fields.codec.and_then(|_| contents.plain(record));
+    let record = |record: &Record| match plain(record) {
+        Some(value) => Record { value, fields: Fields { codec: None, ..record.fields.clone() }, ..record.clone() },
+        None => record.clone(),
+    };
+    let records = contents.records.iter().map(|(key, one)| (key.clone(), record(one))).collect();
+    Contents { records, ..contents }
 }
 
 #[test]
@@ -68,7 +79,7 @@ fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() 
         let saved = open(&target);
         pipkin::salvage(&storage, &saved, &mut |_, _| {}).unwrap();
         saved.close().unwrap();
-        assert_eq!(contents(&target), before, "{name}, salvage");
+        assert_eq!(contents(&target), decompressed(before), "{name}, salvage");
         let saved = open(&target);
         saved.checkpoint().unwrap();
         assert_eq!(pipkin_reader::read(&target.to_vec()).unwrap().found.next_event, 5, "{name}, salvage");

@@ -148,13 +148,14 @@ fn records_expire_served_by_the_host_and_composed_and_natively_afterwards() {
     }
 }
 
-/// The README shows what the programs `sessions`, `trader` and `follower` do.
+/// The README shows what the programs `sessions`, `trader`, `follower` and `chronicler` do.
 #[test]
 fn the_examples_of_the_readme_are_what_programs_run() {
     let programs = [
         include_str!("../programs/src/bin/sessions.rs"),
         include_str!("../programs/src/bin/trader.rs"),
         include_str!("../programs/src/bin/follower.rs"),
+        include_str!("../programs/src/bin/chronicler.rs"),
     ];
     let examples: Vec<&str> = include_str!("../README.md").split("```rust,ignore\n").skip(1).collect();
     assert_eq!(examples.len(), programs.len());
