@@ -230,8 +230,6 @@ pub enum Bug {
     CursorTakenAsItWas,
     /// An append of events lets others prepare theirs before it is in the log.
     AppendsPreparedTogether,
-    /// Compaction copies an event whose stub was dropped before the session ended.
-    GoneEventsComeBack,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -352,7 +350,6 @@ mod imp {
             Self::CursorTakenUnnoticed,
             Self::CursorTakenAsItWas,
             Self::AppendsPreparedTogether,
-            Self::GoneEventsComeBack,
         ];
     }
 

@@ -217,7 +217,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::EventsBeforeDurable
         | Bug::AckOnItsOwn
         | Bug::CursorTakenUnnoticed => EVENTS,
-        Bug::CursorTakenAsItWas | Bug::GoneEventsComeBack => PROJECTIONS,
+        Bug::CursorTakenAsItWas => PROJECTIONS,
         Bug::AppendsPreparedTogether => RACES,
         Bug::DictionaryDroppedEarly
         | Bug::DictionaryAfterRecords
