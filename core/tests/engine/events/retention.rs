@@ -3,7 +3,8 @@
 use super::{open, read};
 use pipkin::storage::MemoryStorage;
 use pipkin::testing::TestClock;
-use pipkin::{Db, Event, Events, Expected, NewEvent, Retention};
+use pipkin::{Db, Durability, Event, Events, Expected, NewEvent, Retention, Storage, StorageError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[test]
@@ -119,4 +120,64 @@ fn an_event_that_is_damaged_stays_and_keeps_no_other() {
     assert_eq!(log.retain().unwrap(), 7);
     assert_eq!(log.get_by_number(9).unwrap().unwrap().payload(), b"payload 8");
     assert!(log.get_by_number(4).is_err());
+}
+
+/// A medium that keeps what it holds in front of each write, while it is asked to.
+#[derive(Clone)]
+struct Filmed {
+    bytes: Arc<MemoryStorage>,
+    film: Arc<Mutex<Option<Vec<Vec<u8>>>>>,
+}
+
+impl Storage for Filmed {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.bytes.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.bytes.set_len(len)
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.bytes.read_at(offset, out)
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        if let Some(film) = &mut *self.film.lock().unwrap() {
+            film.push(self.bytes.to_vec());
+        }
+        self.bytes.write_at(offset, parts)
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        self.bytes.sync()
+    }
+}
+
+/// Kills in front of every write of compactions that drop stubs and of checkpoints between them.
+#[test]
+fn what_was_removed_stays_away_wherever_a_compaction_is_killed() {
+    let storage = Filmed { bytes: Arc::new(MemoryStorage::new()), film: Arc::default() };
+    let open = |storage: Box<dyn Storage>| {
+        Db::builder().segment_size(4096).replay_debt_max(4096).background(false).open_storage(storage).unwrap()
+    };
+    let db = open(Box::new(storage.clone()));
+    let log = db.events("log").unwrap();
+    for round in 0..40_u32 {
+        log.append("s", Expected::Any, (0..5).map(|_| NewEvent::new("T", vec![7; 100]))).unwrap();
+        db.insert(round.to_le_bytes(), vec![1; 300]).unwrap();
+    }
+    log.keep_last("s", 10).unwrap();
+    db.flush().unwrap();
+    *storage.film.lock().unwrap() = Some(Vec::new());
+    for _ in 0..3 {
+        db.compact().unwrap();
+        db.checkpoint().unwrap();
+    }
+    let film = storage.film.lock().unwrap().take().unwrap();
+    assert!(film.len() > 50, "{}", film.len());
+    for (number, image) in film.into_iter().enumerate() {
+        let db = open(Box::new(MemoryStorage::from_vec(image)));
+        let log = db.events("log").unwrap();
+        for round in 0..3 {
+            assert_eq!(numbers(&log), (191..=200).collect::<Vec<_>>(), "in front of write {number}, round {round}");
+            db.compact().unwrap();
+        }
+    }
 }
