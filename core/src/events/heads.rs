@@ -16,9 +16,9 @@ const TABLES: usize = 16;
 const BORDERS: [u16; TABLES - 1] =
     [2902, 5932, 9096, 12400, 15850, 19454, 23216, 27146, 31249, 35534, 40009, 44682, 49562, 54658, 59979];
 
-/// The newest events of all chains.
+/// The newest events of all chains. The tables are there from the first one on.
 #[derive(Debug, Default)]
-pub(super) struct Heads([HashTable<u64>; TABLES]);
+pub(super) struct Heads(Vec<HashTable<u64>>);
 
 fn table_of(spread: u64) -> usize {
     BORDERS.partition_point(|&border| u64::from(border) <= spread >> 48)
@@ -44,13 +44,21 @@ impl Heads {
     /// The event `number` follows `before` in a chain; 0: it is the first one.
     pub(super) fn set(&mut self, hash: u64, before: u64, number: u64) {
         let (old, new) = (entry(hash, before), entry(hash, number));
-        let Some(table) = self.0.get_mut(table_of(spread(old))) else { return };
+        let Some(table) = self.table(spread(old)) else { return };
         match table.find_mut(spread(old), |one| before != 0 && *one == old) {
             Some(found) => *found = new,
             None => {
                 table.insert_unique(spread(new), new, |one| spread(*one));
             }
         }
+    }
+
+    /// The table for a spread hash.
+    fn table(&mut self, spread: u64) -> Option<&mut HashTable<u64>> {
+        if self.0.is_empty() {
+            self.0.resize_with(TABLES, HashTable::new);
+        }
+        self.0.get_mut(table_of(spread))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -69,7 +77,7 @@ impl Heads {
     }
 
     pub(super) fn insert_entry(&mut self, one: u64) {
-        if let Some(table) = self.0.get_mut(table_of(spread(one))) {
+        if let Some(table) = self.table(spread(one)) {
             table.insert_unique(spread(one), one, |one| spread(*one));
         }
     }
