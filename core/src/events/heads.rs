@@ -12,7 +12,7 @@ pub(super) const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 /// Number of tables.
 const TABLES: usize = 16;
 /// The upper 16 bits of a spread hash from which on a chain is in the next table. The share of each is 2^(1/16) times that of the one before, so
-/// they double their size one after the other: 11 to 14 bytes a chain at any number of them, where one table takes 10 to 20.
+/// they double their size one after the other: at most 16 bytes a chain at any number of them (a test below), where one table takes up to 20.
 const BORDERS: [u16; TABLES - 1] =
     [2902, 5932, 9096, 12400, 15850, 19454, 23216, 27146, 31249, 35534, 40009, 44682, 49562, 54658, 59979];
 

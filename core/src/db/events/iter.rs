@@ -42,8 +42,7 @@ impl EventReader {
         Ok(EventIter { events, walk, left: self.limit, ready, ahead: AHEAD_AT_FIRST, is_at_end: false })
     }
 
-    /// Hands each event that there is now to `visit`, in place: where the host maps the file, nothing is copied, which takes less than half the
-    /// time of [`Self::iter`].
+    /// Hands each event that there is now to `visit`, in place: where the host maps the file, nothing is copied.
     ///
     /// `visit` may use the store; what it appends does not come.
     ///

@@ -112,8 +112,8 @@ impl Events {
     }
 
     /// Sets which events the log keeps by itself; the file keeps it. The others are removed from the oldest one on, by the maintenance that runs in
-    /// the background or with writes, some time after they may go: within a minute where there is a thread, and of those that are too many, up to an eighth is
-    /// left until then. [`Self::retain`] removes them at once.
+    /// the background or with writes, some time after they may go; of those that are too many, up to an eighth is left until then. [`Self::retain`] removes them at
+    /// once. What was removed does not come back: a limit of age trusts the clock.
     ///
     /// ```
     /// use pipkin::{Expected, NewEvent, Retention};
@@ -136,6 +136,8 @@ impl Events {
             return Err(Error::NoClock);
         }
         store.set_options(&self.space.name, &|options| retention.put_into(options))?;
+        // The events were counted for another limit.
+        store.engine.events.set_kept(self.index()?.1.namespace, |kept| kept.limit = 0);
         #[cfg(feature = "std")]
         store.background.wake();
         Ok(())

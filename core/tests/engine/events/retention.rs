@@ -102,6 +102,31 @@ fn maintenance_removes_by_itself_what_need_not_be_kept_and_the_file_stays_small(
 }
 
 #[test]
+fn a_limit_that_is_raised_keeps_what_the_one_before_let_go_and_a_lower_one_counts_at_once() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    let append = |count: usize| log.append("s", Expected::Any, (0..count).map(|_| NewEvent::new("T", vec![7; 200]))).unwrap();
+    // Maintenance has the turn with the writes, and knows from before what it may keep.
+    let with_maintenance = || {
+        for number in 0..600_u32 {
+            db.insert(number.to_le_bytes(), vec![1; 1000]).unwrap();
+        }
+    };
+    append(1000);
+    log.set_retention(Retention::new().max_events(400)).unwrap();
+    with_maintenance();
+    assert_eq!(numbers(&log).len(), 400);
+    log.set_retention(Retention::new().max_events(100)).unwrap();
+    with_maintenance();
+    assert_eq!(numbers(&log).len(), 100);
+    log.set_retention(Retention::new().max_events(1000)).unwrap();
+    append(90);
+    with_maintenance();
+    assert_eq!(numbers(&log).len(), 190);
+}
+
+#[test]
 fn an_event_that_is_damaged_stays_and_keeps_no_other() {
     let file = MemoryStorage::new();
     let db = open(&file);
