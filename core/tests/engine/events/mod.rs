@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests fail by panicking")]
 
 mod appending;
+mod attacked;
 mod following;
 #[cfg(all(feature = "rkyv", feature = "typed"))]
 mod payloads;
