@@ -15,7 +15,7 @@ const ALL: u32 = u32::MAX;
 
 /// The example of the README.
 fn example(db: &Db) -> Result<Option<Vec<u8>>, Error> {
-    let orders = Log::open(db, "orders")?;
+    let orders = Log::open(db, "orders")?; // db: &Db
     let placed = NewEvent { tags: vec!["customer:ada".into()], ..event("Placed", "3 apples") };
     orders.append("order-7", Expected::NoStream, &[placed])?;
     db.flush(Durability::Synced)?; // events come to subscriptions once they are durable
