@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Keys of a tape.
 const KEYS: u16 = 40;
 /// Tapes of the normal run; each is played on every backend.
-const TAPES: u32 = 400;
+const TAPES: u32 = 250;
 
 fn val() -> impl Strategy<Value = Val> {
     let len = prop_oneof![1 => Just(0_u32), 16 => 0..300_u32, 3 => 300..3000_u32, 1 => 3000..20_000_u32];
