@@ -216,6 +216,12 @@ pub enum Bug {
     ExpectedUnchecked,
     /// An append of events does not check its conditions.
     ConditionUnchecked,
+    /// The condition of an append meets events that retention has removed.
+    ConditionMeetsStubs,
+    /// The stub of an event is dropped although an older segment may hold the event.
+    StubDroppedEarly,
+    /// Events whose stubs were dropped come back, where their segments could not be retired before a kill.
+    GoneEventsCopied,
     /// The newest event with a tag is not noted.
     TagChainNotUpdated,
     /// The jump of an event leads further back than it should.
@@ -343,6 +349,9 @@ mod imp {
             Self::EventsInTheirOwnCommit,
             Self::ExpectedUnchecked,
             Self::ConditionUnchecked,
+            Self::ConditionMeetsStubs,
+            Self::StubDroppedEarly,
+            Self::GoneEventsCopied,
             Self::TagChainNotUpdated,
             Self::JumpTooFar,
             Self::EventsBeforeDurable,

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::events::{EventIndex, In, Stub};
 use crate::frame::{FrameSpec, Kind, Meta, event_number};
 use crate::log::{Frame, Purpose};
+use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
 impl Engine {
@@ -49,7 +50,8 @@ impl Engine {
     /// True when compaction must copy an event or a stub: it is read there, and not in a later copy, and it is still needed. A stub hides its event,
     /// which stands in front of it in the log: it is needed until its segment is the `oldest`.
     pub(crate) fn needs_event(&self, frame: &Frame<'_>, oldest: bool) -> Result<bool> {
-        if self.events()?.is_gone(event_number(frame.value())) {
+        let oldest = oldest || is(Bug::StubDroppedEarly);
+        if self.events()?.is_gone(event_number(frame.value())) && !is(Bug::GoneEventsCopied) {
             // A session has dropped its stub, and ended before it could retire their segments.
             return Ok(frame.header.kind == Kind::Stub && !oldest);
         }

@@ -4,6 +4,7 @@ use super::{Chain, EventIndex, In, Stored};
 use crate::error::Result;
 use crate::frame::EventView;
 use crate::log::Log;
+use crate::planted::{Bug, is};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -21,13 +22,22 @@ impl QueryItem {
     }
 }
 
+/// True unless retention has removed the event.
+fn may_match(stored: &Stored<'_>) -> bool {
+    !stored.is_stub() || is(Bug::ConditionMeetsStubs)
+}
+
 impl EventIndex {
-    /// The number of an event behind `after` that matches one of the items, if there is one. The caller holds a pin.
+    /// The number of an event behind `after` that matches one of the items, if there is one. What retention has removed matches no more, whether or
+    /// not compaction has dropped its stub. The caller holds a pin.
     pub(crate) fn find_match(&self, log: &Log, of: In, items: &[QueryItem], after: u64) -> Result<Option<u64>> {
+        // In front of these numbers there are only stubs.
+        let first = self.state.read().first.max(self.kept(of.namespace).from);
+        let after = if is(Bug::ConditionMeetsStubs) { after } else { after.max(first.saturating_sub(1)) };
         for item in items {
             let found = match (&item.tags[..], &item.types[..]) {
                 ([], []) => self.any_behind(log, of, after)?,
-                ([], types) => self.newest_of(log, of, types)?.filter(|&number| number > after),
+                ([], types) => self.newest_of(log, of, types, after)?,
                 (tags, _) => self.match_of_tags(log, of, item, tags, after)?,
             };
             if found.is_some() {
@@ -42,19 +52,29 @@ impl EventIndex {
         let mut next = self.last();
         while let Some(number) = self.next_back_from(next).filter(|&number| number > after) {
             next = number - 1;
-            if self.by_number(log, number)?.is_some_and(|stored| stored.namespace() == of.namespace) {
+            if self.by_number(log, number)?.is_some_and(|stored| stored.namespace() == of.namespace && may_match(&stored)) {
                 return Ok(Some(number));
             }
         }
         Ok(None)
     }
 
-    /// The newest event of these types.
-    fn newest_of(&self, log: &Log, of: In, types: &[String]) -> Result<Option<u64>> {
+    /// The newest event of these types behind `after`.
+    fn newest_of(&self, log: &Log, of: In, types: &[String], after: u64) -> Result<Option<u64>> {
         let mut newest = None;
         for kind in types {
-            if let Some(stored) = self.newest(log, of.seed, of.namespace, Chain::Type(kind.as_bytes()))? {
-                newest = newest.max(Some(stored.event()?.number));
+            let chain = Chain::Type(kind.as_bytes());
+            let mut next = self.newest(log, of.seed, of.namespace, chain)?;
+            while let Some(stored) = next {
+                let number = stored.event()?.number;
+                if number <= after.max(newest.unwrap_or(0)) {
+                    break;
+                }
+                if may_match(&stored) {
+                    newest = Some(number);
+                    break;
+                }
+                next = self.in_front(log, chain, &stored)?;
             }
         }
         Ok(newest)
@@ -76,7 +96,7 @@ impl EventIndex {
                 if event.number <= after {
                     return Ok(None);
                 }
-                if item.matches(&event) {
+                if may_match(stored) && item.matches(&event) {
                     return Ok(Some(event.number));
                 }
                 match self.in_front(log, *chain, stored)? {

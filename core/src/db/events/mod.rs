@@ -166,7 +166,7 @@ impl Events {
     }
 
     /// Appends events if no event matches the condition: a decision about several streams, or about none in particular, holds until it is
-    /// written (see [dcb.events](https://dcb.events)).
+    /// written (see [dcb.events](https://dcb.events)). An event that retention has removed matches no more, before compaction as behind it.
     ///
     /// ```
     /// use pipkin::{Condition, NewEvent};

@@ -3,7 +3,7 @@
 use super::{open, read};
 use pipkin::storage::MemoryStorage;
 use pipkin::testing::TestClock;
-use pipkin::{Db, Durability, Event, Events, Expected, NewEvent, Retention, Storage, StorageError};
+use pipkin::{Condition, Db, Durability, Event, Events, Expected, NewEvent, Retention, Storage, StorageError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -145,6 +145,56 @@ fn an_event_that_is_damaged_stays_and_keeps_no_other() {
     assert_eq!(log.retain().unwrap(), 7);
     assert_eq!(log.get_by_number(9).unwrap().unwrap().payload(), b"payload 8");
     assert!(log.get_by_number(4).is_err());
+}
+
+#[test]
+fn what_was_removed_meets_no_condition_before_compaction_and_behind_it() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let log = db.events("log").unwrap();
+    for index in 1..=20_u32 {
+        let (kind, stream) = (format!("T{}", index % 4), format!("s{}", index % 2));
+        log.append(&stream, Expected::Any, [NewEvent::new(kind, vec![7; 500]).tag("t").tag(format!("n{index}"))]).unwrap();
+    }
+    // Of one stream all, which are those with odd numbers; of the other one the first.
+    assert_eq!((log.delete_stream("s1").unwrap(), log.truncate("s0", 3).unwrap()), (10, 2));
+    // What is looked for, behind which number, and what is met.
+    let all = || Condition::new([""; 0], [""; 0]);
+    let asked = [
+        (Condition::of_types(["T1"]), None),
+        (Condition::of_types(["T1", "T3"]), None),
+        (Condition::of_types(["T1", "T0"]), Some(20)),
+        (Condition::of_types(["T2"]).after(18), None),
+        (Condition::of_types(["T2"]), Some(18)),
+        (Condition::tagged(["t"]), Some(20)),
+        (Condition::tagged(["t", "n19"]), None),
+        (Condition::tagged(["n4"]), None),
+        (Condition::tagged(["n6", "t"]), Some(6)),
+        (Condition::new(["T3"], ["t"]), None),
+        (Condition::new(["T3"], ["t"]).or(["T2"], ["n6"]), Some(6)),
+        (all().after(19), Some(20)),
+        (all(), Some(20)),
+    ];
+    let ask = |round: &str| {
+        for (condition, met) in &asked {
+            let refused = db.batch().append(&log, "refused", Expected::Exists, [NewEvent::new("T", "")]).only_if_none(&log, condition.clone());
+            let Err(pipkin::Error::AppendRefused { failed }) = refused.commit() else { panic!("{condition:?} {round}") };
+            let found = failed.iter().find_map(|failed| match failed {
+                pipkin::FailedCheck::Condition { number, .. } => Some(*number),
+                _ => None,
+            });
+            assert_eq!(found, *met, "{condition:?} {round}");
+        }
+    };
+    ask("as removed");
+    db.compact().unwrap();
+    ask("behind compaction");
+    drop((log, db));
+    let db = open(&MemoryStorage::from_vec(file.to_vec()));
+    let log = db.events("log").unwrap();
+    let answer = |condition: Condition| log.append_if(&condition, "new", [NewEvent::new("New", "")]);
+    assert!(answer(Condition::tagged(["t", "n6"])).is_err());
+    assert_eq!(answer(Condition::tagged(["n19"])).unwrap().first_number, 21);
 }
 
 /// A medium that keeps what it holds in front of each write, while it is asked to.
