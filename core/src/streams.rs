@@ -3,8 +3,8 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::events::{EventIndex, In, Stub};
-use crate::frame::{FrameSpec, Kind, Meta, event_number};
-use crate::log::{Frame, Purpose};
+use crate::frame::{FrameSpec, HEADER_LEN_MAX, Kind, Meta, event_number};
+use crate::log::{Frame, Purpose, Window};
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
@@ -64,10 +64,17 @@ impl Engine {
     fn is_events_place(&self, frame: &Frame<'_>) -> Result<bool> {
         match self.events()?.by_number(&self.log, event_number(frame.value())) {
             Ok(found) => Ok(found.is_none_or(|found| found.frame().offset == frame.offset)),
-            // What the index points at is damaged: this one is whole.
-            Err(Error::Corrupt { .. }) => Ok(true),
+            // What the index points at is damaged, and this one is whole. But if that was the stub of this event, it was removed.
+            Err(Error::Corrupt { offset, .. }) => Ok(frame.header.kind == Kind::Stub || self.was_a_copy(offset)),
             Err(error) => Err(error),
         }
+    }
+
+    /// True when the damaged frame at this offset says that it is a copy of an event.
+    fn was_a_copy(&self, offset: u64) -> bool {
+        let end = offset + HEADER_LEN_MAX as u64;
+        let header = Window::new(&*self.log.storage, end).header(offset);
+        header.is_ok_and(|header| header.kind == Kind::Event && header.copied)
     }
 
     /// Removes events of a log in one commit, where they are more than stubs. Returns how many were.

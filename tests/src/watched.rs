@@ -77,12 +77,22 @@ impl Watched {
 
     /// A commit begins.
     pub fn begin(&self) {
-        self.with(|progress| progress.begun += 1);
+        self.begin_some(1);
     }
 
     /// It has come back.
     pub fn end(&self) {
-        self.with(|progress| progress.written += 1);
+        self.end_some(1);
+    }
+
+    /// So many commits begin, one behind the other.
+    pub fn begin_some(&self, commits: usize) {
+        self.with(|progress| progress.begun += commits);
+    }
+
+    /// They have come back.
+    pub fn end_some(&self, commits: usize) {
+        self.with(|progress| progress.written += commits);
     }
 
     /// All that has come back is durable.

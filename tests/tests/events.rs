@@ -3,10 +3,12 @@
 
 use pipkin_tests::parallel::{unwrap, watched};
 use pipkin_tests::quota::{Quota, env_u64};
-use pipkin_tests::suite::events::{Budget, one, races, run};
+use pipkin_tests::suite::events::{Budget, gone, one, races, run};
 
 /// Images that the normal run owes.
 const IMAGES_LEAST: u64 = 10_000;
+/// Images of compactions that drop removed events.
+const GONE_LEAST: u64 = 500;
 /// Races for one version that the normal run owes.
 const RACES_LEAST: u64 = 5_000;
 
@@ -19,6 +21,13 @@ fn whatever_happens_to_a_store_its_events_are_those_of_a_prefix_of_the_commits()
     let quota = Quota::new("events", images);
     unwrap("events", run(&Budget { images, crowds: 1 + images / 5000, seed: 1 }, &quota));
     quota.finish("of stores with event streams");
+}
+
+#[test]
+fn events_that_were_removed_do_not_come_back_wherever_compaction_ends() {
+    let quota = Quota::new("events, gone", GONE_LEAST);
+    unwrap("events, gone", gone(&quota));
+    quota.finish("of a store whose removed events are dropped");
 }
 
 #[test]

@@ -177,7 +177,10 @@ fn what_was_removed_meets_no_condition_before_compaction_and_behind_it() {
     ];
     let ask = |round: &str| {
         for (condition, met) in &asked {
-            let refused = db.batch().append(&log, "refused", Expected::Exists, [NewEvent::new("T", "")]).only_if_none(&log, condition.clone());
+            let refused = db
+                .batch()
+                .append(&log, "refused", Expected::Exists, [NewEvent::new("T", "")])
+                .only_if_none(&log, condition.clone());
             let Err(pipkin::Error::AppendRefused { failed }) = refused.commit() else { panic!("{condition:?} {round}") };
             let found = failed.iter().find_map(|failed| match failed {
                 pipkin::FailedCheck::Condition { number, .. } => Some(*number),

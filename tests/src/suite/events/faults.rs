@@ -1,7 +1,7 @@
 //! Calls of the storage that fail: the store is closed to writes where it must be, answers like the model all the same, and has a commit that
 //! failed whole or not at all when it is opened again.
 
-use super::answers::{short, state_of};
+use super::answers::state_of;
 use super::lives::is_a_prefix;
 use super::model::Model;
 use super::steps::{Player, Setup, Stop};
@@ -70,10 +70,7 @@ fn one(setup: &Setup, order: Fault, mut rng: Rng) -> Checked {
     let (killed, cut, least) = (file.latest_image(), file.random_image(&mut rng), watched.least());
     // What has come back is there after a kill; the commit that has failed may be, too.
     let sure = model.states.len() - 1;
-    if let Some((events, state)) = doubt {
-        model.happened.extend(events);
-        model.states.push(state);
-    }
+    model.states.extend(doubt);
     file.stop();
     drop(db);
     for (image, least) in [(killed, sure), (cut, least)] {
@@ -86,15 +83,18 @@ fn one(setup: &Setup, order: Fault, mut rng: Rng) -> Checked {
 /// Finds out whether a commit that has failed was made. One that failed and left the store open was not.
 fn is_resolved(player: &mut Player) -> Checked {
     let found = state_of(&player.db).map_err(words)?;
-    match &player.doubt {
-        Some((_, state)) if *state == found => player.resolve(),
-        Some(_) if player.db.is_poisoned() => {}
-        _ => player.doubt = None,
+    let made = player.doubt.iter().rposition(|state| player.model.is_in(&found, state)).map(|place| place + 1);
+    match made {
+        None if player.db.is_poisoned() => {}
+        Some(made) if player.db.is_poisoned() => {
+            // Of those behind nobody knows.
+            let left = player.doubt.split_off(made);
+            player.resolve(made);
+            player.doubt = left;
+        }
+        made => player.resolve(made.unwrap_or(0)),
     }
-    if player.doubt.is_none() && found != *player.model.now() {
-        return Err(format!("behind the failed call it holds {}, and should {}", short(&found), short(player.model.now())));
-    }
-    Ok(())
+    player.saw(found).map_err(|what| format!("behind the failed call, {what}"))
 }
 
 /// Nothing is written any more, and what an append expects does not matter.

@@ -1,6 +1,6 @@
 //! The life of one store: sessions that end in each way, and what crashes leave at moments in between.
 
-use super::answers::{agrees, which};
+use super::answers::{agrees, state_of, which};
 use super::model::Model;
 use super::rotten;
 use super::steps::{Player, Setup, Step, Stop, has_logs};
@@ -55,9 +55,11 @@ pub(super) fn live(mut rng: Rng, images: &Quota, watch: &Watch) -> Checked {
 
 /// Opens what is there. Its logs are durable from here on.
 fn begin(watched: &Watched, model: Model, setup: &Setup, rng: &mut Rng) -> Step<Player> {
-    let player = Player::new(setup.open(watched.clone())?, watched.clone(), model, setup, rng.split())?;
+    let mut player = Player::new(setup.open(watched.clone())?, watched.clone(), model, setup, rng.split())?;
+    player.saw(state_of(&player.db)?)?;
     player.db.flush()?;
     watched.watch(rng.split(), player.model.states.len() - 1);
+    player.observe()?;
     Ok(player)
 }
 
@@ -91,8 +93,8 @@ pub(super) fn is_a_prefix(
 ) -> Checked<usize> {
     let db = setup.open(CrashStorage::from_image(image)).map_err(words)?;
     has_logs(&db)?;
-    let found = which(&db, model, range.start, range.end - 1)?;
-    agrees(&db, model, &model.states[found], rng)?;
+    let (found, state) = which(&db, model, range.start, range.end - 1)?;
+    agrees(&db, model, &state, rng)?;
     Ok(found)
 }
 

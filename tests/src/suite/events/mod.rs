@@ -4,9 +4,11 @@
 mod answers;
 mod crowd;
 mod faults;
+mod gone;
 mod lives;
 mod model;
 mod races;
+mod removing;
 mod rotten;
 mod steps;
 
@@ -43,6 +45,12 @@ pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
     let fail = |what: String| Failure::new(&replay, what);
     lives::live(derive(seed, 0xe7e1), images, watch).map_err(fail)?;
     faults::sweep(derive(seed, 0xe7e2), images, watch).map_err(fail)
+}
+
+/// Stores of which every crash is looked at while stubs of removed events are dropped.
+pub fn gone(images: &Quota) -> Outcome {
+    images.add(self::gone::run().map_err(|what| Failure::new("always", what))?);
+    Ok(())
 }
 
 /// Races for one version, in stores of some thousand each.

@@ -1,8 +1,9 @@
 //! What a store has to hold: its events in their order, and the state behind each commit.
 
 use crate::rng::{Rng, choose};
-use pipkin::{Condition, NewEvent};
-use std::collections::BTreeMap;
+use pipkin::{Condition, NewEvent, Retention};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Two logs of events in one store: their numbers are of one sequence.
 pub(super) const LOGS: [&str; 2] = ["orders", "audit"];
@@ -13,6 +14,10 @@ pub(super) const TAGS: [&str; 6] = ["a", "Paid", "x", "y", "customer:7", "z"];
 /// The cursor of the projection, and its record.
 pub(super) const CURSOR: &str = "projector";
 pub(super) const PROJECTED: &[u8] = b"projected";
+/// What happened before is older than every limit of age, in milliseconds since 1970; what did not is younger.
+pub(super) const OLD: u64 = 1000;
+/// Most events that the store removes in one commit.
+const REMOVED_TOGETHER: usize = 256;
 
 /// An event as it was appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +49,7 @@ impl Happened {
         let mut id = [0; 16];
         rng.fill(&mut id);
         let metadata = if rng.chance(1, 4) { vec![rng.below(256) as u8; rng.below(40) as usize] } else { Vec::new() };
-        let time = rng.below(1 << 48);
+        let time = if rng.chance(1, 2) { rng.below(OLD) } else { (1 << 47) + rng.below(1 << 47) };
         Self { log, stream, kind: choose(rng, &TYPES), tags, metadata, payload, id: rng.chance(2, 3).then_some(id), time }
     }
 
@@ -82,6 +87,11 @@ impl Query {
         Self { types, tags }
     }
 
+    /// What an event matches, and few others.
+    pub(super) fn of(event: &Happened) -> Self {
+        Self { types: vec![event.kind], tags: event.tags.clone() }
+    }
+
     pub(super) fn condition(&self) -> Condition {
         Condition::new(self.types.iter().copied(), self.tags.iter().copied())
     }
@@ -99,6 +109,12 @@ pub(super) struct State {
     pub(super) events: usize,
     /// Cursors of the first log.
     pub(super) cursors: Vec<(String, u64)>,
+    /// What each log keeps by itself.
+    pub(super) kept: [Retention; 2],
+    /// The numbers of the events that were removed.
+    pub(super) gone: Arc<BTreeSet<u64>>,
+    /// The last event of each log that its retention has let go: the store removes it when it likes, and those in front of it before.
+    pub(super) may_go: [u64; 2],
 }
 
 impl State {
@@ -109,6 +125,23 @@ impl State {
 
     pub(super) fn set_cursor(&mut self, number: u64) {
         self.cursors = vec![(CURSOR.into(), number)];
+    }
+
+    pub(super) fn is_gone(&self, number: u64) -> bool {
+        self.gone.contains(&number)
+    }
+
+    pub(super) fn remove(&mut self, numbers: &[u64]) {
+        Arc::make_mut(&mut self.gone).extend(numbers);
+    }
+
+    pub(super) fn set_kept(&mut self, log: usize, kept: Retention) {
+        (self.kept[log], self.may_go[log]) = (kept, 0);
+    }
+
+    /// True when no log removes events by itself.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.kept.iter().all(|kept| *kept == Retention::new())
     }
 }
 
@@ -128,9 +161,62 @@ impl Model {
         &self.states[self.states.len() - 1]
     }
 
-    /// The events that a state has.
+    /// The events that a state has had, removed ones included.
     pub(super) fn of(&self, state: &State) -> &[Happened] {
         &self.happened[..state.events]
+    }
+
+    /// The numbers of the events that are there and wanted, in order.
+    pub(super) fn there(&self, state: &State, wanted: impl Fn(&Happened) -> bool) -> Vec<u64> {
+        let mut numbers = numbers(self.of(state), wanted);
+        numbers.retain(|number| !state.is_gone(*number));
+        numbers
+    }
+
+    /// The numbers of the events that the retention of a log lets go in a state.
+    pub(super) fn let_go(&self, state: &State, log: usize) -> Vec<u64> {
+        let kept = state.kept[log];
+        if kept == Retention::new() {
+            return Vec::new();
+        }
+        let there = self.there(state, |event| event.log == log);
+        let most = kept.get_max_events().unwrap_or(u64::MAX);
+        let excess = (there.len() as u64).saturating_sub(most);
+        let is_old = |number: u64| kept.get_max_age().is_some() && self.happened[number as usize - 1].time < OLD;
+        (0..).zip(there).take_while(|&(place, number)| place < excess || is_old(number)).map(|(_, number)| number).collect()
+    }
+
+    /// Notes which events may go in a state from now on.
+    pub(super) fn settle(&self, state: &mut State) {
+        for log in 0..LOGS.len() {
+            let last = self.let_go(state, log).last().copied().unwrap_or(0);
+            state.may_go[log] = state.may_go[log].max(last);
+        }
+    }
+
+    /// True when a store that holds what was `found` is in this state: of what its logs need not keep, the oldest events may be gone as well.
+    pub(super) fn is_in(&self, found: &State, state: &State) -> bool {
+        let is_same = found.records == state.records
+            && (found.events, &found.cursors, found.kept) == (state.events, &state.cursors, state.kept)
+            && found.gone.is_superset(&state.gone);
+        let are_oldest = |log: usize| {
+            let gone = |number: &u64| self.happened[*number as usize - 1].log == log;
+            let more: Vec<u64> = found.gone.difference(&state.gone).copied().filter(gone).collect();
+            let may = self.there(state, |event| event.log == log);
+            more.len() <= may.len() && may[..more.len()] == more && more.iter().all(|number| *number <= state.may_go[log])
+        };
+        is_same && (found.gone == state.gone || (0..LOGS.len()).all(are_oldest))
+    }
+
+    /// The states that lead from this one to one without these events: they are removed in commits, from the oldest one on.
+    pub(super) fn without(&self, state: &State, numbers: &[u64]) -> Vec<State> {
+        let mut state = state.clone();
+        let each = numbers.chunks(REMOVED_TOGETHER).map(|numbers| {
+            state.remove(numbers);
+            self.settle(&mut state);
+            state.clone()
+        });
+        each.collect()
     }
 
     /// The number of commits that lead to this event, at the least.

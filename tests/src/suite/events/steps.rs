@@ -1,6 +1,6 @@
 //! What a session does to a store and to the model alike.
 
-use super::answers::{agrees, differs, is_refused, logs};
+use super::answers::{agrees, differs, is_refused, logs, short, state_of};
 use super::model::{CURSOR, Happened, LOGS, Model, PROJECTED, Query, STREAMS, State, numbers, version};
 use crate::rng::{Rng, choose};
 use crate::suite::{Checked, words};
@@ -71,10 +71,10 @@ struct Follower {
 pub(super) struct Player {
     pub(super) rng: Rng,
     pub(super) model: Model,
-    /// A commit that has begun and not come back: its events, and the state behind it.
-    pub(super) doubt: Option<(Vec<Happened>, State)>,
+    /// Commits that have begun and not come back: the states behind them. Their events are in the model.
+    pub(super) doubt: Vec<State>,
     pub(super) db: Db,
-    logs: [Events; 2],
+    pub(super) logs: [Events; 2],
     watched: Watched,
     projector: Option<Follower>,
     watcher: Option<Follower>,
@@ -85,11 +85,11 @@ impl Player {
     pub(super) fn new(db: Db, watched: Watched, model: Model, setup: &Setup, rng: Rng) -> pipkin::Result<Self> {
         let logs = logs(&db)?;
         let setup = setup.clone();
-        Ok(Self { rng, model, doubt: None, db, logs, watched, projector: None, watcher: None, setup })
+        Ok(Self { rng, model, doubt: Vec::new(), db, logs, watched, projector: None, watcher: None, setup })
     }
 
     pub(super) fn step(&mut self) -> Step {
-        match self.rng.below(50) {
+        match self.rng.below(60) {
             0..=13 => self.append(),
             14..=15 => self.refused(),
             16..=18 => self.append_if(),
@@ -103,9 +103,14 @@ impl Player {
             43..=44 => Ok(self.db.compact().map(drop)?),
             45..=46 => Ok(self.db.compact_step().map(drop)?),
             47 => self.reopen(),
-            48 if self.setup.checkpoints => Ok(self.db.checkpoint()?),
+            48..=49 if self.setup.checkpoints => Ok(self.db.checkpoint()?),
+            50..=53 => self.remove_of_stream(),
+            54 => self.remove_before(),
+            55 => self.set_retention(),
+            56 => self.retain(),
             _ => self.check(),
-        }
+        }?;
+        self.observe()
     }
 
     /// Many small events: more than the index takes together.
@@ -120,7 +125,7 @@ impl Player {
     }
 
     /// Makes a commit in the store and in the model.
-    fn commit<T>(
+    pub(super) fn commit<T>(
         &mut self,
         events: Vec<Happened>,
         change: impl FnOnce(&mut State),
@@ -128,21 +133,51 @@ impl Player {
     ) -> Step<T> {
         let mut next = self.model.now().clone();
         next.events += events.len();
+        self.model.happened.extend(events);
         change(&mut next);
-        self.doubt = Some((events, next));
-        self.watched.begin();
+        self.model.settle(&mut next);
+        self.commits(vec![next], run)
+    }
+
+    /// Makes commits that lead to these states.
+    pub(super) fn commits<T>(&mut self, states: Vec<State>, run: impl FnOnce(&Self) -> pipkin::Result<T>) -> Step<T> {
+        let count = states.len();
+        self.doubt = states;
+        self.watched.begin_some(count);
         let value = run(self)?;
-        self.resolve();
-        self.watched.end();
+        self.resolve(count);
+        self.watched.end_some(count);
+        self.observe()?;
         Ok(value)
     }
 
-    /// The commit in doubt was made.
-    pub(super) fn resolve(&mut self) {
-        if let Some((events, state)) = self.doubt.take() {
-            self.model.happened.extend(events);
-            self.model.states.push(state);
+    /// So many of the commits in doubt were made, and the others not.
+    pub(super) fn resolve(&mut self, made: usize) {
+        self.model.states.extend(std::mem::take(&mut self.doubt).into_iter().take(made));
+        self.model.happened.truncate(self.model.now().events);
+    }
+
+    /// Whatever a log need not keep may have been removed meanwhile. From here on it is gone.
+    pub(super) fn observe(&mut self) -> Step {
+        if self.model.now().keeps_all() {
+            return Ok(());
         }
+        let found = state_of(&self.db)?;
+        self.watched.begin();
+        self.saw(found)?;
+        self.watched.end();
+        Ok(())
+    }
+
+    /// The store holds what was found: the newest state, of which nothing is missing but what may go.
+    pub(super) fn saw(&mut self, found: State) -> Checked {
+        let now = self.model.now();
+        if !self.model.is_in(&found, now) {
+            return Err(format!("it holds {}, and should {}", short(&found), short(now)));
+        }
+        let next = State { gone: found.gone, ..now.clone() };
+        self.model.states.push(next);
+        Ok(())
     }
 
     fn next_number(&self) -> u64 {
@@ -201,8 +236,13 @@ impl Player {
     fn append_if(&mut self) -> Step {
         let (log, stream) = self.place();
         let (query, last) = (Query::choose(&mut self.rng), self.next_number() - 1);
-        let after = last.saturating_sub(self.rng.below(8));
-        let found = numbers(&self.model.happened, |event| event.log == log && query.matches(event));
+        let gone = self.model.now().gone.last().copied().filter(|_| self.rng.chance(1, 3));
+        // Now and then what an event has had that was removed.
+        let (query, after) = match gone {
+            Some(number) => (Query::of(&self.model.happened[number as usize - 1]), number - 1),
+            None => (query, last.saturating_sub(self.rng.below(8))),
+        };
+        let found = self.model.there(self.model.now(), |event| event.log == log && query.matches(event));
         let found: Vec<u64> = found.into_iter().filter(|&number| number > after).collect();
         let event = Happened::choose(&mut self.rng, log, stream, false);
         let (condition, new) = (query.condition().after(after), [event.new_event()]);
@@ -226,7 +266,8 @@ impl Player {
         let (log, stream) = self.place();
         let own = numbers(&self.model.happened, |event| event.log == log && event.stream == stream);
         let from = self.rng.below(own.len() as u64 + 1) as usize;
-        let events = |number: &&u64| self.model.happened[**number as usize - 1].id.is_some();
+        let now = self.model.now();
+        let events = |number: &&u64| self.model.happened[**number as usize - 1].id.is_some() && !now.is_gone(**number);
         let again: Vec<u64> = own[from..].iter().take_while(events).take(1 + self.rng.below(3) as usize).copied().collect();
         let (Some(&first), Some(&last)) = (again.first(), again.last()) else { return Ok(()) };
         let new: Vec<_> = again.iter().map(|&number| self.model.happened[number as usize - 1].new_event()).collect();
@@ -285,7 +326,9 @@ impl Player {
     /// The next event of a follower, compared with what has to come next.
     fn next(&self, follower: &mut Follower, log: usize, wanted: &Query) -> Step<Option<u64>> {
         let Some(event) = follower.subscription.try_next()? else { return Ok(None) };
-        let own = |(_, happened): &(u64, &Happened)| happened.log == log && wanted.matches(happened);
+        let now = self.model.now();
+        let own =
+            |(number, happened): &(u64, &Happened)| happened.log == log && !now.is_gone(*number) && wanted.matches(happened);
         let mut behind = (1..).zip(&self.model.happened).filter(own).skip_while(|(number, _)| *number <= follower.passed);
         let Some((number, happened)) = behind.next().filter(|(number, _)| *number == event.number()) else {
             return Err(Stop::Wrong(format!("{event:?} is handed out behind event {}", follower.passed)));
@@ -363,8 +406,8 @@ impl Player {
             return Ok(());
         };
         while self.next(&mut watcher, 0, &Query::all())?.is_some() {}
-        let left = numbers(&self.model.happened, |event| event.log == 0).into_iter().filter(|&number| number > watcher.passed);
-        let left: Vec<u64> = left.collect();
+        let mut left = self.model.there(self.model.now(), |event| event.log == 0);
+        left.retain(|&number| number > watcher.passed);
         if whole && !left.is_empty() {
             return Err(Stop::Wrong(format!("all is flushed, and {left:?} are not handed out")));
         }
