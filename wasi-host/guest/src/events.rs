@@ -3,7 +3,7 @@
 use crate::Component;
 use crate::bindings::exports::pipkin::kv::events::{
     Appended, CursorState, DbBorrow, Event, Guest, GuestLog, GuestReader, GuestSubscription, Log, NewEvent, Page, QueryItem,
-    Reader, Selection, Subscription, TransactionBorrow,
+    Reader, Retention, Selection, Subscription, TransactionBorrow,
 };
 use crate::bindings::exports::pipkin::kv::types::{Durability, Error, Expected, Reason};
 use crate::kept::Kept;
@@ -161,6 +161,18 @@ impl GuestLog for LogOf {
 
     fn remove_before(&self, time_ms: u64) -> Result<u64, Error> {
         self.write(|log| log.remove_before_ms(time_ms))
+    }
+
+    fn set_retention(&self, retention: Retention) -> Result<(), Error> {
+        self.write(|log| log.set_retention(retention.into()))
+    }
+
+    fn retention(&self) -> Result<Retention, Error> {
+        Ok(self.events()?.retention().into())
+    }
+
+    fn retain(&self) -> Result<u64, Error> {
+        self.write(Events::retain)
     }
 }
 

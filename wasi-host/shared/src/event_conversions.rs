@@ -82,6 +82,20 @@ macro_rules! impl_event_conversions {
                 }
             }
 
+            impl From<events::Retention> for pipkin::Retention {
+                fn from(retention: events::Retention) -> Self {
+                    let kept = retention.max_events.map_or_else(Self::new, |events| Self::new().max_events(events));
+                    retention.max_age_ms.map_or(kept, |age| kept.max_age(core::time::Duration::from_millis(age)))
+                }
+            }
+
+            impl From<pipkin::Retention> for events::Retention {
+                fn from(retention: pipkin::Retention) -> Self {
+                    let max_age_ms = retention.get_max_age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+                    Self { max_age_ms, max_events: retention.get_max_events() }
+                }
+            }
+
             impl From<events::Selection> for $crate::Selection {
                 fn from(selection: events::Selection) -> Self {
                     match selection {

@@ -2,7 +2,7 @@
 
 use super::add_async::methods;
 use super::serve_events::items;
-use super::wit::pipkin::kv::events::{Appended, NewEvent, QueryItem, Selection};
+use super::wit::pipkin::kv::events::{Appended, NewEvent, QueryItem, Retention, Selection};
 use super::wit::pipkin::kv::types::{Error, Expected};
 use super::{ClientDb, ClientLog, ClientSubscription, lost};
 use crate::keyvalue::off_thread::{Later, off_thread};
@@ -51,6 +51,8 @@ pub(in crate::keyvalue) fn add_async_events_to_linker<T: Send + 'static>(
         "[method]log.keep-last"(stream: String, count: u64) -> u64, |_| true, |log, stream, count| log.remove(|log| log.keep_last(&stream, count));
         "[method]log.delete-stream"(stream: String) -> u64, |_| true, |log, stream| log.remove(|log| log.delete_stream(&stream));
         "[method]log.remove-before"(time: u64) -> u64, |_| true, |log, time| log.remove(|log| log.remove_before_ms(time));
+        "[method]log.set-retention"(retention: Retention) -> (), |log| log.store.waits(), |log, retention| log.remove(|log| log.set_retention(retention.into()));
+        "[method]log.retain"() -> u64, |_| true, |log| log.remove(pipkin::Events::retain);
     );
     methods!(instance, view, ClientSubscription:
         "[method]subscription.ack"(number: u64) -> (), |subscription| subscription.waits(), |subscription, number| subscription.ack(number);

@@ -57,6 +57,7 @@ impl ClientDb {
                 | Native::CursorTaken
                 | Native::InvalidArgument(_)
                 | Native::ValueTooLong { .. }
+                | Native::NoClock
                 | Native::Nested),
             ) => answer.into(),
             failure => self.entry.failed(failure, db.limits()),

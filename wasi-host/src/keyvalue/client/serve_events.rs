@@ -1,7 +1,7 @@
 //! Implements the interface `events` for Wasmtime: looks handles up in the resource table of the embedder and calls their methods.
 
 use super::events::Items;
-use super::wit::pipkin::kv::events::{self, Appended, CursorState, Event, NewEvent, Page, QueryItem, Selection};
+use super::wit::pipkin::kv::events::{self, Appended, CursorState, Event, NewEvent, Page, QueryItem, Retention, Selection};
 use super::wit::pipkin::kv::types::{Error, Expected};
 use super::{ClientDb, ClientEventReader, ClientLog, ClientSubscription, ClientTransaction, lost, over_quota};
 use crate::keyvalue::context::Kept;
@@ -159,6 +159,18 @@ impl events::HostLog for WasiKeyValue<'_> {
 
     fn remove_before(&mut self, log: Own, time_ms: u64) -> Result<u64, Error> {
         self.log(&log)?.remove(|log| log.remove_before_ms(time_ms))
+    }
+
+    fn set_retention(&mut self, log: Own, retention: Retention) -> Result<(), Error> {
+        self.log(&log)?.remove(|log| log.set_retention(retention.into()))
+    }
+
+    fn retention(&mut self, log: Own) -> Result<Retention, Error> {
+        self.log(&log)?.read_log(|log| Ok(log.retention().into()))
+    }
+
+    fn retain(&mut self, log: Own) -> Result<u64, Error> {
+        self.log(&log)?.remove(pipkin::Events::retain)
     }
 
     fn drop(&mut self, log: Own) -> Outcome<()> {
