@@ -8,23 +8,27 @@
 //!            | 5, log bytes, stream bytes, before f64                                                  removes events of a stream
 //!            | 6, log bytes, stream bytes, count f64                                                   keeps the last ones
 //!            | 7, log bytes, time f64                                                                  removes old ones
+//!            | 8, log bytes, kept                                                                      sets what the log keeps
+//!            | 9, log bytes                                                                            removes what it need not keep
 //!            | 16, log bytes, reader f64, selection, backwards u8, from f64, behind f64, most f64      reads a page; behind is NaN for the first
 //!            | 17, log bytes, selection, behind f64                                                    reads what has come and is durable
 //!            | 18, log bytes, stream bytes                                                             figures
+//! kept      := age f64, events f64                                        each is NaN for no limit
 //! expected  := f64                                                        a version | -1 anything | -2 an event
 //! selection := 0 | 1 stream bytes | 2 query
 //! query     := count u32, (count u32, type bytes*, count u32, tag bytes*)*
 //! new event := id 16, time f64, type bytes, payload bytes, metadata bytes, count u32, tag bytes*       time is NaN for now
 //! answer    := first f64, last f64, version f64, repeated u8 | token u64, number f64 | count f64 | page
-//!            | version f64, last number f64, count u32, (cursor bytes, number f64)*
+//!            | version f64, last number f64, kept, count u32, (cursor bytes, number f64)*
 //! page      := at end u8, behind f64, count u32, event*
 //! event     := number f64, version f64, stream bytes, then as a new event
 //! ```
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use pipkin::{Condition, Error, Event, EventReader, Events, Expected, NewEvent};
+use pipkin::{Condition, Error, Event, EventReader, Events, Expected, NewEvent, Retention};
 
 use crate::failure::{Code, Failure};
 use crate::requests;
@@ -65,6 +69,11 @@ fn failed(error: &Error) -> Failure {
 /// What a page says as a number, in the engine's terms: infinite is the largest.
 fn whole(number: f64) -> u64 {
     number as u64
+}
+
+fn retention(age: f64, events: f64) -> Retention {
+    let kept = if age.is_nan() { Retention::new() } else { Retention::new().max_age(Duration::from_millis(whole(age))) };
+    if events.is_nan() { kept } else { kept.max_events(whole(events)) }
 }
 
 struct Call<'a>(Reader<'a>);
@@ -162,19 +171,24 @@ pub(crate) fn run(open: &Open, call: &[u8], record: Option<([u8; 16], Vec<u8>)>,
             out.extend_from_slice(&cursor.token().to_le_bytes());
             put_number(&mut out, cursor.number());
         }
+        8 => {
+            let kept = retention(call.number()?, call.number()?);
+            open.room.with(&open.db, &mut || log.set_retention(kept)).map_err(|error| failed(&error))?;
+        }
         16 => read(open, &log, &mut call, &mut out)?,
         17 => follow(&log, &mut call, &mut out)?,
         18 => figures(&log, call.text()?, &mut out)?,
         kind => {
             let mut count = 0;
-            let (name, number) =
-                if kind == 7 { ("", call.number()?) } else { (call.text()?, if kind == 4 { 0.0 } else { call.number()? }) };
+            let name = if matches!(kind, 7 | 9) { "" } else { call.text()? };
+            let number = if matches!(kind, 4 | 9) { 0.0 } else { call.number()? };
             let number = whole(number);
             let removed = open.room.with(&open.db, &mut || {
                 count += match kind {
                     4 => u64::from(log.remove_cursor(name)?),
                     5 => log.truncate(name, number)?,
                     6 => log.keep_last(name, number)?,
+                    9 => log.retain()?,
                     _ => log.remove_before_ms(number)?,
                 };
                 Ok(())
@@ -377,6 +391,11 @@ fn figures(log: &Events, stream: &str, out: &mut Vec<u8>) -> Said<()> {
     let version = if stream.is_empty() { Ok(0) } else { log.version(stream) };
     put_number(out, version.map_err(|error| failed(&error))?);
     put_number(out, log.last_number().map_err(|error| failed(&error))?);
+    let kept = log.retention();
+    let age = kept.get_max_age().map(|age| age.as_millis() as f64);
+    for limit in [age, kept.get_max_events().map(|events| events as f64)] {
+        out.extend_from_slice(&limit.unwrap_or(f64::NAN).to_le_bytes());
+    }
     let cursors = log.cursors().map_err(|error| failed(&error))?;
     out.extend_from_slice(&(cursors.len() as u32).to_le_bytes());
     for (name, number) in cursors {

@@ -103,7 +103,7 @@ impl From<&Error> for Failure {
             Error::UnknownPosition => Code::UnknownPosition,
             Error::Conflict(_) => Code::Conflict,
             #[cfg(feature = "full")]
-            Error::AppendRefused { .. } => Code::AppendRefused,
+            Error::AppendRefused { failed } => return Self::new(Code::AppendRefused, refused(error, failed)),
             #[cfg(feature = "full")]
             Error::CursorTaken => Code::CursorTaken,
             Error::Compacted { .. } => return Self::new(Code::Compacted, COMPACTED),
@@ -114,4 +114,37 @@ impl From<&Error> for Failure {
         };
         Self::new(code, error.to_string())
     }
+}
+
+/// What an error of a refused append says to the page: its words, a zero, and the checks that have failed as JSON.
+#[cfg(feature = "full")]
+fn refused(error: &Error, checks: &[pipkin::FailedCheck]) -> String {
+    let mut said = format!("{error}\0[");
+    for (place, check) in checks.iter().enumerate() {
+        if place > 0 {
+            said.push(',');
+        }
+        match check {
+            pipkin::FailedCheck::Version { stream, expected, current } => {
+                said.push_str("{\"stream\":\"");
+                for letter in stream.chars() {
+                    match letter {
+                        '"' | '\\' => said.extend(['\\', letter]),
+                        '\0'..=' ' => said.push_str(&format!("\\u{:04x}", u32::from(letter))),
+                        letter => said.push(letter),
+                    }
+                }
+                said.push_str("\",\"expected\":");
+                match expected {
+                    pipkin::Expected::NoStream => said.push('0'),
+                    pipkin::Expected::Version(version) => said.push_str(&version.to_string()),
+                    _ => said.push_str("\"exists\""),
+                }
+                said.push_str(&format!(",\"current\":{current}}}"));
+            }
+            pipkin::FailedCheck::Condition { number, .. } => said.push_str(&format!("{{\"matched\":{number}}}")),
+            _ => said.push_str("{}"),
+        }
+    }
+    said + "]"
 }

@@ -51,6 +51,11 @@ const CODES: readonly ErrorCode[] = [
   "snapshot-too-old", "unknown-position", "conflict", "compacted", "append-refused", "cursor-taken",
 ];
 
+/** A check of an append that has failed: a stream is not at the version that was expected (`"none"` is 0), or the event of this number matches `unless`. */
+export type FailedCheck =
+  | { readonly stream: string; readonly expected: number | "exists"; readonly current: number; readonly matched?: undefined }
+  | { readonly matched: number; readonly stream?: undefined };
+
 /** Every error of this package. */
 export class PipkinError extends Error {
   override readonly name = "PipkinError";
@@ -58,9 +63,14 @@ export class PipkinError extends Error {
   readonly damage: readonly Damage[] | undefined;
   /** From `getMany`: the values of all keys, with `undefined` for those that could not be read. */
   readonly values: readonly unknown[] | undefined;
+  /** As `append-refused`: all checks that have failed. */
+  readonly failed: readonly FailedCheck[] | undefined;
 
   constructor(readonly code: ErrorCode, message: string, options?: ErrorOptions & { readonly damage?: readonly Damage[]; readonly values?: readonly unknown[] | undefined }) {
-    super(message, options);
+    // The engine puts them behind its words.
+    const [words, failed] = code === "append-refused" ? message.split("\0") : [message];
+    super(words, options);
+    this.failed = failed ? (JSON.parse(failed) as FailedCheck[]) : undefined;
     this.damage = options?.damage;
     this.values = options?.values;
   }
@@ -78,7 +88,7 @@ export function codeOf(number: number): ErrorCode {
 
 export function pack(thrown: unknown): PackedError {
   const error = toError(thrown);
-  return { code: error.code, message: error.message };
+  return { code: error.code, message: error.failed ? `${error.message}\0${JSON.stringify(error.failed)}` : error.message };
 }
 
 export function unpack(packed: PackedError): PipkinError {

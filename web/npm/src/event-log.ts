@@ -3,7 +3,7 @@
 import type { AnswerReader } from "./answer.js";
 import type { Connection } from "./connection.js";
 import type { PipkinError } from "./errors.js";
-import { type Appended, CallWriter, type Conditions, type CursorState, type EventPage, Kind, type NewEvent, type Selected, type StoredEvent, type Walked, appendedOf, countOf, figuresOf, pageOf } from "./events-wire.js";
+import { type Appended, CallWriter, type Conditions, type CursorState, type EventPage, type EventRetention, Kind, type NewEvent, type Selected, type StoredEvent, type Walked, appendedOf, countOf, figuresOf, pageOf } from "./events-wire.js";
 import { randomNumber } from "./names.js";
 import type { Effect } from "./request.js";
 import type { Transaction } from "./transaction.js";
@@ -29,7 +29,7 @@ export class EventLog {
 
   /**
    * Appends events to a stream as one commit. Rejects as `append-refused` if the stream is not as `expected`, or an event matches `unless`. With `tx` that is
-   * found out when the transaction commits, and nothing is returned.
+   * found out when the transaction commits, and nothing is returned. `failed` of the error has the checks.
    */
   append(stream: string, events: NewEvent | readonly NewEvent[], options: Conditions & WriteOptions & { readonly tx: Transaction }): Promise<undefined>;
   append(stream: string, events: NewEvent | readonly NewEvent[], options?: Conditions & WriteOptions): Promise<Appended>;
@@ -116,6 +116,24 @@ export class EventLog {
   /** Removes the oldest events of the log up to the first one that is not older than this time, and says how many there were. */
   async removeBefore(time: number, options: WriteOptions = {}): Promise<number> {
     return countOf(await this.#write(this.#call(Kind.RemoveBefore).place(Math.floor(time)), options));
+  }
+
+  /**
+   * Sets which events the log keeps; the file says so from then on. The others are removed with later writes: of those that are too many, up to an eighth is left
+   * until then. What was removed does not come back: a limit of age trusts the clock.
+   */
+  async setRetention(retention: EventRetention, options: WriteOptions = {}): Promise<void> {
+    await this.#write(this.#call(Kind.SetRetention).retention(retention), options);
+  }
+
+  /** What `setRetention` has set. */
+  async retention(options?: CallOptions): Promise<EventRetention> {
+    return figuresOf(await this.#read(this.#call(Kind.Figures).text(""), options?.signal)).retention;
+  }
+
+  /** Removes at once what the log need not keep, and says how many events that were. */
+  async retain(options: WriteOptions = {}): Promise<number> {
+    return countOf(await this.#write(this.#call(Kind.Retain), options));
   }
 
   #call(kind: Kind): CallWriter {

@@ -63,7 +63,7 @@ export interface Selected {
 export interface Conditions {
   /** Default: `"any"`. */
   readonly expected?: Expected | undefined;
-  /** Nothing is appended if an event behind the number `after` matches: what was read before the decision does not count. */
+  /** Nothing is appended if an event behind the number `after` matches: what was read before the decision does not count, nor what was removed. */
   readonly unless?: QueryItem | readonly QueryItem[] | undefined;
   /** Default: 0. */
   readonly after?: number | undefined;
@@ -86,8 +86,16 @@ export interface CursorState {
   readonly number: number;
 }
 
+/** What a log keeps by itself; without a limit all. */
+export interface EventRetention {
+  /** Events that are older than so many milliseconds may go, at least 1: the first one that is younger keeps all behind it. */
+  readonly maxAge?: number | undefined;
+  /** Of more events than this, at least 1, the oldest may go. */
+  readonly maxEvents?: number | undefined;
+}
+
 /** Kinds of calls. */
-export const enum Kind { Append = 1, Ack, Cursor, RemoveCursor, Truncate, KeepLast, RemoveBefore, Read = 16, Follow, Figures }
+export const enum Kind { Append = 1, Ack, Cursor, RemoveCursor, Truncate, KeepLast, RemoveBefore, SetRetention, Retain, Read = 16, Follow, Figures }
 
 /** Throws what says that an argument makes no sense. */
 export type Refuse = (why: string) => never;
@@ -155,6 +163,15 @@ export class CallWriter {
   place(place: number): this {
     if (!(place >= 0) || (place !== Infinity && !Number.isInteger(place))) this.refuse("numbers and versions of events are whole numbers");
     return this.number(place);
+  }
+
+  retention({ maxAge, maxEvents }: EventRetention): this {
+    for (const limit of [maxAge, maxEvents]) {
+      if (limit === undefined || limit === Infinity) this.number(NaN);
+      else if (typeof limit === "number" && limit >= 1) this.number(Math.floor(limit));
+      else this.refuse("`maxAge` and `maxEvents` are numbers, at least 1");
+    }
+    return this;
   }
 
   texts(texts: readonly string[] = []): this {
@@ -227,10 +244,14 @@ export function appendedOf(answer: Uint8Array): Appended {
   return { firstNumber: reader.cursor(), lastNumber: reader.cursor(), version: reader.cursor(), repeated: reader.byte() === 1 };
 }
 
-export function figuresOf(answer: Uint8Array): { readonly version: number; readonly lastNumber: number; readonly cursors: CursorState[] } {
+export function figuresOf(answer: Uint8Array): { readonly version: number; readonly lastNumber: number; readonly retention: EventRetention; readonly cursors: CursorState[] } {
   const reader = new Reader(answer);
-  const [version, lastNumber] = [reader.cursor(), reader.cursor()];
-  return { version, lastNumber, cursors: Array.from({ length: reader.number() }, () => ({ name: decoder.decode(reader.blob()), number: reader.cursor() })) };
+  const limit = (): number | undefined => {
+    const limit = reader.cursor();
+    return Number.isNaN(limit) ? undefined : limit;
+  };
+  const [version, lastNumber, maxAge, maxEvents] = [reader.cursor(), reader.cursor(), limit(), limit()];
+  return { version, lastNumber, retention: { maxAge, maxEvents }, cursors: Array.from({ length: reader.number() }, () => ({ name: decoder.decode(reader.blob()), number: reader.cursor() })) };
 }
 
 export const countOf = (answer: Uint8Array): number => new Reader(answer).cursor();

@@ -11,7 +11,7 @@ import { startWorker, wasm } from "./start.js";
 import { Store } from "./store.js";
 import { type OpenOptions, engineOptions } from "./types.js";
 
-export { PipkinError, type ErrorCode } from "./errors.js";
+export { PipkinError, type ErrorCode, type FailedCheck } from "./errors.js";
 export { Reads } from "./reads.js";
 export { Snapshot } from "./snapshot.js";
 export { Store } from "./store.js";
@@ -19,7 +19,7 @@ export { Transaction, TransactionView } from "./transaction.js";
 export { View } from "./view.js";
 export type { Batch, Batched } from "./codec.js";
 export type { EventCursor, EventFollow, EventLog, InTransaction } from "./event-log.js";
-export type { Appended, Conditions, CursorState, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
+export type { Appended, Conditions, CursorState, EventRetention, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type { Events } from "./events.js";
 export type {
   Bytes, CallOptions, Change, ChangesOptions, Commit, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, RecordChange, Report, Role, Segment, SetOptions, Stats, TransactionOptions, Value, WriteOptions,

@@ -3,7 +3,7 @@
 import { AnswerReader } from "./answer.js";
 import { PipkinError, toError } from "./errors.js";
 import type { WasmStore } from "./engine.js";
-import { type Appended, CallWriter, type Conditions, type CursorState, Kind, type NewEvent, type StoredEvent, type Walked, appendedOf, countOf, figuresOf, pageOf } from "./events-wire.js";
+import { type Appended, CallWriter, type Conditions, type CursorState, type EventRetention, Kind, type NewEvent, type StoredEvent, type Walked, appendedOf, countOf, figuresOf, pageOf } from "./events-wire.js";
 import { randomNumber } from "./names.js";
 import { RequestWriter } from "./request.js";
 import { type Durability, type SyncWriteOptions, checkDurability } from "./types.js";
@@ -74,6 +74,21 @@ export class SyncEventLog {
   /** Removes the oldest events of the log up to the first one that is not older than this time. */
   removeBefore(time: number, options: SyncWriteOptions = {}): number {
     return countOf(this.#write(this.#call(Kind.RemoveBefore).place(Math.floor(time)), options));
+  }
+
+  /** Sets which events the log keeps; the others are removed with later writes. */
+  setRetention(retention: EventRetention, options: SyncWriteOptions = {}): void {
+    this.#write(this.#call(Kind.SetRetention).retention(retention), options);
+  }
+
+  /** What `setRetention` has set. */
+  retention(): EventRetention {
+    return figuresOf(this.#read(this.#call(Kind.Figures).text(""))).retention;
+  }
+
+  /** Removes at once what the log need not keep, and says how many events that were. */
+  retain(options: SyncWriteOptions = {}): number {
+    return countOf(this.#write(this.#call(Kind.Retain), options));
   }
 
   #call(kind: Kind): CallWriter {

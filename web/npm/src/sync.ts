@@ -12,11 +12,11 @@ import { SyncEventLog } from "./sync-events.js";
 import { SyncView } from "./sync-view.js";
 import { type Bytes, type CompactReport, type Durability, type EngineOptions, type Key, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedTtl, engineOptions } from "./types.js";
 
-export { PipkinError, type ErrorCode } from "./errors.js";
+export { PipkinError, type ErrorCode, type FailedCheck } from "./errors.js";
 export { SyncEventLog } from "./sync-events.js";
 export { SyncView } from "./sync-view.js";
 export type { Batch, Batched } from "./codec.js";
-export type { Appended, Conditions, CursorState, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
+export type { Appended, Conditions, CursorState, EventRetention, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type {
   Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, SyncOpenOptions, SyncSetOptions, SyncWriteOptions, Value,
 } from "./types.js";

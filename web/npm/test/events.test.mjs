@@ -27,8 +27,12 @@ test("code in a worker of its own has events, too, and a page goes on with them"
       const shown = (options) => [...log.read(options)].map(({ version, type }) => version + type).join(" ");
       const reads = [shown(), shown({ stream: "s", from: 2, limit: 1 }), shown({ reverse: true }), shown({ query: { tags: ["t"] } })];
       const others = [first.version, fate(() => log.append("s", { type: "x" }, { expected: "none" })), log.truncate("s", 2), log.version("s"), log.cursors().length, fate(() => log.append("s", []))];
+      log.setRetention({ maxEvents: 1 });
+      const kept = [log.retention().maxEvents, log.retain(), shown(), (() => { try { log.append("s", { type: "x" }, { expected: 9 }); } catch (error) { return error.failed; } })()];
+      log.setRetention({});
+      log.append("s", { type: "4" });
       db.close();
-      postMessage([both, refused, reads, others, fate(() => log.version("s"))]);`;
+      postMessage([both, refused, reads, others, kept, fate(() => log.version("s"))]);`;
     const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })), { type: "module" });
     const inWorker = await new Promise((resolve) => (worker.onmessage = ({ data }) => resolve(data)));
     worker.terminate();
@@ -38,7 +42,7 @@ test("code in a worker of its own has events, too, and a page goes on with them"
     for await (const { type } of log.read()) types.push(type);
     return [...inWorker, types, await db.text().get("k")];
   });
-  assert.deepEqual(seen, ["usage", "usage", ["11 22 33", "22", "33 22 11", "11"], [3, "append-refused", 1, 3, 0, "usage"], "closed", ["2", "3"], "v"]);
+  assert.deepEqual(seen, ["usage", "usage", ["11 22 33", "22", "33 22 11", "11"], [3, "append-refused", 1, 3, 0, "usage"], [1, 1, "33", [{ stream: "s", expected: 9, current: 3 }]], "closed", ["3", "4"], "v"]);
   await page.close();
 });
 

@@ -24,8 +24,10 @@ test("one script is enough: it works from where nothing else can be found, and s
     await log.append("s", { type: "T", payload: "x" });
     const other = await pipkin.open("shared");
     const follower = [other.role, await other.json("json/").get("b"), await db.text().get("a"), await log.version("s")];
+    await log.setRetention({ maxAge: 1e9 });
+    follower.push((await log.retention()).maxAge, await log.retain(), await log.append("s", { type: "T" }, { expected: "none" }).catch(({ failed }) => failed));
     return [await inline.support(), Object.keys(inline).sort(), ...follower];
   });
-  assert.deepEqual(seen, [{ supported: true }, ["PipkinError", "Reads", "Snapshot", "Store", "Transaction", "TransactionView", "View", "destroy", "list", "open", "support"], "follower", { c: 1 }, "from the other entry", 1]);
+  assert.deepEqual(seen, [{ supported: true }, ["PipkinError", "Reads", "Snapshot", "Store", "Transaction", "TransactionView", "View", "destroy", "list", "open", "support"], "follower", { c: 1 }, "from the other entry", 1, 1e9, 0, [{ stream: "s", expected: 0, current: 1 }]]);
   assert.ok(asked.filter((url) => !url.startsWith("blob:")).every((url) => url.endsWith("/pipkin/worker.js")), `asked for ${asked}`);
 });

@@ -31,6 +31,8 @@ test("a store in memory does in Node what it does on a page, and lets the proces
     const types = [];
     for (let i = 0; i < 2; i++) { const event = (await cursor.next()).value; types.push(event.type); await db.transaction((tx) => cursor.ack(event, { tx })); }
     heard.push(...types, (await log.cursors())[0].number, await (await other.events("log")).version("s"));
+    await log.setRetention({ maxEvents: 1 });
+    heard.push(await log.retention(), await log.retain(), await log.append("s", { type: "3" }, { expected: 7 }).catch(({ code, failed }) => [code, failed]));
     const keys = [];
     for await (const key of db.text().keys({ ordered: true })) keys.push(key);
     const seen = [db.mode, db.role, await users.get("ada"), await (await db.structured().get("map")).get("a").text(), keys, heard, await other.count(), (await db.stats()).records];
@@ -39,7 +41,7 @@ test("a store in memory does in Node what it does on a page, and lets the proces
     await other.close();
     console.log(JSON.stringify([...seen, await other.get("a").catch(({ code }) => code)]));
     // The first one is left open.`);
-  assert.deepEqual(seen, ["memory", "leader", { born: 1815, name: "Ada", in: "tx" }, "x", ["map", "users/ada"], ["ada", "ada", "ada", "1", "2", 2, 0], 0, 2, false, false, {}, "closed"]);
+  assert.deepEqual(seen, ["memory", "leader", { born: 1815, name: "Ada", in: "tx" }, "x", ["map", "users/ada"], ["ada", "ada", "ada", "1", "2", 2, 0, { maxEvents: 1 }, 1, ["append-refused", [{ stream: "s", expected: 7, current: 2 }]]], 0, 2, false, false, {}, "closed"]);
 });
 
 test("without a browser's storage Node is told what to do instead", () => {

@@ -68,6 +68,51 @@ export function testEvents(browser) {
     for (const page of pages) await page.close();
   });
 
+  test("a log keeps what its retention says, and whoever is refused is told which checks have failed, in whichever tab", async () => {
+    const pages = await two("event-kept");
+    for (const [at, page] of pages.entries()) {
+      const seen = await page.evaluate(async (name) => {
+        const log = await db.events(name);
+        const seen = { none: await log.retention() };
+        const old = await log.append("s", Array.from({ length: 20 }, (_, i) => ({ type: "old", time: i })));
+        await log.append("s", [{ type: "new", tags: ["t"] }, { type: "new" }, { type: "new" }]);
+        await log.setRetention({ maxAge: 60_000.5 });
+        seen.age = [await log.retention(), await log.retain(), await log.retain(), await shown(log.read())];
+        await log.setRetention({ maxEvents: 2, maxAge: Infinity }, { durability: "strict" });
+        seen.count = [await log.retention(), await log.retain(), await shown(log.read()), await log.version("s")];
+        seen.gone = (await log.append("s", { type: "unseen" }, { unless: { types: ["old"] } })).version;
+        await log.setRetention({});
+        await log.append("s", [{ type: "x" }, { type: "x" }]);
+        seen.all = [await log.retention(), await log.retain(), await log.version("s")];
+        seen.wrong = [await code(log.setRetention({ maxAge: 0 })), await code(log.setRetention({ maxEvents: NaN })), await code(log.setRetention({ maxEvents: "7" })), await code(log.setRetention({ maxAge: -1 }))];
+        const failed = (call) => call.then(() => "done", ({ code, message, failed }) => [code, /\0|\[/.test(message), failed]);
+        const hostile = 'a "\\stream" \n\u2028 \ud83e\udd80\0';
+        await log.append(hostile, { type: "h" });
+        seen.failed = [
+          await failed(log.append("s", { type: "x" }, { expected: 3 })), await failed(log.append("s", { type: "x" }, { expected: "none" })), await failed(log.append("none", { type: "x" }, { expected: "exists" })),
+          await failed(log.append("none", { type: "x" }, { expected: 7, unless: { types: ["x"] }, after: old.lastNumber })), await failed(log.append(hostile, { type: "x" }, { expected: 9 })),
+          await failed(db.transaction(async (tx) => { await tx.set("k", "v"); await log.append("s", { type: "x" }, { tx, expected: 1 }); await log.append("none", { type: "x" }, { tx, expected: 2 }); })),
+          await failed(db.get(new Uint8Array(100_000))),
+        ];
+        const last = await log.lastNumber();
+        for (const [, , checks] of seen.failed) for (const check of checks ?? []) if (check.matched) check.matched -= last;
+        return [seen, hostile];
+      }, `log${at}`);
+      const [{ none, age, count, gone, all, wrong, failed }, hostile] = seen;
+      const unlimited = { maxAge: undefined, maxEvents: undefined };
+      assert.deepEqual([none, age], [unlimited, [{ maxAge: 60_000, maxEvents: undefined }, 20, 0, "s@21:new s@22:new s@23:new"]]);
+      assert.deepEqual([count, gone], [[{ maxAge: undefined, maxEvents: 2 }, 1, "s@22:new s@23:new", 23], 24]);
+      assert.deepEqual(all, [unlimited, 0, 26]);
+      assert.deepEqual(wrong, ["usage", "usage", "usage", "usage"]);
+      assert.deepEqual(failed, [
+        ["append-refused", false, [{ stream: "s", expected: 3, current: 26 }]], ["append-refused", false, [{ stream: "s", expected: 0, current: 26 }]], ["append-refused", false, [{ stream: "none", expected: "exists", current: 0 }]],
+        ["append-refused", false, [{ matched: -1 }, { stream: "none", expected: 7, current: 0 }]], ["append-refused", false, [{ stream: hostile, expected: 9, current: 1 }]],
+        ["append-refused", false, [{ stream: "s", expected: 1, current: 26 }, { stream: "none", expected: 2, current: 0 }]], ["usage", false, undefined],
+      ]);
+    }
+    for (const page of pages) await page.close();
+  });
+
   test("a store with events keeps them under the module that does not know them, and that one gives way when they are asked for", async () => {
     const page = await opened(await browser.tab(), "event-lean", { events: true });
     await page.evaluate(async () => {
