@@ -21,6 +21,8 @@ pub(crate) struct Facts {
     pub(crate) alternative: bool,
     /// Key-value pairs, or only events in their order.
     pub(crate) pairs: bool,
+    /// Whether events can be in several streams, and among records.
+    pub(crate) streams: bool,
     /// Whether keys can be read in order.
     pub(crate) ordered: bool,
     /// Whether [`Engine::compact`] does anything.
@@ -54,6 +56,7 @@ impl Facts {
             peer: true,
             alternative: false,
             pairs: true,
+            streams: true,
             ordered: true,
             compacts: true,
             served: false,
@@ -181,8 +184,34 @@ pub(crate) trait Engine: Sized + Send + Sync {
         self.reader()?.range(&0u64.to_be_bytes(), count, |_, event| each(event))
     }
 
+    /// Appends events to a stream as one commit, behind so many of it, on the device when it returns. Called only where [`Facts::streams`] says so.
+    fn append_to(&mut self, stream: u64, behind: u64, events: &[Vec<u8>]) -> Result<()> {
+        let keys: Vec<[u8; 24]> = (behind..).take(events.len()).map(|version| event_key(stream, version)).collect();
+        self.batch_durable(keys.iter().zip(events).map(|(key, event)| (key.as_slice(), event.as_slice())))
+    }
+
+    /// The same for one event that nobody waits for, where it can be chosen, and records that are put behind it; an event store without records
+    /// appends them to another stream.
+    fn append_among(&mut self, stream: u64, behind: u64, event: &[u8], records: &[(Key, &[u8])]) -> Result<()> {
+        self.put(&event_key(stream, behind), event)?;
+        records.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    /// All events of a stream, in their order; returns their number, which is at most `count`.
+    fn each_of(&self, stream: u64, count: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
+        self.reader()?.range(&event_key(stream, 0), count, |_, event| each(event))
+    }
+
     /// Closes the store as its users should.
     fn close(self) -> Result<()>;
+}
+
+/// The key of an event in a store of pairs: in front of those of all records.
+fn event_key(stream: u64, version: u64) -> [u8; 24] {
+    let mut key = [0; 24];
+    key[8..16].copy_from_slice(&stream.to_be_bytes());
+    key[16..].copy_from_slice(&version.to_be_bytes());
+    key
 }
 
 /// Reads of one thread.

@@ -27,6 +27,9 @@ pub(crate) const GROUP: usize = 8;
 pub(crate) const LARGE: usize = 64 << 10;
 /// Bytes of a value of the set with limited memory.
 pub(crate) const LIMITED: usize = 1 << 10;
+/// Puts between two events, and events of a stream, of the sets with several streams.
+pub(crate) const BETWEEN: usize = 10;
+pub(crate) const OF_STREAM: usize = 10;
 /// Reads after which an opened store is taken to be warm.
 pub(crate) const WARM_READS: usize = 1_000;
 
@@ -94,6 +97,15 @@ fn mixed(rows: &mut Rows, scale: &Scale) {
     rows.add("events", "Events", "event_batches", format!("{events} events appended, durable every 1,000"), Unit::Ms);
     rows.add("events", "Events", "event_iteration", format!("all {events} events read in order"), Unit::Ms);
     rows.add("events", "Events", "event_reads", "single events of the stream, any order".to_owned(), Unit::Ms);
+    let (events, streams) = (count(scale.events_mixed), count(scale.event_streams));
+    let mut mixed = |id: &str, title: String| rows.add("events-mixed", "Events", id, title, Unit::Ms);
+    mixed("mixed_events", format!("{events} events of a stream appended, {BETWEEN} puts between two of them"));
+    mixed("mixed_iteration", "these events read in order".to_owned());
+    mixed("mixed_compacted", "the same, compacted".to_owned());
+    let mut streams_of = |id: &str, title: String, unit| rows.add("events-streams", "Events", id, title, unit);
+    streams_of("stream_appends", format!("{streams} streams of {OF_STREAM} events appended, a durable commit each"), Unit::Ms);
+    streams_of("stream_reads", "each of the streams read, any order".to_owned(), Unit::Ms);
+    streams_of("stream_bytes", "memory of the index for such a stream, as the engine counts it".to_owned(), Unit::BytesEach);
 }
 
 fn life(rows: &mut Rows, scale: &Scale) {

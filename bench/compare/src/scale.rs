@@ -27,6 +27,10 @@ pub(crate) struct Scale {
     /// Values of 64 KiB.
     pub(crate) large_values: usize,
     pub(crate) events: usize,
+    /// Events among records.
+    pub(crate) events_mixed: usize,
+    /// Streams of ten events.
+    pub(crate) event_streams: usize,
     /// Records of 1 KiB, several times as much as [`Self::memory_limit`].
     pub(crate) limited_records: usize,
     /// Bytes that the process and its page cache may have together.
@@ -52,6 +56,8 @@ impl Scale {
             group_puts: 200,
             large_values: 2_000,
             events: 100_000,
+            events_mixed: 10_000,
+            event_streams: 10_000,
             limited_records: 1_000_000,
             memory_limit: 256 << 20,
             limited_reads: 20_000,
@@ -74,6 +80,8 @@ impl Scale {
             group_puts: 25,
             large_values: 200,
             events: 10_000,
+            events_mixed: 1_000,
+            event_streams: 1_000,
             limited_records: 150_000,
             memory_limit: 64 << 20,
             limited_reads: 1_000,
@@ -99,6 +107,8 @@ impl Scale {
         set("PIPKIN_BENCH_GROUP_PUTS", &mut scale.group_puts)?;
         set("PIPKIN_BENCH_LARGE_VALUES", &mut scale.large_values)?;
         set("PIPKIN_BENCH_EVENTS", &mut scale.events)?;
+        set("PIPKIN_BENCH_EVENTS_MIXED", &mut scale.events_mixed)?;
+        set("PIPKIN_BENCH_EVENT_STREAMS", &mut scale.event_streams)?;
         set("PIPKIN_BENCH_LIMITED_RECORDS", &mut scale.limited_records)?;
         let mut mebibytes = (scale.memory_limit >> 20) as usize;
         set("PIPKIN_BENCH_MEMORY_LIMIT_MIB", &mut mebibytes)?;

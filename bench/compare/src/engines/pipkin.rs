@@ -99,6 +99,26 @@ impl Engine for Pipkin {
         Ok(hits)
     }
 
+    fn append_to(&mut self, stream: u64, _: u64, events: &[Vec<u8>]) -> Result<()> {
+        let new = events.iter().map(|event| NewEvent::new("event", event.as_slice()));
+        self.db.events(LOG)?.append(&stream.to_string(), Expected::Any, new)?;
+        self.flush()
+    }
+
+    fn append_among(&mut self, stream: u64, _: u64, event: &[u8], records: &[(Key, &[u8])]) -> Result<()> {
+        self.db.events(LOG)?.append(&stream.to_string(), Expected::Any, [NewEvent::new("event", event)])?;
+        records.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
+    fn each_of(&self, stream: u64, _: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
+        let mut hits = 0;
+        self.db.events(LOG)?.stream(stream.to_string()).for_each(|event| {
+            each(event.payload());
+            hits += 1;
+        })?;
+        Ok(hits)
+    }
+
     fn close(self) -> Result<()> {
         Ok(self.db.close()?)
     }

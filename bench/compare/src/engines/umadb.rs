@@ -25,6 +25,7 @@ fn events_only<T>() -> Result<T> {
 impl Engine for Uma {
     const FACTS: Facts = Facts {
         pairs: false,
+        streams: false,
         compacts: false,
         unflushed: Unflushed::Kept("every commit syncs"),
         ..Facts::peer("umadb", "umadb-core", "its storage engine in the process; a batch for each commit, no tags")

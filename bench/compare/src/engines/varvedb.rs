@@ -16,6 +16,9 @@ const MAP_SIZE: usize = 64 << 30;
 /// Bytes that an event may take when it is serialized.
 const BUFFER: usize = 512;
 const STREAM: StreamId = StreamId(1);
+/// Where records are, and the number of the first stream of several.
+const RECORDS: u64 = 2;
+const OWN: u64 = 3;
 
 #[derive(Archive, Serialize)]
 struct Event {
@@ -29,6 +32,16 @@ pub(crate) struct VarveEngine {
 
 fn events_only<T>() -> Result<T> {
     Err("varvedb stores events only".into())
+}
+
+impl VarveEngine {
+    fn append<'e>(&mut self, stream: u64, events: impl Iterator<Item = &'e [u8]>) -> Result<()> {
+        let events: Vec<Event> =
+            events.map(|event| event.try_into().map(|bytes| Event { bytes })).collect::<std::result::Result<_, _>>()?;
+        let to = self.stream.get_mut().map_err(|_| "a writer has panicked")?;
+        to.append_batch(StreamId(stream), &events)?;
+        Ok(())
+    }
 }
 
 impl Engine for VarveEngine {
@@ -85,13 +98,7 @@ impl Engine for VarveEngine {
     }
 
     fn append_events(&mut self, _: u64, events: &[Vec<u8>]) -> Result<()> {
-        let events: Vec<Event> = events
-            .iter()
-            .map(|event| event.as_slice().try_into().map(|bytes| Event { bytes }))
-            .collect::<std::result::Result<_, _>>()?;
-        let stream = self.stream.get_mut().map_err(|_| "a writer has panicked")?;
-        stream.append_batch(STREAM, &events)?;
-        Ok(())
+        self.append(STREAM.0, events.iter().map(Vec::as_slice))
     }
 
     fn get_event(&self, number: u64, found: impl FnOnce(&[u8])) -> Result<bool> {
@@ -106,6 +113,25 @@ impl Engine for VarveEngine {
         let mut hits = 0;
         self.store.global_reader().iter_from(GlobalSequence(0))?.for_each(|event| {
             each(&event.payload);
+            hits += 1;
+        })?;
+        Ok(hits)
+    }
+
+    fn append_to(&mut self, stream: u64, _: u64, events: &[Vec<u8>]) -> Result<()> {
+        self.append(OWN + stream, events.iter().map(Vec::as_slice))
+    }
+
+    fn append_among(&mut self, stream: u64, _: u64, event: &[u8], records: &[(Key, &[u8])]) -> Result<()> {
+        self.append(OWN + stream, std::iter::once(event))?;
+        self.append(RECORDS, records.iter().map(|(_, value)| *value))
+    }
+
+    fn each_of(&self, stream: u64, _: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
+        let reader = self.stream.lock().map_err(|_| "a writer has panicked")?.reader();
+        let mut hits = 0;
+        reader.iter_stream(StreamId(OWN + stream), None)?.for_each(|_, event| {
+            each(event);
             hits += 1;
         })?;
         Ok(hits)

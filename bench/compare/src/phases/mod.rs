@@ -1,5 +1,6 @@
 //! What is measured. Each set of phases runs in a process of its own, with a store of its own.
 
+mod event_streams;
 mod events;
 mod group;
 mod large;
@@ -21,7 +22,8 @@ use crate::scale::Scale;
 use std::path::PathBuf;
 
 /// The sets in the order in which they run. `reopen` is several processes over one store, see [`reopen::STEPS`].
-pub(crate) const SETS: [&str; 8] = ["main", "ranges", "group", "ycsb", "large", "events", "reopen", "limited"];
+pub(crate) const SETS: [&str; 10] =
+    ["main", "ranges", "group", "ycsb", "large", "events", "events-mixed", "events-streams", "reopen", "limited"];
 
 /// What one process has to do.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ impl Job {
             "ycsb" => mixed::run::<E>(&self),
             "large" => large::run::<E>(&self),
             "events" => events::run::<E>(&self),
+            "events-mixed" => event_streams::mixed::<E>(&self),
+            "events-streams" => event_streams::streams::<E>(&self),
             "limited" => limited::run::<E>(&self),
             step => reopen::run::<E>(&self, step),
         }
@@ -122,7 +126,12 @@ impl Job {
 /// Why an engine has nothing to measure in a row, as far as that is known without running it.
 pub(crate) fn absent(facts: &crate::engine::Facts, row: &rows::Row) -> Option<String> {
     let why = match (row.set, row.id.as_str()) {
-        (set, _) if !facts.pairs && !matches!(set, "events" | "size") => "stores events only",
+        ("events-mixed" | "events-streams", _) if !facts.streams => "is not set up for streams here",
+        ("events-mixed" | "events-streams", _) if !facts.ordered => "not available: keys have no order",
+        ("events-mixed", _) if facts.is_limits() => "has no keys",
+        ("events-mixed", "mixed_compacted") if !facts.compacts => "has no compaction",
+        ("events-streams", "stream_bytes") if facts.peer => "is not counted by the engine",
+        (set, _) if !facts.pairs && !set.starts_with("events") && set != "size" => "stores events only",
         ("reopen" | "limited", _) if facts.served => "a server of its own, which is neither killed nor limited here",
         ("main", "written_load" | "written_batches" | "written_puts") | ("size", _) if facts.served => "a server of its own",
         ("limited", _) if facts.records_max < usize::MAX => "does so few records that they fit into the memory",
