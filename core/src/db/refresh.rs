@@ -235,7 +235,7 @@ impl Store {
         // Those that the index may point into, at each step.
         let mut present = if changes.is_empty() { Vec::new() } else { engine.log.segments() };
         // First, as a writer appends before it publishes: a snapshot that begins from here on waits for the shards.
-        engine.log.follow_to(&changes, place.segment, synced, &engine.pins);
+        engine.log.follow_to(&changes, place.segment, read.changed, synced, &engine.pins);
         let mut dead = Vec::new();
         for news in &read.news {
             let is_known = match news {

@@ -358,7 +358,7 @@ impl Log {
             frame.encode_into(&mut tail.scratch, salt, offset);
         }
         if let Some(active) = &mut tail.active {
-            active.position = offset + frame.len() as u64;
+            active.goes_on(offset + frame.len() as u64, u64::from(!frame.kind.is_control()));
         }
         if tail.scratch.len() >= GATHER { self.write_gathered(tail) } else { Ok(()) }
     }
@@ -467,7 +467,8 @@ impl Log {
         if let Some(segment) = tail.segments.get_mut(active.segment.base) {
             segment.end = limit;
         }
-        let Segment { base, salt, .. } = active.segment;
+        let Segment { base, salt, extent, .. } = active.segment;
+        self.segment_stats.set_records(extent, active.records);
         tail.previous = Previous { base, end: limit, salt, trailer: Some(limit) };
         Ok(())
     }

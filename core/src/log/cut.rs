@@ -60,7 +60,10 @@ impl Log {
             }
             let live = self.segment_stats.live(segment.extent).min(segment.len(self.geometry));
             let tombstones = self.segment_stats.tombstones(segment.extent).min(segment.len(self.geometry) - live);
-            Figures { live, tombstones, ..Figures::default() }
+            // A follower whose place was compacted learns from it whether it has read all of the segment.
+            let is_own = segment.base >= tail.first_own_base;
+            let records = if is_own { self.segment_stats.records(segment.extent) } else { 0 };
+            Figures { live, tombstones, records, ..Figures::default() }
         });
         let figures = figures.collect();
         let floor = tail.history_floor();

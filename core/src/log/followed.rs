@@ -1,10 +1,11 @@
 //! The log of a store that another session writes, as a follower has it: which segments it knows, and where it ends for the follower.
 
-use super::history::Kept;
+use super::history::{Kept, Quiet};
 use super::retire::Retired;
 use super::{Log, Segment, SegmentHeader};
 use crate::error::Error;
 use crate::pins::Pins;
+use crate::position::Position;
 use crate::storage::StorageErrorKind;
 use crate::sync::Ordering;
 use alloc::vec::Vec;
@@ -37,9 +38,18 @@ impl Log {
         cfg!(feature = "followers") && self.is_follower
     }
 
-    /// Moves the end of a follower's log to the end of `last`: a snapshot that begins from now on shows what is before it. The caller holds
-    /// all shards.
-    pub(crate) fn follow_to(&self, changes: &[SegmentChange], last: Segment, synced: u64, pins: &Pins) {
+    /// Moves the end of a follower's log to the end of `last`: a snapshot that begins from now on shows what is before it. `changed` is behind
+    /// the last change on the way. The caller holds all shards.
+    pub(crate) fn follow_to(
+        &self,
+        changes: &[SegmentChange],
+        last: Segment,
+        changed: Option<(u64, u64)>,
+        synced: u64,
+        pins: &Pins,
+    ) {
+        let to = Position::new(last.lsn(self.geometry, last.end), last.salt);
+        self.follow_quiet(changed.map(|(lsn, salt)| Position::new(lsn, salt)), to);
         let mut tail = self.tail.lock();
         let tail = &mut *tail;
         for change in changes {
@@ -67,18 +77,15 @@ impl Log {
                 SegmentChange::Retired(base) => {
                     let Some(segment) = tail.segments.remove(base) else { continue };
                     let retired = Retired::found(segment.extent, segment.extents, 0, pins);
-                    let is_held = tail.history.floor != 0 && segment.next_base(self.geometry) > tail.history.floor;
-                    if is_held {
-                        tail.history.kept.insert(base, Kept { segment, retired, is_recorded: true });
-                    }
+                    // Until its space is used again it can be read: the writer keeps it only where a floor holds it.
+                    let is_recorded = tail.history.floor != 0 && segment.next_base(self.geometry) > tail.history.floor;
+                    tail.history.kept.insert(base, Kept { segment, retired, is_recorded });
                 }
                 SegmentChange::Floor(floor) => {
                     tail.history.floor = floor;
                     let geometry = self.geometry;
-                    let gone = |kept: &&Kept| floor == 0 || kept.segment.next_base(geometry) <= floor;
-                    let gone: Vec<u64> = tail.history.kept.values().filter(gone).map(|kept| kept.segment.base).collect();
-                    for base in gone {
-                        tail.history.kept.remove(base);
+                    for kept in tail.history.kept.values_mut() {
+                        kept.is_recorded &= floor != 0 && kept.segment.next_base(geometry) > floor;
                     }
                 }
             }
@@ -90,6 +97,34 @@ impl Log {
         tail.found_end = end;
         self.sync_state.start_at(synced.min(end).max(self.sync_state.synced()));
         self.appended.store(end, Ordering::Release);
+    }
+
+    fn follow_quiet(&self, changed: Option<Position>, to: Position) {
+        let end = self.at_the_end(|end| Position::new(end.lsn, end.salt));
+        let quiet = &mut self.tail.lock().history.quiet;
+        // What was read as a whole, from another place on, was not looked through.
+        let before = quiet.filter(|quiet| quiet.to == end).map_or(end, |quiet| quiet.from);
+        *quiet = Some(Quiet { from: changed.unwrap_or(before), to });
+    }
+
+    /// Where to go on behind a position of a follower's log behind which there is no change up to there. Whoever has read up to the position
+    /// misses nothing where what is in between is gone.
+    pub(crate) fn quiet_behind(&self, position: Position) -> Option<Position> {
+        if !self.follows() {
+            return None;
+        }
+        let quiet = self.tail.lock().history.quiet?;
+        (quiet.from.lsn..quiet.to.lsn).contains(&position.lsn).then_some(quiet.to)
+    }
+
+    /// The writer uses the space of a retired segment again. False if the follower does not have it, or the writer keeps it.
+    pub(crate) fn forget_retired(&self, base: u64) -> bool {
+        if !self.follows() {
+            return false;
+        }
+        let kept = &mut self.tail.lock().history.kept;
+        let is_loose = kept.get(base).is_some_and(|kept| !kept.is_recorded);
+        is_loose && kept.remove(base).is_some()
     }
 
     /// The file says that the log is synced up to here.

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::frame::{FrameSpec, Kind};
 use crate::pins::Pins;
 use crate::planted::{Bug, is};
+use crate::position::Position;
 use crate::sorted::Map;
 use alloc::vec::Vec;
 
@@ -20,6 +21,14 @@ pub(super) struct Kept {
     pub(super) retired: Retired,
     /// Recovery would keep it: only a floor frame lets it go.
     pub(super) is_recorded: bool,
+}
+
+/// What a follower has read of the log and found no change in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiet {
+    /// Behind the last change.
+    pub(super) from: Position,
+    pub(super) to: Position,
 }
 
 /// Who follows the log, and what is kept for them.
@@ -34,6 +43,8 @@ pub(super) struct History {
     /// By their numbers.
     followers: Map<u64, Follower>,
     next_follower: u64,
+    /// Of the log of a follower.
+    pub(super) quiet: Option<Quiet>,
     /// Bytes of history that were given up although a follower or a consumer had not read them.
     pub(super) given_up: u64,
 }
@@ -254,8 +265,10 @@ impl Log {
     pub(crate) fn history_figures(&self) -> HistoryFigures {
         let tail = self.tail.lock();
         let history = &tail.history;
+        // A follower knows retired segments, too, that nobody keeps.
+        let is_kept = |kept: &&Kept| !self.follows() || kept.is_recorded;
         HistoryFigures {
-            bytes: history.kept.values().map(|kept| kept.segment.len(self.geometry)).sum(),
+            bytes: history.kept.values().filter(is_kept).map(|kept| kept.segment.len(self.geometry)).sum(),
             given_up: history.given_up,
             followers: history.followers.len() as u64,
         }

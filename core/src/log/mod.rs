@@ -62,7 +62,7 @@ pub(crate) use superblock::{
     SuperblockSlot, read_superblocks,
 };
 pub(crate) use together::Copies;
-pub(crate) use walk::{Step, Walk};
+pub(crate) use walk::{PIECE, Step, Walk};
 pub(crate) use window::Window;
 pub(crate) use zeros::without_last_zeros;
 
@@ -234,11 +234,22 @@ struct Active {
     pub(crate) limit: u64,
     /// The space from `position` on has never been written: it reads as zeros.
     pub(crate) fresh: bool,
+    /// Records that this session has appended to it.
+    pub(crate) records: u64,
 }
 
 impl Active {
     pub(crate) const fn new(segment: Segment, position: u64, geometry: Geometry, fresh: bool) -> Self {
-        Self { segment, position, limit: segment.limit(geometry), fresh }
+        Self { segment, position, limit: segment.limit(geometry), fresh, records: 0 }
+    }
+
+    /// Frames were appended to it, of which so many are records.
+    #[inline]
+    pub(crate) const fn goes_on(&mut self, position: u64, records: u64) {
+        self.position = position;
+        if cfg!(feature = "followers") {
+            self.records += records;
+        }
     }
 
     /// Bytes left for frames.

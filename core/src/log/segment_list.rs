@@ -67,6 +67,12 @@ impl SegmentList {
         out
     }
 
+    /// Number of records in the segment with this salt; `None` if it is not listed, or they were not counted.
+    pub(crate) fn records_of(&self, salt: u64) -> Option<u64> {
+        let listed = self.segments.iter().zip(&self.figures).find(|(segment, _)| segment.salt == salt);
+        listed.map(|(_, figures)| figures.records).filter(|&records| records > 0)
+    }
+
     /// `None` when the bytes are not a valid list for a file with `extents_in_file` extents: positions that do not rise, extents outside
     /// the file or listed twice.
     pub(crate) fn decode(bytes: &[u8], geometry: Geometry, extents_in_file: u32) -> Option<Self> {

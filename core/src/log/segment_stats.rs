@@ -23,6 +23,8 @@ struct Entry {
     late: AtomicU64,
     /// Bytes of tombstones in the segment that begins at this extent.
     tombstones: AtomicU64,
+    /// Number of records in the sealed segment that begins at this extent, if this session has begun it.
+    records: AtomicU64,
     /// First extent of the segment that this extent belongs to.
     head: AtomicU64,
 }
@@ -66,6 +68,8 @@ impl SegmentStats {
                 entry.lsn.store(base + geometry.len_of(extent, index - extent), Ordering::Relaxed);
                 entry.live.store(0, Ordering::Relaxed);
                 entry.tombstones.store(0, Ordering::Relaxed);
+                #[cfg(feature = "followers")]
+                entry.records.store(0, Ordering::Relaxed);
                 entry.salt.store(salt, Ordering::Release);
             }
         }
@@ -149,6 +153,19 @@ impl SegmentStats {
     /// Bytes of tombstones in the segment that begins at `extent`.
     pub(crate) fn tombstones(&self, extent: u32) -> u64 {
         self.entry(extent).map_or(0, |entry| entry.tombstones.load(Ordering::Relaxed))
+    }
+
+    /// Number of records in the sealed segment that begins at `extent`; 0 if it is not known, as in builds without followers.
+    pub(crate) fn records(&self, extent: u32) -> u64 {
+        if cfg!(feature = "followers") { self.entry(extent).map_or(0, |entry| entry.records.load(Ordering::Relaxed)) } else { 0 }
+    }
+
+    pub(crate) fn set_records(&self, extent: u32, records: u64) {
+        if cfg!(feature = "followers")
+            && let Some(entry) = self.entry(extent)
+        {
+            entry.records.store(records, Ordering::Relaxed);
+        }
     }
 
     /// Begins a dump of the index.

@@ -50,7 +50,7 @@ impl Log {
             return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
         }
         if let Some(active) = &mut tail.active {
-            active.position = offset + len;
+            active.goes_on(offset + len, 1);
         }
         self.note_end(&tail);
         self.remember(frame);

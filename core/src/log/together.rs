@@ -80,7 +80,7 @@ impl Log {
             return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
         }
         if let Some(active) = &mut tail.active {
-            active.position = first.offset + len;
+            active.goes_on(first.offset + len, copies.lens.len() as u64);
         }
         self.note_end(&tail);
         Ok(Some(first.offset))

@@ -6,7 +6,7 @@ use crate::frame::{Checksum, DecodeError, FRAME_LEN_MIN, HEADER_LEN_MAX, Header,
 use crate::storage::Storage;
 
 /// Frames up to this length, in bytes, are verified in one piece; longer ones piece by piece, so that a large value needs no large buffer.
-const PIECE: usize = 256 * 1024;
+pub(crate) const PIECE: usize = 256 * 1024;
 
 /// Bytes to request at a time where no copy is needed: hundreds of small frames per call.
 const AHEAD: u64 = 64 * 1024;

@@ -46,6 +46,8 @@ pub(crate) struct Advance {
     pub(crate) bytes: Vec<u8>,
     /// Where the log ends now; `None` if it has no segment yet.
     pub(crate) place: Option<Place>,
+    /// Behind the last commit in it that changes something: log position and salt.
+    pub(crate) changed: Option<(u64, u64)>,
     /// There may be more.
     pub(crate) more: bool,
 }
@@ -92,6 +94,8 @@ pub(crate) fn is_gone(storage: &dyn Storage, superblock: &Superblock, place: Opt
 struct Pending {
     news: Vec<News>,
     is_open: bool,
+    /// One of them is no copy.
+    changes: bool,
 }
 
 struct Reading<'a> {
@@ -133,6 +137,9 @@ impl<'a> Reading<'a> {
     fn whole_until(&mut self, segment: Segment, offset: u64) {
         if !self.pending.is_open || is(Bug::FollowedByHalves) {
             self.read.news.append(&mut self.pending.news);
+            if core::mem::take(&mut self.pending.changes) {
+                self.read.changed = Some((segment.lsn(self.superblock.geometry(), offset), segment.salt));
+            }
             self.read.place = Some(Place { segment: Segment { end: offset, ..segment }, offset });
         }
     }
@@ -161,17 +168,20 @@ impl<'a> Reading<'a> {
             };
             position = walk.position();
             let Some((next, header)) = self.after(&segment, session)? else {
-                // The log goes on behind this segment if a later one has the checkpoint: then what comes next has been compacted.
-                let goes_on = self.superblock.checkpoint.is_some_and(|place| place.base > segment.base);
-                if goes_on && self.read.place == Some(from) {
-                    return Ok(Advanced::Gone);
-                }
-                self.read.more = goes_on;
-                return Ok(Advanced::Read(self.read));
+                let goes_on = self.goes_on_behind(&segment);
+                return Ok(self.up_to(from, goes_on));
             };
             if position < header.previous_end && !is_read {
                 // The writer was done here before it went on: what could not be read was being written when this looked.
                 if tries == TRIES_MAX {
+                    if self.superblock.session > header.session {
+                        // The newest session has found the end of the log here, behind a crash, and has not begun a segment yet.
+                        return Ok(Advanced::Read(self.read));
+                    }
+                    if self.goes_on_behind(&segment) {
+                        // It was compacted, and the end of its space is used again, though its header still stands.
+                        return Ok(self.up_to(from, true));
+                    }
                     return Err(Error::corrupt(position, "a record in front of the end of its segment"));
                 }
                 (tries, known_end) = (tries + 1, Some(header.previous_end));
@@ -189,6 +199,19 @@ impl<'a> Reading<'a> {
             (position, session, tries, known_end) = (segment.end, header.session, 0, None);
             self.enter(segment, header.previous_end);
         }
+    }
+
+    /// The log goes on behind a segment if a later one has the checkpoint: then what comes next may have been compacted.
+    fn goes_on_behind(&self, segment: &Segment) -> bool {
+        self.superblock.checkpoint.is_some_and(|place| place.base > segment.base)
+    }
+
+    fn up_to(mut self, from: Place, goes_on: bool) -> Advanced {
+        if goes_on && self.read.place == Some(from) {
+            return Advanced::Gone;
+        }
+        self.read.more = goes_on;
+        Advanced::Read(self.read)
     }
 
     fn frame(&mut self, walk: &mut Walk<'_>, offset: u64, header: &Header) -> Result<()> {
@@ -210,6 +233,7 @@ impl<'a> Reading<'a> {
                 let value = if is_name { walk.value(offset, header)? } else { &[] };
                 let value = Self::keep(&mut self.read.bytes, value);
                 self.pending.is_open = header.continues;
+                self.pending.changes |= !header.copied;
                 Some(News::Record { offset, header: *header, key, value, expiry })
             }
         };

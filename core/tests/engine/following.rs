@@ -388,3 +388,55 @@ fn reads_of_many_threads_meet_reused_space_and_answer_right() {
     });
     assert!(reader.stats().unwrap().rebuilds > 0, "{:?}", reader.stats());
 }
+
+/// Its place in the log is gone, and it had read everything in front of it. Only where a compaction has moved the log twice, to shorten the file,
+/// nobody can tell.
+#[test]
+fn a_reader_of_changes_that_has_read_everything_goes_on_behind_a_compaction() {
+    let file = MemoryStorage::new();
+    let db = writer(&file);
+    let reader = follower(&file);
+    let mut changes = reader.changes().start().unwrap();
+    let mut late = reader.changes().start().unwrap();
+    let mut told_so = 0;
+    for round in 0..60_u32 {
+        (0..30_u32).for_each(|key| db.insert(key.to_be_bytes(), [round as u8; 200]).unwrap());
+        db.flush().unwrap();
+        assert_eq!(changes.drain().unwrap().len(), 30, "round {round}");
+        let rebuilds = reader.stats().unwrap().rebuilds;
+        db.compact().unwrap();
+        reader.refresh().unwrap();
+        db.insert("later", [round as u8; 100]).unwrap();
+        db.flush().unwrap();
+        match changes.drain() {
+            Ok(heard) => assert_eq!(heard.len(), 1, "round {round}"),
+            Err(Error::Compacted { .. }) if reader.stats().unwrap().rebuilds > rebuilds => {
+                told_so += 1;
+                changes = reader.changes().start().unwrap();
+            }
+            Err(error) => panic!("round {round}: {error:?}"),
+        }
+    }
+    assert!(reader.stats().unwrap().rebuilds > 20, "its place was seldom gone");
+    assert!(told_so < 40, "{told_so} times of 60");
+    assert!(matches!(late.drain(), Err(Error::Compacted { .. })));
+}
+
+/// What was written and compacted between two looks can be read for as long as its space is not used again.
+#[test]
+fn what_was_compacted_before_a_reader_of_changes_looked_is_read_where_it_still_stands() {
+    let file = MemoryStorage::new();
+    let db = writer(&file);
+    let reader = follower(&file);
+    let mut changes = reader.changes().start().unwrap();
+    for round in 0..3_u8 {
+        (0..5_u32).for_each(|key| db.insert(key.to_be_bytes(), [round; 100]).unwrap());
+        assert!(db.compact().unwrap().segments_retired > 0 || round == 0);
+        assert_eq!(changes.drain().unwrap().len(), 5, "round {round}");
+    }
+    for _ in 0..20 {
+        db.insert("a", [0; 3000]).unwrap();
+        db.compact().unwrap();
+    }
+    assert!(matches!(changes.drain(), Err(Error::Compacted { .. })));
+}

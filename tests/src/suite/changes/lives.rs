@@ -1,13 +1,14 @@
 //! The life of one store with a consumer: sessions of writes, reads, compactions, each of which ends in its own way.
 
 use super::answers::{COMPACTED, has_state, is_a_suffix, is_refused, is_unknown, living, short};
+use super::beside::Beside;
 use super::model::{Commits, State, is_same};
 use crate::rng::Rng;
 use crate::suite::{Checked, words};
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::testing::TestClock;
-use pipkin::{Changes, Clock, Commit, Consumer, Db, Error, Position};
+use pipkin::{Builder, Changes, Clock, Commit, Consumer, Db, Error, Position};
 use std::collections::HashMap;
 
 /// The consumer.
@@ -18,6 +19,8 @@ const LOST_MAX: usize = 20;
 /// One store, its commits, and what was read of them.
 pub(super) struct Life {
     pub(super) rng: Rng,
+    /// When another process looks.
+    looks: Rng,
     pub(super) clock: TestClock,
     segment: u32,
     /// Bytes that are kept for the consumer; a small number where it is to fall behind.
@@ -50,16 +53,18 @@ struct Session {
     consumer: Consumer,
     /// A reader without a name, and how many commits are before what it gets next.
     watcher: Option<(Changes, usize)>,
+    beside: Option<Beside>,
 }
 
 impl Life {
-    pub(super) fn new(mut rng: Rng) -> Self {
+    pub(super) fn new(mut rng: Rng, looks: Rng) -> Self {
         let segment = 4096 << rng.below(2);
         let retain = if rng.below(3) == 0 { 4 * u64::from(segment) } else { 1 << 30 };
         let commits = Commits::default();
         let state = commits.state(0);
         Self {
             rng,
+            looks,
             clock: TestClock::new(1_000_000),
             segment,
             retain,
@@ -74,9 +79,12 @@ impl Life {
         }
     }
 
+    fn builder(&self) -> Builder {
+        Db::builder().segment_size(self.segment).background(false).clock(self.clock.clone())
+    }
+
     fn open(&self, storage: impl pipkin::Storage + 'static) -> Checked<Db> {
-        let builder = Db::builder().segment_size(self.segment).background(false).clock(self.clock.clone());
-        builder.open_storage(Box::new(storage)).map_err(words)
+        self.builder().open_storage(Box::new(storage)).map_err(words)
     }
 
     /// Runs sessions on one file; returns what the last one left.
@@ -87,6 +95,9 @@ impl Life {
             let mut session = self.begin(self.open(storage.clone())?)?;
             for _ in 0..steps {
                 self.step(&mut session)?;
+                if self.looks.below(6) == 0 {
+                    self.look_beside(&mut session, &storage)?;
+                }
             }
             image = self.end(session, &storage)?;
             self.settle(&image).map_err(|what| format!("after session {number}: {what}"))?;
@@ -109,7 +120,7 @@ impl Life {
             self.began_at(self.commits.0.len());
         }
         self.places.entry(consumer.position()).or_insert(self.heard);
-        Ok(Session { db, consumer, watcher: None })
+        Ok(Session { db, consumer, watcher: None, beside: None })
     }
 
     /// The consumer has fallen behind: it goes on with the present state.
@@ -207,6 +218,18 @@ impl Life {
         Ok(())
     }
 
+    /// Another process reads what has changed, and begins again now and then.
+    fn look_beside(&mut self, session: &mut Session, storage: &CrashStorage) -> Checked {
+        let goes_on = match &mut session.beside {
+            Some(beside) => beside.look(&self.commits)?,
+            None => false,
+        };
+        if !goes_on || self.looks.below(8) == 0 {
+            session.beside = Some(Beside::begin(self.builder(), storage.clone(), &self.commits, &mut self.looks)?);
+        }
+        Ok(())
+    }
+
     /// From any position that was handed out comes what is behind it, or the answer that it is gone.
     fn read_again(&mut self, db: &Db) -> Checked {
         let count = self.places.len() as u64;
@@ -234,8 +257,8 @@ impl Life {
             1 => End::Killed,
             _ => End::Cut,
         };
-        let Session { db, consumer, watcher } = session;
-        drop((consumer, watcher));
+        let Session { db, consumer, watcher, beside } = session;
+        drop((consumer, watcher, beside));
         let image = match end {
             End::Closed => {
                 db.close().map_err(words)?;

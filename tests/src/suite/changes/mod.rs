@@ -1,8 +1,9 @@
 //! Following what changes: a consumer, and readers without a name, on stores that are written, compacted, closed, killed and cut. Records
-//! expire and groups of keys end meanwhile. Every commit is handed out once, whole and in order; what is missing is said; nothing that is kept
+//! expire and groups of keys end meanwhile, and another process follows. Every commit is handed out once, whole and in order; what is missing is said; nothing that is kept
 //! for them counts as a record.
 
 mod answers;
+mod beside;
 mod crowd;
 mod lives;
 mod model;
@@ -28,7 +29,7 @@ pub struct Budget {
 pub fn run(budget: &Budget, quota: &Quota) -> Outcome {
     for seed in budget.seed..budget.seed + budget.lives {
         let fail = |what: String| Failure::new(format!("PIPKIN_SEED={seed} PIPKIN_FOLLOWED=1"), what);
-        let image = lives::Life::new(derive(seed, 1)).run(6, 60).map_err(fail)?;
+        let image = lives::Life::new(derive(seed, 1), derive(seed, 3)).run(6, 60).map_err(fail)?;
         siblings::check(&image, derive(seed, 2)).map_err(fail)?;
         quota.add(1);
     }

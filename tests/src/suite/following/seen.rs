@@ -9,6 +9,9 @@ pub(super) type Records = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 /// The namespace of records that expire at once. They are walked, and are no part of a state.
 pub(super) const SHORT: &str = "short";
 
+/// Those of a new store.
+static NONE: Records = Records::new();
+
 /// The states of the store after each commit, oldest first.
 #[derive(Default)]
 pub(super) struct History {
@@ -28,8 +31,8 @@ impl History {
         self.states.last().cloned().unwrap_or_default()
     }
 
-    fn at(&self, commits: usize) -> Option<Records> {
-        if commits == 0 { Some(Records::new()) } else { self.states.get(commits - 1).cloned() }
+    fn at(&self, commits: usize) -> Option<&Records> {
+        if commits == 0 { Some(&NONE) } else { self.states.get(commits - 1) }
     }
 }
 
@@ -119,13 +122,13 @@ impl Seen {
         }
         self.lsn = lsn;
         let least = if refresh { history.acknowledged.max(self.commits) } else { self.commits };
-        let fits = (least..=history.acknowledged + 1).find(|&commits| history.at(commits).as_ref() == Some(&shown));
+        let fits = (least..=history.acknowledged + 1).find(|&commits| history.at(commits) == Some(&shown));
         let Some(commits) = fits else {
             let (acknowledged, next) = (history.acknowledged, history.acknowledged + 1);
             return Err(format!(
                 "look {}: no state from commit {least} to {next}, but {:?}: {} records; {}; {}",
                 self.looks,
-                (0..least).rev().find(|&commits| history.at(commits).as_ref() == Some(&shown)),
+                (0..least).rev().find(|&commits| history.at(commits) == Some(&shown)),
                 shown.len(),
                 differences(&shown, history, acknowledged),
                 differences(&shown, history, next),
