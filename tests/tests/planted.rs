@@ -10,7 +10,8 @@ use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
     cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups, left_space, lies, lives,
-    lost_headers, moments, projections, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs, writers,
+    lost_headers, mixed, moments, projections, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs,
+    writers,
 };
 use std::time::Instant;
 
@@ -144,11 +145,16 @@ const COMPRESSION: Suite = ("compression", || {
     compression::run(&compression::Budget { images: 6000, seed: 1 }, &Quota::new("compression", 0))
 });
 
+/// All capabilities in one store: bugs of each are seen there, too.
+const MIXED: Suite = ("mixed", || mixed::run(&mixed::Budget { images: 1000, seed: 1 }, &Quota::new("mixed", 0)));
+
 /// The suites that are to catch a bug.
 fn suites_of(bug: Bug) -> Vec<Suite> {
     let beside: &[Suite] = match bug {
         Bug::ExpiredPutDropped | Bug::ReplaySkipsExpired | Bug::LenCountsExpired => &[WRITERS],
         Bug::FloorNotKept => &[SALVAGE],
+        Bug::CodecNotCopied | Bug::EventsNotMoved | Bug::NoteAfterSlot => &[MIXED],
+        Bug::ConditionUnchecked | Bug::EventsInTheirOwnCommit => &[MIXED],
         Bug::AckOnItsOwn | Bug::CursorTakenUnnoticed => &[PROJECTIONS],
         Bug::ExpectedUnchecked => &[PROJECTIONS, RACES],
         _ => &[],

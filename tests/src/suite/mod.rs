@@ -17,6 +17,7 @@ pub mod left_space;
 pub mod lies;
 pub mod lives;
 pub mod lost_headers;
+pub mod mixed;
 pub mod moments;
 pub mod projections;
 pub mod rot;
