@@ -87,7 +87,8 @@ fn counted(path: &Path, how: &str, rounds: u64) -> Option<BTreeMap<String, u64>>
         .status()
         .ok()?;
     assert!(status.success(), "the reader failed: {status}");
-    let said = Command::new("callgrind_annotate").args(["--threshold=100"]).arg(&counts).output().ok()?;
+    let said =
+        Command::new("callgrind_annotate").args(["--threshold=100", "--auto=no", "--tree=none"]).arg(&counts).output().ok()?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let mut functions = BTreeMap::new();
     // 1,234 (5.67%)  file:function [program]

@@ -4,6 +4,9 @@
 
 wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/full-client" });
 
+#[path = "chronicler/retention.rs"]
+mod retention;
+
 use pipkin::kv::events::{Event, Log, NewEvent, Page, QueryItem, Reader, Retention, Selection, Subscription, logs};
 use pipkin::kv::store::{Db, Options, Transaction};
 use pipkin::kv::types::{Durability, Error, Expected, FailedCheck, Reason};
@@ -182,38 +185,6 @@ fn selections(log: &Log) -> Outcome<()> {
     reads(log, &Selection::All, 0, true, "")
 }
 
-fn shown_retention(log: &Log) -> Outcome<(Option<u64>, Option<u64>)> {
-    let Retention { max_age_ms, max_events } = log.retention().map_err(words)?;
-    Ok((max_age_ms, max_events))
-}
-
-/// What a log keeps by itself, in what the host makes of every limit.
-fn retention(db: &Db, name: &str) -> Outcome<()> {
-    let log = Log::open(db, name).map_err(words)?;
-    check(shown_retention(&log)? == (None, None) && log.retain().map_err(words)? == 0, "a log keeps all")?;
-    let old = (0..10).map(|time| NewEvent { time_ms: Some(time), ..event("old", time.to_string()) }).collect::<Vec<_>>();
-    log.append("s", Expected::NoStream, &old).map_err(words)?;
-    log.append("s", Expected::Exists, &[event("new", "a"), event("new", "b"), event("new", "c")]).map_err(words)?;
-    let set = |max_age_ms, max_events| log.set_retention(Retention { max_age_ms, max_events }).map_err(words);
-    set(Some(u64::MAX), Some(u64::MAX))?;
-    check(
-        shown_retention(&log)? == (Some(u64::MAX), Some(u64::MAX)) && log.retain().map_err(words)? == 0,
-        "all is in such limits",
-    )?;
-    set(Some(86_400_000), None)?;
-    check(log.retain().map_err(words)? == 10 && log.retain().map_err(words)? == 0, "the old ones go, once")?;
-    reads(&log, &Selection::All, 0, false, "s@11:new s@12:new s@13:new")?;
-    set(Some(86_400_000), Some(2))?;
-    check(log.retain().map_err(words)? == 1, "one is too many")?;
-    set(Some(0), Some(0))?;
-    check(shown_retention(&log)? == (Some(1), Some(1)), "no limit is below one")?;
-    let query = [item(&["old"], &[])];
-    check(log.append_if(&query, 0, "s", &[event("new", "d")]).map_err(words)?.version == 14, "what went meets no query")?;
-    set(None, None)?;
-    check(shown_retention(&log)? == (None, None) && log.version("s").map_err(words)? == 14, "it keeps all again")?;
-    log.delete_stream("s").map(drop).map_err(words)
-}
-
 fn page(subscription: &Subscription, expected: &str, at_end: bool) -> Outcome<Page> {
     let page = subscription.next(2, ALL).map_err(words)?;
     let found = shown(&page.events);
@@ -354,7 +325,7 @@ fn all(name: &str, other: &str) -> Outcome<String> {
     selections(&log)?;
     cursors(&db, "cursors")?;
     hostile(&db, &open(other)?)?;
-    retention(&db, "retained")?;
+    retention::holds(&db, "retained")?;
     check(logs(&db).map_err(words)? == ["cursors", "hostile", "log", "orders", "retained"], "the list has them")?;
     let reader = log.read(&Selection::All, 0, false).map_err(words)?;
     let follow = log.follow(&Selection::All, 0).map_err(words)?;
