@@ -121,6 +121,9 @@ const EVENTS: Suite = ("events", || {
     events::run(&budget, &Quota::new("events", 0))
 });
 
+/// The stores of the suite `events` that drop stubs of removed events: the same in every run.
+const GONE: Suite = ("events (gone)", || events::gone(&Quota::new("events, gone", 0)));
+
 /// Threads race for versions: those of the suite `events`.
 const RACES: Suite = ("events (races)", || events::races(3000, 1, &Quota::new("events, races", 0)));
 
@@ -218,11 +221,13 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::EventsInTheirOwnCommit
         | Bug::ExpectedUnchecked
         | Bug::ConditionUnchecked
+        | Bug::ConditionMeetsStubs
         | Bug::TagChainNotUpdated
         | Bug::JumpTooFar
         | Bug::EventsBeforeDurable
         | Bug::AckOnItsOwn
         | Bug::CursorTakenUnnoticed => EVENTS,
+        Bug::StubDroppedEarly | Bug::GoneEventsCopied => GONE,
         Bug::CursorTakenAsItWas => PROJECTIONS,
         Bug::AppendsPreparedTogether => RACES,
         Bug::DictionaryDroppedEarly
