@@ -33,6 +33,8 @@ pub enum Bug {
     FollowedByTrailersAlone,
     /// A follower that reads the whole store again keeps the numbers of namespaces that it knew.
     FollowedKeepsNumbers,
+    /// A reader of a follower's changes goes on behind those that were compacted before it had read them.
+    ChangesAreQuiet,
     /// Recovery replays segments in file order, not in log order.
     ReplayByPlace,
     /// Compaction drops every tombstone, though an older segment may hold the key.
@@ -258,6 +260,7 @@ mod imp {
             Self::FollowedByHalves,
             Self::FollowedByTrailersAlone,
             Self::FollowedKeepsNumbers,
+            Self::ChangesAreQuiet,
             Self::ReplayByPlace,
             Self::TombstoneDroppedEarly,
             Self::SaltNotRenewed,

@@ -210,6 +210,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::GapNotNoticed
         | Bug::BorderSkipped
         | Bug::KeptNumberForgotten
+        | Bug::ChangesAreQuiet
         | Bug::CursorNotWritten => CHANGES,
         Bug::EventsNotMoved
         | Bug::EventsBehindSnapshotForgotten
