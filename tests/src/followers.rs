@@ -157,36 +157,34 @@ pub fn register(db: &Db) -> pipkin::Result<()> {
     (0..FOLLOWERS).try_for_each(|follower| consumer(db, follower).map(drop))
 }
 
-enum Reader {
-    AtCursor(Consumer),
-    AtPosition(Changes, Consumer),
+/// Reads at a cursor, or by positions of its own beside it.
+struct Reader {
+    consumer: Consumer,
+    changes: Option<Changes>,
 }
 
 impl Reader {
     fn start(db: &Db, follower: u64, account: &mut Account) -> Result<Self, String> {
         let consumer = consumer(db, follower).map_err(words)?;
         if follower.is_multiple_of(2) {
-            return Ok(Self::AtCursor(consumer));
+            return Ok(Self { consumer, changes: None });
         }
         let heard = account.read().map_err(|error| error.to_string())?;
         let from = heard.last().map_or_else(|| consumer.position(), |&(_, position)| position);
         let changes = db.changes().from(from).retain(RETAIN).start().map_err(words)?;
-        Ok(Self::AtPosition(changes, consumer))
+        Ok(Self { consumer, changes: Some(changes) })
     }
 
     fn next(&mut self, timeout: Duration) -> pipkin::Result<Option<Commit>> {
-        match self {
-            Self::AtCursor(consumer) => consumer.next_timeout(timeout),
-            Self::AtPosition(changes, _) => changes.next_timeout(timeout),
+        match &mut self.changes {
+            Some(changes) => changes.next_timeout(timeout),
+            None => self.consumer.next_timeout(timeout),
         }
     }
 
     fn ack(&self, count: u64, position: Position) -> pipkin::Result<()> {
-        match self {
-            Self::AtCursor(consumer) => consumer.ack(position),
-            Self::AtPosition(_, consumer) if count.is_multiple_of(ACK_EVERY) => consumer.ack(position),
-            Self::AtPosition(..) => Ok(()),
-        }
+        let acks = self.changes.is_none() || count.is_multiple_of(ACK_EVERY);
+        if acks { self.consumer.ack(position) } else { Ok(()) }
     }
 }
 
