@@ -404,8 +404,8 @@ impl Storage for NativeStorage {
 }
 
 impl Drop for NativeStorage {
-    /// Removes the holder's note and makes a shrink that a map had prevented. A failure of either does no harm. A forked
-    /// process does neither, since its length may be out of date: both are left to the process that opened the file.
+    /// Removes the holder's note, makes a shrink that a map had prevented, and unlocks. A failure of any does no harm. A forked process does
+    /// nothing, since its length may be out of date, and the lock is that of the process that opened the file.
     fn drop(&mut self) {
         self.map = None;
         if std::process::id() != self.process {
@@ -420,6 +420,7 @@ impl Drop for NativeStorage {
         if *self.file_len.get_mut() > len {
             let _ = self.file.set_len(len);
         }
+        platform::unlock(&self.file);
     }
 }
 

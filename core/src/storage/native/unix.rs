@@ -230,6 +230,11 @@ pub(super) fn try_lock(file: &File, shared: bool) -> io::Result<bool> {
     }
 }
 
+/// Gives the lock back. Closing the file alone does not, for as long as a child process between fork and exec has it, too.
+pub(super) fn unlock(file: &File) {
+    let _ = file.unlock();
+}
+
 /// False when no process has this number any more.
 pub(super) fn is_alive(process: u32) -> bool {
     let Some(pid) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw) else { return false };
@@ -277,7 +282,22 @@ pub(super) fn is_refused_by_map(_error: &io::Error) -> bool {
 #[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+    use crate::storage::{NativeOptions, NativeStorage};
     use crate::{Db, Error};
+
+    /// A store that was closed while another thread began a program answered `Locked` when it was opened again, on a machine under load.
+    #[test]
+    fn a_file_that_a_child_has_not_closed_yet_is_not_locked_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.pipkin");
+        let storage = NativeStorage::open(&path, NativeOptions::default()).unwrap();
+        let inherited = storage.file.try_clone().unwrap();
+        let is_locked = || matches!(NativeStorage::open(&path, NativeOptions::default()), Err(Error::Locked { .. }));
+        assert!(is_locked());
+        drop(storage);
+        assert!(!is_locked());
+        drop(inherited);
+    }
 
     /// A child that had inherited an open store wrote to its parent's log: both were told that their records were safe, and one of them
     /// overwrote those of the other.
