@@ -1,10 +1,11 @@
 //! Compressed values: whatever a crash, a compaction, a retrained dictionary or a flipped bit leaves, every way of reading shows the values of a
 //! prefix of the commits, or says that they are damaged.
 
-use super::{Checked, words};
+pub use super::stores::Budget;
+use super::{Checked, stores, words};
 use crate::counting::peak;
 use crate::forge::{placeholder, put_frame};
-use crate::parallel::{Failure, Outcome, Watch, for_each};
+use crate::parallel::{Failure, Outcome, Watch};
 use crate::quota::Quota;
 use crate::rng::{Rng, derive};
 use crate::watched::Watched;
@@ -13,15 +14,6 @@ use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::{Change, Changes, Compression, Db, Error, Namespace, Snapshot, Storage, salvage};
 use std::collections::BTreeMap;
-
-/// How much is done.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    /// Images to go for.
-    pub images: u64,
-    /// Seed of the first store; the others count up from it.
-    pub seed: u64,
-}
 
 /// Commits in the life of a store.
 const COMMITS: u64 = 70;
@@ -34,15 +26,12 @@ type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Runs stores until the images are used up.
 pub fn run(budget: &Budget, images: &Quota) -> Outcome {
-    let seeds = (budget.seed..).take_while(|_| images.count() < budget.images);
-    for_each(seeds, |seed, watch| one(seed, images, watch))
+    stores::run(budget, images, one)
 }
 
 /// One store.
 pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
-    let replay = format!("PIPKIN_SEED={seed}");
-    watch.begin(replay.clone());
-    live(seed, images, watch).map_err(|what| Failure::new(replay, what))
+    stores::one(seed, images, watch, live)
 }
 
 /// How the stores of a seed are opened.

@@ -1,23 +1,15 @@
 //! Groups that are deleted: whatever a crash leaves has all of a group or nothing of it, and the store answers like a map before and after,
 //! also through a snapshot from before.
 
-use super::{Checked, words};
-use crate::parallel::{Failure, Outcome, Watch, for_each};
+pub use super::stores::Budget;
+use super::{Checked, stores, words};
+use crate::parallel::{Outcome, Watch};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive};
 use crate::watched::Watched;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::{Db, Namespace, Snapshot, Storage};
 use std::collections::BTreeMap;
-
-/// How much is done.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    /// Images to go for.
-    pub images: u64,
-    /// Seed of the first store; the others count up from it.
-    pub seed: u64,
-}
 
 /// Commits in the life of a store.
 const COMMITS: u64 = 40;
@@ -30,15 +22,12 @@ type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Runs stores until the images are used up.
 pub fn run(budget: &Budget, images: &Quota) -> Outcome {
-    let seeds = (budget.seed..).take_while(|_| images.count() < budget.images);
-    for_each(seeds, |seed, watch| one(seed, images, watch))
+    stores::run(budget, images, one)
 }
 
 /// One store.
 pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
-    let replay = format!("PIPKIN_SEED={seed}");
-    watch.begin(replay.clone());
-    live(seed, images, watch).map_err(|what| Failure::new(replay, what))
+    stores::one(seed, images, watch, live)
 }
 
 /// How the stores of a seed are opened.

@@ -25,6 +25,7 @@ pub mod salvage;
 pub mod serializable;
 pub mod shared_sync;
 pub mod sleepers;
+pub mod stores;
 pub mod takeover;
 pub mod threads;
 pub mod two_writers;

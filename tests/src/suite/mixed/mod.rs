@@ -6,8 +6,9 @@ mod check;
 mod commit;
 mod model;
 
-use super::{Checked, words};
-use crate::parallel::{Failure, Outcome, Watch, for_each};
+pub use super::stores::Budget;
+use super::{Checked, stores, words};
+use crate::parallel::{Outcome, Watch};
 use crate::quota::Quota;
 use crate::rng::{Rng, derive};
 use crate::watched::Watched;
@@ -19,15 +20,6 @@ use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::testing::TestClock;
 use pipkin::{Changes, Compression, Db, Snapshot, Storage, salvage};
 use std::time::Duration;
-
-/// How much is done.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    /// Images to go for.
-    pub images: u64,
-    /// Seed of the first store; the others count up from it.
-    pub seed: u64,
-}
 
 /// Commits in the life of a store.
 const COMMITS: u64 = 90;
@@ -44,15 +36,12 @@ const BEGIN: u64 = 1_700_000_000_000;
 
 /// Runs stores until the images are used up.
 pub fn run(budget: &Budget, images: &Quota) -> Outcome {
-    let seeds = (budget.seed..).take_while(|_| images.count() < budget.images);
-    for_each(seeds, |seed, watch| one(seed, images, watch))
+    stores::run(budget, images, one)
 }
 
 /// One store.
 pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
-    let replay = format!("PIPKIN_SEED={seed}");
-    watch.begin(replay.clone());
-    live(seed, images, watch).map_err(|what| Failure::new(replay, what))
+    stores::one(seed, images, watch, live)
 }
 
 /// How the stores of a seed are opened.
