@@ -323,6 +323,7 @@ mod tests {
             // SAFETY: `status` is valid for the call.
             let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!((waited, status), (child, 0), "mmap {mmap}: the child wrote");
+            assert!(matches!(Db::open(&path), Err(Error::Locked { .. })), "mmap {mmap}: the child has given the lock back");
             db.insert("after", "the fork").unwrap();
             db.close().unwrap();
             let db = Db::open(&path).unwrap();
