@@ -439,6 +439,7 @@ impl Log {
                 self.show()?;
             }
         }
+        self.reach(run)?;
         self.storage.write_at(start, &[&header.encode(store_id, start)])?;
         self.segment_stats.enter(self.geometry, &segment);
         tail.next_base = segment.next_base(self.geometry);

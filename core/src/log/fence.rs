@@ -352,6 +352,19 @@ impl Log {
         self.show()
     }
 
+    /// Makes the file reach into the last extent of a run that this session has claimed, as it does where space is reserved: readers refuse
+    /// a segment whose last extent begins behind the end of the file, and a short list of segments does not write that far.
+    pub(super) fn reach(&self, run: Run) -> Result<()> {
+        if !self.is_fenced() || run.extents < 2 {
+            return Ok(());
+        }
+        let last = self.geometry.start(run.extent + run.extents - 1);
+        if self.storage.len()? <= last {
+            self.storage.write_at(last, &[&[0]])?;
+        }
+        Ok(())
+    }
+
     /// Turns [`Error::Corrupt`] into [`Error::Fenced`] if another session has taken the store over: the reader may have met overwritten
     /// bytes. Returns any other error unchanged. For a follower, see [`Self::or_overtaken`].
     #[cold]

@@ -43,6 +43,48 @@ fn longest_of(sessions: u32, apart: Duration) -> u64 {
     longest
 }
 
+/// Such a host reserves no space, and the list of 100 segments takes two extents and fills a part of the first one: the file ended in front of
+/// the second one, and the store never opened again; what was flushed behind a list that no superblock named was lost.
+#[test]
+fn a_list_of_segments_that_ends_in_front_of_its_last_extent_is_found_again() {
+    let mut at_end = 0;
+    for filled in 0..24_u8 {
+        let (file, clock) = (shared().0, clock());
+        let db = opened(&file, &clock);
+        (0..120_u8).for_each(|key| db.insert([key], [key; 3_000]).unwrap());
+        (0..20_u8).for_each(|key| assert!(db.remove([2 * key]).unwrap()));
+        db.compact().unwrap();
+        // Until the snapshot finds a place in front of the list, and the list none.
+        (0..filled).for_each(|key| db.insert([200 + key], [key; 3_000]).unwrap());
+        db.flush().unwrap();
+        let slot = |slot: u64| {
+            let mut bytes = [0; 512];
+            file.read_at(slot, &mut bytes).unwrap();
+            bytes
+        };
+        let before = [slot(0), slot(4096)];
+        db.checkpoint().unwrap();
+        db.insert("behind", "the list").unwrap();
+        db.flush().unwrap();
+        killed(db);
+        // One byte of the last extent.
+        at_end += u32::from(file.len().unwrap() % 4096 == 1);
+        let opens = || {
+            let db = opened(&file, &clock);
+            assert_eq!(db.len().unwrap(), 101 + u64::from(filled));
+            assert!(db.verify().unwrap().is_ok());
+            killed(db);
+        };
+        opens();
+        // As if it had been killed in front of the superblock that names the list.
+        for (at, bytes) in [0, 4096].into_iter().zip(&before) {
+            file.write_at(at, &[bytes]).unwrap();
+        }
+        opens();
+    }
+    assert!(at_end > 0, "no list was at the end of its file");
+}
+
 /// Two handles to one file, as two processes have them where nothing locks it.
 fn shared() -> (FaultStorage<MemoryStorage>, FaultStorage<MemoryStorage>) {
     let file = MemoryStorage::new();

@@ -24,10 +24,12 @@ pub(super) fn holds(db: &Db, name: &str) -> Outcome<()> {
         "all is in such limits",
     )?;
     set(Some(86_400_000), None)?;
-    check(log.retain().map_err(words)? == 10 && log.retain().map_err(words)? == 0, "the old ones go, once")?;
+    // The maintenance of a host with threads may have come first.
+    check(log.retain().map_err(words)? <= 10 && log.retain().map_err(words)? == 0, "the old ones go, once")?;
     reads(&log, &Selection::All, 0, false, "s@11:new s@12:new s@13:new")?;
     set(Some(86_400_000), Some(2))?;
-    check(log.retain().map_err(words)? == 1, "one is too many")?;
+    check(log.retain().map_err(words)? <= 1, "one is too many")?;
+    reads(&log, &Selection::All, 0, false, "s@12:new s@13:new")?;
     set(Some(0), Some(0))?;
     check(shown_retention(&log)? == (Some(1), Some(1)), "no limit is below one")?;
     let query = [item(&["old"], &[])];
