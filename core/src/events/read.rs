@@ -5,14 +5,17 @@ use super::places::{STRIDE, Steps};
 use super::{Chain, EventIndex, In};
 use crate::error::{Error, Result};
 use crate::frame::{
-    EVENT_NUMBER_LEN, EventView, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, Kind, event_number, jump_version, own_tags,
+    EVENT_NUMBER_LEN, EventView, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, Kind, event_number, event_version, jump_version, own_tags,
 };
-use crate::log::{Frame, Log, Window};
+use crate::log::{Frame, Log, Published, Window};
 use crate::scan::{Found, Stretch, scan};
 use alloc::vec::Vec;
 
 /// Bytes that are read of the last frame of a walk: its header, and the name of a stream as they usually are.
 const FRONT: usize = HEADER_LEN_MAX + 64 + EVENT_NUMBER_LEN;
+
+/// Bytes of an event to prefetch: all of a small one.
+const EVENT_PREFETCH: usize = 200;
 
 /// What a walk has found.
 pub(super) enum Walked {
@@ -61,6 +64,14 @@ impl<'a> Stored<'a> {
     }
 }
 
+impl Stored<'_> {
+    /// The version of the event, without a look at the rest of it; fails as [`Self::event`] does.
+    #[inline]
+    pub(crate) fn version(&self) -> Result<u64> {
+        event_version(self.0.value()).ok_or_else(|| Error::corrupt(self.0.offset, "an event that is none"))
+    }
+}
+
 impl EventIndex {
     /// The event with this number; `None` if there is none.
     ///
@@ -74,11 +85,15 @@ impl EventIndex {
         };
         let found = match steps {
             Some(Steps { anchor, count, bytes }) => {
+                let published = log.published(anchor);
                 // The headers on the way, and the event, are requested before the first one is waited for.
-                (0..count).for_each(|step| log.prefetch_header(anchor + step * bytes));
-                log.prefetch(anchor + count * bytes);
-                Self::search(log, anchor, number)?
-                    .map_or_else(|| Self::search_verified(log, anchor, number), |found| Ok(Some(found)))?
+                (0..count).for_each(|step| published.prefetch(anchor + step * bytes, 1));
+                published.prefetch(anchor + count * bytes, EVENT_PREFETCH);
+                let found = match Self::search_published(log, &published, anchor, number) {
+                    None => Self::search(log, anchor, number)?,
+                    found => found,
+                };
+                found.map_or_else(|| Self::search_verified(log, anchor, number), |found| Ok(Some(found)))?
             }
             None => None,
         };
@@ -90,12 +105,19 @@ impl EventIndex {
         }
     }
 
-    /// The event, if it begins at `guess`, where there may be anything.
-    #[inline]
-    pub(super) fn at_guess(log: &Log, anchor: u64, guess: u64, number: u64) -> Option<Stored<'_>> {
-        let frame = log.frame_guessed(anchor, guess)?;
-        let is_it = frame.header.kind.is_carried() && event_number(frame.value()) == number && frame.is_readable().is_ok();
-        (is_it && log.check(&frame).is_ok()).then_some(Stored(frame))
+    /// Walks the frames from an anchor on, where they are mapped. `None` is no result: [`Self::search`] tells.
+    fn search_published<'a>(log: &Log, published: &Published<'a>, anchor: u64, number: u64) -> Option<Stored<'a>> {
+        let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
+        let mut offset = anchor;
+        while offset <= anchor + STRIDE {
+            let frame = published.frame(offset, salt)?;
+            if frame.header.kind.is_carried() && event_number(frame.value()) == number {
+                let is_good = frame.is_readable().is_ok() && log.check(&frame).is_ok();
+                return is_good.then_some(Stored(frame));
+            }
+            offset += frame.header.frame_len() as u64;
+        }
+        None
     }
 
     /// Walks the frames from an anchor on.
@@ -218,7 +240,7 @@ impl EventIndex {
     pub(crate) fn by_version<'a>(&self, log: &'a Log, of: In, stream: &[u8], version: u64) -> Result<Option<Stored<'a>>> {
         let hash = Chain::Stream(stream).hash(of.seed, of.namespace);
         let is_it = |stored: &Stored<'_>, version: u64| -> Result<bool> {
-            Ok(stored.namespace() == of.namespace && stored.stream() == stream && stored.event()?.version == version)
+            Ok(stored.namespace() == of.namespace && stored.stream() == stream && stored.version()? == version)
         };
         let (front, behind) = {
             let milestones = self.milestones.read();

@@ -84,7 +84,43 @@ impl Header {
         })
     }
 
+    /// Fast path for the header of nearly every record and event of a namespace: as in [`Self::decode_small`], and the number of the
+    /// namespace is one byte.
+    #[inline]
+    pub(super) fn decode_named(bytes: &[u8]) -> Option<Self> {
+        let &[.., head, flags, key_len, low, high, behind] = bytes.first_chunk::<{ FRAME_LEN_MIN + 3 }>()?;
+        let (value_len, namespace, header_len) = match (low, high, behind) {
+            (0..0x80, 1..0x80, _) => (u32::from(low), high, FRAME_LEN_MIN + 2),
+            (_, 1..0x80, 1..0x80) if low >= 0x80 => (u32::from(low & 0x7f) | u32::from(high) << 7, behind, FRAME_LEN_MIN + 3),
+            _ => return None,
+        };
+        const NAMED_PUT: u8 = HEAD_EXTENDED | Kind::Put.code();
+        const NAMED_EVENT: u8 = HEAD_EXTENDED | Kind::Event.code();
+        let kind = match head & !(HEAD_CONTINUES | HEAD_COPIED) {
+            NAMED_PUT => Kind::Put,
+            NAMED_EVENT if value_len >= EVENT_NUMBER_LEN as u32 => Kind::Event,
+            _ => return None,
+        };
+        (flags == FLAG_NAMESPACE && key_len < 0x80).then_some(Self {
+            kind,
+            continues: head & HEAD_CONTINUES != 0,
+            copied: head & HEAD_COPIED != 0,
+            flags: 0,
+            fields_len: 0,
+            namespace: u32::from(namespace),
+            header_len: header_len as u8,
+            key_len: u32::from(key_len),
+            value_len,
+        })
+    }
+
     pub(super) fn decode_any(bytes: &[u8]) -> Result<Self, DecodeError> {
+        // Where each byte of a module is downloaded there is one way.
+        let named = if cfg!(target_family = "wasm") { None } else { Self::decode_named(bytes) };
+        named.map_or_else(|| Self::decode_whole(bytes), Ok)
+    }
+
+    pub(super) fn decode_whole(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut at = CRC_LEN;
         let mut next = || {
             let byte = bytes.get(at).copied().ok_or(DecodeError::Truncated);

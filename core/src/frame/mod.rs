@@ -36,7 +36,7 @@ pub(crate) use encode::{FrameSpec, ONE_PIECE_MAX, bind_front, pad_spec};
 #[cfg(feature = "testing")]
 pub use event::{Event, Tag};
 #[cfg(feature = "events")]
-pub(crate) use event::{EventView, encode_event, jump_version, own_tags};
+pub(crate) use event::{EventView, encode_event, event_version, jump_version, own_tags};
 #[cfg(feature = "testing")]
 pub use meta::Optional;
 pub(crate) use meta::{Meta, Until, expired};

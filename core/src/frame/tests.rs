@@ -33,6 +33,36 @@ fn a_frame_reads_back_as_it_was_written() {
     }
 }
 
+/// What the fast path reads the whole one reads, too, and alike.
+#[test]
+fn the_fast_path_of_named_records_agrees_with_the_whole_one() {
+    let mut read = 0;
+    for head in 0..=255_u8 {
+        for flags in [0, 1, 2, 3, 0x80, 0x81] {
+            for lens in [
+                [0, 0, 1, 1],
+                [7, 5, 1, 1],
+                [7, 8, 1, 1],
+                [127, 8, 127, 0],
+                [128, 1, 9, 1],
+                [3, 0x80, 1, 1],
+                [3, 0xff, 0x7f, 0x7f],
+            ] {
+                for behind in [[0, 0, 0], [0x80, 1, 1], [0xff, 0xff, 1]] {
+                    let bytes = [&[1, 2, 3, 4, head, flags][..], &lens, &behind].concat();
+                    for len in 0..=bytes.len() {
+                        if let Some(header) = Header::decode_named(&bytes[..len]) {
+                            assert_eq!(Header::decode_whole(&bytes[..len]), Ok(header), "{:?}", &bytes[..len]);
+                            read += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(read > 100, "{read}");
+}
+
 #[test]
 fn a_small_plain_record_costs_eight_bytes() {
     let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(0), key: &[1; 24], value: &[2; 150] };

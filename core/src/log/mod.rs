@@ -48,6 +48,8 @@ pub(crate) use history::FollowerId;
 pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
 pub(crate) use positions::{Contained, EndPlace};
+#[cfg(feature = "events")]
+pub(crate) use read::Published;
 pub(crate) use read::{Frame, ValueBytes};
 pub(crate) use segment::{
     HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, named_without_header, read_next,

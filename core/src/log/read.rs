@@ -2,8 +2,6 @@
 
 use super::{Log, Window};
 use crate::error::{Error, Result};
-#[cfg(feature = "events")]
-use crate::frame::FRAME_LEN_MIN;
 use crate::frame::{Header, Meta, check};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
@@ -14,6 +12,10 @@ use core::ops::Deref;
 
 /// Bytes read in one go where nothing can be mapped: enough for header, key and value of a small record.
 const FIRST_READ: usize = 256;
+
+/// Where a storage shows what it has cached, no view reaches beyond a block, which is so long.
+#[cfg(feature = "events")]
+const CACHED: usize = 4096;
 
 /// Bytes of a record to prefetch: all of a small one.
 const PREFETCH: usize = 200;
@@ -113,6 +115,39 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// Published bytes of an extent, in the host's memory, for whoever reads one record after the other under one pin.
+#[cfg(feature = "events")]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Published<'a> {
+    from: u64,
+    bytes: &'a [u8],
+}
+
+#[cfg(feature = "events")]
+impl<'a> Published<'a> {
+    pub(crate) const fn holds(&self, offset: u64) -> bool {
+        offset >= self.from && offset - self.from < self.bytes.len() as u64
+    }
+
+    /// The frame at `offset`, where there may be anything, if all of it is here. Its checksum tells whether it is a frame of the segment with
+    /// this salt.
+    #[inline]
+    pub(crate) fn frame(&self, offset: u64, salt: u64) -> Option<Frame<'a>> {
+        let front = self.bytes.get(usize::try_from(offset.checked_sub(self.from)?).ok()?..)?;
+        let header = Header::decode(front).ok()?;
+        let bytes = front.get(..header.frame_len())?;
+        Some(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt })
+    }
+
+    /// Prefetches up to `len` bytes at `offset` into the processor's cache, if they are here.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: u64, len: usize) {
+        if let Some(bytes) = self.bytes.get(offset.wrapping_sub(self.from) as usize..).filter(|_| IS_OF_USE) {
+            prefetch(bytes.get(..len).unwrap_or(bytes));
+        }
+    }
+}
+
 /// The bytes of a value.
 #[derive(Debug)]
 pub(crate) enum ValueBytes<'a> {
@@ -153,19 +188,6 @@ impl Log {
         self.storage.will_read(offsets, PREFETCH);
     }
 
-    /// Prefetches the cache line at `offset`. The caller holds a pin or a lock.
-    #[cfg(feature = "events")]
-    #[inline]
-    pub(crate) fn prefetch_header(&self, offset: u64) {
-        if !IS_OF_USE {
-            return;
-        }
-        // SAFETY: as in `prefetch`: nobody reads these bytes here.
-        if let Some(bytes) = unsafe { self.storage.view(offset, 1) } {
-            prefetch(bytes);
-        }
-    }
-
     /// Prefetches the first bytes at `offset`, where a record may begin, into the processor's cache. The caller holds a pin or a lock.
     pub(crate) fn prefetch(&self, offset: u64) {
         if !IS_OF_USE {
@@ -203,28 +225,17 @@ impl Log {
         Ok(None)
     }
 
-    /// The frame at `offset`, where there may be anything, if all of it is mapped, in the extent of `anchor`, and published. Its checksum tells
-    /// whether it is a frame.
+    /// What is mapped and published from `offset` to the end of its extent, which the caller knows to be in use.
     #[cfg(feature = "events")]
-    #[inline]
-    pub(crate) fn frame_guessed(&self, anchor: u64, offset: u64) -> Option<Frame<'_>> {
-        if self.geometry.extent_of(offset) != self.geometry.extent_of(anchor) {
-            return None;
+    pub(crate) fn published(&self, offset: u64) -> Published<'_> {
+        let behind = self.geometry.start(self.geometry.extent_of(offset).saturating_add(1));
+        let mut len = self.end().saturating_sub(self.lsn(offset)).min(behind.saturating_sub(offset)) as usize;
+        if self.remembers_checks {
+            len = len.min(CACHED - offset as usize % CACHED);
         }
-        let room = self.end().checked_sub(self.lsn(offset)).filter(|&room| room >= FRAME_LEN_MIN as u64)?;
-        // SAFETY: the caller's pin keeps the segment from being reused, and only published bytes are read, which are never written again: those
-        // of a header whose lengths reach no further.
-        let front = unsafe { self.storage.view(offset, PREFETCH) }?;
-        let header = Header::decode(front.get(..PREFETCH.min(room as usize))?).ok()?;
-        if header.frame_len() as u64 > room {
-            return None;
-        }
-        let bytes = match front.get(..header.frame_len()) {
-            Some(bytes) => bytes,
-            // SAFETY: as for the front.
-            None => unsafe { self.storage.view(offset, header.frame_len()) }?,
-        };
-        Some(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt: self.salt_at(offset) })
+        // SAFETY: the caller's pin keeps the segment from being reused, and published bytes are never written again.
+        let bytes = unsafe { self.storage.view(offset, len) }.unwrap_or_default();
+        Published { from: offset, bytes }
     }
 
     /// Verifies a record's checksum, unless the storage remembers that its bytes have been verified.

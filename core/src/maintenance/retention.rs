@@ -4,6 +4,7 @@ use super::due::unless_full;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::events::{EVENTS_PREFIX, In, Kept, Place, Stored};
+use crate::log::Published;
 use crate::retention::Retention;
 use crate::store::Store;
 use crate::sync::Ordering;
@@ -100,11 +101,11 @@ impl Engine {
         let (mut next, last, mut numbers) = (from.max(1), index.last(), Vec::new());
         loop {
             let _pin = self.pins.pin();
-            let mut place = Place::new();
+            let (mut place, mut published) = (Place::new(), Published::default());
             for _ in 0..TOGETHER {
                 let Some(number) = index.next_from(next).filter(|&number| number <= last) else { return Ok((numbers, next)) };
                 next = number + 1;
-                match Self::is_whole(of, index.next_number(&self.log, &mut place, number))? {
+                match Self::is_whole(of, index.next_number(&self.log, &mut published, &mut place, number))? {
                     Some(time) if may_go(number, time) => numbers.push(number),
                     Some(_) => return Ok((numbers, number)),
                     None => {}

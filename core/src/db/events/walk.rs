@@ -4,11 +4,12 @@ use super::Events;
 use super::reader::Source;
 use crate::error::Result;
 use crate::events::{Chain, EventIndex, In, Place, QueryItem, Stored};
-use crate::log::Log;
+use crate::log::{Log, Published};
 use crate::pins::Pin;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 /// Numbers of a stream's events that are found at a time: each batch is walked back from its last event.
 const TOGETHER: u64 = 64;
@@ -19,6 +20,8 @@ pub(super) struct At<'a> {
     pub(super) of: In,
     pub(super) log: &'a Log,
     _pin: Pin<'a>,
+    /// What the walk has read of last.
+    published: Cell<Published<'a>>,
 }
 
 impl Events {
@@ -26,7 +29,7 @@ impl Events {
     pub(super) fn at(&self) -> Result<At<'_>> {
         let (index, of) = self.index()?;
         let engine = &self.space.store.engine;
-        Ok(At { index, of, log: &engine.log, _pin: engine.pins.pin() })
+        Ok(At { index, of, log: &engine.log, _pin: engine.pins.pin(), published: Cell::default() })
     }
 
     /// What `read` makes of the event with this number, if it is one of this log.
@@ -43,7 +46,10 @@ impl At<'_> {
 
     #[inline]
     fn next(&self, place: &mut Place, number: u64) -> Result<Option<Stored<'_>>> {
-        let stored = self.index.next_number(self.log, place, number)?;
+        let mut published = self.published.get();
+        let stored = self.index.next_number(self.log, &mut published, place, number);
+        self.published.set(published);
+        let stored = stored?;
         Ok(stored.filter(|stored| stored.namespace() == self.of.namespace))
     }
 

@@ -8,7 +8,7 @@ mod view;
 #[cfg(any(test, feature = "testing"))]
 pub use owned::{Event, Tag};
 #[cfg(feature = "events")]
-pub(crate) use view::{EventView, encode_event, jump_version, own_tags};
+pub(crate) use view::{EventView, encode_event, event_version, jump_version, own_tags};
 
 use super::varint;
 use alloc::vec::Vec;
@@ -24,18 +24,21 @@ fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     Some(front)
 }
 
+#[cfg_attr(not(target_family = "wasm"), inline)]
 fn number_of(rest: &mut &[u8]) -> Option<u32> {
     let (value, taken) = varint::decode(rest)?;
     take(rest, taken)?;
     Some(value)
 }
 
+#[cfg_attr(not(target_family = "wasm"), inline)]
 fn long_number_of(rest: &mut &[u8]) -> Option<u64> {
     let (value, taken) = varint::decode_u64(rest)?;
     take(rest, taken)?;
     Some(value)
 }
 
+#[cfg_attr(not(target_family = "wasm"), inline)]
 fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = number_of(rest)?;
     take(rest, len as usize)

@@ -1,7 +1,7 @@
 //! The value of an event, read in place, and the tags with which pipkin itself marks one.
 
 use super::super::varint;
-use super::{long_number_of, number_of, piece, put, take};
+use super::{long_number_of, number_of, piece, put};
 use alloc::vec::Vec;
 
 /// Keys of the tags with which pipkin itself marks an event. They begin with a byte with which no tag of a user begins.
@@ -48,19 +48,19 @@ impl<'a> EventView<'a> {
     /// Reads a frame's value; `None` when it is not a valid event.
     #[inline]
     pub(crate) fn decode(value: &'a [u8]) -> Option<Self> {
-        let mut rest = value;
-        let number = u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);
-        let version = u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);
-        let mut time = [0; 8];
-        time.get_mut(..6)?.copy_from_slice(take(&mut rest, 6)?);
-        let id = take(&mut rest, 16)?.try_into().ok()?;
+        let (number, rest) = value.split_first_chunk()?;
+        let (version, rest) = rest.split_first_chunk()?;
+        let (&[a, b, c, d, e, f], rest) = rest.split_first_chunk()?;
+        let (&id, mut rest) = rest.split_first_chunk()?;
         let kind = piece(&mut rest)?;
         let count = number_of(&mut rest)?;
         let tags = rest;
         for _ in 0..count {
             tag_of(&mut rest)?;
         }
-        Some(Self { number, version, time: u64::from_le_bytes(time), id, kind, count, tags, payload: rest })
+        let (number, version) = (u64::from_le_bytes(*number), u64::from_le_bytes(*version));
+        let time = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+        Some(Self { number, version, time, id, kind, count, tags, payload: rest })
     }
 
     /// Keys of all tags, each with the number of the event before that has it.
@@ -75,10 +75,20 @@ impl<'a> EventView<'a> {
     }
 }
 
+#[cfg_attr(not(target_family = "wasm"), inline)]
 fn tag_of<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], u64)> {
     let (key, before) = (piece(rest)?, long_number_of(rest)?);
-    long_number_of(rest)?;
+    match rest {
+        // What pipkin writes.
+        [0, behind @ ..] => *rest = behind,
+        _ => _ = long_number_of(rest)?,
+    }
     Some((key, before))
+}
+
+/// The version in a frame's value.
+pub(crate) fn event_version(value: &[u8]) -> Option<u64> {
+    value.get(8..).and_then(<[u8]>::first_chunk).map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Encodes the value of an event. Each tag has the number of the event before with this tag; how far back that is stays unsaid.
