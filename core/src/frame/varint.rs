@@ -47,8 +47,9 @@ pub(crate) fn decode_u64(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 fn decode_within(bytes: &[u8], len_max: usize) -> Option<(u64, usize)> {
-    // Numbers of two and three bytes, without the loop.
+    // Numbers of two and three bytes, without the loop; where each byte of a module is downloaded, all go through it.
     match *bytes {
+        _ if cfg!(target_family = "wasm") => {}
         [low, high @ 1..0x80, ..] if low >= 0x80 => return Some((u64::from(low & 0x7f) | u64::from(high) << 7, 2)),
         [low, mid, high @ 1..0x80, ..] if low >= 0x80 && mid >= 0x80 => {
             return Some((u64::from(low & 0x7f) | u64::from(mid & 0x7f) << 7 | u64::from(high) << 14, 3));
