@@ -46,10 +46,41 @@ fn main() {
         let (opened, appended) = open(&path(name));
         println!("{count} events: open in {opened:.2?}, the first append, which loads the index, in {appended:.2?}");
     }
+    #[cfg(target_os = "linux")]
+    println!(
+        "{:.2} reads of the device for a single event that is not in memory",
+        cold(&path("many"), if is_test { 10 } else { 1000 })
+    );
     for (index, types) in [1, THREADS, 1, THREADS, 1, THREADS].into_iter().enumerate() {
         let took = threads(&path(&format!("threads {index}")), types, events / 50);
         println!("{THREADS} threads, {types} types: {:.0} ns an event", took.as_nanos() as f64 / (events / 50 * THREADS) as f64);
     }
+}
+
+/// Pages that one event by its number takes from the medium, where the system has none of the file in memory but the index of events.
+#[cfg(target_os = "linux")]
+fn cold(path: &Path, reads: u64) -> f64 {
+    let db = Db::open(path).expect("opened");
+    let from = log(&db);
+    let last = from.last_number().expect("a number");
+    from.get_by_number(last).expect("read").expect("an event");
+    let file = std::fs::File::open(path).expect("the file");
+    file.sync_all().expect("synced");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("fadvise");
+    let mut random = Random::new(5);
+    let before = faults();
+    for _ in 0..reads {
+        black_box(from.get_by_number(1 + random.below(last)).expect("read").expect("an event"));
+    }
+    (faults() - before) as f64 / reads as f64
+}
+
+/// Page faults of this process so far that waited for a medium.
+#[cfg(target_os = "linux")]
+fn faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("figures of this process");
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    behind_name.split_whitespace().nth(9).and_then(|count| count.parse().ok()).expect("a count of faults")
 }
 
 fn log(db: &Db) -> Events {
