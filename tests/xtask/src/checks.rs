@@ -22,12 +22,21 @@ pub(crate) enum Pair {
     RacesAndFuzzing,
 }
 
+/// When a check runs that nobody has asked for by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// With `--quick`, too: done in seconds once things are compiled, and needs no tool beyond the toolchain.
+    Quick,
+    Slow,
+    /// With `--nightly` alone.
+    Night,
+}
+
 /// One entry: `cargo xtask test --only NAME` runs it alone.
 pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) about: &'static str,
-    /// Part of `--quick`: done in seconds once things are compiled, and needs no tool beyond the toolchain.
-    pub(crate) quick: bool,
+    pub(crate) pace: Pace,
     /// Checks that follow each other and have the same pair run at once.
     pub(crate) pair: Option<Pair>,
     body: Body,
@@ -35,11 +44,16 @@ pub(crate) struct Check {
 
 impl Check {
     fn quick(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + Send + Sync + 'static) -> Check {
-        Check { name: name.to_owned(), about, quick: true, pair: None, body: Box::new(body) }
+        Check { name: name.to_owned(), about, pace: Pace::Quick, pair: None, body: Box::new(body) }
     }
 
     pub(crate) fn slow(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + Send + Sync + 'static) -> Check {
-        Check { name: name.to_owned(), about, quick: false, pair: None, body: Box::new(body) }
+        Check { name: name.to_owned(), about, pace: Pace::Slow, pair: None, body: Box::new(body) }
+    }
+
+    /// What is left for the night.
+    fn at_night(self) -> Check {
+        Check { pace: Pace::Night, ..self }
     }
 
     pub(crate) fn paired(self, pair: Pair) -> Check {

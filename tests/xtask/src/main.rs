@@ -14,6 +14,7 @@ mod sizes;
 mod sources;
 mod tools;
 
+use checks::Pace;
 use shell::{Outcome, failed};
 use std::process::ExitCode;
 
@@ -109,7 +110,11 @@ fn test(args: &[String]) -> Outcome<bool> {
         return failed(format!("there is no check named {unknown}, see `cargo xtask test --list`"));
     }
     checks.retain(|check| only.is_empty() || only.iter().any(|name| check.answers_to(name)));
-    checks.retain(|check| !quick || check.quick);
+    checks.retain(|check| match check.pace {
+        Pace::Quick => true,
+        Pace::Slow => !quick,
+        Pace::Night => !only.is_empty() || list || sizes::is_nightly(),
+    });
     if list {
         report::list(&checks);
         return Ok(true);

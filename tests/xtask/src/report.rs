@@ -1,6 +1,6 @@
 //! Runs the checks, most of them one after the other, and keeps the score.
 
-use crate::checks::Check;
+use crate::checks::{Check, Pace};
 use crate::shell::Stop;
 use crate::tools::{Tools, must_run};
 use std::thread;
@@ -25,8 +25,12 @@ impl Verdict {
 
 pub(crate) fn list(checks: &[Check]) {
     for check in checks {
-        let speed = if check.quick { "quick" } else { "" };
-        println!("{:<22} {speed:<6} {}", check.name, check.about);
+        let pace = match check.pace {
+            Pace::Quick => "quick",
+            Pace::Slow => "",
+            Pace::Night => "night",
+        };
+        println!("{:<22} {pace:<6} {}", check.name, check.about);
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::quick("cli", "the pipkin command, from the outside", |_| Step::new("cargo test -p pipkin-cli").run()),
         Check::slow("foreign", "stores of other engines, made by them, are imported whole", foreign),
         Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
-        Check::slow("bench", "every bench runs once; no figures", bench),
+        Check::slow("bench", "every bench runs once; no figures", bench).at_night(),
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),
         Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules)
             .paired(Pair::SchedulesAndMiri),

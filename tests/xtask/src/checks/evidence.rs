@@ -2,7 +2,7 @@
 
 use super::{Check, Pair, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
-use crate::sizes::setting;
+use crate::sizes::{is_nightly, setting};
 use crate::tools::{Tools, as_root};
 use std::collections::HashMap;
 use std::fs;
@@ -102,7 +102,7 @@ pub(super) fn fuzz_checks() -> Vec<Check> {
 fn fuzz(tools: &Tools) -> Outcome {
     tools.nightly(&["rustc"])?;
     tools.cargo_fuzz()?;
-    Step::new("cargo +nightly fuzz build --fuzz-dir tests/fuzz").run()?;
+    cargo_fuzz("build").run()?;
     Step::new("cargo run --release -p pipkin-tests --example fuzz-seeds -- tests/fuzz/corpus/open_bytes").run()?;
     let targets = Step::new("cargo +nightly fuzz list --fuzz-dir tests/fuzz").output()?;
     if targets.trim().is_empty() {
@@ -117,10 +117,16 @@ fn fuzz(tools: &Tools) -> Outcome {
     })
 }
 
+/// For a few thousand inputs compiling takes longer than running.
+fn cargo_fuzz(verb: &str) -> Step {
+    let step = Step::new(&format!("cargo +nightly fuzz {verb} --fuzz-dir tests/fuzz"));
+    if is_nightly() { step } else { step.arg("--dev") }
+}
+
 /// Runs a target on its corpus, then on new inputs.
 fn fuzz_target(target: &str) -> Outcome {
     let log = target_dir().join(format!("fuzz-{target}.log"));
-    Step::new("cargo +nightly fuzz run --fuzz-dir tests/fuzz")
+    cargo_fuzz("run")
         // Long inputs from the start: what is longer than a few choices is worth the most here.
         .args([target, "--", "-print_final_stats=1", "-len_control=0"])
         .args(match setting("PIPKIN_FUZZ_SECONDS") {
