@@ -257,8 +257,9 @@ impl<'a> Stage<'a> {
             Op::In(transaction, op) => self.run_in(*transaction, op)?,
             // Never among others.
             Op::Commit(_) => Answer::Written(0),
+            // Nor these outside of a transaction.
             #[cfg(feature = "full")]
-            Op::Events(_) => Answer::Written(0),
+            Op::Events(_) | Op::Savepoint(_) | Op::RollbackTo(_) => Answer::Written(0),
         })
     }
 
@@ -267,6 +268,10 @@ impl<'a> Stage<'a> {
             let done = match op {
                 Op::WriteManyFor(writes) => writes.iter().try_for_each(|(write, ttl)| running.write(*write, *ttl)).map(|()| 0),
                 Op::Delete(key) => running.remove(key).map(u8::from),
+                #[cfg(feature = "full")]
+                Op::Savepoint(place) => Ok(running.savepoint(*place)),
+                #[cfg(feature = "full")]
+                Op::RollbackTo(place) => running.rollback_to(*place).map(|()| 0),
                 #[cfg(feature = "full")]
                 Op::Events(call) => return crate::events::run_in(self.open, running, call).map(Answer::Events),
                 read => return self.read_in(running, &running.order, read),

@@ -22,6 +22,9 @@ pub(crate) struct Running {
     db: Db,
     transaction: Transaction,
     pub(crate) order: Order,
+    /// By the numbers that the tab has given them, in their order.
+    #[cfg(feature = "full")]
+    places: Vec<(f64, pipkin::Savepoint)>,
 }
 
 impl Running {
@@ -39,6 +42,37 @@ impl Running {
         let there = self.transaction.remove(key)?;
         self.order.apply(&[(key, None)]);
         Ok(there)
+    }
+
+    /// A place to go back to, unless there is one of that number: the request may have come before.
+    #[cfg(feature = "full")]
+    pub(crate) fn savepoint(&mut self, place: f64) -> u8 {
+        if !self.places.iter().any(|(number, _)| *number == place) {
+            self.places.push((place, self.transaction.savepoint()));
+        }
+        0
+    }
+
+    #[cfg(feature = "full")]
+    pub(crate) fn rollback_to(&mut self, place: f64) -> Result<()> {
+        use pipkin::Error;
+        const ENDED: Error =
+            Error::InvalidArgument("the savepoint is not of this transaction, or was made behind one that it has gone back to");
+        let at = self.places.iter().position(|(number, _)| *number == place).ok_or(ENDED)?;
+        self.places.truncate(at + 1);
+        let (_, savepoint) = self.places.last().ok_or(ENDED)?;
+        self.transaction.rollback_to(savepoint)?;
+        // Read again when a range is.
+        self.order = Order::default();
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        #[cfg(feature = "full")]
+        let places = self.places.capacity() * size_of::<(f64, pipkin::Savepoint)>();
+        #[cfg(not(feature = "full"))]
+        let places = 0;
+        self.transaction.memory_bytes() + places
     }
 
     #[cfg(feature = "full")]
@@ -111,7 +145,14 @@ impl Transactions {
             return Err(Failure::new(Code::Usage, "1000 transactions are open: wait for some to end"));
         }
         let transaction = db.begin().map_err(|error| Failure::from(&error))?;
-        all.push(Running { number, db: db.clone(), transaction, order: Order::default() });
+        all.push(Running {
+            number,
+            db: db.clone(),
+            transaction,
+            order: Order::default(),
+            #[cfg(feature = "full")]
+            places: Vec::new(),
+        });
         Ok(())
     }
 
@@ -129,7 +170,7 @@ impl Transactions {
         work: impl FnOnce(&mut Running) -> core::result::Result<T, Failure>,
     ) -> core::result::Result<T, Failure> {
         let all = &mut *self.0.borrow_mut();
-        let bytes: usize = all.iter().map(|running| running.transaction.memory_bytes()).sum();
+        let bytes: usize = all.iter().map(Running::memory_bytes).sum();
         if bytes > BYTES_MAX {
             return Err(Failure::new(Code::Usage, "more than 128 MiB in transactions that are open: read and write less in one"));
         }

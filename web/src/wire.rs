@@ -17,6 +17,7 @@
 //!           | 4 count u32, (2 | 3 bytes | 7 key bytes, damage)* | 5 next f64, count u32, (key bytes | key bytes, value bytes)*, count u32, (key, damage)*
 //!           | 6 durability u8 | 8 flags u8, position, count u32, commit*   flags: 1 no more for now, 2 begun anew
 //! operation of kind 19 := call bytes                                   of event streams, in the full module: see `events`
+//! operation of kind 20 := place f64                                    in a transaction, in the full module: where kind 21, with the same number, goes back to
 //! position := 16 bytes
 //! commit   := position, 0 | 1, length u32, change*                    1: from its position on it comes again
 //! change   := 0 key bytes | 1 key bytes, value bytes | 2 key bytes, value bytes, expiry f64 | 3 all is gone
@@ -56,6 +57,10 @@ mod kind {
     pub(super) const CHANGES: u8 = 18;
     #[cfg(feature = "full")]
     pub(super) const EVENTS: u8 = 19;
+    #[cfg(feature = "full")]
+    pub(super) const SAVEPOINT: u8 = 20;
+    #[cfg(feature = "full")]
+    pub(super) const ROLLBACK_TO: u8 = 21;
 }
 
 /// A key and its new value; `None` removes it.
@@ -96,6 +101,12 @@ pub(crate) enum Op<'a> {
     At(f64, Box<Op<'a>>),
     /// A read or a write in the transaction of that number.
     In(f64, Box<Op<'a>>),
+    /// In a transaction: a place of that number.
+    #[cfg(feature = "full")]
+    Savepoint(f64),
+    /// In a transaction: takes back what was written behind the place of that number.
+    #[cfg(feature = "full")]
+    RollbackTo(f64),
     /// Commits the transaction of that number.
     Commit(f64),
     /// The next page of a reader of changes.
@@ -241,7 +252,7 @@ impl<'a> Reader<'a> {
             kind::EXPIRES_AT => kind == kind::AT,
             kind::DELETE | kind::WRITE_MANY_FOR => kind == kind::IN,
             #[cfg(feature = "full")]
-            kind::EVENTS => kind == kind::IN,
+            kind::EVENTS | kind::SAVEPOINT | kind::ROLLBACK_TO => kind == kind::IN,
             _ => false,
         };
         let op = Box::new(if may { self.op_of(inner)? } else { return None });
@@ -273,6 +284,10 @@ impl<'a> Reader<'a> {
                 let flags = self.byte()?;
                 Op::Range(Range { values: flags & 1 != 0, reverse: flags & 2 != 0, bounds: (self.bound()?, self.bound()?) })
             }
+            #[cfg(feature = "full")]
+            kind::SAVEPOINT => Op::Savepoint(self.number()?),
+            #[cfg(feature = "full")]
+            kind::ROLLBACK_TO => Op::RollbackTo(self.number()?),
             kind::FLUSH => Op::Flush,
             #[cfg(feature = "full")]
             kind::EVENTS => Op::Events(self.bytes()?),

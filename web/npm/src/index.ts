@@ -13,6 +13,7 @@ import { type OpenOptions, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode, type FailedCheck } from "./errors.js";
 export { Reads } from "./reads.js";
+export type { Savepoint } from "./running.js";
 export { Snapshot } from "./snapshot.js";
 export { Store } from "./store.js";
 export { Transaction, TransactionView } from "./transaction.js";

@@ -5,7 +5,7 @@ import type { Packed } from "./protocol.js";
 import { Reader } from "./reader.js";
 import { type Bytes, type Durability, checkedTtl } from "./types.js";
 
-const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep, In, Commit, Changes, Events }
+const enum Kind { Get = 1, Has, Write, Delete, WriteMany, Swap, GetMany, Page, Flush, Range, At, WriteManyFor, SwapFor, ExpiresAt, Keep, In, Commit, Changes, Events, Savepoint, RollbackTo }
 
 /** A key and its new value, and how long it lives; without a value it is removed. */
 export type Write = readonly [key: Uint8Array, value: Uint8Array | undefined, ttl?: number | undefined];
@@ -71,6 +71,13 @@ export class RequestWriter {
   in(transaction: number): void {
     this.#byte(Kind.In);
     this.#float(transaction);
+  }
+
+  /** In a transaction: a place of that number, or what was written behind it is taken back. */
+  place(number: number, goesBack: boolean): void {
+    this.#byte(goesBack ? Kind.RollbackTo : Kind.Savepoint);
+    this.#float(number);
+    this.#flags |= FULL;
   }
 
   /** `keys` are some that it has written. */
@@ -357,6 +364,8 @@ function skip(reader: Reader, kind: Kind, note: (key: Uint8Array) => void, follo
       break;
     // The operation itself is next.
     case Kind.At:
+    case Kind.Savepoint:
+    case Kind.RollbackTo:
       reader.cursor();
       break;
     case Kind.In:

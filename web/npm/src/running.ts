@@ -9,6 +9,16 @@ import type { Effect, RequestWriter } from "./request.js";
 /** One more than a leader names in a change. */
 const NAMED_KEYS = 257;
 
+/** A place in a transaction to go back to. */
+export interface Savepoint {
+  /** @internal */
+  readonly number: number;
+  /** @internal */
+  readonly keys: number;
+  /** @internal */
+  readonly isWritten: boolean;
+}
+
 export class Running {
   /** Why nothing of it is written, and it can be run again. */
   conflict: PipkinError | undefined;
@@ -50,12 +60,34 @@ export class Running {
     return written;
   }
 
+  async savepoint(): Promise<Savepoint> {
+    const number = randomNumber();
+    await this.#place(number, false);
+    return { number, keys: this.#keys.length, isWritten: this.isWritten };
+  }
+
+  async rollbackTo({ number, keys, isWritten }: Savepoint): Promise<void> {
+    await this.#place(number, true);
+    this.#keys.length = keys;
+    this.isWritten = isWritten;
+  }
+
+  /** Behind what was written before. */
+  async #place(number: number, goesBack: boolean): Promise<void> {
+    await this.#written();
+    await this.operate("relaxed", (request) => request.place(number, goesBack), (answer) => answer.written());
+  }
+
+  async #written(): Promise<void> {
+    while (this.#writes.size > 0) await Promise.allSettled(this.#writes);
+  }
+
   note(key: Uint8Array): void {
     if (this.#keys.length < NAMED_KEYS) this.#keys.push(key);
   }
 
   async commit(effect: Effect, signal: AbortSignal | undefined): Promise<void> {
-    while (this.#writes.size > 0) await Promise.allSettled(this.#writes);
+    await this.#written();
     this.#isEnded = true;
     if (this.#failed) throw this.#failed.thrown;
     if (this.conflict) throw this.conflict;

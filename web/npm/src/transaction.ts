@@ -3,7 +3,7 @@
 import { BYTES, type Codec, TEXT, encoded, jsonCodec, structuredCodec } from "./codec.js";
 import type { Connection } from "./connection.js";
 import { Reads } from "./reads.js";
-import { Running } from "./running.js";
+import { Running, type Savepoint } from "./running.js";
 import type { AnswerReader } from "./answer.js";
 import { PipkinError } from "./errors.js";
 import type { Effect, RequestWriter } from "./request.js";
@@ -63,6 +63,19 @@ export class TransactionView<K, In, Out> extends Reads<K, Out> {
 
 /** Reads show the store as it was when the transaction began, and what it has written since. Use it until its function has ended. */
 export class Transaction extends TransactionView<Bytes, Value, Bytes> {
+  /** A place to go back to. Wait for it before the next write. */
+  savepoint(): Promise<Savepoint> {
+    return this.running.savepoint();
+  }
+
+  /**
+   * Takes back what was written since a savepoint, in all views of the transaction; what was read since counts as read. The savepoint stays
+   * valid, those made after it end: they reject as `usage`, and so does one of another run.
+   */
+  rollbackTo(savepoint: Savepoint): Promise<void> {
+    return this.running.rollbackTo(savepoint);
+  }
+
   /** The records of a prefix with text as values. */
   text(prefix: Key = ""): TransactionView<string, string, string> {
     return this.as(TEXT, prefix);

@@ -100,6 +100,71 @@ export function testTransactions(browser) {
     await page.close();
   });
 
+  test("a savepoint takes back what was written behind it, in every view and way of reading, and in what a change tells", async () => {
+    const pages = await two("places");
+    for (const page of pages) {
+      const seen = await page.evaluate(async () => {
+        await db.clear();
+        await db.setMany([["a", "1"], ["b", "2"]]);
+        const heard = [];
+        db.on("change", ({ keys }) => heard.push(keys.map((key) => new TextDecoder().decode(key))));
+        const seen = {};
+        const state = async (tx) => [await tx.text().getMany(["a", "b", "c", "d"]), (await collect(tx.text().keys({ gte: "" }))).join(""), await tx.count()];
+        let other;
+        await db.transaction(async (tx) => { other = await tx.savepoint(); });
+        await db.transaction(async (tx) => {
+          // Not waited for: in front of the savepoint all the same.
+          tx.structured("blob/").set("x", new Blob(["x"]));
+          tx.set("a", "first");
+          const first = await tx.savepoint();
+          await tx.set("a", "second");
+          tx.delete("b");
+          const second = await tx.savepoint();
+          await tx.prefix("c").set("", "3");
+          tx.set("d", "4");
+          seen.all = await state(tx);
+          await tx.rollbackTo(second);
+          seen.second = await state(tx);
+          await tx.set("d", "again");
+          await tx.rollbackTo(second);
+          seen.again = await state(tx);
+          await tx.rollbackTo(first);
+          seen.first = await state(tx);
+          await tx.json().set("e", [1]);
+          await tx.rollbackTo(first);
+          seen.refused = [await code(tx.rollbackTo(second)), await code(tx.rollbackTo(other)), await code(tx.rollbackTo({}))];
+          await tx.set("c", "kept");
+          seen.late = [tx, first];
+        });
+        seen.late = [await code(seen.late[0].rollbackTo(seen.late[1])), await code(seen.late[0].savepoint())];
+        seen.now = [await db.text().getMany(["a", "b", "c", "d", "e"]), await db.has("blob/x")];
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        seen.heard = heard.map((keys) => keys.sort());
+        // Taken back as a whole: nothing is written, and nobody hears of anything.
+        await db.transaction(async (tx) => { const begin = await tx.savepoint(); await tx.set("a", "none"); await tx.rollbackTo(begin); });
+        // A read that was taken back still counts.
+        let runs = 0;
+        await db.transaction(async (tx) => {
+          const begin = await tx.savepoint();
+          await tx.get("a");
+          await tx.rollbackTo(begin);
+          await tx.set("z", "1");
+          if (runs++ === 0) await db.set("a", "between");
+        });
+        seen.runs = runs;
+        await db.clear();
+        return seen;
+      });
+      assert.deepEqual(seen, {
+        all: [["second", undefined, "3", "4"], "ablob/xcd", 4], second: [["second", undefined, undefined, undefined], "ablob/x", 2],
+        again: [["second", undefined, undefined, undefined], "ablob/x", 2], first: [["first", "2", undefined, undefined], "abblob/x", 3],
+        refused: ["usage", "usage", "usage"], late: ["closed", "closed"], now: [["first", "2", "kept", undefined, undefined], true],
+        heard: [["a", "blob/x", "c"]], runs: 2,
+      });
+    }
+    for (const page of pages) await page.close();
+  });
+
   test("no update is lost, no two keep what only one may, and no record comes into a range: it conflicts, and runs again", async () => {
     const page = await opened(await browser.tab(), "conflicts");
     const seen = await page.evaluate(async () => {
