@@ -1,6 +1,6 @@
 //! The verb `run`: a component of somebody else, with stores that remember behind its `wasi:keyvalue`.
 
-use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx};
+use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 use std::path::{Path, PathBuf};
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Result, Store, StoreLimits, StoreLimitsBuilder};
@@ -19,6 +19,9 @@ pub(crate) struct RunArgs {
     /// A store that the component may open, by its name; the file is NAME.pipkin in the folder [default: one without a name, default.pipkin]
     #[arg(long = "store", value_name = "NAME")]
     stores: Vec<String>,
+    /// Read the stores while another process writes them: without a lock, and refusing every write
+    #[arg(long, conflicts_with = "sync")]
+    follow: bool,
     /// A folder that becomes the component's root: for one that has its store in itself, composed with pipkin's component
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
@@ -67,11 +70,13 @@ impl RunArgs {
 
     fn stores(&self) -> WasiKeyValueCtx {
         let policy = if self.sync { SyncPolicy::EachSet } else { SyncPolicy::Manual };
-        let builder = WasiKeyValueCtx::builder().directory(&self.directory);
-        if self.stores.is_empty() {
-            return builder.store_with("", policy).build();
-        }
-        self.stores.iter().fold(builder, |builder, name| builder.store_with(name, policy)).build()
+        let unnamed = [String::new()];
+        let names = if self.stores.is_empty() { &unnamed[..] } else { &self.stores };
+        let listed = |builder: WasiKeyValueCtxBuilder, name: &String| {
+            let builder = builder.store_with(name, policy);
+            if self.follow { builder.follow(name) } else { builder }
+        };
+        names.iter().fold(WasiKeyValueCtx::builder().directory(&self.directory), listed).build()
     }
 
     fn call(

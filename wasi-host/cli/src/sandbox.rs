@@ -26,6 +26,16 @@ pub(crate) struct Store {
     pub(crate) store: PathBuf,
 }
 
+/// A store that is read.
+#[derive(Debug, Args)]
+pub(crate) struct Read {
+    #[command(flatten)]
+    pub(crate) at: Store,
+    /// Read it as it is now, also while another process has it open: without a lock, and without writing a byte
+    #[arg(long)]
+    pub(crate) follow: bool,
+}
+
 impl Sandbox {
     pub(crate) fn host(&self, store: &Path) -> Outcome<(Host, String)> {
         let name = store
@@ -47,6 +57,11 @@ impl Sandbox {
 
     pub(crate) fn memory_bytes(&self) -> Option<usize> {
         self.memory.map(|mib| mib.saturating_mul(1 << 20))
+    }
+
+    pub(crate) fn read(&self, from: &Read) -> Outcome<Db> {
+        // The store is there already.
+        self.open(&from.at, Options { create: false, read_only: true, follow: from.follow, ..Options::default() })
     }
 
     pub(crate) fn open(&self, at: &Store, options: Options) -> Outcome<Db> {

@@ -3,10 +3,10 @@
 use crate::edit::edit;
 use crate::exit::Outcome;
 use crate::run::RunArgs;
-use crate::sandbox::{Sandbox, Store};
+use crate::sandbox::{Read, Sandbox, Store};
 use clap::Subcommand;
 use pipkin_wasi_host::Options;
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _, Write};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -14,7 +14,7 @@ pub(crate) enum Verb {
     /// Write the value of a key to stdout
     Get {
         #[command(flatten)]
-        at: Store,
+        at: Read,
         /// The key
         key: String,
     },
@@ -38,7 +38,7 @@ pub(crate) enum Verb {
     /// List records, key TAB value, as escaped text
     Scan {
         #[command(flatten)]
-        at: Store,
+        at: Read,
         /// Only keys that begin so
         #[arg(long, default_value = "")]
         prefix: String,
@@ -60,7 +60,7 @@ pub(crate) enum Verb {
     /// Show how many records a store holds and what they cost
     Stats {
         #[command(flatten)]
-        at: Store,
+        at: Read,
     },
     /// Check every byte of a store and list what is damaged
     Verify {
@@ -75,10 +75,6 @@ pub(crate) enum Verb {
 }
 
 /// The store is there already.
-fn reading() -> Options {
-    Options { create: false, read_only: true, ..Options::default() }
-}
-
 fn changing() -> Options {
     Options { create: false, ..Options::default() }
 }
@@ -104,8 +100,8 @@ impl Verb {
     }
 }
 
-fn get(sandbox: &Sandbox, at: &Store, key: &str, out: &mut dyn Write) -> Outcome {
-    let Some(value) = sandbox.open(at, reading())?.get(key.as_bytes())? else { return Ok(1) };
+fn get(sandbox: &Sandbox, at: &Read, key: &str, out: &mut dyn Write) -> Outcome {
+    let Some(value) = sandbox.read(at)?.get(key.as_bytes())? else { return Ok(1) };
     out.write_all(&value)?;
     Ok(0)
 }
@@ -134,8 +130,8 @@ fn rm(sandbox: &Sandbox, at: &Store, keys: &[String]) -> Outcome {
     Ok(code)
 }
 
-fn scan(sandbox: &Sandbox, at: &Store, prefix: &str, keys_only: bool, out: &mut dyn Write) -> Outcome {
-    let mut db = sandbox.open(at, reading())?;
+fn scan(sandbox: &Sandbox, at: &Read, prefix: &str, keys_only: bool, out: &mut dyn Write) -> Outcome {
+    let mut db = sandbox.read(at)?;
     for entry in db.scan(prefix.as_bytes())? {
         let entry = entry?;
         match keys_only {
@@ -155,8 +151,8 @@ fn edit_lines(sandbox: &Sandbox, at: &Store, out: &mut dyn Write) -> Outcome {
     Ok(0)
 }
 
-fn stats(sandbox: &Sandbox, at: &Store, out: &mut dyn Write) -> Outcome {
-    let stats = sandbox.open(at, reading())?.stats()?;
+fn stats(sandbox: &Sandbox, at: &Read, out: &mut dyn Write) -> Outcome {
+    let stats = sandbox.read(at)?.stats()?;
     writeln!(out, "records       {}\nnamespaces    {}", stats.records, stats.namespaces)?;
     writeln!(out, "file bytes    {}\nlive bytes    {}\ndead bytes    {}", stats.file_bytes, stats.live_bytes, stats.dead_bytes)?;
     writeln!(out, "index bytes   {}\nsegments      {}", stats.index_bytes, stats.segments)?;

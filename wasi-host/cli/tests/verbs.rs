@@ -4,7 +4,7 @@
 #[path = "../../tests/support/build.rs"]
 mod build;
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -121,4 +121,48 @@ fn a_program_remembers_from_run_to_run() {
     assert_eq!(run(folder.path(), &["--memory", "16", "run", counter], "").1, "run 3\n");
     let (code, _, error) = run(folder.path(), &["--memory", "1", "run", counter], "");
     assert!(code == 7 && error.contains("limit"), "{code} {error}");
+}
+
+#[test]
+fn what_follows_reads_beside_the_writer_and_refuses_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = pipkin::Db::open(folder.path().join("default.pipkin")).unwrap();
+    writer.insert("color", "green").unwrap();
+    let ok = |args: &[&str]| {
+        let (code, out, error) = run(folder.path(), args, "");
+        assert_eq!((code, error.as_str()), (0, ""), "{args:?}");
+        out
+    };
+    assert_eq!(run(folder.path(), &["get", "default.pipkin", "color"], "").0, 4);
+    assert_eq!(ok(&["get", "--follow", "default.pipkin", "color"]), "green");
+    writer.insert("color", "red").unwrap();
+    assert_eq!(ok(&["scan", "default.pipkin", "--follow"]), "color\tred\n");
+    assert!(ok(&["stats", "--follow", "default.pipkin"]).starts_with("records       1\n"));
+
+    let teller = build::program("teller");
+    let args = ["run", "--follow", teller.to_str().unwrap()];
+    let mut child = command(folder.path(), &args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut asks, mut answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut told = |line: &str| {
+        writeln!(asks, "{line}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        answer.trim_end().to_owned()
+    };
+    assert_eq!(told("color"), "red");
+    for round in 0..200 {
+        writer.insert("color", round.to_string()).unwrap();
+        writer.insert(format!("{round}"), [7; 3000]).unwrap();
+        if round % 50 == 49 {
+            writer.compact().unwrap();
+        }
+        assert_eq!(told("color"), round.to_string());
+    }
+    assert_eq!((told("shape").as_str(), told("color\tblue").as_str()), ("none", "Error::AccessDenied"));
+    writer.remove("color").unwrap();
+    assert_eq!(told("color"), "none");
+    drop((asks, answers));
+    assert!(child.wait().unwrap().success());
+    let (code, _, error) = run(folder.path(), &["run", "--follow", "--store", "none", args[2], "--", "none"], "");
+    assert!(code == 1 && !folder.path().join("none.pipkin").exists(), "{code} {error}");
 }

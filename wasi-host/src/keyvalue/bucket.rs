@@ -53,6 +53,8 @@ pub(super) type Record = (String, Vec<u8>);
 pub struct Bucket {
     engine: Engine,
     entry: Entry,
+    /// Another process writes the store.
+    follows: bool,
     _kept: Arc<Kept>,
 }
 
@@ -67,8 +69,13 @@ impl Bucket {
     }
 
     pub(super) fn open((entry, kept): (Entry, Kept)) -> Result<Self, Refused> {
-        let engine = entry.opened(|store| if entry.is_read_only() { store.open_to_read() } else { store.open(true, 0) })?;
-        Ok(Self { engine, entry, _kept: Arc::new(kept) })
+        let engine = entry.opened(|store| match (entry.follows(), entry.is_read_only()) {
+            (true, _) => store.open_to_follow(),
+            (false, true) => store.open_to_read(),
+            (false, false) => store.open(true, 0),
+        })?;
+        let follows = entry.follows() && engine.call()?.stats()?.follows;
+        Ok(Self { engine, entry, follows, _kept: Arc::new(kept) })
     }
 
     /// Whether writes wait for the device.
@@ -76,8 +83,18 @@ impl Bucket {
         self.entry.syncs()
     }
 
+    /// The engine of the store, for the host itself.
+    pub(super) fn engine(&self) -> Result<Call<'_>, Refused> {
+        self.db()
+    }
+
+    /// The store; one that another process writes is brought up to date.
     fn db(&self) -> Result<Call<'_>, Refused> {
-        Ok(self.engine.call()?)
+        let db = self.engine.call()?;
+        if self.follows {
+            db.refresh()?;
+        }
+        Ok(db)
     }
 
     /// Writes, and syncs the write if the store's policy demands it. `admitted` is held while the write runs.

@@ -33,6 +33,7 @@ pub struct WasiKeyValueCtxBuilder {
     quotas: BTreeMap<String, Quota>,
     presets: BTreeMap<String, Presets>,
     read_only: BTreeSet<String>,
+    followed: BTreeSet<String>,
     total: Quota,
     handles: Handles,
     told: Option<Told>,
@@ -141,6 +142,15 @@ impl WasiKeyValueCtxBuilder {
         self
     }
 
+    /// Makes a listed store one that another process writes meanwhile: guests read what has been appended by the time of each call, without a
+    /// lock, and writes fail with `access-denied`. The file has to be there when a guest opens it.
+    pub fn follow(mut self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        self.read_only.insert(name.clone());
+        self.followed.insert(name);
+        self
+    }
+
     /// Makes opening this name fail with `access-denied` instead of `no-such-store`.
     pub fn deny(mut self, name: impl Into<String>) -> Self {
         self.stores.insert(name.into(), Listed::Denied);
@@ -185,7 +195,7 @@ impl WasiKeyValueCtxBuilder {
 
     /// Builds the context. No store is opened yet.
     pub fn build(self) -> WasiKeyValueCtx {
-        let Self { directory, stores, quotas, presets, read_only, total, handles, told } = self;
+        let Self { directory, stores, quotas, presets, read_only, followed, total, handles, told } = self;
         let ledger = Arc::new(Ledger::new(total));
         let mut files = BTreeMap::<PathBuf, Arc<StoreFile>>::new();
         let of_file = |name: &str| file_name(name);
@@ -207,7 +217,8 @@ impl WasiKeyValueCtxBuilder {
                     (sync, files.entry(path.clone()).or_insert_with(|| new(Place::File(path))).clone())
                 }
             };
-            let shared = Shared { store, sync, read_only: read_only.contains(&name), told: told.clone(), name: name.clone() };
+            let (read_only, follows) = (read_only.contains(&name), followed.contains(&name));
+            let shared = Shared { store, sync, read_only, follows, told: told.clone(), name: name.clone() };
             (name, Some(Entry(Arc::new(shared))))
         };
         let stores = stores.into_iter().map(entry).collect();
@@ -286,6 +297,7 @@ struct Shared {
     store: Arc<StoreFile>,
     sync: SyncPolicy,
     read_only: bool,
+    follows: bool,
     told: Option<Told>,
 }
 
@@ -307,6 +319,11 @@ impl Entry {
 
     pub(super) fn is_read_only(&self) -> bool {
         self.0.read_only
+    }
+
+    /// Another process writes the store meanwhile.
+    pub(super) fn follows(&self) -> bool {
+        self.0.follows
     }
 
     /// Reports an error to the host's callback. The guest does not see it in this form.

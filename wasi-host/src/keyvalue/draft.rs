@@ -1,10 +1,10 @@
 //! `wasi:keyvalue@0.2.0-draft`, which Wasmtime and wasmCloud use: cursors and counters are unsigned numbers.
 
-mod wit {
+pub(super) mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
         path: "wit/deps/keyvalue-draft",
-        world: "wasi:keyvalue/imports",
+        world: "wasi:keyvalue/watch-service",
         with: { "wasi:keyvalue/store.bucket": crate::keyvalue::Bucket },
     });
 }

@@ -5,7 +5,7 @@ pub(super) mod wit {
     #![allow(missing_docs, clippy::all, reason = "generated; the WIT has the documents")]
     wasmtime::component::bindgen!({
         path: "wit/deps/keyvalue-draft2",
-        world: "wasi:keyvalue/imports",
+        world: "wasi:keyvalue/watch-service",
         with: {
             "wasi:keyvalue/store.bucket": crate::keyvalue::Bucket,
             "wasi:keyvalue/atomics.cas": crate::keyvalue::Cas,

@@ -52,6 +52,8 @@
 //! - **`list-keys`** returns pages of up to 1000 keys in an order that never changes, and ends, however much is written meanwhile. Keys
 //!   that are not UTF-8, which `wasi:keyvalue` cannot write, are left out.
 //!
+//! - **Watchers**: a component that exports `watcher` is told of each key that was set or deleted, by a [`Watcher`].
+//!
 //! # Which linker function
 //!
 //! Two versions of the WIT text of `wasi:keyvalue@0.2.0-draft2` are in use under the same name: [`add_to_linker`] serves the one that was
@@ -78,6 +80,7 @@ mod quota;
 mod spin;
 mod store_file;
 mod view;
+mod watcher;
 mod wire;
 
 pub use bucket::Bucket;
@@ -89,6 +92,7 @@ pub use context::{SyncPolicy, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 pub use draft2::Cas;
 pub use quota::Quota;
 pub use view::WasiKeyValue;
+pub use watcher::Watcher;
 
 use pipkin::limits::KEY_LEN_MAX;
 use wasmtime::Result;

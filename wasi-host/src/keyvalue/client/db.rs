@@ -26,7 +26,8 @@ pub struct ClientDb {
 
 impl ClientDb {
     pub(super) fn open((entry, kept): (Entry, Kept), options: Options) -> Result<Self, Error> {
-        let Options { create, durability, segment_bytes, follow, .. } = options;
+        let Options { create, durability, segment_bytes, .. } = options;
+        let follow = options.follow || entry.follows();
         let read_only = options.read_only || follow;
         if entry.is_read_only() && !read_only {
             return Err(access_denied("the host lets this component only read the store; open it with `read-only`".to_owned()));
