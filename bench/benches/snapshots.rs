@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 const WRITERS: u32 = 8;
 /// Keys that are read and updated.
 const KEYS: u32 = 200_000;
+/// Longer than nearly all are to take.
+const LATE: Duration = Duration::from_micros(50);
 /// Alternations of rounds with and without a snapshot.
 const ROUNDS: usize = 10;
 
@@ -27,18 +29,39 @@ fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
-fn print_taken(what: &str, taken: &mut [Duration]) {
-    taken.sort_unstable();
-    let at = |share: f64| taken.get(((taken.len() - 1) as f64 * share) as usize).copied().unwrap_or_default();
-    println!("{what:44} median {:8.2} us, 99 % {:8.2} us, of {}", micros(at(0.5)), micros(at(0.99)), taken.len());
+/// How long something took, and how long of that the thread was ready to run and had no processor, where the system says so.
+struct Taken {
+    time: Duration,
+    waited: Duration,
 }
 
-fn take(db: &Db, count: usize, pause: Duration) -> Vec<Duration> {
+/// For how long this thread has been ready to run without a processor so far.
+fn waited() -> Duration {
+    let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(said.split(' ').nth(1).and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
+}
+
+fn print_times(what: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let at = |share: f64| times.get(((times.len() - 1) as f64 * share) as usize).copied().unwrap_or_default();
+    println!("{what:44} median {:8.2} us, 99 % {:8.2} us, of {}", micros(at(0.5)), micros(at(0.99)), times.len());
+}
+
+fn print_taken(what: &str, taken: &[Taken]) {
+    print_times(what, taken.iter().map(|taken| taken.time).collect());
+    let late: Vec<&Taken> = taken.iter().filter(|taken| taken.time > LATE).collect();
+    let unscheduled = late.iter().filter(|taken| taken.time - taken.waited.min(taken.time) <= LATE).count();
+    println!("{:44} {} took more than {LATE:?}, of which {unscheduled} waited for a processor", "", late.len());
+}
+
+fn take(db: &Db, count: usize, pause: Duration) -> Vec<Taken> {
     let mut taken = Vec::with_capacity(count);
     for _ in 0..count {
+        let before = waited();
         let begun = Instant::now();
         let snapshot = db.snapshot();
-        taken.push(begun.elapsed());
+        let time = begun.elapsed();
+        taken.push(Taken { time, waited: waited() - before });
         drop(black_box(snapshot));
         std::thread::sleep(pause);
     }
@@ -58,9 +81,9 @@ fn beside_writers(db: &Db, count: usize) {
                 }
             });
         }
-        let mut taken = take(db, count, Duration::from_micros(200));
+        let taken = take(db, count, Duration::from_micros(200));
         stop.store(true, Ordering::Relaxed);
-        print_taken("taken beside 8 writers", &mut taken);
+        print_taken("taken beside 8 writers", &taken);
     });
 }
 
@@ -98,12 +121,12 @@ fn main() {
         let db = Db::builder().path(&path).background(false).open().expect("the store opens");
         first.extend(take(&db, 1, Duration::ZERO));
     }
-    print_taken(&format!("first one after opening {opened} keys"), &mut first);
+    print_taken(&format!("first one after opening {opened} keys"), &first);
 
     let path = folder.path().join("used.pipkin");
     let db = open(&path);
     db.insert_many((0..KEYS).map(|number| (key(number), [0; 100]))).expect("insert");
-    print_taken("taken alone", &mut take(&db, count, Duration::ZERO));
+    print_taken("taken alone", &take(&db, count, Duration::ZERO));
     beside_writers(&db, count);
 
     let (mut without, mut with) = (Duration::ZERO, Duration::ZERO);
