@@ -7,7 +7,7 @@ import { until } from "./pages.mjs";
 /** So many pages go in each way and event. */
 const PAGES = Number(process.env.PIPKIN_LEAVING ?? 2);
 /** So many more may be cut short. */
-const SHORT_MAX = 3;
+const SHORT_MAX = 8;
 const EVENTS = ["beforeunload", "pagehide", "visibilitychange"];
 
 /**
