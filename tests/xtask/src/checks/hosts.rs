@@ -180,7 +180,11 @@ fn windows_tests(tools: &Tools) -> Outcome {
         let source = root().join("tests/xtask/src/checks/wine_stub.c");
         Step::new("x86_64-w64-mingw32-gcc -O2 -shared -o").path(&stub).path(&source).arg("-ladvapi32").run()?;
     }
-    let prefix = wine.join("prefix").display().to_string();
+    let prefix = wine.join("prefix");
+    fs::create_dir_all(&prefix)?;
+    let prefix = prefix.display().to_string();
+    // One server for all programs: one that ends behind a program may refuse the next one.
+    let _ = Step::new("wineserver -p").env("WINEPREFIX", prefix.clone()).env("WINEDEBUG", "-all").succeeds();
     let result = tests
         .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine")
         .env("WINEPREFIX", prefix.clone())

@@ -1,6 +1,10 @@
 //! Exports `watcher` of the standard: of each change of a store that it is told it keeps a line, in the store `told` of the host, under a number
 //! that counts them. It deletes what is set under `undo`, of which it is told, too.
-#![allow(missing_docs, reason = "a program; what is generated has its documents in the WIT")]
+#![allow(
+    clippy::expect_used,
+    missing_docs,
+    reason = "a program that a test runs; what is generated has its documents in the WIT"
+)]
 
 wit_bindgen::generate!({ path: "../../wit/deps/keyvalue-draft2", world: "wasi:keyvalue/watch-service" });
 
