@@ -2,7 +2,7 @@
 
 use super::{Check, Pair, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
-use crate::sizes::{is_nightly, setting};
+use crate::sizes::setting;
 use crate::tools::{Tools, as_root};
 use std::collections::HashMap;
 use std::fs;
@@ -16,7 +16,7 @@ type Object = HashMap<String, JsonValue>;
 /// What a store must survive power cuts on.
 const FILE_SYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// Inputs of each target, the same in every run: what a search finds anew every day is for `PIPKIN_FUZZ_SECONDS`, not for a check.
-const FUZZ_RUNS: u32 = 2000;
+const FUZZ_RUNS: u32 = 1000;
 /// No input may take longer.
 const FUZZ_INPUT_SECONDS_MAX: u32 = 60;
 /// Inputs that a target must have run.
@@ -117,10 +117,8 @@ fn fuzz(tools: &Tools) -> Outcome {
     })
 }
 
-/// For a few thousand inputs compiling takes longer than running.
 fn cargo_fuzz(verb: &str) -> Step {
-    let step = Step::new(&format!("cargo +nightly fuzz {verb} --fuzz-dir tests/fuzz"));
-    if is_nightly() { step } else { step.arg("--dev") }
+    Step::new(&format!("cargo +nightly fuzz {verb} --fuzz-dir tests/fuzz"))
 }
 
 /// Runs a target on its corpus, then on new inputs.
