@@ -183,8 +183,10 @@ fn windows_tests(tools: &Tools) -> Outcome {
     let prefix = wine.join("prefix");
     fs::create_dir_all(&prefix)?;
     let prefix = prefix.display().to_string();
-    // One server for all programs: one that ends behind a program may refuse the next one.
-    let _ = Step::new("wineserver -p").env("WINEPREFIX", prefix.clone()).env("WINEDEBUG", "-all").succeeds();
+    // One server for all programs: one that ends behind a program may refuse the next one. It lives on, and so must not hold a pipe of ours;
+    // one that a run before has left is as good.
+    let server = Step::new("wineserver -p").env("WINEPREFIX", prefix.clone()).env("WINEDEBUG", "-all");
+    let _ = server.run_into(&wine.join("server.log"));
     let result = tests
         .env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine")
         .env("WINEPREFIX", prefix.clone())
