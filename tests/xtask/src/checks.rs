@@ -52,7 +52,7 @@ impl Check {
     }
 
     /// What is left for the night.
-    fn at_night(self) -> Check {
+    pub(crate) fn at_night(self) -> Check {
         Check { pace: Pace::Night, ..self }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn checks() -> Vec<Check> {
             |_| Step::new("cargo test -p pipkin-reader -p pipkin-tape").run(),
         ),
         Check::quick("cli", "the pipkin command, from the outside", |_| Step::new("cargo test -p pipkin-cli").run()),
-        Check::slow("foreign", "stores of other engines, made by them, are imported whole", foreign),
+        Check::slow("foreign", "stores of other engines, made by them, are imported whole", foreign).at_night(),
         Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
         Check::slow("bench", "every bench runs once; no figures", bench).at_night(),
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),

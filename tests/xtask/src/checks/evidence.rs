@@ -96,7 +96,8 @@ pub(super) fn fuzz_checks() -> Vec<Check> {
     if !root().join("tests/fuzz/Cargo.toml").exists() {
         return Vec::new();
     }
-    vec![Check::slow("fuzz-build", "every fuzz target builds and survives a short run", fuzz).paired(Pair::RacesAndFuzzing)]
+    let check = Check::slow("fuzz-build", "every fuzz target builds and survives a short run", fuzz);
+    vec![check.paired(Pair::RacesAndFuzzing).at_night()]
 }
 
 fn fuzz(tools: &Tools) -> Outcome {

@@ -27,7 +27,8 @@ pub(super) fn compile_checks() -> Vec<Check> {
 pub(super) fn run_checks() -> Vec<Check> {
     vec![
         Check::quick("bare-metal", "the engine works on a microcontroller with 256 KiB of memory, emulated", bare_metal),
-        Check::slow("oldest", "the crates work with the oldest Rust and the oldest Wasmtime that they take", oldest),
+        Check::slow("oldest-rust", "the engine and the command compile with the oldest Rust that they take", oldest_compiles),
+        Check::slow("oldest", "the crates work with the oldest Rust and the oldest Wasmtime that they take", oldest).at_night(),
         Check::slow(
             "wasmtime-versions",
             "a fresh program gets the Wasmtime that it asked for, once, whichever it is",
@@ -86,6 +87,14 @@ fn oldest_rust() -> Outcome<String> {
         Some(oldest) => Ok(oldest.trim_matches('"').to_owned()),
         None => failed("Cargo.toml names no rust-version"),
     }
+}
+
+fn oldest_compiles(tools: &Tools) -> Outcome {
+    let oldest = oldest_rust()?;
+    tools.rust(&oldest)?;
+    let check = Step::new("cargo").arg(format!("+{oldest}")).args("check --locked".split(' '));
+    check.clone().args("-p pipkin --all-features".split(' ')).run()?;
+    check.args("-p pipkin-cli".split(' ')).run()
 }
 
 fn oldest(tools: &Tools) -> Outcome {
