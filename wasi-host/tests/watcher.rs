@@ -3,29 +3,16 @@
 
 #[path = "support/build.rs"]
 mod build;
+#[path = "support/ctx.rs"]
+mod ctx;
 
+use ctx::{Ctx, view};
 use pipkin::Db;
-use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx, Watcher};
+use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValueCtx, Watcher};
 use std::time::Duration;
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-
-struct Ctx {
-    wasi: WasiCtx,
-    table: ResourceTable,
-    keyvalue: WasiKeyValueCtx,
-}
-
-impl WasiView for Ctx {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
-    }
-}
-
-fn view(ctx: &mut Ctx) -> WasiKeyValue<'_> {
-    WasiKeyValue::new(&ctx.keyvalue, &mut ctx.table)
-}
+use wasmtime_wasi::WasiCtx;
 
 struct Host {
     engine: Engine,

@@ -115,7 +115,7 @@ impl Header {
     }
 
     pub(super) fn decode_any(bytes: &[u8]) -> Result<Self, DecodeError> {
-        // Where each byte of a module is downloaded there is one way.
+        // A module that is downloaded does without the fast path, for its size.
         let named = if cfg!(target_family = "wasm") { None } else { Self::decode_named(bytes) };
         named.map_or_else(|| Self::decode_whole(bytes), Ok)
     }

@@ -47,7 +47,7 @@ pub(crate) fn decode_u64(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 fn decode_within(bytes: &[u8], len_max: usize) -> Option<(u64, usize)> {
-    // Numbers of two and three bytes, without the loop; where each byte of a module is downloaded, all go through it.
+    // Numbers of two and three bytes do without the loop, but not in a module that is downloaded, for its size.
     match *bytes {
         _ if cfg!(target_family = "wasm") => {}
         [low, high @ 1..0x80, ..] if low >= 0x80 => return Some((u64::from(low & 0x7f) | u64::from(high) << 7, 2)),

@@ -233,7 +233,8 @@ impl Log {
         if self.remembers_checks {
             len = len.min(CACHED - offset as usize % CACHED);
         }
-        // SAFETY: the caller's pin keeps the segment from being reused, and published bytes are never written again.
+        // SAFETY: the caller's pin keeps the segment from being reused, and published bytes are never written again; what fills the rest of a
+        // segment, and its trailer, was written before anything behind it was published.
         let bytes = unsafe { self.storage.view(offset, len) }.unwrap_or_default();
         Published { from: offset, bytes }
     }

@@ -1,30 +1,18 @@
 //! Programs that import a store, run with the provider or composed with the component.
 
+#[path = "ctx.rs"]
+mod ctx;
+
+use ctx::{Ctx, view};
 use pipkin::Db;
-use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx};
+use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValueCtx};
 use std::path::Path;
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::p2;
 use wasmtime_wasi::p2::bindings::sync::Command;
 use wasmtime_wasi::p2::pipe::{MemoryInputPipe, MemoryOutputPipe};
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
-
-struct Ctx {
-    wasi: WasiCtx,
-    table: ResourceTable,
-    keyvalue: WasiKeyValueCtx,
-}
-
-impl WasiView for Ctx {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
-    }
-}
-
-fn view(ctx: &mut Ctx) -> WasiKeyValue<'_> {
-    WasiKeyValue::new(&ctx.keyvalue, &mut ctx.table)
-}
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 
 /// A program, compiled.
 pub(crate) struct Program {

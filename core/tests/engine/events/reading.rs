@@ -64,6 +64,36 @@ impl Model {
     }
 }
 
+/// Records that reach from one extent into the next, and a walk under which the store changes.
+#[test]
+fn events_longer_than_an_extent_are_read_in_order_while_the_visitor_truncates_and_compacts() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::builder().segment_size(4096).path(folder.path().join("events.pip")).open().unwrap();
+    let log = db.events("log").unwrap();
+    let payload = |number: u64| vec![number as u8; (number * number * 37 % 20_000) as usize];
+    (1..=300).for_each(|number| {
+        log.append("s", Expected::Any, [NewEvent::new("T", payload(number))]).unwrap();
+        db.insert([number as u8], payload(number / 3)).unwrap();
+    });
+    for round in 0..2 {
+        let mut next = 1 + round * 149;
+        log.all()
+            .for_each(|event| {
+                assert_eq!((event.number(), event.payload()), (next, &payload(next)[..]));
+                match next {
+                    200 if round == 0 => drop(log.truncate("s", 150).unwrap()),
+                    100 | 201 | 250 => drop(db.compact().unwrap()),
+                    _ => {}
+                }
+                next += 1;
+            })
+            .unwrap();
+        assert_eq!(next, 301);
+    }
+    (150..=300).for_each(|number| assert_eq!(log.get_by_number(number).unwrap().unwrap().payload(), payload(number)));
+    assert!(log.get_by_number(149).unwrap().is_none());
+}
+
 /// Where a store is: in memory, which nothing can map, or in a file.
 enum Home {
     Memory(MemoryStorage),
