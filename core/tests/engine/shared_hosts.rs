@@ -88,7 +88,7 @@ fn a_list_of_segments_that_ends_in_front_of_its_last_extent_is_found_again() {
 /// The write that makes the file reach so far may fail, as any other.
 #[test]
 fn whichever_write_of_a_checkpoint_fails_what_was_flushed_is_there() {
-    for write in 0..60 {
+    let writes = (0..60).find(|&write| {
         let (file, clock) = (shared().0, clock());
         let db = opened(&file, &clock);
         (0..120_u8).for_each(|key| db.insert([key], [key; 3_000]).unwrap());
@@ -100,12 +100,9 @@ fn whichever_write_of_a_checkpoint_fails_what_was_flushed_is_there() {
         let db = opened(&file, &clock);
         assert_eq!(db.len().unwrap(), 120, "write {write}: {written:?}");
         assert!(db.verify().unwrap().is_ok());
-        if written.is_ok() {
-            assert!(write > 3, "a checkpoint writes more than that");
-            return;
-        }
-    }
-    panic!("a checkpoint takes fewer writes");
+        written.is_ok()
+    });
+    assert!(writes.is_some_and(|writes| writes > 3), "{writes:?} writes of a checkpoint");
 }
 
 /// Two handles to one file, as two processes have them where nothing locks it.
