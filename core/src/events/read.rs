@@ -108,16 +108,8 @@ impl EventIndex {
     /// Walks the frames from an anchor on, where they are mapped. `None` is no result: [`Self::search`] tells.
     fn search_published<'a>(log: &Log, published: &Published<'a>, anchor: u64, number: u64) -> Option<Stored<'a>> {
         let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
-        let mut offset = anchor;
-        while offset <= anchor + STRIDE {
-            let frame = published.frame(offset, salt)?;
-            if frame.header.kind.is_carried() && event_number(frame.value()) == number {
-                let is_good = frame.is_readable().is_ok() && log.check(&frame).is_ok();
-                return is_good.then_some(Stored(frame));
-            }
-            offset += frame.header.frame_len() as u64;
-        }
-        None
+        let frame = published.event(anchor, anchor + STRIDE, salt, number)?;
+        (frame.is_readable().is_ok() && log.check(&frame).is_ok()).then_some(Stored(frame))
     }
 
     /// Walks the frames from an anchor on.

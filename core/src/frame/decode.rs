@@ -60,6 +60,14 @@ impl Header {
         Self::decode_small(bytes).map_or_else(|| Self::decode_any(bytes), Ok)
     }
 
+    /// [`Self::decode`] where most often an event stands.
+    #[cfg(feature = "events")]
+    #[inline]
+    pub(crate) fn decode_event(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let named = if cfg!(target_family = "wasm") { None } else { Self::decode_named(bytes) };
+        named.map_or_else(|| Self::decode(bytes), Ok)
+    }
+
     /// Fast path for the header of nearly every record: no flags, a short key, a value that is not long. `None` for all others, valid
     /// or not.
     #[inline]

@@ -2,6 +2,8 @@
 
 use super::{Log, Window};
 use crate::error::{Error, Result};
+#[cfg(feature = "events")]
+use crate::frame::event_number;
 use crate::frame::{Header, Meta, check};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
@@ -134,9 +136,28 @@ impl<'a> Published<'a> {
     #[inline]
     pub(crate) fn frame(&self, offset: u64, salt: u64) -> Option<Frame<'a>> {
         let front = self.bytes.get(usize::try_from(offset.checked_sub(self.from)?).ok()?..)?;
-        let header = Header::decode(front).ok()?;
+        let header = Header::decode_event(front).ok()?;
         let bytes = front.get(..header.frame_len())?;
         Some(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt })
+    }
+
+    /// The frame of the event `number`, if it begins in `from..=last` and all in front of it can be read. Only headers and numbers are looked at
+    /// on the way.
+    pub(crate) fn event(&self, from: u64, last: u64, salt: u64, number: u64) -> Option<Frame<'a>> {
+        let mut front = self.bytes.get(usize::try_from(from.checked_sub(self.from)?).ok()?..)?;
+        let (mut offset, mut left) = (from, last.checked_sub(from)?);
+        loop {
+            let header = Header::decode_event(front).ok()?;
+            let is_it = header.kind.is_carried()
+                && front.get(header.header_len() + header.key_len()..).is_some_and(|value| event_number(value) == number);
+            if is_it {
+                return Some(Frame { bytes: Bytes::Mapped(front.get(..header.frame_len())?), header, offset, salt });
+            }
+            let len = header.frame_len();
+            front = front.get(len..)?;
+            left = left.checked_sub(len as u64)?;
+            offset += len as u64;
+        }
     }
 
     /// Prefetches up to `len` bytes at `offset` into the processor's cache, if they are here.
