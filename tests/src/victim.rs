@@ -47,26 +47,69 @@ fn start(folder: &Path, seed: u64) -> std::io::Result<Child> {
 
 /// Starts a child and kills it: one in five while it opens its store, the others at work.
 pub fn kill_one(folder: &Path, seed: u64, rng: &mut Rng) -> Result<(), String> {
-    let _ = std::fs::remove_file(ready(folder));
-    let mut child = start(folder, seed).map_err(|error| format!("the child did not start: {error}"))?;
     if rng.chance(1, 5) {
+        let mut child = Running::begin(folder, seed)?;
         // In the middle of opening.
         std::thread::sleep(Duration::from_micros(rng.below(12_000)));
+        child.kill()
     } else {
+        let mut child = Running::start(folder, seed)?;
+        std::thread::sleep(Duration::from_micros(rng.below(90_000)));
+        child.kill()
+    }
+}
+
+/// A child that runs.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Running {
+    fn begin(folder: &Path, seed: u64) -> Result<Self, String> {
+        let _ = std::fs::remove_file(ready(folder));
+        let child = start(folder, seed).map_err(|error| format!("the child did not start: {error}"))?;
+        Ok(Self { child, folder: folder.to_owned() })
+    }
+
+    /// Starts one, and waits until it is at work.
+    pub fn start(folder: &Path, seed: u64) -> Result<Self, String> {
+        let mut running = Self::begin(folder, seed)?;
         for _ in 0..20_000 {
-            if ready(folder).exists() || child.try_wait().ok().flatten().is_some() {
+            if ready(folder).exists() || running.child.try_wait().ok().flatten().is_some() {
                 break;
             }
             std::thread::sleep(Duration::from_micros(500));
         }
-        std::thread::sleep(Duration::from_micros(rng.below(90_000)));
+        Ok(running)
     }
-    if let Ok(Some(status)) = child.try_wait() {
-        let words = std::fs::read_to_string(folder.join("stderr")).unwrap_or_default();
-        return Err(format!("the child ended by itself ({status}): {words}"));
+
+    /// Kills it; an error if it has ended by itself.
+    pub fn kill(&mut self) -> Result<(), String> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(self.ended(status));
+        }
+        self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| format!("kill: {error}"))
     }
-    child.kill().and_then(|()| child.wait()).map_err(|error| format!("kill: {error}"))?;
-    Ok(())
+
+    /// Waits until it ends by itself, without a failure.
+    pub fn end(&mut self) -> Result<(), String> {
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if status.success() { Ok(()) } else { Err(self.ended(status)) }
+    }
+
+    fn ended(&self, status: std::process::ExitStatus) -> String {
+        let words = std::fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
+        format!("the child ended by itself ({status}): {words}")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Compacts and checkpoints for ever, beside the writers of a child.

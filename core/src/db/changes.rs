@@ -157,7 +157,8 @@ impl ChangesBuilder {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::position`] and [`Db::flush`]: the state that it returns is durable, unless commits are asked for before they are.
+    /// Those of [`Db::position`] and [`Db::flush`]: the state that it returns is durable, unless commits are asked for before they are. In a store
+    /// that follows, [`Error::Compacted`](crate::Error::Compacted) when the writer has used the end of what it shows again: [`Db::refresh`] first.
     pub fn with_state(self) -> Result<(Snapshot, Changes)> {
         let (snapshot, follow) = Follow::with_state(&self.db, &self.wanted)?;
         Ok((snapshot, Changes(follow)))

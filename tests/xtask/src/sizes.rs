@@ -19,6 +19,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),
     ("PIPKIN_INPUTS", "3000000", "evidence-hostile: hostile files"),
     ("PIPKIN_KILLS", "3000", "evidence-kill: processes that are killed"),
+    ("PIPKIN_BEHIND_COMPACTION", "1000", "evidence-behind_compaction: stores read by another process"),
     ("PIPKIN_KILLED_FOLLOWERS", "3000", "evidence-killed_followers: processes that are killed"),
     ("PIPKIN_KILLED_FOLLOWING", "10000", "evidence-killed_following: writers and their readers that are killed"),
     ("PIPKIN_KILLS_CHROMIUM", "200", "web-npm: kills of workers, pages and browsers"),
