@@ -148,6 +148,46 @@ fn an_event_that_is_damaged_stays_and_keeps_no_other() {
 }
 
 #[test]
+fn a_damaged_stub_is_told_wherever_the_store_was_left() {
+    for is_checkpointed in [false, true] {
+        let file = MemoryStorage::new();
+        let db = open(&file);
+        let log = db.events("log").unwrap();
+        log.append("s", Expected::Any, (0..5).map(|index| NewEvent::new(format!("kind {index}"), "payload"))).unwrap();
+        assert_eq!(log.truncate("s", 4).unwrap(), 3);
+        log.append("s", Expected::Any, [NewEvent::new("last", "payload")]).unwrap();
+        db.flush().unwrap();
+        if is_checkpointed {
+            db.checkpoint().unwrap();
+        }
+        let mut bytes = file.to_vec();
+        // The event, and behind it its stub.
+        let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"kind 1")).collect();
+        assert_eq!(places.len(), 2);
+        bytes[places[1]] ^= 1;
+        let near = |error: &pipkin::Error| {
+            assert!(
+                matches!(error, pipkin::Error::Corrupt { offset, .. } if (places[1] as u64 - 100..=places[1] as u64).contains(offset)),
+                "{error}"
+            );
+        };
+        match Db::builder().open_storage(Box::new(MemoryStorage::from_vec(bytes))) {
+            Err(error) => {
+                assert!(!is_checkpointed);
+                near(&error)
+            }
+            Ok(db) => {
+                assert!(is_checkpointed);
+                let log = db.events("log").unwrap();
+                assert_eq!(db.verify().unwrap().damage.len(), 1);
+                near(&log.get_by_number(2).unwrap_err());
+                assert_eq!(log.get_by_number(4).unwrap().unwrap().version(), 4);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_was_removed_meets_no_condition_before_compaction_and_behind_it() {
     let file = MemoryStorage::new();
     let db = open(&file);
