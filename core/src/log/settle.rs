@@ -4,7 +4,7 @@
 //! medium may not have: Linux marks the pages of a failed sync as clean, so that no later sync stores them. The same bytes are therefore
 //! written again: everything from the position up to which the log is proven to be synced to its end, and the current superblock.
 
-use super::stranded::{LONG_FACTOR, next_frame};
+use super::stranded::{budget, next_frame};
 use super::{Log, Segment, SegmentHeader, Step, Tail, Walk};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, is};
@@ -65,7 +65,7 @@ impl Log {
         }
         let (storage, salt) = (&*self.storage, segment.salt);
         let mut walk = Walk::new(storage, salt, segment.first_frame(self.geometry), segment.end);
-        let mut budget = from.saturating_sub(start).saturating_mul(LONG_FACTOR);
+        let mut budget = budget(from.saturating_sub(start));
         loop {
             match walk.step()? {
                 Step::Frame { .. } => {}

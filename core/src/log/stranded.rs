@@ -120,17 +120,23 @@ pub(crate) fn in_segment(storage: &dyn Storage, geometry: Geometry, segment: &Se
 
 /// Bytes to search at a time.
 const PIECE: u64 = 256 * 1024;
-/// Candidates for a frame of up to `SHORT` bytes are always verified. Of longer ones at most `LONG_FACTOR` times the bytes of the searched
-/// range are verified in all: a bound for hostile files.
+/// Candidates for a frame of up to `SHORT` bytes are always verified. How much of longer ones is verified has a bound, for hostile files.
 const SHORT: usize = 512;
-pub(super) const LONG_FACTOR: u64 = 8;
+const LONG_FACTOR: u64 = 8;
+/// In a short range the bytes of one damaged value hold more false candidates than `LONG_FACTOR` pays for.
+const LONG_MIN: u64 = 1024 * 1024;
+
+/// Bytes of long candidates that are verified in a range of `len` bytes.
+pub(super) fn budget(len: u64) -> u64 {
+    len.saturating_mul(LONG_FACTOR).max(LONG_MIN)
+}
 
 /// Counts the records of complete commits in `from..to`, a part of a segment with this salt, and adds their offsets. Records of an
 /// incomplete commit do not count.
 fn find(storage: &dyn Storage, salt: u64, from: u64, to: u64, offsets: &mut Vec<u64>) -> Result<Stranded> {
     let to = if is(Bug::StrandedDropped) { 0 } else { to.min(storage.len()?) };
     let mut found = Stranded::default();
-    let mut budget = to.saturating_sub(from).saturating_mul(LONG_FACTOR);
+    let mut budget = budget(to.saturating_sub(from));
     let mut position = from;
     while position < to {
         let mut walk = Walk::new(storage, salt, position, to);

@@ -129,3 +129,33 @@ fn a_segment_behind_the_end_without_a_valid_record_is_not_kept() {
     assert_eq!(db.store().engine.log.unlisted().len(), 2);
     assert_eq!(db.open_report().stranded_records, 1 + 3 + 3);
 }
+
+/// Bytes in which every few begin what looks like a header.
+fn noise(mut seed: u64, len: usize) -> Vec<u8> {
+    core::iter::repeat_with(|| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed >> 32) as u8
+    })
+    .take(len)
+    .collect()
+}
+
+#[test]
+fn long_records_behind_a_damaged_value_full_of_false_candidates_are_counted() {
+    for seed in 1..=32 {
+        let storage = MemoryStorage::new();
+        let builder = || Db::builder().segment_size(16_384).entropy([7; 32]).background(false);
+        let db = builder().open_storage(Box::new(storage.clone())).unwrap();
+        let value = noise(seed, 6_000);
+        db.insert("damaged", &value).unwrap();
+        db.insert("whole", [1; 700]).unwrap();
+        let mut bytes = storage.to_vec();
+        core::mem::forget(db);
+        let at = bytes.windows(100).position(|window| *window == value[..100]).unwrap();
+        bytes[at] ^= 1;
+        let db = builder().open_storage(Box::new(MemoryStorage::from_vec(bytes))).unwrap();
+        assert_eq!(db.open_report().stranded_records, 1, "seed {seed}");
+    }
+}
