@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         let missed = self.next.unwrap_or_default();
         let acknowledged = note.read().map_err(|error| error.to_string())?;
         let rebuilds = self.db.stats().map_err(words)?.rebuilds;
-        if missed > acknowledged + 1 && rebuilds == self.rebuilds {
+        if missed > acknowledged && rebuilds == self.rebuilds {
             return Err(format!("told that commits are gone, with all {acknowledged} heard"));
         }
         self.rebuilds = rebuilds;

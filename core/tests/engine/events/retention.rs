@@ -148,7 +148,7 @@ fn an_event_that_is_damaged_stays_and_keeps_no_other() {
 }
 
 #[test]
-fn a_damaged_stub_is_told_wherever_the_store_was_left() {
+fn a_damaged_stub_is_told_as_damage() {
     for is_checkpointed in [false, true] {
         let file = MemoryStorage::new();
         let db = open(&file);
