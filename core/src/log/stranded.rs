@@ -126,7 +126,7 @@ const LONG_FACTOR: u64 = 8;
 /// In a short range the bytes of one damaged value hold more false candidates than `LONG_FACTOR` pays for.
 const LONG_MIN: u64 = 1024 * 1024;
 
-/// Bytes of long candidates that are verified in a range of `len` bytes.
+/// How many bytes of long candidates may be verified in a range of `len` bytes.
 pub(super) fn budget(len: u64) -> u64 {
     len.saturating_mul(LONG_FACTOR).max(LONG_MIN)
 }
