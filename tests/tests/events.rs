@@ -26,7 +26,7 @@ fn whatever_happens_to_a_store_its_events_are_those_of_a_prefix_of_the_commits()
 #[test]
 fn events_that_were_removed_do_not_come_back_wherever_compaction_ends() {
     let quota = Quota::new("events, gone", GONE_LEAST);
-    unwrap("events, gone", gone(&quota));
+    unwrap("events, gone", gone(env_u64("PIPKIN_SEED", 0), &quota));
     quota.finish("of a store whose removed events are dropped");
 }
 

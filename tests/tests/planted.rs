@@ -122,7 +122,7 @@ const EVENTS: Suite = ("events", || {
 });
 
 /// The stores of the suite `events` that drop stubs of removed events: the same in every run.
-const GONE: Suite = ("events (gone)", || events::gone(&Quota::new("events, gone", 0)));
+const GONE: Suite = ("events (gone)", || events::gone(0, &Quota::new("events, gone", 0)));
 
 /// Threads race for versions: those of the suite `events`.
 const RACES: Suite = ("events (races)", || events::races(3000, 1, &Quota::new("events, races", 0)));

@@ -59,9 +59,9 @@ impl EventIndex {
         let stored = match Self::at_guess(log, published, from, place.anchor_salt, number) {
             Some(stored) => Some(stored),
             None => match Self::walk(log, from, anchor + STRIDE, number)? {
-                Walked::At(offset) => Some(Self::verified(log, offset)?),
-                // It stands in front of the one before, or something is damaged.
-                Walked::NotThere | Walked::Bad => self.by_number(log, number)?,
+                Walked::At(offset) if let Ok(found) = Self::verified(log, offset) => Some(found),
+                // It stands in front of the one before, or something is damaged, or this was the end of a segment.
+                Walked::At(_) | Walked::NotThere | Walked::Bad => self.by_number(log, number)?,
             },
         };
         if let Some(Stored(frame)) = &stored {

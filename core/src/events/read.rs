@@ -115,13 +115,14 @@ impl EventIndex {
     /// Walks the frames from an anchor on.
     pub(super) fn search(log: &Log, anchor: u64, number: u64) -> Result<Option<Stored<'_>>> {
         match Self::walk(log, anchor, anchor + STRIDE, number)? {
-            Walked::At(offset) => Self::verified(log, offset).map(Some),
+            Walked::At(offset) if let Ok(found) = Self::verified(log, offset) => Ok(Some(found)),
             Walked::NotThere => Ok(None),
-            Walked::Bad => Self::search_verified(log, anchor, number),
+            Walked::At(_) | Walked::Bad => Self::search_verified(log, anchor, number),
         }
     }
 
-    /// Looks for an event among the frames that begin in `from..=last`.
+    /// Looks for an event among the frames that begin in `from..=last`. Nothing is verified: behind the end of a segment there may be anything,
+    /// also what looks like this event.
     pub(super) fn walk(log: &Log, from: u64, last: u64, number: u64) -> Result<Walked> {
         let end = (last + FRONT as u64).min(log.storage.len()?);
         let mut window = Window::new(&*log.storage, end);
@@ -135,7 +136,11 @@ impl EventIndex {
                 let found = match bytes.get(value..).and_then(<[u8]>::first_chunk::<EVENT_NUMBER_LEN>) {
                     Some(found) => event_number(found),
                     // The number of an event with a long name of its stream.
-                    None => event_number(Window::new(&*log.storage, end).bytes(from + value as u64, EVENT_NUMBER_LEN)?),
+                    None => match Window::new(&*log.storage, end).bytes(from + value as u64, EVENT_NUMBER_LEN) {
+                        Ok(found) => event_number(found),
+                        Err(Error::Corrupt { .. }) => return Ok(Walked::Bad),
+                        Err(error) => return Err(error),
+                    },
                 };
                 if found == number {
                     return Ok(Walked::At(from + at as u64));

@@ -151,9 +151,7 @@ impl<'a> Published<'a> {
             let is_it = header.kind.is_carried()
                 && front.get(header.header_len() + header.key_len()..).is_some_and(|value| event_number(value) == number);
             if is_it {
-                let frame = Frame { bytes: Bytes::Mapped(front.get(..header.frame_len())?), header, offset, salt };
-                // In a damaged frame the number may be that of bytes behind its value.
-                return (event_number(frame.value()) == number).then_some(frame);
+                return Some(Frame { bytes: Bytes::Mapped(front.get(..header.frame_len())?), header, offset, salt });
             }
             let len = header.frame_len();
             front = front.get(len..)?;

@@ -48,8 +48,8 @@ pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
 }
 
 /// Stores of which every crash is looked at while stubs of removed events are dropped.
-pub fn gone(images: &Quota) -> Outcome {
-    images.add(self::gone::run().map_err(|what| Failure::new("always", what))?);
+pub fn gone(seed: u64, images: &Quota) -> Outcome {
+    images.add(self::gone::run(seed).map_err(|what| Failure::new(format!("PIPKIN_SEED={seed}"), what))?);
     Ok(())
 }
 

@@ -6,6 +6,8 @@ use crate::rng::{Rng, choose};
 use crate::suite::{Checked, words};
 use crate::watched::Watched;
 use pipkin::{Appended, Db, Error, Events, Expected, FailedCheck, Storage, Subscription};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a step ends early.
 #[derive(Debug)]
@@ -48,17 +50,38 @@ pub(super) struct Setup {
     pub(super) reopens: bool,
     /// What the projection wants of the first log.
     pub(super) wanted: Query,
+    /// Every opening has entropy of its own, the same in every run.
+    pub(super) opens: Arc<AtomicU64>,
 }
 
 impl Setup {
     pub(super) fn choose(rng: &mut Rng) -> Self {
         let wanted = if rng.chance(1, 2) { Query::choose(rng) } else { Query::all() };
-        Self { segment: 4096 << rng.below(5), checkpoints: rng.chance(2, 3), reopens: true, wanted }
+        Self {
+            segment: 4096 << rng.below(5),
+            checkpoints: rng.chance(2, 3),
+            reopens: true,
+            wanted,
+            opens: opens(rng.below(1 << 40)),
+        }
     }
 
     pub(super) fn open(&self, storage: impl Storage + 'static) -> pipkin::Result<Db> {
-        Db::builder().segment_size(self.segment).background(false).open_storage(Box::new(storage))
+        let builder = Db::builder().segment_size(self.segment).background(false).entropy(next(&self.opens));
+        builder.open_storage(Box::new(storage))
     }
+}
+
+/// Begins the entropies of a million openings.
+pub(super) fn opens(seed: u64) -> Arc<AtomicU64> {
+    Arc::new(AtomicU64::new(seed << 20))
+}
+
+/// The entropy of the next opening.
+pub(super) fn next(opens: &AtomicU64) -> [u8; 32] {
+    let mut entropy = [0; 32];
+    entropy[..8].copy_from_slice(&opens.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    entropy
 }
 
 /// A subscription, and the number of the last event that it has handed out.
