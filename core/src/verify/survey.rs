@@ -184,13 +184,17 @@ fn newest_list(
             continue;
         }
         let stretch = Stretch { salt: segment.salt, from, to, full: false };
+        // Opening ends in front of what a power cut has torn. Of several segments that were emptied together the first one's retirement may
+        // be lost and a later one's be there: that one holds tombstones and stubs of the first.
+        let mut is_torn = false;
         scan(storage, stretch, &mut |event| {
             let Found::Frame { offset, header } = event else {
+                is_torn = true;
                 return Ok(());
             };
             let value = value_of(storage, offset, &header)?;
             match header.kind {
-                Kind::Retire => retired.extend(value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))),
+                Kind::Retire if !is_torn => retired.extend(value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))),
                 Kind::Checkpoint if known == 0 => {
                     if let Some(newer) = SegmentList::decode(&value, geometry, geometry.extents_in(len)) {
                         segment_list = newer;

@@ -5,6 +5,8 @@
 use crate::common::{contents, find, find_last, flipped, opened};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, SalvageOptions, SalvageReport, Storage};
+#[cfg(feature = "events")]
+use pipkin::{Expected, NewEvent};
 
 const SEGMENT: u32 = 8192;
 
@@ -305,4 +307,33 @@ fn older_versions_and_removed_records_are_told_and_a_choice() {
     without[place(b"key 145") + 5] ^= 1;
     let (found, report) = salvaged(&MemoryStorage::from_vec(without), default);
     assert!(found.contains_key(&b"key 145"[..]) && report.unsure > 200 && report.unsure < right.len() as u64);
+}
+
+#[cfg(feature = "events")]
+#[test]
+fn retirements_behind_a_torn_one_bring_no_removed_event_back() {
+    let file = MemoryStorage::new();
+    let db = opened(file.clone(), 4096);
+    let log = db.events("log").unwrap();
+    log.append("s", Expected::Any, (0..3).map(|_| NewEvent::new("T", [7; 300]))).unwrap();
+    let fill = || (0..20_u8).for_each(|key| db.insert([key], [key; 500]).unwrap());
+    fill();
+    log.truncate("s", 3).unwrap();
+    (0..3).for_each(|_| fill());
+    db.checkpoint().unwrap();
+    let before = file.to_vec();
+    // The last call comes when segments are retired, and in front of the checkpoint that says so.
+    let mut bytes = Vec::new();
+    db.compact_with(|_| bytes = file.to_vec()).unwrap();
+    let is_new = |at: &usize| before.get(*at) != Some(&bytes[*at]);
+    let mut cut = 0;
+    for at in (0..bytes.len()).filter(is_new) {
+        let mut torn = bytes.clone();
+        torn[at] ^= 1;
+        let (found, report) = salvaged(&MemoryStorage::from_vec(torn));
+        cut += u64::from(!report.damage.is_empty());
+        let left: Vec<u64> = found.events("log").unwrap().all().iter().unwrap().map(|event| event.unwrap().number()).collect();
+        assert!(left.iter().all(|&number| number == 3), "{left:?}, byte {at} of {}", bytes.len());
+    }
+    assert!(cut > 20, "{cut}");
 }
