@@ -185,6 +185,29 @@ pub enum Error {
     /// The store has no clock, and a record was to expire. Nothing was written. Give it one with
     /// [`Builder::clock`](crate::Builder::clock).
     NoClock,
+    /// The store is sealed, and no key was given.
+    #[cfg(feature = "encrypt")]
+    KeyNeeded,
+    /// A key was given for a store that is not sealed.
+    #[cfg(feature = "encrypt")]
+    NotSealed,
+    /// The key or passphrase does not open the store.
+    #[cfg(feature = "encrypt")]
+    WrongKey,
+    /// Somebody without the key has changed the sealed store, or put something into it. No read acts on it.
+    #[cfg(feature = "encrypt")]
+    Forged {
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What does not belong there.
+        what: &'static str,
+    },
+    /// The sealed store says that it was closed, and has segments of later sessions: its superblocks were set back.
+    #[cfg(feature = "encrypt")]
+    RolledBack,
+    /// The host's cryptographic source of randomness failed, and keys are made of nothing else.
+    #[cfg(feature = "encrypt")]
+    NoRandomness,
     /// A key or a value in a [typed view](https://docs.rs/pipkin/latest/pipkin/struct.TypedNamespace.html), or the payload of an event, is not
     /// of its type.
     NotOfType {
@@ -294,6 +317,20 @@ mod messages {
     pub(super) const NAMESPACE_DROPPED: &str = "this namespace was dropped; get a new handle with `namespace(name)`";
     pub(super) const NESTED: &str = "this call was made inside of an `update`, a `transaction` or the progress of a compaction of the same store, and would wait \
          for that to end; make it before or afterwards";
+    #[cfg(feature = "encrypt")]
+    pub(super) const KEY_NEEDED: &str = "the store is sealed; open it with its key or passphrase: `Builder::encryption_key`, `Builder::encryption_passphrase`, or \
+         `--key-file` and `--passphrase-file` of the command";
+    #[cfg(feature = "encrypt")]
+    pub(super) const NOT_SEALED: &str = "a key was given, and the store is not sealed; open it without one, or copy it into a new, sealed store with `pipkin export` and \
+         `pipkin import`";
+    #[cfg(feature = "encrypt")]
+    pub(super) const WRONG_KEY: &str = "the key or passphrase is not that of this store; nothing was read or changed";
+    #[cfg(feature = "encrypt")]
+    pub(super) const ROLLED_BACK: &str = "the store says that it was closed, and has records that were written later: somebody has set the front of the file back. Go \
+         back to a copy of the whole file that you trust";
+    #[cfg(feature = "encrypt")]
+    pub(super) const NO_RANDOMNESS: &str =
+        "the host's cryptographic source of randomness failed; a sealed store is neither made nor written without it";
     pub(super) const NO_CLOCK: &str =
         "records cannot expire without a clock, and this host has none; give the store one with `Db::builder().clock(clock)`";
     pub(super) const NO_SPACE: &str = "no space left for new data; nothing was written, and what is there is untouched. Free space, or remove records and \
@@ -405,6 +442,16 @@ impl Error {
             Self::Closed => messages::CLOSED,
             Self::Nested => messages::NESTED,
             Self::NoClock => messages::NO_CLOCK,
+            #[cfg(feature = "encrypt")]
+            Self::KeyNeeded => messages::KEY_NEEDED,
+            #[cfg(feature = "encrypt")]
+            Self::NotSealed => messages::NOT_SEALED,
+            #[cfg(feature = "encrypt")]
+            Self::WrongKey => messages::WRONG_KEY,
+            #[cfg(feature = "encrypt")]
+            Self::RolledBack => messages::ROLLED_BACK,
+            #[cfg(feature = "encrypt")]
+            Self::NoRandomness => messages::NO_RANDOMNESS,
             Self::InvalidArgument(what) => what,
             _ => "",
         }
@@ -435,6 +482,12 @@ impl fmt::Display for Error {
                     "at byte {offset} of the file is {what}, which this build does not know; open the store with a newer pipkin"
                 )
             }
+            #[cfg(feature = "encrypt")]
+            Self::Forged { offset, what } => write!(
+                f,
+                "at byte {offset} of the file is {what} that was not written with the store's key; somebody has changed the file. Go back to a \
+                 backup that you trust"
+            ),
             Self::Conflict(conflict) => write!(f, "{conflict}; nothing was written, run it again"),
             #[cfg(feature = "events")]
             Self::AppendRefused { failed } => fmt_refused(f, failed),

@@ -57,6 +57,8 @@ mod retention;
 #[cfg(feature = "salvage")]
 mod salvage;
 mod scan;
+#[cfg(feature = "encrypt")]
+mod seal;
 mod shards;
 mod snapshot;
 mod sorted;
@@ -68,6 +70,8 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod ttl;
+#[cfg(feature = "encrypt")]
+mod unlock;
 mod verify;
 
 pub use changes::{Change, Commit};
@@ -105,6 +109,11 @@ pub use retention::Retention;
 #[cfg(feature = "salvage")]
 pub use salvage::{SalvageOptions, SalvageReport, salvage, salvage_with};
 pub use scan::Damage;
+#[cfg(feature = "encrypt")]
+pub use seal::Cipher;
+#[cfg(feature = "encrypt")]
+#[doc(hidden)]
+pub use seal::Vault;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
 pub use store::FlushPolicy;
 pub use ttl::Ttl;

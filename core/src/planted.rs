@@ -9,6 +9,24 @@
 #[non_exhaustive]
 #[cfg_attr(not(feature = "planted-bugs"), expect(unreachable_pub, reason = "public with the feature only"))]
 pub enum Bug {
+    /// The tag of a segment header of a sealed store is not checked.
+    #[cfg(feature = "encrypt")]
+    SealedHeaderUnchecked,
+    /// The tag of a superblock of a sealed store is not checked.
+    #[cfg(feature = "encrypt")]
+    SealedSuperblockUnchecked,
+    /// The tags of a sealed record do not cover its header.
+    #[cfg(feature = "encrypt")]
+    SealedHeadUncovered,
+    /// A session goes on in the segment of another one.
+    #[cfg(feature = "encrypt")]
+    SealedSegmentGoesOn,
+    /// A key is no obstacle to opening a plain store.
+    #[cfg(feature = "encrypt")]
+    PlainOpenedWithKey,
+    /// Without `verify_on_read` no tag is checked.
+    #[cfg(feature = "encrypt")]
+    TagSkipped,
     /// `flush` reports what the last sync achieved without running another.
     FlushSkipsSync,
     /// A flush counts as done before its sync has returned.
@@ -248,6 +266,18 @@ mod imp {
     impl Bug {
         /// All of them.
         pub const ALL: &[Self] = &[
+            #[cfg(feature = "encrypt")]
+            Self::SealedHeaderUnchecked,
+            #[cfg(feature = "encrypt")]
+            Self::SealedSuperblockUnchecked,
+            #[cfg(feature = "encrypt")]
+            Self::SealedHeadUncovered,
+            #[cfg(feature = "encrypt")]
+            Self::SealedSegmentGoesOn,
+            #[cfg(feature = "encrypt")]
+            Self::PlainOpenedWithKey,
+            #[cfg(feature = "encrypt")]
+            Self::TagSkipped,
             Self::FlushSkipsSync,
             Self::AckBeforeSync,
             Self::SyncErrorForgotten,

@@ -93,7 +93,7 @@ fn readable_key(storage: &dyn Storage, offset: u64, limit: u64) -> Result<Option
     let Ok(header) = Header::decode(window.bytes(offset, room.min(HEADER_LEN_MAX as u64) as usize)?) else {
         return Ok(None);
     };
-    if header.kind.is_control() || header.frame_len() as u64 > room {
+    if header.kind.is_control() || header.is_sealed() || header.frame_len() as u64 > room {
         return Ok(None);
     }
     Ok(Some(window.bytes(offset + header.header_len() as u64, header.key_len())?.to_vec()))

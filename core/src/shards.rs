@@ -134,7 +134,14 @@ impl Engine {
     /// Applies the record at `offset`, which opening has checked; returns what it is.
     pub(crate) fn apply_at(&self, shard: &mut ShardGuard<'_>, offset: u64, window: &mut Window<'_>) -> Result<(KeyHash, Header)> {
         let header = window.header(offset)?;
-        let key = self.full_key(header.namespace, window.bytes(offset + header.header_len() as u64, header.key_len())?);
+        let frame;
+        let key = if header.is_sealed() {
+            frame = self.log.frame(offset)?;
+            frame.key()
+        } else {
+            window.bytes(offset + header.header_len() as u64, header.key_len())?
+        };
+        let key = self.full_key(header.namespace, key);
         self.apply(shard, key, &header, offset)?;
         Ok((key.hash, header))
     }

@@ -2,8 +2,12 @@
 
 use crate::clock::Clock;
 use crate::limits::EXPIRY_MAX;
+#[cfg(feature = "encrypt")]
+use crate::sync::Mutex;
 use crate::sync::{AtomicU64, Ordering};
 use alloc::sync::Arc;
+#[cfg(feature = "encrypt")]
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// A clock that goes when it is told to. Its clones are the same clock.
@@ -45,5 +49,31 @@ impl TestClock {
 impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A name of a key of a sealed store, and a nonce that it was used with.
+#[cfg(feature = "encrypt")]
+pub type UsedNonce = ([u8; 16], [u8; 12]);
+
+#[cfg(feature = "encrypt")]
+static USED: Mutex<Option<Vec<UsedNonce>>> = Mutex::new(None);
+
+/// Begins a new log of nonces; all stores of the process write to it.
+#[cfg(feature = "encrypt")]
+pub fn log_nonces() {
+    *USED.lock() = Some(Vec::new());
+}
+
+/// What was used since [`log_nonces`], and ends the log.
+#[cfg(feature = "encrypt")]
+pub fn logged_nonces() -> Vec<UsedNonce> {
+    USED.lock().take().unwrap_or_default()
+}
+
+#[cfg(feature = "encrypt")]
+pub(crate) fn note_nonce(used: UsedNonce) {
+    if let Some(all) = USED.lock().as_mut() {
+        all.push(used);
     }
 }

@@ -85,6 +85,7 @@ pub fn ops_tape(bytes: &[u8]) -> bool {
         segment_size: 4096 << script.below(3),
         replay_debt_max: choose(&mut script, &[4096, 20_000, 1 << 20, Setup::NEVER]),
         clock: None,
+        sealed: false,
     };
     let mix =
         Mix { ops: OPS_MOST, keys: 40, namespaces: 3, value_len: 300, large_len: 9000, reopens: true, times: Times::Unused };

@@ -196,7 +196,12 @@ fn play(host: impl Host, tape: &Tape) -> Result<(), Fault> {
 fn play_everywhere(tape: &Tape, files: bool) -> Result<(), String> {
     let sizes = [4096, 16 * 1024, 1 << 20];
     for segment_size in sizes {
-        let setup = Setup { segment_size, replay_debt_max: if segment_size == 4096 { 10_000 } else { 1 << 20 }, clock: None };
+        let setup = Setup {
+            segment_size,
+            replay_debt_max: if segment_size == 4096 { 10_000 } else { 1 << 20 },
+            clock: None,
+            sealed: false,
+        };
         let place = |name: &str| format!("{name}, segments of {segment_size} bytes");
         play(MemoryHost::new(&setup), tape).map_err(|fault| fault.at(place("memory")).to_string())?;
         play(CachedHost(MemoryHost::new(&setup)), tape).map_err(|fault| fault.at(place("memory, cached")).to_string())?;
@@ -298,7 +303,7 @@ fn threads_on_a_file_without_a_map_see_only_what_was_written() {
 #[test]
 fn threads_in_memory_see_only_what_was_written() {
     let storage = MemoryStorage::new();
-    let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000, clock: None };
+    let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000, clock: None, sealed: false };
     let opens = AtomicU64::new(1);
     threads_on("threads, memory", 4, || setup.open(storage.clone(), opens.fetch_add(1, Ordering::Relaxed)));
 }
@@ -307,7 +312,7 @@ fn threads_in_memory_see_only_what_was_written() {
 #[test]
 fn threads_on_bytes_that_nobody_guards_see_only_what_was_written() {
     let arena = Arena::new(64 << 20);
-    let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000, clock: None };
+    let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000, clock: None, sealed: false };
     let opens = AtomicU64::new(1);
     threads_on("threads, unguarded bytes", 4, || setup.open(arena.clone(), opens.fetch_add(1, Ordering::Relaxed)));
 }

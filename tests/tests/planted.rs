@@ -10,7 +10,7 @@ use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
     cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups, left_space, lies, lives,
-    lost_headers, mixed, moments, projections, salvage, serializable, shared_sync, sleepers, threads, two_writers, verbs,
+    lost_headers, mixed, moments, projections, salvage, sealed, serializable, shared_sync, sleepers, threads, two_writers, verbs,
     writers,
 };
 use std::time::Instant;
@@ -43,6 +43,8 @@ const ERRORS: Suite = ("errors", || {
     shared_sync::run(3)?;
     errors::run(&errors::Budget { workloads: 60, seed: 1 }, &errors::Counts::new(0))
 });
+
+const SEALED: Suite = ("sealed", || sealed::run(&sealed::Budget { sessions: 300, seed: 1 }, &Quota::new("sealed", 0)));
 
 const LEFT_SPACE: Suite = ("crash (space left by a session)", || left_space::run(100, 1));
 
@@ -192,6 +194,12 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::CountsKeptLate
         | Bug::GhostAfterRemoval => MOMENTS,
         Bug::GroupInTwoCommits => GROUPS,
+        Bug::SealedHeaderUnchecked
+        | Bug::SealedSuperblockUnchecked
+        | Bug::SealedHeadUncovered
+        | Bug::SealedSegmentGoesOn
+        | Bug::PlainOpenedWithKey
+        | Bug::TagSkipped => SEALED,
         Bug::PositionsNotUnique => SIBLINGS,
         Bug::ExpiredPutDropped
         | Bug::ExpiredTombstoneDropped

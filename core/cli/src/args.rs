@@ -2,8 +2,9 @@
 
 use crate::bytes::Form;
 use crate::progress::When;
+use crate::unlock;
 use clap::{Args, ValueEnum};
-use pipkin::{Builder, Compression, Db};
+use pipkin::{Builder, Compression};
 
 /// Options of every verb.
 #[derive(Clone, Copy, Debug, Args)]
@@ -44,7 +45,7 @@ pub(crate) struct NewStoreArgs {
 
 impl NewStoreArgs {
     pub(crate) fn builder(self) -> Builder {
-        self.segment_size.map_or_else(Db::builder, |bytes| Db::builder().segment_size(bytes))
+        self.segment_size.map_or_else(unlock::builder, |bytes| unlock::builder().segment_size(bytes))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::args::Global;
 use crate::exit::{self, Exit, Failure, Outcome};
 use crate::interrupt;
+use crate::unlock::{self, KeyArgs};
 use crate::verbs::{
     backup, compact, completions, digest, events, export, get, import, man, namespaces, persist, put, rm, salvage, scan, stats,
     sweep, ttl, verify, watch,
@@ -58,7 +59,13 @@ Exit codes:
        input that cannot be read, a standard output that is full
   8    input that cannot be imported, or a key that cannot be a file name
   130  interrupted by Ctrl-C; the store is good
-A closed pipe (`pipkin scan app.pipkin | head`) is no failure.";
+A closed pipe (`pipkin scan app.pipkin | head`) is no failure.
+
+Sealed stores:
+  Whoever creates a store with --key-file, --passphrase-file or
+  PIPKIN_PASSPHRASE seals it, and opens it with the same again. A missing or
+  wrong key is a usage error (2); a file that somebody else has changed is
+  damage (3). Without the key, `verify` checks checksums alone.";
 
 /// Read, fill, check, repair and copy pipkin stores
 #[derive(Debug, Parser)]
@@ -73,6 +80,8 @@ A closed pipe (`pipkin scan app.pipkin | head`) is no failure.";
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -126,6 +135,7 @@ pub(crate) enum Verb {
 pub(crate) fn run(cli: &Cli) -> Outcome {
     let global = cli.global;
     interrupt::install(global.json)?;
+    unlock::read(&cli.key)?;
     match &cli.verb {
         Verb::Put(args) => put::run(global, args),
         Verb::Get(args) => get::run(global, args),

@@ -101,7 +101,9 @@ impl Failure {
         let failure = failure.with("path", path.display().to_string());
         match error {
             Error::Locked { holder: Some(pid), .. } => failure.with("holder_pid", *pid),
-            Error::Corrupt { offset, .. } | Error::Unsupported { offset, .. } => failure.with("offset", *offset),
+            Error::Corrupt { offset, .. } | Error::Unsupported { offset, .. } | Error::Forged { offset, .. } => {
+                failure.with("offset", *offset)
+            }
             Error::NewerVersion { found, supported } => failure.with("found", *found).with("supported", *supported),
             _ => failure,
         }
@@ -159,6 +161,11 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::InvalidArgument(_) => (Exit::Usage, "usage"),
         Error::Corrupt { .. } => (Exit::Damage, "damage"),
         Error::Unsupported { .. } => (Exit::NoStore, "unsupported"),
+        Error::KeyNeeded => (Exit::Usage, "key-needed"),
+        Error::NotSealed => (Exit::Usage, "not-sealed"),
+        Error::WrongKey => (Exit::Usage, "wrong-key"),
+        Error::Forged { .. } => (Exit::Damage, "forged"),
+        Error::RolledBack => (Exit::Damage, "rolled-back"),
         Error::UnknownPosition => (Exit::No, "unknown-position"),
         Error::Compacted { .. } => (Exit::No, "compacted"),
         Error::AppendRefused { .. } => (Exit::No, "append-refused"),

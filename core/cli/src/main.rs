@@ -11,6 +11,7 @@ mod new_file;
 mod output;
 mod progress;
 mod store;
+mod unlock;
 mod verbs;
 
 use std::process::ExitCode;

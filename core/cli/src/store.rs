@@ -3,6 +3,7 @@
 use crate::args::{NamespaceArg, ReadArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file_kind;
+use crate::unlock;
 use pipkin::storage::{NativeOptions, NativeStorage};
 use pipkin::{Builder, Db, Durability, Error, Namespace, SnapshotNamespace};
 use std::fs;
@@ -37,7 +38,7 @@ impl Store {
 
     /// For verbs that read beside a process that writes: without a lock. The store and the namespace must exist.
     pub(crate) fn follow(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
-        Self::existing(Db::builder().path(path).follow(true).create(false).open(), path, namespace)
+        Self::existing(unlock::builder().path(path).follow(true).create(false).open(), path, namespace)
     }
 
     /// For verbs that change a store. The store and the namespace must exist.
@@ -129,13 +130,13 @@ impl Store {
     }
 }
 
-fn reading(path: &Path) -> Builder {
-    Db::builder().path(path).read_only(true).create(false)
+pub(crate) fn reading(path: &Path) -> Builder {
+    unlock::builder().path(path).read_only(true).create(false)
 }
 
 fn changing(path: &Path) -> Builder {
     // The process ends after a few writes, so a background thread has nothing to do.
-    Db::builder().path(path).create(false).background(false)
+    unlock::builder().path(path).create(false).background(false)
 }
 
 /// The failure for an engine error on opening the store at `path`. The kind of file there makes the message more specific.

@@ -130,6 +130,11 @@ impl Store {
                 self.copy_bytes(target, log.geometry.start(segment.extent), segment.end, &mut report)?;
             }
         }
+        #[cfg(feature = "encrypt")]
+        if log.is_sealed() {
+            let page = crate::unlock::page_of(&*log.storage)?;
+            crate::unlock::write_page(target, &page.ok_or(Error::corrupt(0, "all copies of the page of keys"))?)?;
+        }
         let len = target.len()?.max(log.geometry.start(plan.listed));
         target.set_len(len)?;
         target.sync()?;
@@ -141,7 +146,7 @@ impl Store {
         for (slot, step) in [(SuperblockSlot::A, 1), (SuperblockSlot::B, 2)] {
             let generation = current.generation + step;
             Superblock { checkpoint: plan.checkpoint, clean_end: None, torn_end: false, synced: end, generation, ..current }
-                .write(target, slot)?;
+                .write_for(&*log.storage, target, slot)?;
             target.sync()?;
         }
         report.bytes += DATA_START;

@@ -49,6 +49,12 @@ impl Namespace {
     ///
     /// As for [`Self::insert`], and [`Error::NamespaceDropped`](crate::Error::NamespaceDropped).
     pub fn set_compression(&self, compression: Option<Compression>) -> Result<()> {
+        #[cfg(feature = "encrypt")]
+        if self.store.engine.log.is_sealed() && compression.is_some_and(|compression| compression != Compression::Off) {
+            return Err(Error::InvalidArgument(
+                "a sealed store does not compress values: their lengths would tell of what they have in common",
+            ));
+        }
         self.store.set_options(&self.name, &|options| with_compression(options, compression))
     }
 

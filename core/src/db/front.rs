@@ -106,6 +106,25 @@ fn create(storage: &dyn Storage, options: &Options) -> Result<SuperblockPair> {
     Ok(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: false })
 }
 
+/// Writes the front of a new sealed store: first a superblock, so that nothing else is in a blank file, then the page of keys, then the other
+/// superblock. Does nothing without a page.
+#[cfg(feature = "encrypt")]
+pub(super) fn create_sealed(storage: &dyn Storage, options: &Options, page: Option<&[u8]>) -> Result<()> {
+    let (Some(page), Some(keys)) = (page, crate::log::keys_of(storage)) else { return Ok(()) };
+    let mut seed = [0; 16];
+    crate::seal::random(&mut seed)?;
+    let sealed_from = crate::limits::LOG_POSITION_FIRST;
+    let first = Superblock { key_page: keys.page_version(), sealed_from, seed, ..first_superblock(options) };
+    storage.reserve(0, DATA_START)?;
+    first.write(storage, SuperblockSlot::A)?;
+    storage.sync()?;
+    crate::unlock::write_page(storage, page)?;
+    storage.sync()?;
+    Superblock { generation: 2, ..first }.write(storage, SuperblockSlot::B)?;
+    storage.sync()?;
+    Ok(())
+}
+
 /// Like [`create`], but another session may do the same concurrently: neither overwrites what the other has written.
 fn create_shared(storage: &dyn Storage, options: &Options) -> Result<()> {
     let first = first_superblock(options);

@@ -27,6 +27,10 @@ const LOST_SEGMENTS_MAX: u64 = 8;
 
 pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attached) -> Result<Arc<Store>> {
     let mut report = OpenReport::default();
+    #[cfg(feature = "encrypt")]
+    {
+        report.created = attached.created;
+    }
     let (mut pair, chain, slots) = find(&*storage, &options, &mut report)?;
     let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
     report.damaged_superblock = pair.other_damaged;
@@ -157,6 +161,8 @@ fn end_of(engine: &Engine, chain: &Chain, pair: &SuperblockPair, created: bool) 
         checkpoint: checkpoint.map(|last| last.lsn(engine.log.geometry, last.end)),
         is_unsettled: !chain.clean && !created,
         goes_on: chain.clean && !pair.current.torn_end,
+        #[cfg(feature = "encrypt")]
+        last_tag: chain.last_tag,
     }
 }
 

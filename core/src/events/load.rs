@@ -49,7 +49,7 @@ impl EventIndex {
         };
         let mut window = Window::new(&*log.storage, log.storage.len()?);
         for offset in core::mem::take(&mut *self.tail.lock()) {
-            let number = number_at(&mut window, offset)?;
+            let number = number_at(log, &mut window, offset)?;
             Self::replace(&mut state, log, number, offset)?;
         }
         let (from, last) = (state.last, log.next_event().saturating_sub(1));
@@ -126,7 +126,7 @@ impl EventIndex {
             scan(&*log.storage, stretch, &mut |found| {
                 match found {
                     Found::Frame { offset, header } if header.kind.is_carried() => {
-                        let number = number_at(&mut window, offset)?;
+                        let number = number_at(log, &mut window, offset)?;
                         if replayed {
                             return Self::replace(&mut state, log, number, offset);
                         }
@@ -166,8 +166,11 @@ fn damaged(place: PartPlace) -> Error {
     Error::corrupt(place.offset, "a part of the index snapshot")
 }
 
-fn number_at(window: &mut Window<'_>, offset: u64) -> Result<u64> {
+pub(super) fn number_at(log: &Log, window: &mut Window<'_>, offset: u64) -> Result<u64> {
     let header = window.header(offset)?;
+    if header.is_sealed() {
+        return Ok(event_number(log.frame(offset)?.value()));
+    }
     let value = offset + (header.header_len() + header.key_len()) as u64;
     Ok(event_number(window.bytes(value, crate::frame::EVENT_NUMBER_LEN)?))
 }

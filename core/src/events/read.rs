@@ -131,6 +131,9 @@ impl EventIndex {
         while from + at as u64 <= last {
             let front = bytes.get(at..).unwrap_or_default();
             let Ok(header) = Header::decode(front) else { return Ok(Walked::Bad) };
+            if header.is_sealed() {
+                return Ok(Walked::Bad);
+            }
             if header.kind.is_carried() {
                 let value = at + header.header_len() + header.key_len();
                 let found = match bytes.get(value..).and_then(<[u8]>::first_chunk::<EVENT_NUMBER_LEN>) {
@@ -187,8 +190,7 @@ impl EventIndex {
             if let Found::Frame { offset, header } = found
                 && header.kind.is_carried()
             {
-                let value = offset + (header.header_len() + header.key_len()) as u64;
-                let found = event_number(Window::new(&*log.storage, offset).bytes(value, EVENT_NUMBER_LEN)?);
+                let found = super::load::number_at(log, &mut Window::new(&*log.storage, offset), offset)?;
                 at = at.or((found == number).then_some(offset));
             }
             Ok(())

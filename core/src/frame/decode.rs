@@ -47,6 +47,9 @@ pub(crate) struct Header {
     header_len: u8,
     key_len: u32,
     value_len: u32,
+    /// Tags behind the value: 0 in a plain store.
+    #[cfg(feature = "encrypt")]
+    tags: u16,
 }
 
 const _: () =
@@ -89,6 +92,8 @@ impl Header {
             header_len: header_len as u8,
             key_len: u32::from(key_len),
             value_len,
+            #[cfg(feature = "encrypt")]
+            tags: 0,
         })
     }
 
@@ -136,7 +141,8 @@ impl Header {
             byte
         };
         let head = next()?;
-        if head & HEAD_VERSION != 0 {
+        let is_sealed = cfg!(feature = "encrypt") && head & HEAD_VERSION != 0;
+        if head & HEAD_VERSION != 0 && !is_sealed {
             return Err(DecodeError::Invalid("a record of an unknown version"));
         }
         let kind = Kind::from_code(head & HEAD_KIND).ok_or(DecodeError::Invalid("a record of an unknown kind"))?;
@@ -155,7 +161,10 @@ impl Header {
             Ok(value)
         };
         let key_len = number()? as usize;
-        let value_len = number()? as usize;
+        let stored_len = number()? as usize;
+        let tags = if is_sealed { super::tags_in(stored_len, kind.is_control()) } else { Some(0) };
+        let tags = tags.ok_or(DecodeError::Invalid("a sealed record without a tag"))?;
+        let value_len = stored_len - super::TAG_LEN * tags;
         let namespace = if flags & FLAG_NAMESPACE == 0 { 0 } else { number()? };
         if flags & FLAG_NAMESPACE != 0 && namespace == 0 {
             return Err(DecodeError::Invalid("a record with a malformed namespace"));
@@ -183,7 +192,19 @@ impl Header {
         }
         let (header_len, fields_len) = ((at + fields_len) as u8, fields_len as u8);
         let (key_len, value_len) = (key_len as u32, value_len as u32);
-        Ok(Self { kind, continues, copied, flags, fields_len, namespace, header_len, key_len, value_len })
+        Ok(Self {
+            kind,
+            continues,
+            copied,
+            flags,
+            fields_len,
+            namespace,
+            header_len,
+            key_len,
+            value_len,
+            #[cfg(feature = "encrypt")]
+            tags: tags as u16,
+        })
     }
 
     /// The record's metadata; `frame` begins with the bytes of the header.
@@ -206,7 +227,22 @@ impl Header {
     /// True if the value is more than its bytes: it may have expired, or have to be decoded.
     #[inline]
     pub(crate) const fn needs_a_closer_look(&self) -> bool {
-        self.flags & !(meta::FLAG_ORIGIN) != 0
+        self.flags & !(meta::FLAG_ORIGIN) != 0 || self.is_sealed()
+    }
+
+    /// True if key and value are sealed, and tags follow them.
+    #[inline]
+    pub(crate) const fn is_sealed(&self) -> bool {
+        self.tags() != 0
+    }
+
+    /// Tags behind the value.
+    #[inline]
+    pub(crate) const fn tags(&self) -> usize {
+        #[cfg(feature = "encrypt")]
+        return self.tags as usize;
+        #[cfg(not(feature = "encrypt"))]
+        0
     }
 
     /// True if the value is compressed.
@@ -236,6 +272,11 @@ impl Header {
 
     /// Bytes of the whole frame.
     pub(crate) const fn frame_len(&self) -> usize {
+        self.plain_len() + self.tags() * super::TAG_LEN
+    }
+
+    /// Bytes of header, key and value: all but the tags.
+    pub(crate) const fn plain_len(&self) -> usize {
         self.header_len() + self.key_len() + self.value_len()
     }
 
@@ -246,7 +287,7 @@ impl Header {
 
     /// The value inside the bytes of the frame.
     pub(crate) fn value<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
-        frame.get(self.header_len() + self.key_len()..self.frame_len())
+        frame.get(self.header_len() + self.key_len()..self.plain_len())
     }
 }
 
@@ -259,15 +300,21 @@ pub(crate) fn event_number(value: &[u8]) -> u64 {
 #[inline(always)]
 pub(crate) fn check(header: &Header, frame: &[u8], salt: u64, offset: u64) -> Result<(), DecodeError> {
     let stored = frame.first_chunk::<CRC_LEN>().ok_or(DecodeError::Truncated)?;
+    let covered = sum_of(header, frame)?;
+    if u32::from_le_bytes(*stored) == covered ^ bind(salt, offset) { Ok(()) } else { Err(DecodeError::Checksum) }
+}
+
+/// The checksum of a whole frame, not bound to its place.
+#[inline(always)]
+pub(super) fn sum_of(header: &Header, frame: &[u8]) -> Result<u32, DecodeError> {
     let body = frame.get(CRC_LEN..header.frame_len()).ok_or(DecodeError::Truncated)?;
-    let covered = if header.kind == Kind::Event {
+    Ok(if header.kind == Kind::Event {
         sum_of_event(header, body)
     } else if crate::planted::is(crate::planted::Bug::ChecksumSkipsKey) && header.key_len() > 0 {
         sum_without_key(header, frame)
     } else {
         crc32c(body)
-    };
-    if u32::from_le_bytes(*stored) == covered ^ bind(salt, offset) { Ok(()) } else { Err(DecodeError::Checksum) }
+    })
 }
 
 /// The checksum of an event: its number counts as zeros, and is bound to it.

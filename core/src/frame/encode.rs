@@ -122,16 +122,21 @@ impl<'a> FrameSpec<'a> {
 
     /// The header of any record, without its checksum.
     pub(super) fn any_header(&self) -> HeaderBytes {
+        self.header_of(self.value.len(), 0)
+    }
+
+    /// The same for a value that takes so many bytes, with more bits in the head.
+    pub(super) fn header_of(&self, value_len: usize, bits: u8) -> HeaderBytes {
         let mut out = HeaderBytes { bytes: [0; HEADER_LEN_MAX], len: CRC_LEN };
         let flags = self.meta.flags;
         if flags == 0 {
-            out.push(self.head());
+            out.push(self.head() | bits);
         } else {
-            out.push(self.head() | HEAD_EXTENDED);
+            out.push(self.head() | bits | HEAD_EXTENDED);
             out.push(flags);
         }
         varint::encode(self.key.len() as u32, |byte| out.push(byte));
-        varint::encode(self.value.len() as u32, |byte| out.push(byte));
+        varint::encode(value_len as u32, |byte| out.push(byte));
         if self.meta.namespace != 0 {
             varint::encode(self.meta.namespace, |byte| out.push(byte));
         }

@@ -23,6 +23,8 @@ mod meta;
 mod origin;
 #[cfg(feature = "testing")]
 mod reencode;
+#[cfg(feature = "encrypt")]
+mod sealed;
 mod varint;
 
 pub use checksum::crc32c;
@@ -46,10 +48,31 @@ pub(crate) use origin::{CopyMeta, ORIGIN_LEN_MAX};
 pub use reencode::event_reads_alike;
 #[cfg(feature = "testing")]
 pub use reencode::{build, reencode, reencode_event};
+#[cfg(feature = "encrypt")]
+pub(crate) use sealed::{Parts, sum_sealed};
 pub(crate) use varint::{decode_u64, encode_u64};
 
 /// Length in bytes of the checksum at the front of every frame.
 pub(crate) const CRC_LEN: usize = 4;
+/// Length in bytes of a tag of a sealed frame.
+pub(crate) const TAG_LEN: usize = 16;
+
+/// How many tags are among the `stored` bytes of a sealed frame's value; `None` for a number of bytes that no value has.
+pub(crate) const fn tags_in(stored: usize, is_control: bool) -> Option<usize> {
+    let chunks = if is_control { 1 } else { stored.div_ceil(CHUNK + TAG_LEN) };
+    let tags = if chunks == 0 { 1 } else { chunks };
+    let Some(plain) = stored.checked_sub(tags * TAG_LEN) else { return None };
+    if is_control || tags == tags_of(plain) { Some(tags) } else { None }
+}
+
+/// How many tags the plain value of a record has.
+pub(crate) const fn tags_of(value: usize) -> usize {
+    if value == 0 { 1 } else { value.div_ceil(CHUNK) }
+}
+
+/// Bytes of a value that are sealed in one piece. The first piece has the key, too.
+const CHUNK: usize = 64 * 1024;
+
 /// Length in bytes of the shortest frame: checksum, head, two lengths of zero.
 pub(crate) const FRAME_LEN_MIN: usize = CRC_LEN + 3;
 /// Length in bytes of the longest possible header: checksum, head, flags, two lengths, namespace, optional fields.

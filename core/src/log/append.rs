@@ -8,7 +8,7 @@ use super::{
     TRAILER_LEN, Tail, salt,
 };
 use crate::error::{Error, Result};
-use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, MARK_VALUE_LEN, Mark, Next, pad_spec};
+use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, MARK_VALUE_LEN, Mark, Next, TAG_LEN, pad_spec};
 use crate::limits::{LOG_POSITION_MAX, LOG_POSITION_SPARE};
 use crate::planted::{Bug, is};
 use crate::sync::Ordering;
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 /// Values from this length on, in bytes, are written directly; smaller ones are gathered into one write.
 pub(super) const DIRECT: usize = 32 * 1024;
 /// Gathered frames are written out at this length, in bytes.
-const GATHER: usize = 1024 * 1024;
+pub(super) const GATHER: usize = 1024 * 1024;
 
 /// Where a frame was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +85,26 @@ impl Log {
         purpose: Purpose,
         placed: &mut Vec<Placed>,
     ) -> Result<()> {
+        self.append_any(tail, frames, purpose, placed)
+    }
+
+    fn append_any<F: Frames + ?Sized>(
+        &self,
+        tail: &mut Tail,
+        frames: &F,
+        purpose: Purpose,
+        placed: &mut Vec<Placed>,
+    ) -> Result<()> {
+        #[cfg(feature = "encrypt")]
+        if self.is_sealed() {
+            return self.append_all(tail, &super::frames::Lengthened(frames), purpose, placed);
+        }
         self.append_all(tail, frames, purpose, placed)
     }
 
     /// Like [`Self::append`], with frames that are made one at a time. An error of their source closes the store to writes, too.
     pub(crate) fn append_from(&self, frames: &impl Frames, purpose: Purpose, placed: &mut Vec<Placed>) -> Result<()> {
-        self.append_all(&mut self.tail.lock(), frames, purpose, placed)
+        self.append_any(&mut self.tail.lock(), frames, purpose, placed)
     }
 
     fn append_all<F: Frames + ?Sized>(
@@ -309,7 +323,7 @@ impl Log {
     /// new segment needs no mark, since its header records how far the log is synced.
     pub(super) fn mark_fits(&self, tail: &Tail, first: u64) -> bool {
         let room = tail.active.map_or(0, |active| active.room());
-        tail.mark_due.is_some() && room >= MARK_LEN as u64 + first
+        tail.mark_due.is_some() && room >= self.mark_len() + first
     }
 
     /// Appends the sync mark that is due, if it fits.
@@ -332,7 +346,7 @@ impl Log {
     pub(super) fn mark_now(&self, tail: &mut Tail) -> Result<bool> {
         self.writable()?;
         let Some(active) = tail.active.filter(|_| tail.announced) else { return Ok(false) };
-        if active.room() < MARK_LEN as u64 + kept_room(tail, Purpose::MakeSpace) {
+        if active.room() < self.mark_len() + kept_room(tail, Purpose::MakeSpace) {
             return Ok(false);
         }
         let written = self.put_mark(tail, 0).and_then(|()| self.write_gathered(tail));
@@ -348,6 +362,10 @@ impl Log {
     /// Appends one frame: to the gathered bytes, or straight to the storage if its value is long.
     #[inline]
     pub(super) fn put(&self, tail: &mut Tail, active: Active, frame: &FrameSpec<'_>) -> Result<()> {
+        #[cfg(feature = "encrypt")]
+        if self.is_sealed() {
+            return self.put_sealed(tail, active, frame);
+        }
         let (salt, offset) = (active.segment.salt, active.position);
         if frame.value.len() >= DIRECT {
             self.write_gathered(tail)?;
@@ -423,7 +441,11 @@ impl Log {
             session: self.session.load(Ordering::Relaxed),
             number,
             fresh: run.fresh,
+            #[cfg(feature = "encrypt")]
+            seal: None,
         };
+        #[cfg(feature = "encrypt")]
+        let header = header.sealed(&*self.storage, store_id, start, core::mem::take(&mut tail.last_tag))?;
         self.took_header(tail);
         if let Some(at) = tail.previous.trailer.take() {
             let next = Next { extent: run.extent, extents: run.extents, base: segment.base, salt }.encode();
@@ -460,10 +482,14 @@ impl Log {
         self.look_again()?;
         let limit = active.limit;
         let room = active.room() as usize;
-        if let Some((key, value)) = pad_spec(room) {
+        #[cfg(feature = "encrypt")]
+        let is_padded = self.is_sealed() && self.pad_sealed(tail, active)?;
+        #[cfg(not(feature = "encrypt"))]
+        let is_padded = false;
+        if let Some((key, value)) = pad_spec(room).filter(|_| !self.is_sealed()) {
             self.write_pad(&active, key, value)?;
-        } else if room > 0 && !active.fresh {
-            self.storage.write_at(active.position, &[[0; FRAME_LEN_MIN].get(..room).unwrap_or(&[0; FRAME_LEN_MIN])])?;
+        } else if !is_padded && room > 0 && !active.fresh {
+            self.storage.write_at(active.position, &[[0; GAP_MAX].get(..room).unwrap_or(&[0; GAP_MAX])])?;
         }
         if let Some(segment) = tail.segments.get_mut(active.segment.base) {
             segment.end = limit;
@@ -504,6 +530,16 @@ pub(crate) const RETIRE_ROOM: u64 = 256;
 pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {
     if purpose == Purpose::MakeSpace && !tail.space.has_reserve() { RETIRE_ROOM } else { 0 }
 }
+
+impl Log {
+    /// Length of a sync mark frame of this log in bytes.
+    pub(super) const fn mark_len(&self) -> u64 {
+        MARK_LEN as u64 + self.tag_len()
+    }
+}
+
+/// More bytes than any segment leaves in front of its trailer.
+const GAP_MAX: usize = FRAME_LEN_MIN + TAG_LEN;
 
 /// Length of a sync mark frame in bytes.
 pub(crate) const MARK_LEN: usize = FRAME_LEN_MIN + MARK_VALUE_LEN;

@@ -37,9 +37,9 @@ impl Log {
         let longest = CopyMeta::new(&frame.meta, Some(u64::MAX));
         let longest = FrameSpec { meta: longest.meta(), ..*frame };
         // A sync mark that is due comes first, so that the place of the copy is known.
-        let marked = self.put_mark(&mut tail, longest.len() as u64).and_then(|()| self.write_gathered(&mut tail));
+        let marked = self.put_mark(&mut tail, self.len_of(&longest)).and_then(|()| self.write_gathered(&mut tail));
         marked.map_err(|error| self.poison(error))?;
-        let run = self.plan(&mut tail, core::slice::from_ref(&longest), purpose, kept)?.pop();
+        let run = self.plan_one(&mut tail, &longest, purpose, kept)?;
         let (active, next_base) = (tail.active, tail.next_base);
         let result = self.put_with_origin(&mut tail, run, frame, begin);
         tail.scratch.clear();
@@ -49,6 +49,15 @@ impl Log {
             tail.active = active;
             self.poison(error)
         })
+    }
+
+    fn plan_one(&self, tail: &mut Tail, frame: &FrameSpec<'_>, purpose: Purpose, kept: u64) -> Result<Option<super::space::Run>> {
+        let one = core::slice::from_ref(frame);
+        #[cfg(feature = "encrypt")]
+        if self.is_sealed() {
+            return Ok(self.plan(tail, &super::frames::Lengthened(one), purpose, kept)?.pop());
+        }
+        Ok(self.plan(tail, one, purpose, kept)?.pop())
     }
 
     fn put_with_origin(
@@ -68,6 +77,6 @@ impl Log {
         self.put(tail, active, &frame)?;
         self.write_gathered(tail)?;
         self.note_end(tail);
-        Ok(Placed { offset: active.position, len: frame.len() as u64 })
+        Ok(Placed { offset: active.position, len: self.len_of(&frame) })
     }
 }

@@ -44,7 +44,7 @@ impl Log {
 
     fn append_list(&self, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
         // The list names its own segment and offset, so appending it must not open a new segment.
-        let room = self.make_room(tail, |tail| list_len(tail.segments.len() + tail.history_len()))?;
+        let room = self.make_room(tail, |tail| list_len(tail.segments.len() + tail.history_len()) + self.tag_len())?;
         let history = tail.recorded_history(self.geometry);
         let is_history = |segment: &Segment| history.binary_search_by_key(&segment.base, |kept| kept.base).is_ok();
         let mut segments: Vec<_> = tail.segments.values().chain(&history).copied().collect();

@@ -171,7 +171,7 @@ impl Log {
         match SegmentHeader::read(&*self.storage, self.store_id, self.geometry.start(extent)) {
             Ok(Some(header)) if header.salt == known => error,
             Ok(_) => Error::Overtaken,
-            Err(failed) => failed.into(),
+            Err(failed) => failed,
         }
     }
 }

@@ -32,3 +32,28 @@ impl Frames for [FrameSpec<'_>] {
         self.get(index).map_or(Ok(()), put)
     }
 }
+
+/// Frames with the lengths that they have in a sealed store.
+#[cfg(feature = "encrypt")]
+pub(super) struct Lengthened<'a, F: ?Sized>(pub(super) &'a F);
+
+#[cfg(feature = "encrypt")]
+impl<F: Frames + ?Sized> Frames for Lengthened<'_, F> {
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    fn len_of(&self, index: usize) -> u64 {
+        let mut len = 0;
+        // A source that fails here fails again when its frame is put.
+        let _ = self.0.with(index, |frame| {
+            len = frame.sealed_len() as u64;
+            Ok(())
+        });
+        len
+    }
+
+    fn with(&self, index: usize, put: impl FnOnce(&FrameSpec<'_>) -> Result<()>) -> Result<()> {
+        self.0.with(index, put)
+    }
+}

@@ -12,12 +12,16 @@ mod geometry;
 mod history;
 mod hold;
 mod live;
+#[cfg(feature = "encrypt")]
+mod opened;
 mod positions;
 mod publish;
 mod read;
 mod resume;
 mod retire;
 mod room;
+#[cfg(feature = "encrypt")]
+mod sealed;
 mod segment;
 mod segment_list;
 mod segment_stats;
@@ -47,6 +51,8 @@ pub(crate) use geometry::Geometry;
 pub(crate) use history::FollowerId;
 pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
+#[cfg(feature = "encrypt")]
+pub(crate) use opened::{is_sealed, keys as keys_of, open as open_frame};
 pub(crate) use positions::{Contained, EndPlace};
 #[cfg(feature = "events")]
 pub(crate) use read::Published;
@@ -70,6 +76,7 @@ pub(crate) use zeros::without_last_zeros;
 
 use crate::clock::StoreClock;
 use crate::error::{Error, Result};
+use crate::frame::FrameSpec;
 use crate::limits::LOG_POSITION_FIRST;
 use crate::recent::Recent;
 use crate::sorted::Map;
@@ -213,6 +220,9 @@ struct Tail {
     pub(crate) retired: Vec<retire::Retired>,
     /// Retired segments that are kept for those who follow the log.
     history: history::History,
+    /// The last tag of the log.
+    #[cfg(feature = "encrypt")]
+    pub(crate) last_tag: [u8; crate::frame::TAG_LEN],
     /// Gathered frames. Reused between appends, so that an append allocates nothing.
     pub(crate) scratch: Vec<u8>,
 }
@@ -267,6 +277,9 @@ pub(crate) struct Log {
     pub(crate) geometry: Geometry,
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
+    /// Bytes of a tag in a sealed store, else 0.
+    #[cfg(feature = "encrypt")]
+    tag_len: u64,
     /// Another session writes to the file, and this one follows it.
     is_follower: bool,
     pub(crate) verify_on_read: bool,
@@ -322,6 +335,8 @@ impl Log {
         let geometry = superblocks.current.geometry();
         Self {
             remembers_checks: storage.is_checked(0, 0).is_some(),
+            #[cfg(feature = "encrypt")]
+            tag_len: if is_sealed(&*storage) { crate::frame::TAG_LEN as u64 } else { 0 },
             storage,
             geometry,
             store_id: superblocks.current.store_id,
@@ -354,6 +369,8 @@ impl Log {
                 unlisted: Vec::new(),
                 retired: Vec::new(),
                 history: history::History::default(),
+                #[cfg(feature = "encrypt")]
+                last_tag: Default::default(),
                 scratch: Vec::new(),
             }),
             superblocks: Mutex::new(superblocks),
@@ -375,6 +392,31 @@ impl Log {
             latch: OnceBox::new(),
             clock: options.clock,
         }
+    }
+
+    /// True if the store is sealed.
+    #[inline]
+    pub(crate) const fn is_sealed(&self) -> bool {
+        self.tag_len() != 0
+    }
+
+    /// Bytes that a control frame is longer than in a plain store.
+    #[inline]
+    pub(crate) const fn tag_len(&self) -> u64 {
+        #[cfg(feature = "encrypt")]
+        return self.tag_len;
+        #[cfg(not(feature = "encrypt"))]
+        0
+    }
+
+    /// Bytes of a frame in this log.
+    #[inline]
+    pub(crate) fn len_of(&self, frame: &FrameSpec<'_>) -> u64 {
+        #[cfg(feature = "encrypt")]
+        if self.is_sealed() {
+            return frame.sealed_len() as u64;
+        }
+        frame.len() as u64
     }
 
     /// Refuses writes after the first failed one, and always in a read-only store.

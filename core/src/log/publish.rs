@@ -44,6 +44,8 @@ impl Log {
                 number,
                 fresh: run.fresh,
                 linked: false,
+                #[cfg(feature = "encrypt")]
+                seal: None,
             };
             let end = self.geometry.start(run.extent) + SEGMENT_HEADER_LEN as u64;
             (run, SnapshotSegment { extent: run.extent, extents: run.extents, salt, end, own: true }, header)

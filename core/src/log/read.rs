@@ -27,6 +27,9 @@ const PREFETCH: usize = 200;
 enum Bytes<'a> {
     Mapped(&'a [u8]),
     Copied(Vec<u8>),
+    /// Header, key and value of a sealed record, whose tags were checked.
+    #[cfg(feature = "encrypt")]
+    Opened(Vec<u8>),
     /// The stored record, and its plain value.
     #[cfg(feature = "compress")]
     Decoded(Box<(Bytes<'a>, Vec<u8>)>),
@@ -37,6 +40,8 @@ impl Bytes<'_> {
         match self {
             Self::Mapped(bytes) => bytes,
             Self::Copied(bytes) => bytes,
+            #[cfg(feature = "encrypt")]
+            Self::Opened(bytes) => bytes,
             #[cfg(feature = "compress")]
             Self::Decoded(decoded) => decoded.0.stored(),
         }
@@ -106,6 +111,11 @@ impl<'a> Frame<'a> {
                 bytes.drain(..header.header_len() + header.key_len());
                 ValueBytes::Copied(bytes)
             }
+            #[cfg(feature = "encrypt")]
+            Bytes::Opened(mut bytes) => {
+                bytes.drain(..header.header_len() + header.key_len());
+                ValueBytes::Copied(bytes)
+            }
             #[cfg(feature = "compress")]
             Bytes::Decoded(decoded) => ValueBytes::Copied(decoded.1),
         }
@@ -113,6 +123,11 @@ impl<'a> Frame<'a> {
 
     /// Verifies the record's checksum.
     pub(crate) fn check(&self) -> Result<()> {
+        // Its tags were checked instead.
+        #[cfg(feature = "encrypt")]
+        if matches!(self.bytes, Bytes::Opened(_)) {
+            return Ok(());
+        }
         check(&self.header, self.bytes(), self.salt, self.offset).map_err(|error| Error::corrupt(self.offset, error.what()))
     }
 }
@@ -239,6 +254,8 @@ impl Log {
             Some(frame) => frame,
             None => self.frame_at_the_end(offset)?,
         };
+        #[cfg(feature = "encrypt")]
+        let frame = if self.is_sealed() { self.opened(frame)? } else { frame };
         if wanted(frame.header.namespace, frame.key()) {
             return Ok(Some(frame));
         }
@@ -251,6 +268,10 @@ impl Log {
     pub(crate) fn published(&self, offset: u64) -> Published<'_> {
         let behind = self.geometry.start(self.geometry.extent_of(offset).saturating_add(1));
         let mut len = self.end().saturating_sub(self.lsn(offset)).min(behind.saturating_sub(offset)) as usize;
+        // What a sealed store has there is not readable as it stands.
+        if self.is_sealed() {
+            len = 0;
+        }
         if self.remembers_checks {
             len = len.min(CACHED - offset as usize % CACHED);
         }
@@ -258,6 +279,16 @@ impl Log {
         // segment, and its trailer, was written before anything behind it was published.
         let bytes = unsafe { self.storage.view(offset, len) }.unwrap_or_default();
         Published { from: offset, bytes }
+    }
+
+    /// The record with its key and value readable.
+    #[cfg(feature = "encrypt")]
+    #[cold]
+    fn opened<'a>(&self, frame: Frame<'a>) -> Result<Frame<'a>> {
+        // A checksum that fails is damage; a tag that fails behind one that fits is not.
+        frame.check()?;
+        let opened = super::open_frame(&*self.storage, &frame.header, frame.bytes(), frame.salt, frame.offset)?;
+        Ok(Frame { bytes: opened.map_or(frame.bytes, Bytes::Opened), ..frame })
     }
 
     /// Verifies a record's checksum, unless the storage remembers that its bytes have been verified.
@@ -279,6 +310,9 @@ impl Log {
     /// Not inlined, and returns in registers: the lookup that calls it is inlined into other crates.
     #[inline(never)]
     pub(crate) fn lookup(&self, offset: u64, namespace: u32, key: &[u8], verify: bool) -> Option<&[u8]> {
+        if self.is_sealed() {
+            return None;
+        }
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
         let front = unsafe { self.storage.view(offset, PREFETCH) }?;
         prefetch(front);

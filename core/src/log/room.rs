@@ -1,6 +1,6 @@
 //! Securing space: an append takes the segments that it needs before it writes a byte, so a full medium changes nothing.
 
-use super::append::{MARK_LEN, RETIRE_ROOM};
+use super::append::RETIRE_ROOM;
 use super::frames::Frames;
 use super::space::{Purpose, Run};
 use super::{Log, SEGMENT_HEADER_LEN, TRAILER_LEN, Tail};
@@ -22,7 +22,7 @@ impl Log {
         let mut runs = Vec::new();
         let mut room = tail.active.map_or(0, |active| active.room());
         if self.mark_fits(tail, frames.len_of(0)) {
-            room -= MARK_LEN as u64;
+            room -= self.mark_len();
         }
         room = room.saturating_sub(kept);
         for len in (0..frames.count()).map(|index| frames.len_of(index)) {
@@ -135,7 +135,7 @@ impl Log {
     /// As [`Self::secure`] where the last free segment is in use: a compaction that stops half way would free nothing and use up the rest.
     fn secure_the_last(&self, tail: &mut Tail, bytes: u64, longest: &dyn Fn() -> Result<u64>) -> Result<()> {
         // `bytes` includes the slack that the records leave to the frames that retire segments, but not the sync mark before them.
-        if tail.active.is_some_and(|active| active.room() >= bytes + MARK_LEN as u64) {
+        if tail.active.is_some_and(|active| active.room() >= bytes + self.mark_len()) {
             return Ok(());
         }
         self.back_short_ones(tail)?;

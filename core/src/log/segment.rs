@@ -2,17 +2,31 @@
 //! sectors, so that one damaged sector does not lose the salt of a whole segment. The segment ends with the trailer: the
 //! frame that names the next segment.
 
+#[cfg(feature = "encrypt")]
+use super::opened::keys;
 use super::{Geometry, Segment, Window};
+#[cfg(feature = "encrypt")]
+use crate::error::Error;
 use crate::error::Result;
+#[cfg(feature = "encrypt")]
+use crate::frame::TAG_LEN;
 use crate::frame::{Header, Kind, NEXT_LEN, Next, bind, check, crc32c};
 use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX};
-use crate::storage::{Storage, StorageError};
+#[cfg(feature = "encrypt")]
+use crate::planted::{Bug, is};
+#[cfg(feature = "encrypt")]
+use crate::seal::{HeaderSeal, Keys};
+use crate::storage::Storage;
+#[cfg(feature = "encrypt")]
+use alloc::vec::Vec;
 
 const MAGIC: [u8; 4] = *b"PSEG";
 /// Length of one copy of the header in bytes.
 const COPY_LEN: usize = 192;
 /// Offset of the second copy: in a separate sector.
 const SECOND_COPY: usize = 512;
+/// Where the room for a seal begins.
+const SEAL: usize = 80;
 /// Bytes before the first frame: two copies of the header, and zeros between them.
 pub(crate) const SEGMENT_HEADER_LEN: usize = SECOND_COPY + COPY_LEN;
 /// Length of the trailer in bytes: kept free at the end of a segment for the frame that names the next one.
@@ -60,6 +74,9 @@ pub(crate) struct SegmentHeader {
     pub(crate) fresh: bool,
     /// The trailer of the previous segment names this one.
     pub(crate) linked: bool,
+    /// What seals the segment; `None` in a plain store.
+    #[cfg(feature = "encrypt")]
+    pub(crate) seal: Option<HeaderSeal>,
 }
 
 /// Both copies at an offset where a segment may begin; `None` for one without a valid checksum.
@@ -115,6 +132,10 @@ impl SegmentHeader {
             for (place, field) in body.as_chunks_mut::<8>().0.iter_mut().zip(fields) {
                 *place = field.to_le_bytes();
             }
+            #[cfg(feature = "encrypt")]
+            if let Some(seal) = &self.seal {
+                seal.put_into(body.get_mut(SEAL..).unwrap_or_default());
+            }
             let sum = crc32c(body) ^ Self::binding(store_id, offset + at as u64);
             crc.copy_from_slice(&sum.to_le_bytes());
         }
@@ -149,10 +170,16 @@ impl SegmentHeader {
             _ => return None,
         };
         let flags = what >> 40;
-        let reserved = words.get(10..)?.iter().flatten().chain(body.get(184..)?);
+        #[cfg(feature = "encrypt")]
+        let seal = HeaderSeal::take_from(body.get(SEAL..)?);
+        #[cfg(feature = "encrypt")]
+        let unused = if seal.is_some() { SEAL + HeaderSeal::LEN } else { SEAL };
+        #[cfg(not(feature = "encrypt"))]
+        let unused = SEAL;
+        let mut reserved = body.get(unused..)?.iter();
         if what as u32 != u32::from_le_bytes(MAGIC)
             || flags & !u64::from(FLAG_FRESH | FLAG_LINKED) != 0
-            || reserved.clone().any(|&byte| byte != 0)
+            || reserved.any(|&byte| byte != 0)
         {
             return None;
         }
@@ -170,6 +197,8 @@ impl SegmentHeader {
             number: position(9)?,
             fresh: flags & u64::from(FLAG_FRESH) != 0,
             linked: flags & u64::from(FLAG_LINKED) != 0,
+            #[cfg(feature = "encrypt")]
+            seal,
         })
     }
 
@@ -180,18 +209,21 @@ impl SegmentHeader {
     }
 
     /// Reads both copies at `offset`.
-    pub(crate) fn read_both(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Copies, StorageError> {
+    pub(crate) fn read_both(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Copies> {
         let mut bytes = [0; SEGMENT_HEADER_LEN];
         // A file that ends inside a header, after a crash, has no frame after it.
         if offset + SEGMENT_HEADER_LEN as u64 > storage.len()? {
             return Ok(Copies::default());
         }
         storage.read_at(offset, &mut bytes)?;
-        Ok(Self::decode_both(&bytes, store_id, offset))
+        let copies = Self::decode_both(&bytes, store_id, offset);
+        #[cfg(feature = "encrypt")]
+        check_headers(storage, store_id, offset, &copies)?;
+        Ok(copies)
     }
 
     /// The header at `offset`; `None` where no segment begins.
-    pub(crate) fn read(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Option<Self>, StorageError> {
+    pub(crate) fn read(storage: &dyn Storage, store_id: [u8; 16], offset: u64) -> Result<Option<Self>> {
         Ok(Self::read_both(storage, store_id, offset)?.header())
     }
 
@@ -244,6 +276,45 @@ pub(crate) fn named_without_header(
     Ok(header.is_none().then_some(next))
 }
 
+/// Checks the tags of the copies of a segment header, and enters the segment.
+#[cfg(feature = "encrypt")]
+fn check_headers(storage: &dyn Storage, store_id: [u8; 16], start: u64, copies: &Copies) -> Result<()> {
+    let Some(keys) = keys(storage) else { return Ok(()) };
+    let forged = || Error::Forged { offset: start, what: "a segment header" };
+    for header in [copies.first, copies.second].into_iter().flatten() {
+        let seal = header.seal.ok_or_else(forged)?;
+        let is_its = keys.is_header(&seal, &header.fields(store_id, start), start)?;
+        if !is_its && !is(Bug::SealedHeaderUnchecked) {
+            return Err(forged());
+        }
+    }
+    copies.header().map_or(Ok(()), |header| header.enter(keys, start))
+}
+
+#[cfg(feature = "encrypt")]
+impl SegmentHeader {
+    /// The bytes in front of the tag.
+    fn fields(&self, store_id: [u8; 16], start: u64) -> Vec<u8> {
+        let len = SEAL + HeaderSeal::UNTAGGED;
+        self.encode(store_id, start).get(..len).unwrap_or_default().to_vec()
+    }
+
+    fn enter(&self, keys: &Keys, start: u64) -> Result<()> {
+        let session = self.seal.map_or([0; 32], |seal| seal.session);
+        keys.enter(self.salt, self.base, start, (session, self.session))
+    }
+
+    /// The same header with the seal of this session, in a sealed store.
+    pub(super) fn sealed(self, storage: &dyn Storage, store_id: [u8; 16], start: u64, chain: [u8; TAG_LEN]) -> Result<Self> {
+        let Some(keys) = keys(storage) else { return Ok(self) };
+        let untagged = Self { seal: Some(keys.new_seal(chain)), ..self };
+        let tag = keys.tag_header(&untagged.fields(store_id, start), start)?;
+        let header = Self { seal: untagged.seal.map(|seal| HeaderSeal { tag, ..seal }), ..self };
+        header.enter(keys, start)?;
+        Ok(header)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
@@ -264,6 +335,8 @@ mod tests {
             number: 17,
             fresh: true,
             linked: true,
+            #[cfg(feature = "encrypt")]
+            seal: None,
         }
     }
 

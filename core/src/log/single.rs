@@ -28,6 +28,11 @@ impl Log {
     ///
     /// As [`Log::append`].
     pub(crate) fn append_one(&self, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Placed> {
+        if self.is_sealed() {
+            let mut placed = Vec::with_capacity(1);
+            self.append(core::slice::from_ref(frame), purpose, &mut placed)?;
+            return placed.pop().ok_or(Error::Bug("an append has placed no frame"));
+        }
         let mut room = [0; ONE_PIECE_MAX];
         let mut header;
         let (front, pieces) = match frame.encode_unbound(&mut room) {

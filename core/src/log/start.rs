@@ -6,6 +6,8 @@ use super::{Active, ActivePlace, Log, Previous, Segment, SegmentHeader, Snapshot
 use crate::error::Result;
 use crate::limits::LOG_POSITION_FIRST;
 use crate::pins::Pins;
+#[cfg(feature = "encrypt")]
+use crate::planted::{Bug, is};
 use crate::sorted::Set;
 use crate::sync::Ordering;
 use alloc::vec::Vec;
@@ -44,9 +46,21 @@ pub(crate) struct LogEnd {
     pub(crate) is_unsettled: bool,
     /// The last segment takes appends again.
     pub(crate) goes_on: bool,
+    /// The last tag of a sealed log.
+    #[cfg(feature = "encrypt")]
+    pub(crate) last_tag: [u8; crate::frame::TAG_LEN],
 }
 
 impl Log {
+    /// A segment of a sealed store has one session.
+    fn may_go_on(&self) -> bool {
+        #[cfg(feature = "encrypt")]
+        let is_bug = is(Bug::SealedSegmentGoesOn);
+        #[cfg(not(feature = "encrypt"))]
+        let is_bug = false;
+        !self.is_sealed() || is_bug
+    }
+
     /// Sets the tail to the end that recovery found.
     pub(crate) fn start_at(&self, found: LogEnd, pins: &Pins) -> Result<()> {
         let mut tail = self.tail.lock();
@@ -58,6 +72,10 @@ impl Log {
         tail.next_header = found.next_header;
         self.found_headers(found.headers);
         tail.next_event = found.next_event;
+        #[cfg(feature = "encrypt")]
+        {
+            tail.last_tag = found.last_tag;
+        }
         tail.first_own_base = found.next_base;
         tail.found_end = found.end;
         tail.torn_headers.clone_from(&found.torn_headers);
@@ -77,7 +95,8 @@ impl Log {
         if let Some(last) = found.live.last() {
             tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
             // A follower appends nothing: its last segment ends where the follower has read to.
-            if found.goes_on && !self.follows() {
+            let goes_on = found.goes_on && self.may_go_on();
+            if goes_on && !self.follows() {
                 tail.active = Some(Active::new(*last, last.end, self.geometry, false));
             }
         }

@@ -7,14 +7,21 @@ use super::Geometry;
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::limits::{DATA_START, FILE_LEN_MAX, LOG_POSITION_MAX, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
+#[cfg(feature = "encrypt")]
+use crate::planted::{Bug, is};
 use crate::storage::Storage;
 
 const MAGIC: [u8; 8] = *b"PIPKIN\x1a\n";
 /// The format that this build writes, and the newest that it reads and writes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
-/// Features that a reader must know to read the file at all. None exist yet.
-const FEATURES_KNOWN: u64 = 0;
+/// A feature that a reader must know to read the file at all: the store is sealed.
+const FEATURE_SEALED: u64 = 1;
+/// Those that this build knows.
+const FEATURES_KNOWN: u64 = if cfg!(feature = "encrypt") { FEATURE_SEALED } else { 0 };
 pub(super) const SECTOR: usize = 512;
+/// Where the tag of a sealed store stands.
+#[cfg(feature = "encrypt")]
+const TAG_AT: usize = 480;
 /// Distance between the slots in bytes.
 pub(crate) const SLOT_LEN: u64 = 4096;
 
@@ -212,6 +219,9 @@ impl Superblock {
         let pair = |low: u32, high: u32| (u64::from(low) | u64::from(high) << 32).to_le_bytes();
         put(0, &MAGIC);
         put(at::VERSIONS, &pair(FORMAT_VERSION, self.write_version));
+        if self.key_page != 0 {
+            put(at::FEATURES, &FEATURE_SEALED.to_le_bytes());
+        }
         put(at::OPTIONAL_FEATURES, &self.optional_features.to_le_bytes());
         put(at::STORE_ID, &self.store_id);
         put(at::GENERATION, &self.generation.to_le_bytes());
@@ -267,7 +277,8 @@ impl Superblock {
         if version == 0 || write_version == 0 || !is_size(segment_size) || !is_size(first_extent) || first_extent > segment_size {
             return Decoded::Damaged;
         }
-        if !is_within_limits(&fields) {
+        let is_sealed = fields.word(at::FEATURES) & FEATURE_SEALED != 0;
+        if !is_within_limits(&fields) || is_sealed != (fields.word(at::KEY_PAGE) != 0) {
             return Decoded::Damaged;
         }
         let word = |index: usize| fields.word(at::CHECKPOINT + 8 * index);
@@ -305,7 +316,42 @@ impl Superblock {
 
     /// Writes it to `slot`; durable only after a sync.
     pub(crate) fn write(&self, storage: &dyn Storage, slot: SuperblockSlot) -> Result<()> {
-        Ok(storage.write_at(slot.offset(), &[&self.encode(slot)])?)
+        self.write_for(storage, storage, slot)
+    }
+
+    /// As [`Self::write`], for a copy of the store in `store`.
+    pub(crate) fn write_for(&self, store: &dyn Storage, target: &dyn Storage, slot: SuperblockSlot) -> Result<()> {
+        #[cfg(feature = "encrypt")]
+        let bytes = self.encode_sealed(store, slot)?;
+        #[cfg(not(feature = "encrypt"))]
+        let (bytes, _) = (self.encode(slot), store);
+        Ok(target.write_at(slot.offset(), &[&bytes])?)
+    }
+
+    /// Bytes with a tag, if the store is sealed: the seed is masked first.
+    #[cfg(feature = "encrypt")]
+    fn encode_sealed(&self, store: &dyn Storage, slot: SuperblockSlot) -> Result<[u8; SECTOR]> {
+        let Some(keys) = super::keys_of(store) else { return Ok(self.encode(slot)) };
+        let mut bytes = Self { seed: keys.mask_seed(self.seed), ..*self }.encode(slot);
+        let tag = keys.tag_superblock(bytes.get(..TAG_AT).unwrap_or_default(), slot.offset())?;
+        if let Some(place) = bytes.get_mut(TAG_AT..TAG_AT + tag.len()) {
+            place.copy_from_slice(&tag);
+        }
+        let (body, crc) = bytes.split_at_mut(SECTOR - 4);
+        crc.copy_from_slice(&(crc32c(body) ^ bind(0, slot.offset())).to_le_bytes());
+        Ok(bytes)
+    }
+
+    /// The superblock with its seed readable, if its tag fits or no key is at hand.
+    #[cfg(feature = "encrypt")]
+    fn authentic(self, storage: &dyn Storage, bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Result<Self> {
+        let Some(keys) = super::keys_of(storage) else { return Ok(self) };
+        let tag = bytes.get(TAG_AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
+        let is_its = keys.is_superblock(bytes.get(..TAG_AT).unwrap_or_default(), slot.offset(), &tag)?;
+        if (!is_its && !is(Bug::SealedSuperblockUnchecked)) || self.key_page != keys.page_version() {
+            return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
+        }
+        Ok(Self { seed: keys.mask_seed(self.seed), ..self })
     }
 }
 
@@ -353,7 +399,12 @@ pub(crate) fn read_superblocks(storage: &dyn Storage) -> Result<Front> {
         if let Some(part) = bytes.get_mut(..available).filter(|part| !part.is_empty()) {
             storage.read_at(slot.offset(), part)?;
         }
-        Ok(Superblock::decode(&bytes, slot))
+        let decoded = Superblock::decode(&bytes, slot);
+        #[cfg(feature = "encrypt")]
+        if let Decoded::Good(superblock) = decoded {
+            return superblock.authentic(storage, &bytes, slot).map(Decoded::Good);
+        }
+        Ok(decoded)
     };
     let (a, b) = (read(SuperblockSlot::A)?, read(SuperblockSlot::B)?);
     for decoded in [a, b] {

@@ -32,7 +32,7 @@ impl Copies {
     /// in the copy, too.
     pub(crate) fn push(&mut self, frame: &Frame<'_>) {
         // The copy of a record with an origin has another one, or none.
-        self.one_by_one |= frame.header.value_len() >= DIRECT || frame.header.has_origin();
+        self.one_by_one |= frame.header.value_len() >= DIRECT || frame.header.has_origin() || frame.header.is_sealed();
         if !self.one_by_one {
             let copied = self.copier.copy_unbound(&frame.header, frame.bytes(), frame.salt, frame.offset, &mut self.bytes);
             self.one_by_one = copied.is_none();
@@ -63,7 +63,7 @@ impl Log {
     ///
     /// Any error closes the store to writes.
     pub(crate) fn append_copies(&self, copies: &mut Copies, purpose: Purpose) -> Result<Option<u64>> {
-        if copies.one_by_one {
+        if copies.one_by_one || self.is_sealed() {
             return Ok(None);
         }
         let len = copies.bytes.len() as u64;

@@ -1,15 +1,38 @@
 //! Walking the frames of one segment and verifying the checksum of each.
 
 use super::Window;
+#[cfg(feature = "encrypt")]
+use super::{is_sealed, open_frame};
 use crate::error::Result;
+#[cfg(feature = "encrypt")]
+use crate::frame::TAG_LEN;
 use crate::frame::{Checksum, DecodeError, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, check, check_sum};
 use crate::storage::Storage;
+#[cfg(feature = "encrypt")]
+use alloc::vec::Vec;
 
 /// Frames up to this length, in bytes, are verified in one piece; longer ones piece by piece, so that a large value needs no large buffer.
 pub(crate) const PIECE: usize = 256 * 1024;
 
 /// Bytes to request at a time where no copy is needed: hundreds of small frames per call.
 const AHEAD: u64 = 64 * 1024;
+
+/// What a walk knows of a sealed store.
+#[cfg(feature = "encrypt")]
+struct Sealed<'a> {
+    /// The storage; `None` in a plain store.
+    storage: Option<&'a dyn Storage>,
+    last_tag: [u8; TAG_LEN],
+    /// Header, key and value of the frame before the position; `None` without the key.
+    opened: Option<Vec<u8>>,
+}
+
+#[cfg(feature = "encrypt")]
+impl<'a> Sealed<'a> {
+    fn new(storage: &'a dyn Storage) -> Self {
+        Self { storage: is_sealed(storage).then_some(storage), last_tag: [0; TAG_LEN], opened: None }
+    }
+}
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +47,8 @@ pub(crate) enum Step {
 
 /// A walk over the frames in `position..end`, which belong to a segment with `salt`.
 pub(crate) struct Walk<'a> {
+    #[cfg(feature = "encrypt")]
+    sealed: Sealed<'a>,
     window: Window<'a>,
     salt: u64,
     position: u64,
@@ -33,7 +58,20 @@ pub(crate) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// See [`Window::new`] for what the caller guarantees.
     pub(crate) fn new(storage: &'a dyn Storage, salt: u64, position: u64, end: u64) -> Self {
-        Self { window: Window::new(storage, end), salt, position, end }
+        Self {
+            #[cfg(feature = "encrypt")]
+            sealed: Sealed::new(storage),
+            window: Window::new(storage, end),
+            salt,
+            position,
+            end,
+        }
+    }
+
+    /// The last tag of the frame before the position.
+    #[cfg(feature = "encrypt")]
+    pub(crate) const fn last_tag(&self) -> [u8; TAG_LEN] {
+        self.sealed.last_tag
     }
 
     /// Where the next frame begins.
@@ -43,9 +81,29 @@ impl<'a> Walk<'a> {
 
     /// The next frame.
     pub(crate) fn step(&mut self) -> Result<Step> {
+        let step = self.step_checked()?;
+        #[cfg(feature = "encrypt")]
+        if let (Step::Frame { offset, header }, Some(storage)) = (&step, self.sealed.storage) {
+            let frame = self.window.bytes(*offset, header.frame_len())?;
+            self.sealed.last_tag = frame.last_chunk().copied().unwrap_or_default();
+            self.sealed.opened = open_frame(storage, header, frame, self.salt, *offset)?;
+        }
+        Ok(step)
+    }
+
+    /// The bytes `from..from + len` of the frame at `offset`, which a step returned.
+    fn part(&mut self, offset: u64, from: usize, len: usize) -> Result<&[u8]> {
+        #[cfg(feature = "encrypt")]
+        if let Some(opened) = &self.sealed.opened {
+            return Ok(opened.get(from..from + len).unwrap_or_default());
+        }
+        self.window.bytes(offset + from as u64, len)
+    }
+
+    fn step_checked(&mut self) -> Result<Step> {
         let offset = self.position;
         let room = self.end.saturating_sub(offset);
-        if room < FRAME_LEN_MIN as u64 {
+        if room < self.shortest() {
             let rest = self.window.bytes(offset, room as usize)?;
             let error = DecodeError::Invalid("bytes behind the last record of a segment");
             return Ok(if rest.iter().all(|&byte| byte == 0) { Step::End } else { Step::Bad { offset, error } });
@@ -71,6 +129,15 @@ impl<'a> Walk<'a> {
         }
         self.position = offset + header.frame_len() as u64;
         Ok(Step::Frame { offset, header })
+    }
+
+    /// Bytes of the shortest frame that there may be.
+    const fn shortest(&self) -> u64 {
+        #[cfg(feature = "encrypt")]
+        if self.sealed.storage.is_some() {
+            return (FRAME_LEN_MIN + TAG_LEN) as u64;
+        }
+        FRAME_LEN_MIN as u64
     }
 
     fn check(&mut self, header: &Header, offset: u64) -> Result<Result<(), DecodeError>> {
@@ -102,12 +169,12 @@ impl<'a> Walk<'a> {
 
     /// The key of a frame that a step returned.
     pub(crate) fn key(&mut self, offset: u64, header: &Header) -> Result<&[u8]> {
-        self.window.bytes(offset + header.header_len() as u64, header.key_len())
+        self.part(offset, header.header_len(), header.key_len())
     }
 
     /// The value of a frame that a step returned.
     pub(crate) fn value(&mut self, offset: u64, header: &Header) -> Result<&[u8]> {
-        self.window.bytes(offset + (header.header_len() + header.key_len()) as u64, header.value_len())
+        self.part(offset, header.header_len() + header.key_len(), header.value_len())
     }
 
     /// When the record of a frame that a step returned expires, in milliseconds since 1970; `None` if it never does.

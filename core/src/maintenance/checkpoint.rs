@@ -66,7 +66,8 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     let (cut, listed) = cut_log(engine, names)?;
     let mut taken = Vec::new();
     // Write no snapshot while the index is in doubt: it would make doubtful records look certain. The next open reads the log again.
-    let is_unsure = engine.doubt.get().is_some();
+    // A sealed store has none.
+    let is_unsure = engine.doubt.get().is_some() || log.is_sealed();
     let written = if is_unsure { Err(Error::NoSpace) } else { write_snapshot(engine, &plan, &directory, &listed, &mut taken) };
     engine.index.end_dump(written.is_ok());
     #[cfg(feature = "events")]

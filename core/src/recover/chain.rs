@@ -20,6 +20,9 @@ pub(crate) struct Op {
 /// The log after the newest checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
+    /// The last tag of a sealed log.
+    #[cfg(feature = "encrypt")]
+    pub(crate) last_tag: [u8; crate::frame::TAG_LEN],
     /// The segments that the checkpoint lists, in log order; the last one holds the checkpoint itself.
     pub(crate) listed: SegmentList,
     /// Segments of the tail in log order. The first one is the last of `listed`, where there is one.

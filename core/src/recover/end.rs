@@ -112,6 +112,10 @@ impl Follower<'_> {
         };
         let limit = last.end;
         last.end = commit_end.offset;
+        #[cfg(feature = "encrypt")]
+        {
+            self.chain.last_tag = commit_end.tag;
+        }
         last.linked = false;
         let last = *last;
         self.chain.end = last.lsn(self.geometry, last.end);

@@ -3,8 +3,10 @@
 //! Sync marks are short and of fixed shape, so they are found without knowing where frames begin. Each is bound to its offset
 //! and to the salt of its segment, so that no value stored by a user is mistaken for one.
 
+#[cfg(feature = "encrypt")]
+use crate::error::Error;
 use crate::error::Result;
-use crate::frame::{Header, Kind, MARK_VALUE_LEN, Mark, check};
+use crate::frame::{Header, Kind, MARK_VALUE_LEN, Mark, TAG_LEN, check};
 use crate::log::{Geometry, MARK_LEN, Segment, SegmentHeader, SegmentKind, Window, named_without_header, without_last_zeros};
 use crate::planted::{Bug, is};
 use crate::sorted::Map;
@@ -12,7 +14,15 @@ use crate::storage::Storage;
 
 /// Head, key length and value length of a mark, in the order in which they follow its checksum.
 const MARK_SHAPE: [u8; 3] = [3, 0, MARK_VALUE_LEN as u8];
+/// The same of a sealed mark.
+const SEALED_SHAPE: [u8; 3] = [0x83, 0, (MARK_VALUE_LEN + TAG_LEN) as u8];
+/// Length of the longest mark.
+const MARK_LEN_MAX: u64 = (MARK_LEN + TAG_LEN) as u64;
 const PIECE: u64 = 64 * 1024;
+
+fn is_mark(shape: &[u8]) -> bool {
+    shape == MARK_SHAPE || cfg!(feature = "encrypt") && shape == SEALED_SHAPE
+}
 
 /// Where to look.
 pub(super) struct Evidence<'a> {
@@ -67,10 +77,10 @@ impl Evidence<'_> {
         let mut highest = 0;
         let mut piece = from;
         while piece < to {
-            let len = (PIECE + MARK_LEN as u64).min(to - piece) as usize;
+            let len = (PIECE + MARK_LEN_MAX).min(to - piece) as usize;
             let bytes = window.bytes(piece, len)?;
             for (index, shape) in without_last_zeros(bytes).windows(MARK_SHAPE.len()).enumerate() {
-                let Some(start) = (shape == MARK_SHAPE).then(|| index.checked_sub(4)).flatten() else {
+                let Some(start) = is_mark(shape).then(|| index.checked_sub(4)).flatten() else {
                     continue;
                 };
                 let frame = bytes.get(start..).unwrap_or_default();
@@ -81,6 +91,14 @@ impl Evidence<'_> {
                     && check(&header, frame, salt, piece + start as u64).is_ok()
                     && let Some(mark) = header.value(frame).and_then(Mark::decode)
                 {
+                    // A mark that somebody has forged ends recovery. One of a segment that has lost its header cannot be opened, and counts: it
+                    // proves only that something is missing.
+                    #[cfg(feature = "encrypt")]
+                    if let Err(error @ Error::Forged { .. }) =
+                        crate::log::open_frame(self.storage, &header, frame, salt, piece + start as u64)
+                    {
+                        return Err(error);
+                    }
                     highest = highest.max(mark.synced);
                 }
             }

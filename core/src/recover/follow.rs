@@ -48,6 +48,9 @@ pub(super) struct CommitEnd {
     /// Number of segments of the tail up to and including the one that holds it.
     pub(super) segments: usize,
     pub(super) offset: u64,
+    /// The last tag in front of it.
+    #[cfg(feature = "encrypt")]
+    pub(super) tag: [u8; crate::frame::TAG_LEN],
 }
 
 impl<'a> Follower<'a> {
@@ -72,6 +75,8 @@ impl<'a> Follower<'a> {
 
     /// Follows the log after the checkpoint: from the frame that holds the list, or from `behind` if that frame is damaged.
     pub(super) fn run(&mut self, listed: SegmentList, behind: Option<u64>) -> Result<()> {
+        #[cfg(feature = "encrypt")]
+        self.check_age()?;
         // An earlier session that still writes after a later one has begun uses header numbers that are not counted yet.
         let Superblock { headers, session, .. } = self.superblock;
         let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
@@ -220,7 +225,12 @@ impl<'a> Follower<'a> {
     }
 
     fn walk_tail(&mut self, mut position: u64) -> Result<()> {
-        let mut commit_end = CommitEnd { segments: 1, offset: position };
+        let mut commit_end = CommitEnd {
+            segments: 1,
+            offset: position,
+            #[cfg(feature = "encrypt")]
+            tag: self.tag_before(position)?,
+        };
         loop {
             let Some(&segment) = self.chain.tail.last() else {
                 return Ok(());
@@ -251,6 +261,10 @@ impl<'a> Follower<'a> {
                 self.judge(&segment, offset, error)?;
                 next = None;
             }
+            #[cfg(feature = "encrypt")]
+            if let Some(next) = &next {
+                self.check_chain(next)?;
+            }
             match next {
                 Some(next) => {
                     position = next.first_frame(self.geometry);
@@ -267,7 +281,12 @@ impl<'a> Follower<'a> {
                     }
                     self.chain.tail.push(next);
                     if self.pending.is_empty() {
-                        commit_end = CommitEnd { segments: self.chain.tail.len(), offset: position };
+                        commit_end = CommitEnd {
+                            segments: self.chain.tail.len(),
+                            offset: position,
+                            #[cfg(feature = "encrypt")]
+                            tag: [0; crate::frame::TAG_LEN],
+                        };
                     }
                 }
                 None => return self.finish(commit_end),
@@ -304,12 +323,18 @@ impl<'a> Follower<'a> {
         commit_end: &mut CommitEnd,
     ) -> Result<Option<(u64, DecodeError)>> {
         let mut walk = Walk::new(self.storage, segment.salt, position, end);
+        #[cfg(feature = "encrypt")]
+        self.begin_tags(segment, position)?;
         loop {
             match walk.step()? {
                 Step::End => return Ok(None),
                 Step::Bad { offset, error } => return Ok(Some((offset, error))),
                 Step::Frame { offset, header } => {
                     self.chain.tail_bytes += header.frame_len() as u64;
+                    #[cfg(feature = "encrypt")]
+                    {
+                        self.chain.last_tag = walk.last_tag();
+                    }
                     match header.kind {
                         Kind::Mark => {
                             if let Some(mark) = Mark::decode(walk.value(offset, &header)?) {
@@ -348,7 +373,12 @@ impl<'a> Follower<'a> {
                         self.chain.next_event = self.chain.next_event.max(self.pending_event);
                     }
                     if self.pending.is_empty() {
-                        *commit_end = CommitEnd { segments: self.chain.tail.len(), offset: walk.position() };
+                        *commit_end = CommitEnd {
+                            segments: self.chain.tail.len(),
+                            offset: walk.position(),
+                            #[cfg(feature = "encrypt")]
+                            tag: walk.last_tag(),
+                        };
                     }
                 }
             }

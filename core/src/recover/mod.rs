@@ -11,6 +11,8 @@ mod follow;
 mod headers;
 mod list;
 mod replay;
+#[cfg(feature = "encrypt")]
+mod sealed;
 mod standing;
 mod start;
 mod unlisted;

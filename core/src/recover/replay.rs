@@ -201,7 +201,14 @@ impl Replay<'_> {
         if header.namespace == NAMESPACE_OF_NAMES {
             self.name_at(offset, window)?;
         }
-        let key = self.engine.full_key(header.namespace, window.bytes(offset + header.header_len() as u64, header.key_len())?);
+        let frame;
+        let key = if header.is_sealed() {
+            frame = self.engine.log.frame(offset)?;
+            frame.key()
+        } else {
+            window.bytes(offset + header.header_len() as u64, header.key_len())?
+        };
+        let key = self.engine.full_key(header.namespace, key);
         if header.kind == Kind::Tombstone && self.damage.is_some() {
             self.settled.insert(key.hash.bits());
         }
@@ -212,6 +219,10 @@ impl Replay<'_> {
     /// Applies the namespace record at `offset`, which has been verified.
     fn name_at(&mut self, offset: u64, window: &mut Window<'_>) -> Result<()> {
         let header = window.header(offset)?;
+        if header.is_sealed() {
+            let frame = self.engine.log.frame(offset)?;
+            return self.apply_name(header.kind, offset, frame.key(), frame.value());
+        }
         let bytes = window.bytes(offset, header.frame_len())?;
         let (name, value) = (header.key(bytes).unwrap_or_default(), header.value(bytes).unwrap_or_default());
         self.apply_name(header.kind, offset, name, value)

@@ -6,6 +6,8 @@ use super::headers::{find_headers, headers_along};
 use super::list::read_segment_list;
 use super::unlisted::without_list;
 use crate::error::{Error, Result};
+#[cfg(feature = "encrypt")]
+use crate::log::SegmentHeader;
 use crate::log::SuperblockPair;
 use crate::storage::Storage;
 
@@ -18,6 +20,10 @@ impl Chain {
     pub(crate) fn follow(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
         let superblock = pair.current;
         let geometry = superblock.geometry();
+        #[cfg(feature = "encrypt")]
+        if crate::log::is_sealed(storage) {
+            return Self::follow_sealed(storage, pair);
+        }
         match read_segment_list(storage, geometry, &superblock) {
             Ok(listed) => {
                 let headers = match headers_along(storage, geometry, pair, &listed)? {
@@ -35,5 +41,21 @@ impl Chain {
             },
             Err(error) => Err(error),
         }
+    }
+
+    /// The same for a sealed store: by all headers of the file, whose tags are checked first, and never without the list.
+    #[cfg(feature = "encrypt")]
+    fn follow_sealed(storage: &dyn Storage, pair: &SuperblockPair) -> Result<Self> {
+        let superblock = pair.current;
+        let geometry = superblock.geometry();
+        // Entered here, the segments can be read by their salts.
+        for extent in 0..geometry.extents_in(storage.len()?) {
+            SegmentHeader::read(storage, superblock.store_id, geometry.start(extent))?;
+        }
+        let listed = read_segment_list(storage, geometry, &superblock)?;
+        let headers = find_headers(storage, geometry, superblock.store_id, &listed)?;
+        let mut follower = Follower::new(storage, pair, headers);
+        follower.run(listed, None)?;
+        Ok(follower.chain)
     }
 }

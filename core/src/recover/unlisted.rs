@@ -68,7 +68,7 @@ fn last_listed(
     let list = Window::new(storage, to).header(place.offset)?;
     let behind = place.offset + list.frame_len() as u64;
     // The superblock was written after the list was synced.
-    if list.kind != Kind::Checkpoint || behind > to || segment.lsn(geometry, behind) > pair.current.synced {
+    if list.kind != Kind::Checkpoint || list.is_sealed() || behind > to || segment.lsn(geometry, behind) > pair.current.synced {
         return Ok(None);
     }
     let mut next = None;

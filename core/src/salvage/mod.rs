@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, Mark, NAMESPACE_OF_NAMES};
 use crate::index::KeyHash;
 use crate::log::Window;
+#[cfg(feature = "encrypt")]
+use crate::log::{Front, read_superblocks};
 use crate::names::DEFAULT;
 use crate::planted::{Bug, is};
 use crate::recover::Chain;
@@ -165,6 +167,8 @@ pub fn salvage_with(
     options: SalvageOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<SalvageReport> {
+    #[cfg(feature = "encrypt")]
+    refuse_sealed(source)?;
     let survey = Survey::of(source)?;
     let shown = Shown::load(source, &survey.pair.current)?;
     let mut copy = Copy::new(source, target, options, &survey, shown.as_ref())?;
@@ -181,6 +185,16 @@ pub fn salvage_with(
     others.map(|(base, &stretch)| (base, stretch)).try_for_each(|(base, stretch)| copy.cut_off(base, stretch))?;
     progress(total, total);
     copy.finish(&survey.pair)
+}
+
+/// Salvage does not take a key yet, and never copies what it cannot read.
+#[cfg(feature = "encrypt")]
+fn refuse_sealed(source: &dyn Storage) -> Result<()> {
+    let Ok(Front::Store(pair)) = read_superblocks(source) else { return Ok(()) };
+    if pair.current.key_page == 0 {
+        return Ok(());
+    }
+    Err(Error::Unsupported { offset: 0, what: "a sealed store, which salvage does not read" })
 }
 
 /// Where a record is in the source, with its header.
@@ -271,6 +285,8 @@ impl<'a> Copy<'a> {
     fn stretch(&mut self, base: u64, stretch: Stretch, progress: &mut dyn FnMut(u64)) -> Result<()> {
         scan(self.source, stretch, &mut |found| {
             match found {
+                #[cfg(feature = "encrypt")]
+                Found::Frame { header, .. } if header.is_sealed() => return Err(Error::KeyNeeded),
                 Found::Frame { offset, header } => {
                     self.frame(base, offset, header)?;
                     progress(offset - stretch.from);
@@ -305,6 +321,8 @@ impl<'a> Copy<'a> {
         let (mut commit, mut whole) = (Vec::new(), Vec::new());
         scan(self.source, stretch, &mut |found| {
             match found {
+                #[cfg(feature = "encrypt")]
+                Found::Frame { header, .. } if header.is_sealed() => return Err(Error::KeyNeeded),
                 Found::Frame { header, .. } if header.kind.is_control() => {}
                 Found::Frame { offset, header } => {
                     commit.push(Place { base, offset, header });

@@ -20,6 +20,8 @@ pub mod random;
 
 #[cfg(feature = "native")]
 pub mod native;
+#[cfg(feature = "encrypt")]
+mod sealed;
 
 pub(crate) use by_copy::ByCopy;
 pub use cached::{CacheOptions, CachedStorage};
@@ -27,6 +29,8 @@ pub use error::{StorageError, StorageErrorKind};
 pub use memory::MemoryStorage;
 #[cfg(feature = "native")]
 pub use native::{NativeOptions, NativeStorage};
+#[cfg(feature = "encrypt")]
+pub(crate) use sealed::{Locked, SealedStorage};
 
 /// What a [`Storage::sync`] achieved. Ordered from weakest to strongest.
 ///
@@ -100,6 +104,13 @@ pub enum Durability {
 pub trait Storage: Send + Sync {
     /// Length of the file in bytes. A failure changes nothing.
     fn len(&self) -> Result<u64, StorageError>;
+
+    /// The keys of a sealed store, for pipkin's own layer that seals: a host never has them.
+    #[cfg(feature = "encrypt")]
+    #[doc(hidden)]
+    fn vault(&self) -> Option<&crate::seal::Vault> {
+        None
+    }
 
     /// True when the file holds no byte.
     fn is_empty(&self) -> Result<bool, StorageError> {

@@ -71,6 +71,9 @@ pub(crate) struct Attached {
     /// When values are compressed where their namespace does not say.
     #[cfg(feature = "compress")]
     pub(crate) compression: crate::compression::Compression,
+    /// The store is new, and its front has just been written.
+    #[cfg(feature = "encrypt")]
+    pub(crate) created: bool,
     /// The absolute path of the file; `None` for another storage.
     #[cfg(feature = "native")]
     pub(crate) path: Option<std::path::PathBuf>,

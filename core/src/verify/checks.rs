@@ -46,6 +46,12 @@ pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> R
         damage(report, pair.slot.other().offset(), 512, "a superblock; the other one serves");
     }
     let holder = 2 * SLOT_LEN;
+    #[cfg(feature = "encrypt")]
+    if let Front::Store(pair) = read_superblocks(storage)?
+        && pair.current.key_page != 0
+    {
+        return check_sealed_front(storage, report);
+    }
     for zeros in [512..SLOT_LEN, SLOT_LEN + 512..holder, holder + 64..DATA_START] {
         check_zeros(storage, zeros.start, zeros.end, "a byte between the superblocks that should be zero", report)?;
     }
@@ -54,6 +60,25 @@ pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> R
 }
 
 /// Checks both copies of a segment header; returns the header, if one copy is valid.
+/// The copies of the page of keys, and the zeros around them.
+#[cfg(feature = "encrypt")]
+fn check_sealed_front(storage: &dyn Storage, report: &mut VerifyReport) -> Result<()> {
+    let holder = 2 * SLOT_LEN;
+    let mut from = 512;
+    for (place, slot) in crate::unlock::PAGE_PLACES.into_iter().zip([SLOT_LEN + 512, holder + 64, DATA_START]) {
+        let behind = place + crate::unlock::PAGE_LEN as u64;
+        if !crate::unlock::is_whole(storage, place)? {
+            damage(report, place, crate::unlock::PAGE_LEN as u64, "a copy of the page of keys");
+        }
+        let what = "a byte between the superblocks that should be zero";
+        check_zeros(storage, from, place, what, report)?;
+        check_zeros(storage, behind, slot.min(behind.next_multiple_of(SLOT_LEN)), what, report)?;
+        from = slot;
+    }
+    report.bytes_checked += 1024 + 3 * crate::unlock::PAGE_LEN as u64;
+    Ok(())
+}
+
 fn check_headers(
     storage: &dyn Storage,
     geometry: Geometry,
@@ -231,7 +256,8 @@ fn check_snapshot(
 
 /// Reports a name record that opening would refuse.
 pub(super) fn check_name(storage: &dyn Storage, offset: u64, header: &Header, report: &mut VerifyReport) -> Result<()> {
-    let is_name = header.namespace == NAMESPACE_OF_NAMES && matches!(header.kind, Kind::Put | Kind::Tombstone);
+    let is_name =
+        !header.is_sealed() && header.namespace == NAMESPACE_OF_NAMES && matches!(header.kind, Kind::Put | Kind::Tombstone);
     if is_name && Record::read(storage, offset, header)?.is_none() {
         damage(report, offset, header.frame_len() as u64, "a namespace record");
     }

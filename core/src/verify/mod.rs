@@ -56,6 +56,9 @@ pub struct VerifyReport {
     pub stranded_bytes: u64,
     /// File offset of the first of them.
     pub stranded_at: Option<u64>,
+    /// The store is sealed, and was read without its key: checksums tell damage, and not what somebody has changed.
+    #[cfg(feature = "encrypt")]
+    pub unauthenticated: bool,
 }
 
 impl VerifyReport {
@@ -93,6 +96,17 @@ impl VerifyReport {
 /// [`Error::NotAStore`], [`Error::NewerVersion`], [`Error::Corrupt`] when both superblocks are lost and no segment is found without them,
 /// and errors of the storage. Any other damage is not an error: it is listed in the report.
 pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
+    #[cfg(feature = "encrypt")]
+    if let Ok(Front::Store(pair)) = read_superblocks(storage)
+        && pair.current.key_page != 0
+    {
+        let report = verify_plainly(&crate::storage::Locked(storage))?;
+        return Ok(VerifyReport { unauthenticated: true, ..report });
+    }
+    verify_plainly(storage)
+}
+
+fn verify_plainly(storage: &dyn Storage) -> Result<VerifyReport> {
     let pair = match read_superblocks(storage) {
         Ok(Front::Store(pair)) => pair,
         Ok(Front::Blank) => {

@@ -42,6 +42,7 @@ mod range_ends;
 mod ranges;
 mod refused;
 mod salvage;
+mod sealed;
 mod shared_hosts;
 mod snapshot;
 mod space;

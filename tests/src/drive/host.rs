@@ -16,6 +16,10 @@ pub trait Host {
     fn durability(&self) -> Durability {
         Durability::Device
     }
+    /// Its stores are sealed.
+    fn is_sealed(&self) -> bool {
+        false
+    }
     /// The clock of the stores there, where it is a test's.
     fn clock(&self) -> Option<&TestClock> {
         None
@@ -31,6 +35,8 @@ pub struct Setup {
     pub replay_debt_max: u64,
     /// Its clock, if records of it expire.
     pub clock: Option<TestClock>,
+    /// It is sealed.
+    pub sealed: bool,
 }
 
 impl Setup {
@@ -38,7 +44,7 @@ impl Setup {
     pub const NEVER: u64 = 1 << 30;
 
     /// Segments of 4 KiB: a few records fill one.
-    pub const TINY: Self = Self { segment_size: 4096, replay_debt_max: 1 << 20, clock: None };
+    pub const TINY: Self = Self { segment_size: 4096, replay_debt_max: 1 << 20, clock: None, sealed: false };
 
     /// [`Self::TINY`] under this clock.
     pub fn tiny(clock: Option<&TestClock>) -> Self {
@@ -69,6 +75,7 @@ impl Setup {
             Some(clock) => Db::builder().clock(clock.clone()),
             None => Db::builder(),
         };
+        let builder = if self.sealed { builder.encryption_key([7; 32]) } else { builder };
         builder
             .segment_size(self.segment_size)
             .replay_debt_max(self.replay_debt_max)
@@ -76,6 +83,7 @@ impl Setup {
             .entropy(bytes)
             // Some compress values, and others read these.
             .compression(match entropy % 8 {
+                _ if self.sealed => Compression::Off,
                 1 => Compression::OnWrite,
                 4 | 6 => Compression::OnCompaction,
                 _ => Compression::Off,
@@ -116,6 +124,10 @@ impl Host for DiskHost {
         self.disk.kill();
         drop(db);
         self.open()
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.setup.sealed
     }
 
     fn clock(&self) -> Option<&TestClock> {

@@ -144,7 +144,7 @@ impl<H: Host> Player<H> {
                     return Fault::wrong(format!("verify of a healthy store finds {:?}", report.damage));
                 }
             }
-            Op::Backup => backup(&db, now, &Setup::tiny(self.host.clock()))?,
+            Op::Backup => backup(&db, now, &Setup { sealed: self.host.is_sealed(), ..Setup::tiny(self.host.clock()) })?,
             Op::Until(ns, key, val, ms) => insert_until(&db, now, *ns, *key, *val, *ms)?,
             Op::Persist(ns, key) => {
                 let expires = now.expiries.contains_key(&(*ns, *key));

@@ -47,7 +47,7 @@ impl Golden {
     }
 
     fn build(end: End) -> Result<Self, Fault> {
-        let setup = Setup { segment_size: SEGMENT_LEN, replay_debt_max: Setup::NEVER, clock: None };
+        let setup = Setup { segment_size: SEGMENT_LEN, replay_debt_max: Setup::NEVER, clock: None, sealed: false };
         let disk = Disk::default();
         let mut player = Player::open(DiskHost::new(disk.clone(), setup.clone(), 1), State::default())?;
         let mut rng = derive(1, 0x601d);

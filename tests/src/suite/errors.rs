@@ -146,7 +146,12 @@ impl Workload {
         let mut tape = Tape::generate(&mut rng, &mix, &mut 0);
         tape.0.retain(|op| !matches!(op, Op::Kill));
         tape.0.push(Op::Flush);
-        let setup = Setup { segment_size: 4096, replay_debt_max: choose(&mut rng, &[8192, 1 << 20]), clock: mix.times.clock() };
+        let setup = Setup {
+            segment_size: 4096,
+            replay_debt_max: choose(&mut rng, &[8192, 1 << 20]),
+            clock: mix.times.clock(),
+            sealed: false,
+        };
         Self { tape, setup }
     }
 

@@ -66,7 +66,7 @@ fn fill(rng: &mut Rng, capacity: u64, relief: Relief) -> Result<(), Fault> {
     let segment_size = 8192 << rng.below(3);
     let capacity = capacity.max(12 * u64::from(segment_size));
     fault.set_capacity(Some(capacity));
-    let setup = Setup { segment_size, replay_debt_max: choose(rng, &[16 * 1024, 1 << 20]), clock: None };
+    let setup = Setup { segment_size, replay_debt_max: choose(rng, &[16 * 1024, 1 << 20]), clock: None, sealed: false };
     let host = FullHost { fault: fault.clone(), setup: setup.clone(), opens: Arc::default() };
     let mut player = Player::open(host, State::default())?;
     let keys = 20 + rng.below(400) as u16;

@@ -43,7 +43,7 @@ pub fn bases() -> Vec<Base> {
             reopens: true,
             times: Times::Unused,
         };
-        let setup = Setup { segment_size: 4096 << (seed % 3), replay_debt_max: 10_000, clock: None };
+        let setup = Setup { segment_size: 4096 << (seed % 3), replay_debt_max: 10_000, clock: None, sealed: false };
         let tape = Tape::generate(&mut rng, &mix, &mut 0);
         let disk = Disk::default();
         let mut player = Player::open(DiskHost::new(disk.clone(), setup, seed << 20), State::default())?;

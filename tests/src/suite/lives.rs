@@ -221,7 +221,12 @@ impl<'a> Life<'a> {
         let segment_size = 8192 << rng.below(3);
         let is_full = !rng.chance(1, 4);
         let capacity = if is_full { u64::from(segment_size) * (12 + rng.below(20)) } else { 1 << 40 };
-        let setup = Setup { segment_size, replay_debt_max: choose(&mut rng, &[16 * 1024, 200_000, 32 << 20]), clock: None };
+        let setup = Setup {
+            segment_size,
+            replay_debt_max: choose(&mut rng, &[16 * 1024, 200_000, 32 << 20]),
+            clock: None,
+            sealed: false,
+        };
         Self {
             rng,
             setup,

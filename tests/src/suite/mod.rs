@@ -22,6 +22,7 @@ pub mod moments;
 pub mod projections;
 pub mod rot;
 pub mod salvage;
+pub mod sealed;
 pub mod serializable;
 pub mod shared_sync;
 pub mod sleepers;

@@ -69,7 +69,7 @@ impl Subject {
     /// Several segments, namespaces, batches, dead records, tombstones, a compaction and a snapshot, and, where the clock goes forward, records that
     /// expire: some have when the store is closed, others do later.
     fn build(times: Times) -> Result<Self, Fault> {
-        let setup = Setup { segment_size: EXTENT, replay_debt_max: Setup::NEVER, clock: times.clock() };
+        let setup = Setup { segment_size: EXTENT, replay_debt_max: Setup::NEVER, clock: times.clock(), sealed: false };
         let disk = Disk::default();
         let mut player = Player::open(DiskHost::new(disk.clone(), setup.clone(), 1), State::default())?;
         let mut rng = derive(3, 0x5a1);

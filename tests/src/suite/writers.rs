@@ -161,6 +161,7 @@ fn live(seed: u64, counts: &Counts, watch: &Watch) -> Result<(), Fault> {
         segment_size: 16_384 << rng.below(3),
         replay_debt_max: choose(&mut rng, &[30_000, 200_000, 1 << 20]),
         clock: expires(seed).then(|| TestClock::new(START)),
+        sealed: false,
     };
     let policy = choose(&mut rng, &[FlushPolicy::Group, FlushPolicy::Group, FlushPolicy::OnEachFlush, FlushPolicy::WriteThrough]);
     let progress = Arc::<Progress>::default();

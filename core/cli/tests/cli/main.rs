@@ -14,5 +14,6 @@ mod import;
 #[cfg(unix)]
 mod interrupt;
 mod manage;
+mod sealed;
 mod support;
 mod watch;

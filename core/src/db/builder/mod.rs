@@ -2,6 +2,8 @@
 
 #[cfg(feature = "native")]
 mod native;
+#[cfg(feature = "encrypt")]
+mod sealed;
 
 use super::handle::Db;
 use crate::clock::{Clock, HostClock};
@@ -34,6 +36,8 @@ pub struct Builder {
     place: native::Place,
     #[cfg(feature = "native")]
     mmap: bool,
+    #[cfg(feature = "encrypt")]
+    seal: sealed::Asked,
 }
 
 impl Db {
@@ -85,7 +89,14 @@ impl Db {
 #[cfg(feature = "native")]
 impl Default for Builder {
     fn default() -> Self {
-        Self { options: Options::default(), attached: Attached::default(), place: native::Place::default(), mmap: true }
+        Self {
+            options: Options::default(),
+            attached: Attached::default(),
+            place: native::Place::default(),
+            mmap: true,
+            #[cfg(feature = "encrypt")]
+            seal: sealed::Asked::default(),
+        }
     }
 }
 
@@ -413,14 +424,19 @@ impl Builder {
     /// # Errors
     ///
     /// As for [`Db::open`].
-    pub fn open_storage(self, storage: Box<dyn Storage>) -> Result<Db> {
+    #[cfg_attr(not(feature = "encrypt"), allow(unused_mut, reason = "a new sealed store gets its id here"))]
+    pub fn open_storage(mut self, storage: Box<dyn Storage>) -> Result<Db> {
         self.options.check()?;
+        #[cfg(feature = "encrypt")]
+        let (storage, page) = self.seal.find(storage, &mut self.options, &mut self.attached)?;
         let entropy = Some(self.options.entropy.unwrap_or_else(default_entropy));
         let read_only = self.options.read_only || self.options.follows();
         let options = Options { entropy, read_only, ..self.options };
         let store = if options.follows() {
             super::refresh::open_up_to_date(&ByCopy::new(storage), options, &self.attached)
         } else {
+            #[cfg(feature = "encrypt")]
+            super::front::create_sealed(&*storage, &options, page.as_deref())?;
             super::open::open(storage, options, self.attached)
         };
         store.map(Db::new)

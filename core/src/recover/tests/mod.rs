@@ -86,6 +86,8 @@ fn forged_header(base: u64, (previous_base, previous_salt, previous_end): (u64, 
         number: 1 << 61,
         fresh: false,
         linked: false,
+        #[cfg(feature = "encrypt")]
+        seal: None,
     }
 }
 

@@ -42,6 +42,10 @@ impl Life<'_> {
         rot::Subject::new(self.setup.clone(), beginning_history)
             .look(&beginning, rot::Loss::None, rot::Then::Read, entropy)
             .map_err(|fault| fault.at("the first segment's header is lost in the flushed store"))?;
+        // Flipped bits of sealed stores are `core/tests/engine/sealed.rs`: salvage, which is one of what is tried here, does not read them.
+        if self.setup.sealed {
+            return Ok(());
+        }
         let subjects = whole.map(|(_, history, _)| rot::Subject::new(self.setup.clone(), history.clone()));
         for i in 0..self.flips as usize {
             // What a flush has acknowledged is proven although nothing follows: no bit of it is given up.

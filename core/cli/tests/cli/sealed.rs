@@ -1,0 +1,51 @@
+//! Sealed stores: keys in files, passphrases in files and in the environment, and what runs without them.
+
+use crate::support::{Folder, STORE};
+
+#[test]
+fn a_store_is_sealed_by_the_key_that_it_is_created_with() {
+    let folder = Folder::new();
+    folder.write("key", [7; 32]);
+    folder.write("digits", format!("{}\n", "07".repeat(32)));
+    folder.write("other", [8; 32]);
+    folder.ok(&["put", STORE, "color", "a secret green", "--key-file", "key"]);
+    assert_eq!(folder.ok(&["get", STORE, "color", "--key-file", "digits"]), b"a secret green");
+    assert!(!folder.read(STORE).windows(6).any(|window| window == b"secret"));
+    for (args, kind) in [(&["--key-file", "other"][..], "wrong-key"), (&[], "key-needed")] {
+        let run = folder.run(&[&["get", STORE, "color", "--json"], args].concat());
+        assert!(run.code == 2 && run.err.contains(kind), "{run:?}");
+    }
+    folder.write("short", [7; 31]);
+    folder.run(&["get", STORE, "color", "--key-file", "short"]).exits(2);
+    folder.run(&["get", STORE, "color", "--key-file", "none"]).exits(7);
+    folder.run(&["salvage", STORE, "copy.pipkin"]).exits(6);
+    folder.ok(&["backup", STORE, "copy.pipkin", "--key-file", "key"]);
+    assert_eq!(folder.ok(&["get", "copy.pipkin", "color", "--key-file", "key"]), b"a secret green");
+    folder.ok(&["put", "plain.pipkin", "a", "1"]);
+    let run = folder.run(&["get", "plain.pipkin", "a", "--key-file", "key", "--json"]);
+    assert!(run.code == 2 && run.err.contains("not-sealed"), "{run:?}");
+}
+
+#[test]
+fn verify_says_whether_it_had_the_key() {
+    let folder = Folder::new();
+    folder.write("key", [7; 32]);
+    folder.ok(&["put", STORE, "color", "green", "--key-file", "key"]);
+    let without = folder.json(&["verify", STORE]);
+    assert!(without["ok"] == true && without["authenticated"] == false, "{without}");
+    let with = folder.json(&["verify", STORE, "--key-file", "key"]);
+    assert!(with["ok"] == true && with["authenticated"] == true, "{with}");
+}
+
+#[test]
+fn a_passphrase_is_the_same_however_it_was_typed() {
+    let folder = Folder::new();
+    folder.write("composed", "caf\u{e9}\nand a second line");
+    folder.write("decomposed", "cafe\u{301}");
+    folder.write("empty", "\n");
+    folder.ok(&["put", STORE, "color", "green", "--passphrase-file", "composed"]);
+    assert_eq!(folder.ok(&["get", STORE, "color", "--passphrase-file", "decomposed"]), b"green");
+    let in_environment = folder.command(&["get", STORE, "color"]).env("PIPKIN_PASSPHRASE", "cafe\u{301}").output().unwrap();
+    assert_eq!(in_environment.stdout, b"green");
+    folder.run(&["get", STORE, "color", "--passphrase-file", "empty"]).exits(2);
+}

@@ -1,0 +1,145 @@
+//! Options of sealed stores.
+
+use super::Builder;
+use crate::error::{Error, Result};
+use crate::limits::DATA_START;
+use crate::log::{Front, Superblock, read_superblocks};
+use crate::planted::{Bug, is};
+use crate::seal::{Cipher, Secret, random};
+use crate::storage::Storage;
+use crate::store::{Attached, Options};
+use crate::unlock::{Sealed, create, page_of, unlock};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// A storage, with the keys of its store if that is sealed; and the page of keys of a store that is to be created.
+type Found = (Box<dyn Storage>, Option<Vec<u8>>);
+
+/// What the builder was told about sealing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    secret: Option<Secret>,
+    cipher: Option<Cipher>,
+}
+
+impl Builder {
+    /// Seals a new store under a key of 32 random bytes, and opens a sealed one with it: nobody without the key reads a key or a value, or
+    /// changes one unnoticed. Whoever loses the key loses the store.
+    ///
+    /// [`Error::NotSealed`] for a store that exists and is not sealed, [`Error::WrongKey`] for the key of another one. What a sealed store shows
+    /// to those without the key, and what it cannot notice, is in the project's `SECURITY.md`.
+    ///
+    /// ```
+    /// use pipkin::storage::MemoryStorage;
+    /// use pipkin::{Db, Error};
+    ///
+    /// let file = MemoryStorage::new();
+    /// let db = Db::builder().encryption_key([7; 32]).open_storage(Box::new(file.clone()))?;
+    /// db.insert("color", "green")?;
+    /// db.close()?;
+    /// assert!(matches!(Db::builder().open_storage(Box::new(file.clone())), Err(Error::KeyNeeded)));
+    /// assert!(matches!(Db::builder().encryption_key([8; 32]).open_storage(Box::new(file.clone())), Err(Error::WrongKey)));
+    /// let again = Db::builder().encryption_key([7; 32]).open_storage(Box::new(file))?;
+    /// assert_eq!(again.get("color")?.as_deref(), Some(&b"green"[..]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn encryption_key(mut self, key: [u8; 32]) -> Self {
+        self.seal.secret = Some(Secret::Key(key.into()));
+        self
+    }
+
+    /// As [`Self::encryption_key`], with a passphrase: its bytes as they are given, through Argon2id with 64 MiB of memory, which takes some tenths
+    /// of a second.
+    ///
+    /// ```
+    /// let db = pipkin::Db::builder().encryption_passphrase("correct horse battery staple").in_memory()?;
+    /// db.insert("color", "green")?;
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn encryption_passphrase(mut self, passphrase: impl AsRef<[u8]>) -> Self {
+        self.seal.secret = Some(Secret::Passphrase(passphrase.as_ref().to_vec().into()));
+        self
+    }
+
+    /// The cipher of a new sealed store; an existing one keeps its own. Default: AES-256-GCM natively, ChaCha20-Poly1305 in WebAssembly.
+    pub fn cipher(mut self, cipher: Cipher) -> Self {
+        self.seal.cipher = Some(cipher);
+        self
+    }
+}
+
+impl Asked {
+    /// The storage with the keys of its store, if that is sealed or is to be; of a new one also its page of keys.
+    pub(super) fn find(&self, storage: Box<dyn Storage>, options: &mut Options, attached: &mut Attached) -> Result<Found> {
+        let superblock = match read_superblocks(&*storage) {
+            Ok(Front::Store(pair)) => Some(pair.current),
+            Ok(Front::Blank) => None,
+            // Opening will say what is wrong.
+            Err(_) => return Ok((storage, None)),
+        };
+        if superblock.is_none_or(|superblock| superblock.key_page == 0) && self.secret.is_none() {
+            return Ok((storage, None));
+        }
+        if self.secret.is_none() {
+            return Err(Error::KeyNeeded);
+        }
+        refuse(&*storage, options, attached)?;
+        let may_create = options.create && !options.read_only;
+        let superblock = match superblock {
+            Some(superblock) if may_create && self.secret.is_some() && is_cut_short(&*storage, &superblock)? => None,
+            superblock => superblock,
+        };
+        match (superblock, &self.secret) {
+            (Some(superblock), secret) if superblock.key_page != 0 => {
+                let sealed = Sealed { store_id: superblock.store_id, page: superblock.key_page };
+                unlock(storage, &sealed, secret.as_ref()).map(|storage| (storage, None))
+            }
+            (Some(_), _) if is(Bug::PlainOpenedWithKey) => Ok((storage, None)),
+            (Some(_), _) => Err(Error::NotSealed),
+            (None, Some(secret)) if may_create => {
+                let mut entropy = options.entropy.unwrap_or_default();
+                if options.entropy.is_none() {
+                    random(&mut entropy)?;
+                }
+                options.entropy = Some(entropy);
+                let store_id = entropy.first_chunk().copied().unwrap_or_default();
+                let new = create(storage, store_id, self.cipher.unwrap_or_default(), secret)?;
+                attached.created = true;
+                Ok((new.storage, Some(new.page)))
+            }
+            (None, _) => Ok((storage, None)),
+        }
+    }
+}
+
+/// Makes a file blank again in which the creation of a sealed store has ended before its page of keys was written: there is nothing in it, and
+/// no key to it.
+fn is_cut_short(storage: &dyn Storage, superblock: &Superblock) -> Result<bool> {
+    let is_first = superblock.key_page != 0 && superblock.generation == 1 && storage.len()? <= DATA_START;
+    if !is_first || page_of(storage)?.is_some() {
+        return Ok(false);
+    }
+    storage.reserve(0, DATA_START)?;
+    storage.write_at(0, &[&alloc::vec![0; DATA_START as usize]])?;
+    storage.sync()?;
+    Ok(true)
+}
+
+/// What is not built for sealed stores.
+fn refuse(storage: &dyn Storage, options: &Options, attached: &Attached) -> Result<()> {
+    if options.follows() {
+        return Err(Error::Unsupported { offset: 0, what: "a sealed store, which followers do not read" });
+    }
+    if !storage.is_exclusive() {
+        return Err(Error::Unsupported { offset: 0, what: "a sealed store, on a host that cannot lock its file" });
+    }
+    #[cfg(feature = "compress")]
+    if attached.compression != crate::Compression::Off {
+        return Err(Error::InvalidArgument(
+            "a sealed store does not compress values: their lengths would tell of what they have in common",
+        ));
+    }
+    #[cfg(not(feature = "compress"))]
+    let _ = attached;
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! The frames of a sealed store on their way back.
+
+use crate::error::{Error, Result};
+use crate::frame::Header;
+use crate::seal::Keys;
+use crate::storage::Storage;
+use alloc::vec::Vec;
+
+/// True if the store is sealed, whether or not its key is at hand.
+pub(crate) fn is_sealed(storage: &dyn Storage) -> bool {
+    storage.vault().is_some()
+}
+
+/// The keys of a sealed store.
+pub(crate) fn keys(storage: &dyn Storage) -> Option<&Keys> {
+    storage.vault()?.keys()
+}
+
+/// Header, key and value of the frame that begins with the bytes `frame` at `offset`; `None` if its key is not at hand.
+///
+/// # Errors
+///
+/// [`Error::Forged`] if the tags do not fit, and for a plain frame in a sealed store.
+pub(crate) fn open(storage: &dyn Storage, header: &Header, frame: &[u8], salt: u64, offset: u64) -> Result<Option<Vec<u8>>> {
+    let Some(keys) = keys(storage) else { return Ok(None) };
+    if !header.is_sealed() {
+        return Err(Error::Forged { offset, what: "a record that is not sealed" });
+    }
+    keys.open(frame, &header.parts(), salt, offset).map(Some)
+}

@@ -1,0 +1,44 @@
+//! A sealed log: each segment header has the last tag of the segment before it, so that nothing in between can be cut out or mixed in.
+
+use super::follow::Follower;
+use crate::error::{Error, Result};
+use crate::frame::TAG_LEN;
+use crate::log::{Segment, is_sealed, keys_of};
+
+impl Follower<'_> {
+    /// Fails if the file has segments that are younger than the end of the log that the superblock of a closed store names.
+    pub(super) fn check_age(&self) -> Result<()> {
+        let is_younger = || self.headers.values().any(|header| header.number > self.superblock.headers);
+        let is_closed = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
+        if is_closed && keys_of(self.storage).is_some() && is_younger() { Err(Error::RolledBack) } else { Ok(()) }
+    }
+
+    /// The tag that ends at `position`.
+    pub(super) fn tag_before(&self, position: u64) -> Result<[u8; TAG_LEN]> {
+        let mut tag = [0; TAG_LEN];
+        let is_first = self.chain.tail.last().is_none_or(|segment| position <= segment.first_frame(self.geometry));
+        if is_sealed(self.storage) && !is_first {
+            self.storage.read_at(position - TAG_LEN as u64, &mut tag)?;
+        }
+        Ok(tag)
+    }
+
+    /// A walk over `segment` begins at `position`.
+    pub(super) fn begin_tags(&mut self, segment: &Segment, position: u64) -> Result<()> {
+        self.chain.last_tag =
+            if position <= segment.first_frame(self.geometry) { [0; TAG_LEN] } else { self.tag_before(position)? };
+        Ok(())
+    }
+
+    /// Fails unless `next` was begun behind the frame that was walked last.
+    pub(super) fn check_chain(&self, next: &Segment) -> Result<()> {
+        if keys_of(self.storage).is_none() {
+            return Ok(());
+        }
+        let chain = self.header_of(next).and_then(|header| header.seal).map(|seal| seal.chain);
+        if chain == Some(self.chain.last_tag) {
+            return Ok(());
+        }
+        Err(Error::Forged { offset: self.geometry.start(next.extent), what: "a segment behind records" })
+    }
+}

@@ -1,0 +1,237 @@
+//! The keys of one open store: opens and seals its frames, and tags its superblocks and segment headers.
+
+use super::keys::NONCE_LEN;
+use super::keys::{Derived, Key, TAG_LEN, derive, is_same, random, tag_of};
+use super::suite::{Cipher, Sealer};
+use crate::error::{Error, Result};
+use crate::frame::Parts;
+use crate::planted::{Bug, is};
+use crate::sorted::Map;
+use crate::sync::RwLock;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// The first byte of the nonces of frames.
+const DOMAIN_FRAMES: u8 = 1;
+
+/// What seals a segment, as its header has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeaderSeal {
+    pub(crate) key_id: [u8; 8],
+    /// What the session drew that writes the segment.
+    pub(crate) session: [u8; 32],
+    /// The tag of the last frame of the segment before.
+    pub(crate) chain: [u8; TAG_LEN],
+    pub(crate) tag: [u8; TAG_LEN],
+}
+
+impl HeaderSeal {
+    /// Its length in bytes.
+    pub(crate) const LEN: usize = 8 + 32 + 2 * TAG_LEN;
+    /// Of which so many stand in front of the tag.
+    pub(crate) const UNTAGGED: usize = Self::LEN - TAG_LEN;
+
+    /// Writes it to the front of `out`.
+    pub(crate) fn put_into(&self, out: &mut [u8]) {
+        let fields = self.key_id.iter().chain(&self.session).chain(&self.chain).chain(&self.tag);
+        out.iter_mut().zip(fields).for_each(|(place, byte)| *place = *byte);
+    }
+
+    /// Reads it from the front of `bytes`; `None` where there are zeros.
+    pub(crate) fn take_from(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.first_chunk::<{ Self::LEN }>().filter(|bytes| bytes.iter().any(|&byte| byte != 0))?;
+        Some(Self {
+            key_id: *bytes.first_chunk()?,
+            session: *bytes.get(8..)?.first_chunk()?,
+            chain: *bytes.get(40..)?.first_chunk()?,
+            tag: *bytes.last_chunk()?,
+        })
+    }
+}
+
+/// What its writer drew, and its number.
+type Session = ([u8; 32], u64);
+
+/// A segment whose header was checked.
+struct Place {
+    /// The log position of offset 0, if the segment began there.
+    shift: u64,
+    sealer: Arc<Sealer>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_salt: Map<u64, Place>,
+    /// The salt of the newest header at an offset.
+    by_start: Map<u64, u64>,
+    /// One for each session, with what the session is known by.
+    sealers: Vec<(Session, Arc<Sealer>)>,
+}
+
+/// What a storage says of its store: it is sealed, and these are its keys, if they are known.
+pub struct Vault(pub(crate) Option<Keys>);
+
+impl Vault {
+    /// Of a sealed store whose key is not at hand.
+    pub(crate) const fn locked() -> Self {
+        Self(None)
+    }
+
+    /// The keys; `None` where only checksums can be checked.
+    pub(crate) const fn keys(&self) -> Option<&Keys> {
+        self.0.as_ref()
+    }
+}
+
+/// See the module. Never printed.
+pub(crate) struct Keys {
+    store_id: [u8; 16],
+    cipher: Cipher,
+    data: Key,
+    derived: Derived,
+    pub(crate) page_version: u64,
+    /// What this session has drawn.
+    session: [u8; 32],
+    known: RwLock<Known>,
+}
+
+impl Keys {
+    pub(crate) fn new(store_id: [u8; 16], cipher: Cipher, (data, derived): (Key, Derived), page_version: u64) -> Result<Self> {
+        let mut session = [0; 32];
+        random(&mut session)?;
+        Ok(Self { store_id, cipher, data, derived, page_version, session, known: RwLock::new(Known::default()) })
+    }
+
+    pub(crate) fn page_version(&self) -> u64 {
+        self.page_version
+    }
+
+    /// The seal of a segment that this session begins, without its tag.
+    pub(crate) fn new_seal(&self, chain: [u8; TAG_LEN]) -> HeaderSeal {
+        HeaderSeal { key_id: self.derived.id, session: self.session, chain, tag: [0; TAG_LEN] }
+    }
+
+    /// The tag of a segment header at `start`, whose fields in front of the tag are `fields`.
+    pub(crate) fn tag_header(&self, fields: &[u8], start: u64) -> Result<[u8; TAG_LEN]> {
+        tag_of(&self.derived.header, &[&start.to_le_bytes(), fields])
+    }
+
+    /// Checks the tag of a segment header.
+    pub(crate) fn is_header(&self, seal: &HeaderSeal, fields: &[u8], start: u64) -> Result<bool> {
+        Ok(is_same(&self.tag_header(fields, start)?, &seal.tag) && seal.key_id == self.derived.id)
+    }
+
+    /// Enters a segment: its header was checked, or is about to be written.
+    pub(crate) fn enter(&self, salt: u64, base: u64, start: u64, session: Session) -> Result<()> {
+        let shift = base.wrapping_sub(start);
+        let is_known = |known: &Known| known.by_salt.get(salt).is_some_and(|place| place.shift == shift);
+        if is_known(&self.known.read()) {
+            return Ok(());
+        }
+        let mut known = self.known.write();
+        let of_session = known.sealers.iter().find(|(other, _)| *other == session).map(|(_, sealer)| sealer.clone());
+        let sealer = match of_session {
+            Some(sealer) => sealer,
+            None => {
+                let number = session.1.to_le_bytes();
+                let info: [&[u8]; 4] = [b"pipkin 1 session", &[self.cipher.code()], &self.store_id, &number];
+                let sealer = Arc::new(Sealer::new(self.cipher, &derive(self.data.as_slice(), &session.0, &info)?)?);
+                known.sealers.retain(|(_, other)| Arc::strong_count(other) > 1);
+                known.sealers.push((session, sealer.clone()));
+                sealer
+            }
+        };
+        let before = known.by_start.get(start).copied().filter(|&before| before != salt);
+        if let Some(before) = before {
+            known.by_salt.remove(before);
+        }
+        known.by_start.insert(start, salt);
+        known.by_salt.insert(salt, Place { shift, sealer });
+        Ok(())
+    }
+
+    fn place(&self, salt: u64, offset: u64) -> Result<(u64, Arc<Sealer>)> {
+        let known = self.known.read();
+        let place = known.by_salt.get(salt).ok_or_else(|| Error::corrupt(offset, "a record of a segment without a header"))?;
+        Ok((offset.wrapping_add(place.shift), place.sealer.clone()))
+    }
+
+    /// Seals a frame in place: `frame` is its header without a checksum, key, value, and room for the tags.
+    pub(crate) fn seal(&self, frame: &mut [u8], parts: &Parts, salt: u64, offset: u64) -> Result<()> {
+        let (position, sealer) = self.place(salt, offset)?;
+        let associated = self.associated(frame, parts, salt, position);
+        let (texts, tags) = frame.split_at_mut_checked(frame.len() - parts.tags * TAG_LEN).ok_or_else(too_short)?;
+        let mut text = texts.get_mut(parts.text()..).ok_or_else(too_short)?;
+        for (number, tag) in (0_u32..).zip(tags.as_chunks_mut::<TAG_LEN>().0) {
+            let (chunk, rest) = text.split_at_mut_checked(parts.chunk_len(number, text.len())).ok_or_else(too_short)?;
+            *tag = sealer.seal(nonce(number, position), &associated, chunk)?;
+            text = rest;
+        }
+        Ok(())
+    }
+
+    /// The header, key and value of a sealed frame, which begins with the bytes `frame`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Forged`] if somebody without the key has made or moved it.
+    pub(crate) fn open(&self, frame: &[u8], parts: &Parts, salt: u64, offset: u64) -> Result<Vec<u8>> {
+        let forged = || Error::Forged { offset, what: "a record" };
+        let (position, sealer) = self.place(salt, offset)?;
+        let associated = self.associated(frame, parts, salt, position);
+        let len = parts.header + parts.key + parts.value;
+        let tags = frame.get(len..len + parts.tags * TAG_LEN).ok_or_else(forged)?;
+        let mut plain = frame.get(..len).ok_or_else(forged)?.to_vec();
+        let mut text = plain.get_mut(parts.text()..).ok_or_else(forged)?;
+        for (number, tag) in (0_u32..).zip(tags.as_chunks::<TAG_LEN>().0) {
+            let (chunk, rest) = text.split_at_mut_checked(parts.chunk_len(number, text.len())).ok_or_else(forged)?;
+            if !sealer.open(nonce(number, position), &associated, chunk, tag) && !is(Bug::TagSkipped) {
+                return Err(forged());
+            }
+            text = rest;
+        }
+        Ok(plain)
+    }
+
+    /// What a frame's tags cover beside its text.
+    fn associated(&self, frame: &[u8], parts: &Parts, salt: u64, position: u64) -> Vec<u8> {
+        let readable = match (parts.is_control, parts.is_pad) {
+            (true, false) => parts.header + parts.key + parts.value,
+            _ => parts.header,
+        };
+        let mut out = Vec::with_capacity(32 + readable);
+        out.extend_from_slice(&self.store_id);
+        out.extend_from_slice(&position.to_le_bytes());
+        out.extend_from_slice(&salt.to_le_bytes());
+        let from = if is(Bug::SealedHeadUncovered) { parts.header } else { 4 };
+        out.extend_from_slice(frame.get(from..readable).unwrap_or_default());
+        out
+    }
+
+    /// The seed of the hashes as a superblock has it, or the other way round.
+    pub(crate) fn mask_seed(&self, seed: [u8; 16]) -> [u8; 16] {
+        (u128::from_le_bytes(seed) ^ u128::from_le_bytes(*self.derived.seed)).to_le_bytes()
+    }
+
+    /// The tag of the superblock in the slot at `offset`, of which `fields` are the bytes in front of the tag.
+    pub(crate) fn tag_superblock(&self, fields: &[u8], offset: u64) -> Result<[u8; TAG_LEN]> {
+        tag_of(&self.derived.front, &[&offset.to_le_bytes(), fields])
+    }
+
+    /// Checks that tag.
+    pub(crate) fn is_superblock(&self, fields: &[u8], offset: u64, tag: &[u8; TAG_LEN]) -> Result<bool> {
+        Ok(is_same(&self.tag_superblock(fields, offset)?, tag))
+    }
+}
+
+fn nonce(chunk: u32, position: u64) -> [u8; NONCE_LEN] {
+    let mut out = [0; NONCE_LEN];
+    let (front, back) = out.split_at_mut(4);
+    front.copy_from_slice(&(u32::from(DOMAIN_FRAMES) | chunk << 8).to_le_bytes());
+    back.copy_from_slice(&position.to_le_bytes());
+    out
+}
+
+fn too_short() -> Error {
+    Error::Bug("a frame is shorter than its parts")
+}

@@ -1,0 +1,119 @@
+//! A storage whose store is sealed: the storage itself, and the keys, where they are at hand.
+
+use super::{Durability, Storage, StorageError, StorageErrorKind};
+use crate::seal::Vault;
+use alloc::boxed::Box;
+
+/// A storage with keys. The bytes are those of `inner`, sealed as they stand there.
+pub(crate) struct SealedStorage {
+    pub(crate) inner: Box<dyn Storage>,
+    pub(crate) vault: Vault,
+}
+
+impl Storage for SealedStorage {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.inner.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), StorageError> {
+        self.inner.set_len(len)
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.inner.read_at(offset, out)
+    }
+    fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
+        self.inner.write_at(offset, parts)
+    }
+    fn rewrite(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.inner.rewrite(offset, len)
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        self.inner.sync()
+    }
+    unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.inner.view(offset, len) }
+    }
+    fn is_checked(&self, offset: u64, salt: u64) -> Option<bool> {
+        self.inner.is_checked(offset, salt)
+    }
+    fn set_checked(&self, offset: u64, salt: u64) {
+        self.inner.set_checked(offset, salt);
+    }
+    unsafe fn store(&self, offset: u64, parts: &[&[u8]]) -> bool {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.inner.store(offset, parts) }
+    }
+    fn will_read(&self, offsets: &[u64], len: usize) {
+        self.inner.will_read(offsets, len);
+    }
+    fn will_sync(&self, offset: u64, len: u64) {
+        self.inner.will_sync(offset, len);
+    }
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.inner.reserve(offset, len)
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<(), StorageError> {
+        self.inner.discard(offset, len)
+    }
+    fn is_exclusive(&self) -> bool {
+        self.inner.is_exclusive()
+    }
+    fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.inner.read_now(offset, out)
+    }
+    fn hand_over(&self) -> Result<(), StorageError> {
+        self.inner.hand_over()
+    }
+    fn refresh(&self) -> Result<(), StorageError> {
+        self.inner.refresh()
+    }
+    fn claim(&self) -> Result<(), StorageError> {
+        self.inner.claim()
+    }
+    fn release(&self) -> Result<(), StorageError> {
+        self.inner.release()
+    }
+    fn vault(&self) -> Option<&Vault> {
+        Some(&self.vault)
+    }
+}
+
+static NO_KEYS: Vault = Vault::locked();
+
+/// A sealed store whose key is not at hand: its checksums can be checked, and nothing else. Reads `0`, and never writes.
+pub(crate) struct Locked<'a>(pub(crate) &'a dyn Storage);
+
+fn refused(operation: &'static str) -> StorageError {
+    StorageError::new(StorageErrorKind::ReadOnly, operation, "without its key a sealed store is only read")
+}
+
+impl Storage for Locked<'_> {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.0.len()
+    }
+    fn set_len(&self, _: u64) -> Result<(), StorageError> {
+        Err(refused("set length"))
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.0.read_at(offset, out)
+    }
+    fn write_at(&self, _: u64, _: &[&[u8]]) -> Result<(), StorageError> {
+        Err(refused("write"))
+    }
+    fn sync(&self) -> Result<Durability, StorageError> {
+        Err(refused("sync"))
+    }
+    unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.0.view(offset, len) }
+    }
+    fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
+        self.0.read_now(offset, out)
+    }
+    fn refresh(&self) -> Result<(), StorageError> {
+        self.0.refresh()
+    }
+    fn vault(&self) -> Option<&Vault> {
+        Some(&NO_KEYS)
+    }
+}

@@ -1,0 +1,187 @@
+//! The vectors of `core/FORMAT.md`, and what a page of keys refuses.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
+
+use super::page::{self, KeyPage};
+use crate::error::Error;
+use crate::frame::{FrameSpec, Header, Kind, Mark, Meta, crc32c, sum_sealed};
+use crate::seal::{Cipher, Cost, Derived, Key, Keys, Sealer, Secret, derive, wrapping_key};
+use crate::storage::{MemoryStorage, Storage};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+const SALT: u64 = 0x1122_3344_5566_7788;
+const OFFSET: u64 = 17_088;
+
+fn counted<const N: usize>(first: u8) -> [u8; N] {
+    core::array::from_fn(|index| first + index as u8)
+}
+
+fn data() -> Key {
+    Key::new(counted(0x20))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The keys of the vectors, with the segment of their frames entered.
+fn keys(cipher: Cipher) -> Keys {
+    let derived = Derived::new(&data(), &counted(0)).unwrap();
+    let keys = Keys::new(counted(0), cipher, (data(), derived), 1).unwrap();
+    keys.enter(SALT, 16_384 + 4096, 16_384, (counted(0x40), 3)).unwrap();
+    keys
+}
+
+fn frame(keys: &Keys, spec: &FrameSpec<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let parts = spec.encode_unsealed(&mut out);
+    keys.seal(&mut out, &parts, SALT, OFFSET).unwrap();
+    sum_sealed(&mut out, SALT, OFFSET);
+    out
+}
+
+fn put<'a>(meta: Meta<'a>, key: &'a [u8], value: &'a [u8]) -> FrameSpec<'a> {
+    FrameSpec { kind: Kind::Put, continues: false, meta, key, value }
+}
+
+/// The vectors, a line each.
+fn vectors() -> Vec<String> {
+    let mut lines = Vec::new();
+    let derived = Derived::new(&data(), &counted(0)).unwrap();
+    lines.push(format!("key id: {}", hex(&derived.id)));
+    lines.push(format!("seed mask: {}", hex(&*derived.seed)));
+    for (name, secret, cost) in [
+        ("key", Secret::Key(Key::new(counted(0x60))), Cost { memory: 0, passes: 0, lanes: 0 }),
+        ("passphrase", Secret::Passphrase(b"caf\xc3\xa9 au lait".to_vec().into()), Cost::CHOSEN),
+    ] {
+        let wrapping = wrapping_key(&secret, cost, &counted(0x80), &counted(0)).unwrap();
+        lines.push(format!("wrapping key of a {name}: {}", hex(&*wrapping)));
+    }
+    for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+        let info: [&[u8]; 4] = [b"pipkin 1 session", &[cipher.code()], &counted::<16>(0), &3_u64.to_le_bytes()];
+        let session = derive::<32>(&counted::<32>(0x20), &counted::<32>(0x40), &info).unwrap();
+        lines.push(format!("session key, suite {}: {}", cipher.code(), hex(&*session)));
+        let keys = keys(cipher);
+        let small = put(Meta::plain(0), b"color", b"green");
+        lines.push(format!("put of color=green, suite {}: {}", cipher.code(), hex(&frame(&keys, &small))));
+        let empty = put(Meta::plain(300), b"", b"");
+        lines.push(format!("put of nothing in namespace 300, suite {}: {}", cipher.code(), hex(&frame(&keys, &empty))));
+        let mark = Mark { synced: 16_500, clock: 0 }.encode();
+        lines.push(format!(
+            "mark of 16500, suite {}: {}",
+            cipher.code(),
+            hex(&frame(&keys, &FrameSpec::control(Kind::Mark, &mark)))
+        ));
+        for len in [65_535, 65_536, 65_537] {
+            let value = alloc::vec![0x61; len];
+            let long = frame(&keys, &put(Meta::plain(0), b"color", &value));
+            let front = hex(long.get(..16).unwrap());
+            lines.push(format!(
+                "put of color={len} times a, suite {}: {front}.. of {} bytes, crc32c {:08x}",
+                cipher.code(),
+                long.len(),
+                crc32c(&long)
+            ));
+        }
+    }
+    let keys = keys(Cipher::Aes256Gcm);
+    lines.push(format!(
+        "tag of a superblock of 480 bytes 77 in slot B: {}",
+        hex(&keys.tag_superblock(&[0x77; 480], 4096).unwrap())
+    ));
+    lines.push(format!("tag of a header of 136 bytes 77 at 16384: {}", hex(&keys.tag_header(&[0x77; 136], 16_384).unwrap())));
+    lines
+}
+
+#[test]
+fn the_vectors_of_the_format_are_what_this_computes() {
+    let text = include_str!("../../FORMAT.md");
+    let written = text.split("<!-- vectors -->").nth(1).unwrap();
+    let written: Vec<&str> = written.lines().filter(|line| !line.is_empty() && !line.starts_with("```")).collect();
+    let computed = vectors();
+    assert_eq!(written, computed, "\n{}", computed.join("\n"));
+}
+
+#[test]
+fn what_was_sealed_opens_as_it_was_and_nowhere_else() {
+    for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+        let keys = keys(cipher);
+        for len in [0, 1, 65_535, 65_536, 65_537, 200_000] {
+            let value: Vec<u8> = (0..len).map(|at: u32| at as u8).collect();
+            let spec = FrameSpec { kind: Kind::Put, continues: true, meta: Meta::plain(5), key: b"a key", value: &value };
+            let sealed = frame(&keys, &spec);
+            assert_eq!(sealed.len(), spec.sealed_len());
+            let header = Header::decode(&sealed).unwrap();
+            assert_eq!((header.value_len(), header.frame_len()), (value.len(), sealed.len()));
+            let plain = keys.open(&sealed, &header.parts(), SALT, OFFSET).unwrap();
+            assert_eq!((header.key(&plain), header.value(&plain)), (Some(&b"a key"[..]), Some(&*value)));
+            for (salt, offset) in [(SALT, OFFSET + 1), (SALT, OFFSET - 4096)] {
+                let moved = keys.open(&sealed, &header.parts(), salt, offset);
+                assert!(matches!(moved, Err(Error::Forged { offset: at, .. }) if at == offset));
+            }
+            assert!(matches!(keys.open(&sealed, &header.parts(), SALT + 1, OFFSET), Err(Error::Corrupt { .. })));
+            for at in (4..sealed.len()).step_by(1 + sealed.len() / 100) {
+                let mut changed = sealed.clone();
+                changed[at] ^= 1;
+                let opened = Header::decode(&changed).map(|header| keys.open(&changed, &header.parts(), SALT, OFFSET));
+                assert!(!matches!(opened, Ok(Ok(_))), "byte {at} of {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
+    let derived = Derived::new(&data(), &counted(0)).unwrap();
+    let secret = Secret::Key(Key::new(counted(0x60)));
+    let page = page::encode(4, Cipher::ChaCha20Poly1305, &data(), &derived, &secret, &counted(0)).unwrap();
+    let file = MemoryStorage::new();
+    file.set_len(16_384).unwrap();
+    page::write(&file, &page).unwrap();
+    let read = KeyPage::read(&file).unwrap().unwrap();
+    assert_eq!((read.version, read.cipher), (4, Cipher::ChaCha20Poly1305));
+    let (found, _) = read.unlock(&secret, &counted(0)).unwrap();
+    assert!(*found == *data());
+    let other = Secret::Key(Key::new(counted(0x61)));
+    assert!(matches!(read.unlock(&other, &counted(0)), Err(Error::WrongKey)));
+    assert!(matches!(read.unlock(&secret, &counted(1)), Err(Error::WrongKey)), "of another store");
+    // Any copy will do, and none that was changed, its checksum repaired or not.
+    file.write_at(1024, &[&[0; 100]]).unwrap();
+    file.write_at(12_288, &[&[0; 100]]).unwrap();
+    assert!(KeyPage::read(&file).unwrap().is_some());
+    for at in 0..page.len() - 4 {
+        let mut changed = page.clone();
+        changed[at] ^= 1;
+        file.write_at(1024, &[&[0; 100]]).unwrap();
+        file.write_at(12_288, &[&[0; 100]]).unwrap();
+        file.write_at(5120, &[&changed]).unwrap();
+        assert!(KeyPage::read(&file).unwrap().is_none(), "byte {at}");
+        page::write(&file, &changed).unwrap();
+        let opened = KeyPage::read(&file).and_then(|page| page.ok_or(Error::WrongKey)?.unlock(&secret, &counted(0)).map(drop));
+        assert!(matches!(opened, Err(Error::WrongKey | Error::Forged { .. })), "byte {at}: {opened:?}");
+    }
+}
+
+#[test]
+fn a_cost_that_nobody_can_pay_is_refused_before_anything_is_allocated() {
+    for cost in
+        [Cost { memory: u32::MAX, ..Cost::CHOSEN }, Cost { passes: 1000, ..Cost::CHOSEN }, Cost { lanes: 0, ..Cost::CHOSEN }]
+    {
+        assert!(!cost.is_within_limits(), "{cost:?}");
+    }
+    assert!(Cost::CHOSEN.is_within_limits());
+}
+
+#[test]
+fn a_sealer_of_another_key_opens_nothing() {
+    for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+        let (one, other) = (Sealer::new(cipher, &Key::new([1; 32])).unwrap(), Sealer::new(cipher, &Key::new([2; 32])).unwrap());
+        let mut text = *b"text";
+        let tag = one.seal([3; 12], b"associated", &mut text).unwrap();
+        assert!(!other.open([3; 12], b"associated", &mut text.clone(), &tag));
+        assert!(!one.open([4; 12], b"associated", &mut text.clone(), &tag));
+        assert!(!one.open([3; 12], b"", &mut text.clone(), &tag));
+        assert!(one.open([3; 12], b"associated", &mut text, &tag) && text == *b"text");
+    }
+}

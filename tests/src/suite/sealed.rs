@@ -1,0 +1,200 @@
+//! Sealed stores against somebody who holds every version of the file and repairs every checksum: each change is an error, and no key meets a
+//! nonce twice, whatever copies are written on.
+
+use super::{Checked, words};
+use crate::parallel::{Failure, Outcome, Watch, watched};
+use crate::quota::Quota;
+use crate::rng::{Rng, derive};
+use pipkin::frame::crc32c;
+use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::testing::{log_nonces, logged_nonces};
+use pipkin::{Db, Error};
+use std::collections::{BTreeMap, HashSet};
+
+/// How much is done.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// Sessions of the history of forks, kills and files that are set back.
+    pub sessions: u64,
+    /// Seed of the history.
+    pub seed: u64,
+}
+
+const KEY: [u8; 32] = [7; 32];
+/// Where the only segment of the attacked store begins, and its first frame.
+const SEGMENT: usize = 16_384;
+const FIRST_FRAME: usize = SEGMENT + 704;
+/// The versions of the file that the adversary holds.
+const VERSIONS: usize = 12;
+
+type Shown = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Attacks a store, then lets copies of one live side by side. Sessions and changes are the trials.
+pub fn run(budget: &Budget, trials: &Quota) -> Outcome {
+    watched(|watch| {
+        let replay = format!("PIPKIN_SEED={}", budget.seed);
+        watch.begin(replay.clone());
+        let all = || {
+            plain_stores_take_no_key()?;
+            attack(trials, watch)?;
+            side_by_side(budget, trials, watch)
+        };
+        all().map_err(|what| Failure::new(replay, what))
+    })
+}
+
+fn open(file: &MemoryStorage) -> pipkin::Result<Db> {
+    Db::builder().encryption_key(KEY).segment_size(64 * 1024).background(false).open_storage(Box::new(file.clone()))
+}
+
+fn bytes_of(file: &MemoryStorage) -> Checked<Vec<u8>> {
+    let mut bytes = vec![0; file.len().map_err(|error| error.to_string())? as usize];
+    file.read_at(0, &mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+fn plain_stores_take_no_key() -> Checked {
+    let file = MemoryStorage::new();
+    let db = Db::builder().background(false).open_storage(Box::new(file.clone())).map_err(words)?;
+    db.close().map_err(words)?;
+    match open(&file) {
+        Err(Error::NotSealed) => Ok(()),
+        other => Err(format!("a key for a plain store: {:?}", other.map(drop))),
+    }
+}
+
+/// Everything in the store, read as carelessly as can be.
+fn shown(bytes: Vec<u8>) -> pipkin::Result<Shown> {
+    let builder = Db::builder().encryption_key(KEY).read_only(true).verify_on_read(false);
+    builder.open_storage(Box::new(MemoryStorage::from_vec(bytes)))?.iter().collect()
+}
+
+fn bind(salt: u64, offset: u64) -> u32 {
+    let mut x = salt ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (x >> 32) as u32
+}
+
+fn repair(bytes: &mut [u8], from: usize, to: usize, at: usize, binding: u32) {
+    let sum = crc32c(&bytes[from..to]) ^ binding;
+    bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn attack(trials: &Quota, watch: &Watch) -> Checked {
+    let file = MemoryStorage::new();
+    let db = open(&file).map_err(words)?;
+    for number in 0..8_u8 {
+        db.insert([number], [number; 40]).map_err(words)?;
+    }
+    db.close().map_err(words)?;
+    let good = bytes_of(&file)?;
+    let truth = shown(good.clone()).map_err(words)?;
+    let noticed = |bytes: Vec<u8>, what: String| {
+        watch.tick();
+        trials.add(1);
+        match shown(bytes) {
+            Err(Error::Forged { .. } | Error::Corrupt { .. } | Error::WrongKey | Error::RolledBack) => Ok(()),
+            other => Err(format!("{what} goes unnoticed: {other:?}")),
+        }
+    };
+    // Records: small ones without flags, 4 + 3 + 1 + 40 + 16 bytes.
+    let salt = u64::from_le_bytes(good[SEGMENT..SEGMENT + 8].try_into().unwrap_or_default());
+    let len = 4 + 3 + 1 + 40 + 16;
+    let frames: Vec<usize> = (FIRST_FRAME..=good.len() - len)
+        .filter(|&at| {
+            good[at + 4..at + 7] == [0x81, 1, 56]
+                && good[at..at + 4] == (crc32c(&good[at + 4..at + len]) ^ bind(salt, at as u64)).to_le_bytes()
+        })
+        .collect();
+    if frames.len() != 8 || truth.len() != 8 {
+        return Err(format!("{} records stand in the file, and {} are shown", frames.len(), truth.len()));
+    }
+    for &at in &frames {
+        for place in at + 4..at + len {
+            for bit in [0, 4, 5, 7] {
+                let mut bytes = good.clone();
+                bytes[place] ^= 1 << bit;
+                repair(&mut bytes, at + 4, at + len, at, bind(salt, at as u64));
+                noticed(bytes, format!("bit {bit} of byte {} of a record", place - at))?;
+            }
+        }
+    }
+    for slot in [0, 4096] {
+        for place in 24..480 {
+            let mut bytes = good.clone();
+            bytes[slot + place] ^= 1;
+            repair(&mut bytes, slot, slot + 508, slot + 508, bind(0, slot as u64));
+            noticed(bytes, format!("byte {place} of the superblock at {slot}"))?;
+        }
+    }
+    let id = xxhash_rust::xxh3::xxh3_64_with_seed(&good[32..48], 0);
+    for place in 0..152 {
+        let mut bytes = good.clone();
+        for at in [SEGMENT, SEGMENT + 512] {
+            bytes[at + place] ^= 1;
+            repair(&mut bytes, at, at + 188, at + 188, bind(id, at as u64));
+        }
+        noticed(bytes, format!("byte {place} of a segment header"))?;
+    }
+    Ok(())
+}
+
+/// Sessions on copies of any earlier state of a store: restored backups, forks, kills.
+fn side_by_side(budget: &Budget, trials: &Quota, watch: &Watch) -> Checked {
+    log_nonces();
+    let mut rng = derive(budget.seed, 0x5ea1);
+    let mut versions = vec![(Vec::new(), Shown::new())];
+    for _ in 0..budget.sessions {
+        watch.tick();
+        trials.add(1);
+        let (bytes, mut model) = versions[rng.below(versions.len() as u64) as usize].clone();
+        let file = MemoryStorage::from_vec(bytes);
+        let db = open(&file).map_err(words)?;
+        let found: Shown = db.iter().collect::<pipkin::Result<_>>().map_err(words)?;
+        if found != model {
+            return Err(format!("a copy shows {} records, and {} were written", found.len(), model.len()));
+        }
+        live(&db, &mut rng, &mut model).map_err(words)?;
+        if versions.len() == VERSIONS {
+            versions.swap_remove(rng.below(VERSIONS as u64) as usize);
+        }
+        // Closed, or as a kill leaves it.
+        let mut left = bytes_of(&file)?;
+        db.close().map_err(words)?;
+        if rng.chance(1, 3) {
+            left = bytes_of(&file)?;
+        }
+        versions.push((left, model));
+    }
+    let used = logged_nonces();
+    let different = used.iter().collect::<HashSet<_>>().len();
+    if different == used.len() && used.len() as u64 > budget.sessions {
+        return Ok(());
+    }
+    Err(format!("of {} nonces under their keys, {different} are different", used.len()))
+}
+
+fn live(db: &Db, rng: &mut Rng, model: &mut Shown) -> pipkin::Result<()> {
+    for _ in 0..rng.below(10) {
+        let key = vec![rng.below(9) as u8];
+        if rng.chance(1, 5) {
+            db.remove(&key)?;
+            model.remove(&key);
+        } else {
+            let most = if rng.chance(1, 20) { 100_000 } else { 800 };
+            let len = rng.below(most) as usize;
+            let value = vec![rng.below(256) as u8; len];
+            db.insert(&key, &value)?;
+            model.insert(key, value);
+        }
+    }
+    match rng.below(6) {
+        0 => db.compact().map(drop),
+        1 => db.checkpoint(),
+        2 => db.flush().map(drop),
+        _ => Ok(()),
+    }
+}

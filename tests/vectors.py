@@ -1,0 +1,122 @@
+"""Computes the vectors of sealed stores in core/FORMAT.md with the package `cryptography`, from the text of that document alone."""
+
+import re
+import struct
+import sys
+from pathlib import Path
+
+try:
+    from cryptography.hazmat.primitives import hashes, hmac
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+STORE, DATA, SESSION = bytes(range(16)), bytes(range(0x20, 0x40)), bytes(range(0x40, 0x60))
+SALT, OFFSET, START, BASE = 0x1122334455667788, 17088, 16384, 20480
+MASK = 2**64 - 1
+
+
+def derive(key, salt, info, length=32):
+    return HKDF(hashes.SHA256(), length, salt, info).derive(key)
+
+
+def mac(key, text):
+    tag = hmac.HMAC(key, hashes.SHA256())
+    tag.update(text)
+    return tag.finalize()[:16]
+
+
+def crc32c(text):
+    table = []
+    for number in range(256):
+        for _ in range(8):
+            number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
+        table.append(number)
+    total = 0xFFFFFFFF
+    for byte in text:
+        total = total >> 8 ^ table[(total ^ byte) & 255]
+    return total ^ 0xFFFFFFFF
+
+
+def bind(a, b):
+    x = a ^ b * 0x9E3779B97F4A7C15 & MASK
+    x ^= x >> 33
+    x = x * 0xFF51AFD7ED558CCD & MASK
+    x ^= x >> 33
+    x = x * 0xC4CEB9FE1A85EC53 & MASK
+    return x >> 32
+
+
+def varint(number):
+    out = b""
+    while number >= 0x80:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def session_key(suite):
+    info = b"pipkin 1 session" + bytes([suite]) + STORE + struct.pack("<Q", 3)
+    return derive(DATA, SESSION, info)
+
+
+def frame(suite, kind, key, value, namespace=0):
+    cipher = (AESGCM if suite == 1 else ChaCha20Poly1305)(session_key(suite))
+    is_control = kind == 3
+    chunks = [value[at : at + 65536] for at in range(0, len(value), 65536)] or [b""]
+    if is_control:
+        chunks = [b""]
+    head = bytes([kind | 0x80 | (0x40 if namespace else 0)]) + (b"\x01" if namespace else b"")
+    head += varint(len(key)) + varint(len(value) + 16 * len(chunks))
+    head += varint(namespace) if namespace else b""
+    position = BASE + OFFSET - START
+    associated = STORE + struct.pack("<QQ", position, SALT) + head
+    if is_control:
+        associated += key + value
+    text, tags = b"", b""
+    for number, chunk in enumerate(chunks):
+        nonce = bytes([1]) + number.to_bytes(3, "little") + struct.pack("<Q", position)
+        plain = (key if number == 0 and not is_control else b"") + chunk
+        sealed = cipher.encrypt(nonce, plain, associated)
+        text, tags = text + sealed[:-16], tags + sealed[-16:]
+    body = head + (key + value if is_control else text) + tags
+    return struct.pack("<I", crc32c(body) ^ bind(SALT, OFFSET)) + body
+
+
+def vectors():
+    yield "key id", derive(DATA, STORE, b"pipkin 1 key id", 8).hex()
+    yield "seed mask", derive(DATA, STORE, b"pipkin 1 seed", 16).hex()
+    salt = bytes(range(0x80, 0x90))
+    wrap = b"pipkin 1 wrap" + STORE
+    yield "wrapping key of a key", derive(bytes(range(0x60, 0x80)), salt, wrap).hex()
+    stretched = Argon2id(salt=salt, length=32, iterations=3, lanes=1, memory_cost=65536).derive("caf\u00e9 au lait".encode())
+    yield "wrapping key of a passphrase", derive(stretched, salt, wrap).hex()
+    for suite in (1, 2):
+        yield f"session key, suite {suite}", session_key(suite).hex()
+        yield f"put of color=green, suite {suite}", frame(suite, 1, b"color", b"green").hex()
+        yield f"put of nothing in namespace 300, suite {suite}", frame(suite, 1, b"", b"", 300).hex()
+        yield f"mark of 16500, suite {suite}", frame(suite, 3, b"", struct.pack("<QQ", 16500, 0)).hex()
+        for length in (65535, 65536, 65537):
+            whole = frame(suite, 1, b"color", b"a" * length)
+            what = f"{whole[:16].hex()}.. of {len(whole)} bytes, crc32c {crc32c(whole):08x}"
+            yield f"put of color={length} times a, suite {suite}", what
+    front = mac(derive(DATA, STORE, b"pipkin 1 superblock"), struct.pack("<Q", 4096) + b"\x77" * 480)
+    yield "tag of a superblock of 480 bytes 77 in slot B", front.hex()
+    header = mac(derive(DATA, STORE, b"pipkin 1 header"), struct.pack("<Q", 16384) + b"\x77" * 136)
+    yield "tag of a header of 136 bytes 77 at 16384", header.hex()
+
+
+text = (Path(__file__).parent.parent / "core" / "FORMAT.md").read_text()
+written = re.split("<!-- vectors -->", text)[1].splitlines()
+written = [line for line in written if line and not line.startswith("```")]
+computed = [f"{name}: {what}" for name, what in vectors()]
+if "--print" in sys.argv:
+    print("\n".join(computed))
+elif written != computed:
+    differ = [f"{one}\n{other}" for one, other in zip(written, computed) if one != other]
+    sys.exit("core/FORMAT.md has other vectors:\n" + "\n".join(differ))
+else:
+    print(f"{len(computed)} vectors")
