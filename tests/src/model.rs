@@ -201,11 +201,12 @@ pub fn commits(before: &State, op: &Op) -> Vec<State> {
     steps
 }
 
-/// True for a removal of what is not there, or what has expired: the log hears nothing of it.
+/// True for a removal of what is not there, or what has expired, and for a default that the namespace has: the log hears nothing of it.
 fn writes_nothing(before: &State, op: &Op) -> bool {
     match op {
         Op::Del(ns, key) | Op::Cas(ns, key, true, None) | Op::Update(ns, key, None) => before.get(*ns, *key).is_none(),
         Op::Persist(ns, key) => !before.expiries.contains_key(&(*ns, *key)),
+        Op::Default(ns, ms) => before.defaults.get(ns).copied().unwrap_or(0) == *ms,
         _ => false,
     }
 }
@@ -243,5 +244,25 @@ impl History {
     /// The place of the last commit up to `place`.
     pub fn commit_at(&self, place: usize) -> usize {
         (0..=place).rev().find(|&place| !self.states[place].is_aged).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What had expired in front of one that writes nothing counted as forgotten by no flush, though no commit had relied on it: a power cut in
+    /// front of the next sync may take the mark that says so.
+    #[test]
+    fn a_default_that_the_namespace_has_is_no_commit() {
+        let mut state = State::default();
+        state.define(1);
+        state.set_default(1, 50);
+        let is_aged = |state: &State, ns, ms| commits(state, &Op::Default(ns, ms)).last().is_some_and(|last| last.is_aged);
+        let aged = state.at(10);
+        assert!(is_aged(&aged, 1, 50) && is_aged(&aged, 0, 0));
+        assert!(!is_aged(&aged, 1, 60) && !is_aged(&aged, 1, 0) && !is_aged(&aged, 0, 50));
+        assert!(!is_aged(&aged, 2, 0), "the namespace is new");
+        assert!(!is_aged(&state, 1, 50), "the state in front of it is a commit");
     }
 }
