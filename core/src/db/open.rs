@@ -87,10 +87,23 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     if !engine.log.read_only {
         engine.log.storage.claim()?;
     }
+    #[cfg(feature = "encrypt")]
+    mend_keys(&engine.log, &pair)?;
     if pair.other_damaged && !engine.log.read_only && !engine.log.is_fenced() {
         engine.log.replace_lost_superblock()?;
     }
     Ok(start(engine, names, report, options, attached))
+}
+
+/// Writes the page of keys of a sealed store again where a part of it may be missing: before anything relies on it.
+#[cfg(feature = "encrypt")]
+fn mend_keys(log: &Log, pair: &SuperblockPair) -> Result<()> {
+    let is_sealed = crate::log::keys_of(&*log.storage).is_some();
+    let is_unfinished = pair.current.generation == 1;
+    if is_sealed && !log.read_only && crate::unlock::mend_page(&*log.storage, is_unfinished)? {
+        log.sync_alone()?;
+    }
+    Ok(())
 }
 
 /// What was found of the log.

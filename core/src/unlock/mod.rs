@@ -62,6 +62,19 @@ pub(crate) fn write_page(storage: &dyn Storage, page: &[u8]) -> Result<()> {
     page::write(storage, page)
 }
 
+/// Writes the page of keys again if a copy of it is not whole, or if it is not known to be on the medium: a creation that was cut short may have
+/// failed to sync it. True if so; durable only after a sync.
+pub(crate) fn mend_page(storage: &dyn Storage, is_unsynced: bool) -> Result<bool> {
+    let mut is_due = is_unsynced;
+    for place in PAGE_PLACES {
+        is_due = is_due || !is_whole(storage, place)?;
+    }
+    match page_of(storage)?.filter(|_| is_due) {
+        Some(page) => write_page(storage, &page).map(|()| true),
+        None => Ok(false),
+    }
+}
+
 /// The page of keys of the store in `storage`, for a copy of the store; `None` if no copy of it is whole.
 pub(crate) fn page_of(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     Ok(page::first_whole(storage)?.map(|(_, bytes)| bytes))

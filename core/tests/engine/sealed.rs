@@ -458,30 +458,3 @@ fn no_key_meets_a_nonce_twice_in_forks_kills_and_set_back_files() {
     let different: HashSet<_> = used.iter().collect();
     assert!(used.len() > 2000 && different.len() == used.len(), "{} of {}", different.len(), used.len());
 }
-
-#[test]
-fn a_creation_that_is_cut_anywhere_leaves_a_file_that_opens() {
-    let file = MemoryStorage::new();
-    open(&file).unwrap().close().unwrap();
-    let whole = bytes(&file);
-    for what in 0..3 {
-        // The first superblock; with the first copy of the page of keys torn; with all of it.
-        let mut cut = vec![0; 16_384];
-        cut[..512].copy_from_slice(&first_superblock());
-        if what == 1 {
-            cut[1024..2000].copy_from_slice(&whole[1024..2000]);
-        }
-        let file = MemoryStorage::from_vec(cut);
-        let db = open(&file).unwrap();
-        db.insert("color", "green").unwrap();
-        db.close().unwrap();
-        assert_eq!(open(&file).unwrap().get("color").unwrap().as_deref(), Some(&b"green"[..]), "{what}");
-    }
-}
-
-/// Slot A of a store whose creation has ended there.
-fn first_superblock() -> Vec<u8> {
-    let file = MemoryStorage::new();
-    killed(open(&file).unwrap());
-    bytes(&file)[..512].to_vec()
-}

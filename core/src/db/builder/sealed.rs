@@ -3,7 +3,7 @@
 use super::Builder;
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
-use crate::log::{Front, Superblock, read_superblocks};
+use crate::log::{Front, SLOT_LEN, Superblock, read_superblocks};
 use crate::planted::{Bug, is};
 use crate::seal::{Cipher, Secret, random};
 use crate::storage::Storage;
@@ -11,6 +11,9 @@ use crate::store::{Attached, Options};
 use crate::unlock::{Sealed, create, page_of, unlock};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+
+/// Bytes of a superblock.
+const FRONT: u64 = 512;
 
 /// A storage, with the keys of its store if that is sealed; and the page of keys of a store that is to be created.
 type Found = (Box<dyn Storage>, Option<Vec<u8>>);
@@ -86,7 +89,13 @@ impl Asked {
         refuse(&*storage, options, attached)?;
         let may_create = options.create && !options.read_only;
         let superblock = match superblock {
-            Some(superblock) if may_create && self.secret.is_some() && is_cut_short(&*storage, &superblock)? => None,
+            Some(superblock) if is_cut_short(&*storage, &superblock)? => {
+                if !may_create {
+                    return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
+                }
+                blank(&*storage)?;
+                None
+            }
             superblock => superblock,
         };
         match (superblock, &self.secret) {
@@ -112,17 +121,27 @@ impl Asked {
     }
 }
 
-/// Makes a file blank again in which the creation of a sealed store has ended before its page of keys was written: there is nothing in it, and
-/// no key to it.
+/// True for a file in which the creation of a sealed store has ended before a copy of its page of keys was whole: there is nothing in it, and no key
+/// to it. The second superblock is written only behind the page.
 fn is_cut_short(storage: &dyn Storage, superblock: &Superblock) -> Result<bool> {
     let is_first = superblock.key_page != 0 && superblock.generation == 1 && storage.len()? <= DATA_START;
     if !is_first || page_of(storage)?.is_some() {
         return Ok(false);
     }
+    let mut other = [0; FRONT as usize];
+    if storage.len()? >= SLOT_LEN + FRONT {
+        storage.read_at(SLOT_LEN, &mut other)?;
+    }
+    Ok(other.iter().all(|&byte| byte == 0))
+}
+
+/// Takes away what such a creation has left, all but its superblock: that says what the file is until the next creation has put its own in its
+/// place, with nothing but zeros around it.
+fn blank(storage: &dyn Storage) -> Result<()> {
     storage.reserve(0, DATA_START)?;
-    storage.write_at(0, &[&alloc::vec![0; DATA_START as usize]])?;
+    storage.write_at(FRONT, &[&alloc::vec![0; (DATA_START - FRONT) as usize]])?;
     storage.sync()?;
-    Ok(true)
+    Ok(())
 }
 
 /// What is not built for sealed stores.
