@@ -3,12 +3,9 @@
 use super::fence::LOST;
 use super::frames::Frames;
 use super::space::{Purpose, Run};
-use super::{
-    Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, Superblock, SuperblockPair, SuperblockSlot,
-    TRAILER_LEN, Tail, salt,
-};
+use super::{Active, Log, SEGMENT_HEADER_LEN, Superblock, SuperblockPair, SuperblockSlot, TRAILER_LEN, Tail};
 use crate::error::{Error, Result};
-use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, MARK_VALUE_LEN, Mark, Next, TAG_LEN, pad_spec};
+use crate::frame::{FrameSpec, Kind};
 use crate::limits::{LOG_POSITION_MAX, LOG_POSITION_SPARE};
 use crate::planted::{Bug, is};
 use crate::sync::Ordering;
@@ -182,41 +179,6 @@ impl Log {
         Ok(())
     }
 
-    /// Rewrites headers of which a crash has left only a part. The bytes are the same, so another crash in here loses nothing.
-    pub(super) fn mend_headers(&self, tail: &mut Tail) -> Result<()> {
-        // The file may have lost its end.
-        for &(offset, _) in &tail.torn_headers {
-            self.reserve(offset, offset + SEGMENT_HEADER_LEN as u64)?;
-        }
-        for (offset, header) in core::mem::take(&mut tail.torn_headers) {
-            let bytes = header.encode(self.store_id, offset);
-            self.storage.write_at(offset, &[&bytes]).map_err(|error| self.poison(error.into()))?;
-        }
-        Ok(())
-    }
-
-    /// Writes the trailers that were lost in a crash: a closed store must have every trailer that its headers claim.
-    pub(super) fn mend_trailers(&self, tail: &mut Tail) -> Result<()> {
-        // The file may have lost its end.
-        for (segment, _) in &tail.lost_trailers {
-            self.reserve(segment.limit(self.geometry), segment.behind(self.geometry))?;
-        }
-        for (segment, next) in core::mem::take(&mut tail.lost_trailers) {
-            self.write_trailer(&segment, &next).map_err(|error| self.poison(error))?;
-            if let Some(known) = tail.segments.get_mut(segment.base) {
-                known.linked = true;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_trailer(&self, segment: &Segment, next: &Segment) -> Result<()> {
-        let at = segment.limit(self.geometry);
-        let next = Next { extent: next.extent, extents: next.extents, base: next.base, salt: next.salt }.encode();
-        let frame = FrameSpec::control(Kind::Next, &next).header(segment.salt, at);
-        Ok(self.storage.write_at(at, &[frame.as_slice(), &next])?)
-    }
-
     /// Only for planted bugs (`TornTailKept`, `TakeoverInPlace`): appends to the segment that a crash has torn.
     pub(super) fn continue_torn_segment(&self, tail: &mut Tail) {
         if let Some(segment) = tail.segments.get(tail.previous.base)
@@ -319,46 +281,6 @@ impl Log {
         Ok(())
     }
 
-    /// True if a sync mark is due and fits into the active segment together with the first frame of the commit, of `first` bytes. A
-    /// new segment needs no mark, since its header records how far the log is synced.
-    pub(super) fn mark_fits(&self, tail: &Tail, first: u64) -> bool {
-        let room = tail.active.map_or(0, |active| active.room());
-        tail.mark_due.is_some() && room >= self.mark_len() + first
-    }
-
-    /// Appends the sync mark that is due, if it fits.
-    pub(super) fn put_mark(&self, tail: &mut Tail, first: u64) -> Result<()> {
-        if !self.mark_fits(tail, first) {
-            return Ok(());
-        }
-        let (Some(synced), Some(active)) = (tail.mark_due.take(), tail.active) else {
-            return Ok(());
-        };
-        let claimed = if is(Bug::SyncMarkTooHigh) { synced + self.geometry.segment_size() } else { synced };
-        let clock = self.clock_to_write(0);
-        self.put(tail, active, &FrameSpec::control(Kind::Mark, &Mark { synced: claimed, clock }.encode()))?;
-        tail.clock_said = tail.clock_said.max(clock);
-        Ok(())
-    }
-
-    /// Writes the sync mark that is due, unless the room is needed for frames that must follow; false if it did not fit. Does not
-    /// count as an append, so the next flush has nothing to sync.
-    pub(super) fn mark_now(&self, tail: &mut Tail) -> Result<bool> {
-        self.writable()?;
-        let Some(active) = tail.active.filter(|_| tail.announced) else { return Ok(false) };
-        if active.room() < self.mark_len() + kept_room(tail, Purpose::MakeSpace) {
-            return Ok(false);
-        }
-        let written = self.put_mark(tail, 0).and_then(|()| self.write_gathered(tail));
-        written.map_err(|error| {
-            // The end of the log is unchanged.
-            tail.scratch.clear();
-            tail.active = Some(active);
-            self.poison(error)
-        })?;
-        Ok(true)
-    }
-
     /// Appends one frame: to the gathered bytes, or straight to the storage if its value is long.
     #[inline]
     pub(super) fn put(&self, tail: &mut Tail, active: Active, frame: &FrameSpec<'_>) -> Result<()> {
@@ -391,135 +313,6 @@ impl Log {
         }
         Ok(())
     }
-
-    /// Bytes of a commit from the frame at `index` on that fit at the front of a new segment on `run`.
-    fn front_of<F: Frames + ?Sized>(&self, frames: &F, index: usize, run: &Run) -> u32 {
-        let mut room = self.geometry.len_of(run.extent, run.extents) - SEGMENT_HEADER_LEN as u64 - TRAILER_LEN;
-        let mut bytes = 0;
-        for len in (index..frames.count()).map(|index| frames.len_of(index)) {
-            if len > room {
-                break;
-            }
-            room -= len;
-            bytes += len;
-        }
-        bytes as u32
-    }
-
-    /// Closes the active segment and begins the next one on `run`. Its first `carried_over` bytes will belong to a commit that began in an
-    /// earlier segment.
-    pub(super) fn begin_segment(&self, tail: &mut Tail, run: Run, carried_over: u32) -> Result<Active> {
-        self.seal(tail)?;
-        let start = self.geometry.start(run.extent);
-        let (store_id, generation) = (self.store_id, self.generation.load(Ordering::Relaxed));
-        let number = tail.next_header;
-        let salt = if is(Bug::SaltNotRenewed) {
-            salt(store_id, 0, u64::from(run.extent), 0)
-        } else {
-            salt(store_id, generation, number, self.entropy)
-        };
-        let segment = Segment {
-            base: tail.next_base,
-            extent: run.extent,
-            extents: run.extents,
-            end: start + SEGMENT_HEADER_LEN as u64,
-            salt,
-            linked: false,
-        };
-        let linked = tail.previous.trailer.is_some();
-        let header = SegmentHeader {
-            linked,
-            salt,
-            kind: SegmentKind::Log,
-            base: segment.base,
-            extents: run.extents,
-            carried_over,
-            previous_base: tail.previous.base,
-            previous_salt: tail.previous.salt,
-            previous_end: tail.previous.end,
-            synced: self.sync_state.synced(),
-            session: self.session.load(Ordering::Relaxed),
-            number,
-            fresh: run.fresh,
-            #[cfg(feature = "encrypt")]
-            seal: None,
-        };
-        #[cfg(feature = "encrypt")]
-        let header = header.sealed(&*self.storage, store_id, start, core::mem::take(&mut tail.last_tag))?;
-        self.took_header(tail);
-        if let Some(at) = tail.previous.trailer.take() {
-            let next = Next { extent: run.extent, extents: run.extents, base: segment.base, salt }.encode();
-            let frame = FrameSpec::control(Kind::Next, &next).header(tail.previous.salt, at);
-            self.storage.write_at(at, &[frame.as_slice(), &next])?;
-            if let Some(previous) = tail.segments.get_mut(tail.previous.base) {
-                previous.linked = true;
-            }
-        }
-        if !is(Bug::SegmentNotLookedFor) {
-            // The trailer names the new segment's extents: a session that takes the store over from here on does not write there.
-            if tail.announced {
-                self.show()?;
-            }
-        }
-        self.reach(run)?;
-        self.storage.write_at(start, &[&header.encode(store_id, start)])?;
-        self.segment_stats.enter(self.geometry, &segment);
-        tail.next_base = segment.next_base(self.geometry);
-        tail.segments.insert(segment.base, segment);
-        let active = Active::new(segment, segment.end, self.geometry, run.fresh);
-        tail.active = Some(active);
-        tail.mark_due = None;
-        self.mark_said(tail);
-        Ok(active)
-    }
-
-    /// Fills the rest of the active segment, so that a checksum covers every byte of it.
-    pub(super) fn seal(&self, tail: &mut Tail) -> Result<()> {
-        self.write_gathered(tail)?;
-        let Some(active) = tail.active.take() else {
-            return Ok(());
-        };
-        self.look_again()?;
-        let limit = active.limit;
-        let room = active.room() as usize;
-        #[cfg(feature = "encrypt")]
-        let is_padded = self.is_sealed() && self.pad_sealed(tail, active)?;
-        #[cfg(not(feature = "encrypt"))]
-        let is_padded = false;
-        if let Some((key, value)) = pad_spec(room).filter(|_| !self.is_sealed()) {
-            self.write_pad(&active, key, value)?;
-        } else if !is_padded && room > 0 && !active.fresh {
-            self.storage.write_at(active.position, &[[0; GAP_MAX].get(..room).unwrap_or(&[0; GAP_MAX])])?;
-        }
-        if let Some(segment) = tail.segments.get_mut(active.segment.base) {
-            segment.end = limit;
-        }
-        let Segment { base, salt, extent, .. } = active.segment;
-        self.segment_stats.set_records(extent, active.records);
-        tail.previous = Previous { base, end: limit, salt, trailer: Some(limit) };
-        Ok(())
-    }
-
-    /// Closes the active segment, so that it can be compacted after the next checkpoint.
-    pub(crate) fn seal_active(&self) -> Result<()> {
-        let mut tail = self.tail.lock();
-        self.writable()?;
-        self.announce(&mut tail)?;
-        self.seal(&mut tail).map_err(|error| self.poison(error))?;
-        if let Some(last) = tail.segments.get(tail.previous.base) {
-            self.appended.fetch_max(last.lsn(self.geometry, last.end), Ordering::AcqRel);
-        }
-        Ok(())
-    }
-
-    fn write_pad(&self, active: &Active, key: usize, value: usize) -> Result<()> {
-        let zeros = alloc::vec![0; key + value];
-        let (key, value) = zeros.split_at(key);
-        let frame = FrameSpec { key, ..FrameSpec::control(Kind::Pad, value) };
-        let header = frame.header(active.segment.salt, active.position);
-        let body: &[u8] = if active.fresh { &[] } else { &zeros };
-        Ok(self.storage.write_at(active.position, &[header.as_slice(), body])?)
-    }
 }
 
 /// Bytes at the end of the last segment that removals and compaction keep free for the frames that retire emptied segments: without
@@ -530,16 +323,3 @@ pub(crate) const RETIRE_ROOM: u64 = 256;
 pub(super) fn kept_room(tail: &Tail, purpose: Purpose) -> u64 {
     if purpose == Purpose::MakeSpace && !tail.space.has_reserve() { RETIRE_ROOM } else { 0 }
 }
-
-impl Log {
-    /// Length of a sync mark frame of this log in bytes.
-    pub(super) const fn mark_len(&self) -> u64 {
-        MARK_LEN as u64 + self.tag_len()
-    }
-}
-
-/// More bytes than any segment leaves in front of its trailer.
-const GAP_MAX: usize = FRAME_LEN_MIN + TAG_LEN;
-
-/// Length of a sync mark frame in bytes.
-pub(crate) const MARK_LEN: usize = FRAME_LEN_MIN + MARK_VALUE_LEN;

@@ -2,6 +2,7 @@
 
 mod acted;
 mod append;
+mod begin;
 mod copies;
 mod cut;
 mod feed;
@@ -12,6 +13,7 @@ mod geometry;
 mod history;
 mod hold;
 mod live;
+mod mark;
 #[cfg(feature = "encrypt")]
 mod opened;
 mod positions;
@@ -20,6 +22,7 @@ mod read;
 mod resume;
 mod retire;
 mod room;
+mod run;
 #[cfg(feature = "encrypt")]
 mod sealed;
 mod segment;
@@ -42,7 +45,7 @@ mod write_behind;
 mod zeros;
 
 pub(crate) use acted::FEATURE_EXPIRY;
-pub(crate) use append::{MARK_LEN, Placed, RETIRE_ROOM};
+pub(crate) use append::{Placed, RETIRE_ROOM};
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
 pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};
 pub(crate) use followed::{SegmentChange, take_over};
@@ -51,12 +54,14 @@ pub(crate) use geometry::Geometry;
 pub(crate) use history::FollowerId;
 pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
+pub(crate) use mark::MARK_LEN;
 #[cfg(feature = "encrypt")]
 pub(crate) use opened::{is_sealed, keys as keys_of, open as open_frame};
 pub(crate) use positions::{Contained, EndPlace};
 #[cfg(feature = "events")]
 pub(crate) use read::Published;
 pub(crate) use read::{Frame, ValueBytes};
+pub(crate) use run::{Segment, SnapshotSegment};
 pub(crate) use segment::{
     HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, named_without_header, read_next,
 };
@@ -86,84 +91,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use once_cell::race::OnceBox;
-
-/// A live segment of the log: a run of adjacent extents with consecutive log positions.
-///
-/// A log position ("lsn") counts bytes in log order. It only ever grows, while an offset in the file comes back when an extent is
-/// reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    /// Log position of its first byte.
-    pub(crate) base: u64,
-    pub(crate) extent: u32,
-    pub(crate) extents: u32,
-    /// File offset of the end of its last frame. Out of date for the active segment: see `Active::position`.
-    pub(crate) end: u64,
-    pub(crate) salt: u64,
-    /// Its trailer names the next segment.
-    pub(crate) linked: bool,
-}
-
-impl Segment {
-    /// Offset of the first frame.
-    pub(crate) const fn first_frame(&self, geometry: Geometry) -> u64 {
-        geometry.start(self.extent) + SEGMENT_HEADER_LEN as u64
-    }
-
-    /// File offset at which frames must end: the trailer begins there.
-    pub(crate) const fn limit(&self, geometry: Geometry) -> u64 {
-        self.behind(geometry) - TRAILER_LEN
-    }
-
-    /// File offset of the end of its last extent.
-    pub(crate) const fn behind(&self, geometry: Geometry) -> u64 {
-        geometry.start(self.extent.saturating_add(self.extents))
-    }
-
-    /// Its length in bytes, header and trailer included.
-    pub(crate) const fn len(&self, geometry: Geometry) -> u64 {
-        geometry.len_of(self.extent, self.extents)
-    }
-
-    /// Log position of its end: where the next segment may begin.
-    pub(crate) const fn next_base(&self, geometry: Geometry) -> u64 {
-        self.base + self.len(geometry)
-    }
-
-    /// The log position of `offset`, which lies in this segment.
-    pub(crate) const fn lsn(&self, geometry: Geometry, offset: u64) -> u64 {
-        self.base + (offset - geometry.start(self.extent))
-    }
-}
-
-/// A segment that holds parts of the index snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SnapshotSegment {
-    pub(crate) extent: u32,
-    pub(crate) extents: u32,
-    pub(crate) salt: u64,
-    /// File offset of the end of its last part.
-    pub(crate) end: u64,
-    /// This session has reserved its space.
-    pub(crate) own: bool,
-}
-
-impl SnapshotSegment {
-    /// File offset of the end of its last extent.
-    pub(crate) const fn behind(&self, geometry: Geometry) -> u64 {
-        geometry.start(self.extent.saturating_add(self.extents))
-    }
-
-    /// Its length in bytes.
-    pub(crate) const fn len(&self, geometry: Geometry) -> u64 {
-        geometry.len_of(self.extent, self.extents)
-    }
-
-    /// The same segment without the extents after its last part.
-    pub(crate) const fn used(self, geometry: Geometry) -> Self {
-        Self { extents: geometry.extent_of(self.end - 1) + 1 - self.extent, ..self }
-    }
-}
 
 /// What the next segment header records about its predecessor.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,6 +2,8 @@
 
 use super::chain::{Chain, Op};
 use super::headers::{are_apart, drop_within, is_inside_a_record};
+#[cfg(feature = "encrypt")]
+use super::sealed::Noted;
 use crate::error::{Error, Result};
 use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
 use crate::index::{KeyHash, seed_of};
@@ -40,6 +42,8 @@ pub(super) struct Follower<'a> {
     pub(super) late: Vec<(u32, SegmentHeader)>,
     /// The segment in which the walk met a frame that is not valid; its `end` is the offset of that frame.
     pub(super) stopped: Option<Segment>,
+    #[cfg(feature = "encrypt")]
+    pub(super) noted: Noted,
 }
 
 /// Where the log would end if nothing followed.
@@ -70,13 +74,18 @@ impl<'a> Follower<'a> {
             kept_history: Vec::new(),
             late: Vec::new(),
             stopped: None,
+            #[cfg(feature = "encrypt")]
+            noted: Noted::default(),
         }
     }
 
     /// Follows the log after the checkpoint: from the frame that holds the list, or from `behind` if that frame is damaged.
     pub(super) fn run(&mut self, listed: SegmentList, behind: Option<u64>) -> Result<()> {
         #[cfg(feature = "encrypt")]
-        self.check_age()?;
+        {
+            self.check_age()?;
+            self.note_headers();
+        }
         // An earlier session that still writes after a later one has begun uses header numbers that are not counted yet.
         let Superblock { headers, session, .. } = self.superblock;
         let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
@@ -160,6 +169,12 @@ impl<'a> Follower<'a> {
         self.chain.next_base = begun.max(last).max(LOG_POSITION_FIRST);
         self.chain.headers = self.headers.values().map(|header| header.number).max().unwrap_or(0).max(self.superblock.headers);
         self.chain.next_header = written.max(self.superblock.headers) + 1;
+        #[cfg(feature = "encrypt")]
+        {
+            self.chain.next_base = self.chain.next_base.max(self.noted.base);
+            self.chain.headers = self.chain.headers.max(self.noted.number);
+            self.chain.next_header = self.chain.next_header.max(self.noted.number + 1);
+        }
     }
 
     /// The segment that follows `before` in the log, or the first one. Of several with that predecessor the youngest counts, since the

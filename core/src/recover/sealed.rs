@@ -5,7 +5,28 @@ use crate::error::{Error, Result};
 use crate::frame::TAG_LEN;
 use crate::log::{Segment, is_sealed, keys_of};
 
+/// How far the headers of a sealed file have come; zeros in a plain one, whose headers may be parts of values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Noted {
+    /// The highest number.
+    pub(super) number: u64,
+    /// The highest log position behind a segment.
+    pub(super) base: u64,
+}
+
 impl Follower<'_> {
+    /// Notes how far numbers and positions have come by all headers of the file, before any is dropped: a tag says of each that a session of this
+    /// store has written it, also of one inside of a segment that was begun in the same space before, and that a crash has brought back.
+    pub(super) fn note_headers(&mut self) {
+        if keys_of(self.storage).is_none() {
+            return;
+        }
+        for (extent, header) in self.headers.iter() {
+            self.noted.number = self.noted.number.max(header.number);
+            self.noted.base = self.noted.base.max(header.segment(self.geometry, extent).next_base(self.geometry));
+        }
+    }
+
     /// Fails if the file has segments that are younger than the end of the log that the superblock of a closed store names.
     pub(super) fn check_age(&self) -> Result<()> {
         let is_younger = || self.headers.values().any(|header| header.number > self.superblock.headers);

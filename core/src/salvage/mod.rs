@@ -1,14 +1,14 @@
 //! Salvage: copies every record with a valid checksum from a store that may not open any more into a new one. The source is never changed.
 
 mod names;
+#[cfg(feature = "encrypt")]
+mod sealed;
 
 use crate::db::{Db, Namespace};
 use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, Mark, NAMESPACE_OF_NAMES};
 use crate::index::KeyHash;
 use crate::log::Window;
-#[cfg(feature = "encrypt")]
-use crate::log::{Front, read_superblocks};
 use crate::names::DEFAULT;
 use crate::planted::{Bug, is};
 use crate::recover::Chain;
@@ -168,7 +168,7 @@ pub fn salvage_with(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<SalvageReport> {
     #[cfg(feature = "encrypt")]
-    refuse_sealed(source)?;
+    sealed::refuse(source)?;
     let survey = Survey::of(source)?;
     let shown = Shown::load(source, &survey.pair.current)?;
     let mut copy = Copy::new(source, target, options, &survey, shown.as_ref())?;
@@ -185,16 +185,6 @@ pub fn salvage_with(
     others.map(|(base, &stretch)| (base, stretch)).try_for_each(|(base, stretch)| copy.cut_off(base, stretch))?;
     progress(total, total);
     copy.finish(&survey.pair)
-}
-
-/// Salvage does not take a key yet, and never copies what it cannot read.
-#[cfg(feature = "encrypt")]
-fn refuse_sealed(source: &dyn Storage) -> Result<()> {
-    let Ok(Front::Store(pair)) = read_superblocks(source) else { return Ok(()) };
-    if pair.current.key_page == 0 {
-        return Ok(());
-    }
-    Err(Error::Unsupported { offset: 0, what: "a sealed store, which salvage does not read" })
 }
 
 /// Where a record is in the source, with its header.

@@ -43,6 +43,7 @@ mod ranges;
 mod refused;
 mod salvage;
 mod sealed;
+mod sealed_crashes;
 mod sealed_creation;
 mod shared_hosts;
 mod snapshot;
