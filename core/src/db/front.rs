@@ -72,6 +72,10 @@ fn find_once(
             return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
         }
     };
+    #[cfg(feature = "encrypt")]
+    if pair.current.key_page != 0 && crate::log::keys_of(storage).is_none() {
+        return Err(Error::KeyNeeded);
+    }
     if !options.read_only && pair.current.write_version > FORMAT_VERSION {
         return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
     }

@@ -1,6 +1,6 @@
 //! The list of live segments, which a checkpoint or a backup appends to the log.
 
-use super::{Figures, LIST_ENTRY_LEN_MAX, Log, Purpose, Segment, SegmentList, Tail};
+use super::{Figures, LIST_ENTRY_LEN_MAX, LIST_SEAL_LEN, Log, Purpose, Segment, SegmentList, Tail};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind};
 use crate::planted::{Bug, is};
@@ -9,11 +9,6 @@ use alloc::vec::Vec;
 
 /// Length in bytes of an entry of the segment list in all but extraordinary stores.
 pub(crate) const LIST_ENTRY_LEN: u64 = 32;
-
-/// Upper bound in bytes of the list of `segments` segments, including one more that is opened for the list itself.
-pub(crate) const fn list_len(segments: usize) -> u64 {
-    64 + (segments as u64 + 1) * LIST_ENTRY_LEN_MAX
-}
 
 /// The position of a segment list, which divides the log into the part that it lists and the part after it.
 #[derive(Clone, Debug)]
@@ -42,9 +37,15 @@ impl Log {
         self.tail.lock().space.listed
     }
 
+    /// Upper bound in bytes of the list of `segments` segments, including one more that is opened for the list itself.
+    pub(crate) const fn list_len(&self, segments: usize) -> u64 {
+        let seal = if self.is_sealed() { LIST_SEAL_LEN } else { 0 };
+        64 + (segments as u64 + 1) * (LIST_ENTRY_LEN_MAX + seal)
+    }
+
     fn append_list(&self, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
         // The list names its own segment and offset, so appending it must not open a new segment.
-        let room = self.make_room(tail, |tail| list_len(tail.segments.len() + tail.history_len()) + self.tag_len())?;
+        let room = self.make_room(tail, |tail| self.list_len(tail.segments.len() + tail.history_len()) + self.tag_len())?;
         let history = tail.recorded_history(self.geometry);
         let is_history = |segment: &Segment| history.binary_search_by_key(&segment.base, |kept| kept.base).is_ok();
         let mut segments: Vec<_> = tail.segments.values().chain(&history).copied().collect();
@@ -67,12 +68,16 @@ impl Log {
         });
         let figures = figures.collect();
         let floor = tail.history_floor();
+        #[cfg(feature = "encrypt")]
+        let seals = self.seals_of(&segments)?;
         let list = SegmentList {
             segments,
             figures,
             next_namespace,
             floor,
             next_event: if is(Bug::NextEventNotListed) { 0 } else { tail.next_event },
+            #[cfg(feature = "encrypt")]
+            seals,
         };
         let value = list.encode(self.geometry);
         let mut placed = Vec::new();

@@ -46,7 +46,7 @@ mod zeros;
 
 pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{Placed, RETIRE_ROOM};
-pub(crate) use cut::{Cut, LIST_ENTRY_LEN, list_len};
+pub(crate) use cut::{Cut, LIST_ENTRY_LEN};
 pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};
 pub(crate) use followed::{SegmentChange, take_over};
 pub(crate) use frames::Frames;
@@ -65,7 +65,7 @@ pub(crate) use run::{Segment, SnapshotSegment};
 pub(crate) use segment::{
     HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, named_without_header, read_next,
 };
-pub(crate) use segment_list::{Figures, LIST_ENTRY_LEN_MAX, SegmentList};
+pub(crate) use segment_list::{Figures, LIST_ENTRY_LEN_MAX, LIST_SEAL_LEN, SegmentList};
 pub(crate) use segment_stats::{SegmentStats, Tally};
 pub(crate) use space::{Barred, Purpose, Space};
 pub(crate) use start::LogEnd;

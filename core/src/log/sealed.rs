@@ -2,13 +2,24 @@
 
 use super::append::{DIRECT, GATHER};
 use super::opened::keys;
-use super::{Active, Log, Tail};
+use super::{Active, Log, Segment, Tail};
 use crate::error::{Error, Result};
 use crate::frame::sum_sealed;
 use crate::frame::{FrameSpec, Kind, TAG_LEN, pad_spec};
+use crate::seal::LISTED_LEN;
 use alloc::vec::Vec;
 
 impl Log {
+    /// The seals of listed segments; none in a plain store.
+    pub(super) fn seals_of(&self, segments: &[Segment]) -> Result<Vec<[u8; LISTED_LEN]>> {
+        let Some(keys) = keys(&*self.storage) else { return Ok(Vec::new()) };
+        let seal = |segment: &Segment| {
+            let start = self.geometry.start(segment.extent);
+            keys.listed_seal(segment.salt).ok_or_else(|| Error::corrupt(start, "a segment header, of which no copy is left"))
+        };
+        segments.iter().map(seal).collect()
+    }
+
     /// Fills the rest of a segment with a sealed pad; false if it is too short for one.
     pub(super) fn pad_sealed(&self, tail: &mut Tail, active: Active) -> Result<bool> {
         let pad = pad_spec(active.room() as usize).and_then(|(key, value)| Some((key, value.checked_sub(TAG_LEN)?)));

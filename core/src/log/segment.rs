@@ -3,7 +3,7 @@
 //! frame that names the next segment.
 
 #[cfg(feature = "encrypt")]
-use super::opened::keys;
+use super::opened::{is_sealed, keys};
 use super::{Geometry, Segment, Window};
 #[cfg(feature = "encrypt")]
 use crate::error::Error;
@@ -218,7 +218,7 @@ impl SegmentHeader {
         storage.read_at(offset, &mut bytes)?;
         let copies = Self::decode_both(&bytes, store_id, offset);
         #[cfg(feature = "encrypt")]
-        check_headers(storage, store_id, offset, &copies)?;
+        let copies = check_headers(storage, store_id, offset, copies)?;
         Ok(copies)
     }
 
@@ -276,10 +276,14 @@ pub(crate) fn named_without_header(
     Ok(header.is_none().then_some(next))
 }
 
-/// Checks the tags of the copies of a segment header, and enters the segment.
+/// Checks the tags of the copies of a segment header, and enters the segment. A plain store has no sealed ones.
 #[cfg(feature = "encrypt")]
-fn check_headers(storage: &dyn Storage, store_id: [u8; 16], start: u64, copies: &Copies) -> Result<()> {
-    let Some(keys) = keys(storage) else { return Ok(()) };
+fn check_headers(storage: &dyn Storage, store_id: [u8; 16], start: u64, copies: Copies) -> Result<Copies> {
+    if !is_sealed(storage) {
+        let plain = |copy: Option<SegmentHeader>| copy.filter(|header| header.seal.is_none());
+        return Ok(Copies { first: plain(copies.first), second: plain(copies.second), ..copies });
+    }
+    let Some(keys) = keys(storage) else { return Ok(copies) };
     let forged = || Error::Forged { offset: start, what: "a segment header" };
     for header in [copies.first, copies.second].into_iter().flatten() {
         let seal = header.seal.ok_or_else(forged)?;
@@ -288,7 +292,8 @@ fn check_headers(storage: &dyn Storage, store_id: [u8; 16], start: u64, copies: 
             return Err(forged());
         }
     }
-    copies.header().map_or(Ok(()), |header| header.enter(keys, start))
+    copies.header().map_or(Ok(()), |header| header.enter(keys, start))?;
+    Ok(copies)
 }
 
 #[cfg(feature = "encrypt")]

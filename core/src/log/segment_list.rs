@@ -4,11 +4,16 @@
 use super::{Geometry, Segment};
 use crate::frame::{decode_u64, encode_u64};
 use crate::limits::LOG_POSITION_MAX;
+#[cfg(feature = "encrypt")]
+use crate::seal::LISTED_LEN;
 use crate::sorted::Set;
 use alloc::vec::Vec;
 
 /// Version of the list's shape: the first byte of its value.
 const VERSION: u64 = 1;
+/// That of a sealed store: behind the entries stands the seal of each.
+#[cfg(feature = "encrypt")]
+const VERSION_SEALED: u64 = 2;
 
 /// What a list records about a segment beside its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +41,9 @@ pub(crate) struct SegmentList {
     pub(crate) floor: u64,
     /// Number of the next event.
     pub(crate) next_event: u64,
+    /// The seal of each segment, in the same order; none in a plain store.
+    #[cfg(feature = "encrypt")]
+    pub(crate) seals: Vec<[u8; LISTED_LEN]>,
 }
 
 /// Bit of an entry's flags: the segment is history.
@@ -44,12 +52,22 @@ const FLAG_HISTORY: u64 = 1;
 const FLAG_LINKED: u64 = 2;
 /// Upper bound of an entry's length in bytes.
 pub(crate) const LIST_ENTRY_LEN_MAX: u64 = 64;
+/// Bytes that the list of a sealed store has more for each entry.
+#[cfg(feature = "encrypt")]
+pub(crate) const LIST_SEAL_LEN: u64 = LISTED_LEN as u64;
+/// See above.
+#[cfg(not(feature = "encrypt"))]
+pub(crate) const LIST_SEAL_LEN: u64 = 0;
 
 impl SegmentList {
     pub(crate) fn encode(&self, geometry: Geometry) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 + self.segments.len() * 32);
         let put = |out: &mut Vec<u8>, number: u64| encode_u64(number, |byte| out.push(byte));
-        let head = [VERSION, self.segments.len() as u64, u64::from(self.next_namespace), self.floor, self.next_event];
+        #[cfg(feature = "encrypt")]
+        let version = if self.seals.is_empty() { VERSION } else { VERSION_SEALED };
+        #[cfg(not(feature = "encrypt"))]
+        let version = VERSION;
+        let head = [version, self.segments.len() as u64, u64::from(self.next_namespace), self.floor, self.next_event];
         head.into_iter().for_each(|number| put(&mut out, number));
         let mut before = 0;
         let none = Figures::default();
@@ -64,6 +82,8 @@ impl SegmentList {
             numbers.into_iter().for_each(|number| put(&mut out, number));
             before = segment.base;
         }
+        #[cfg(feature = "encrypt")]
+        self.seals.iter().for_each(|seal| out.extend_from_slice(seal));
         out
     }
 
@@ -86,11 +106,15 @@ impl SegmentList {
         let count = usize::try_from(number()?).ok()?;
         let next_namespace = u32::try_from(number()?).ok()?;
         let (floor, next_event) = (number()?, number()?);
-        if version != VERSION || count > bytes.len() {
+        #[cfg(feature = "encrypt")]
+        let is_sealed = version == VERSION_SEALED;
+        #[cfg(not(feature = "encrypt"))]
+        let is_sealed = false;
+        if (version != VERSION && !is_sealed) || count > bytes.len() {
             return None;
         }
-        let mut list =
-            Self { segments: Vec::with_capacity(count), figures: Vec::with_capacity(count), next_namespace, floor, next_event };
+        let (segments, figures) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut list = Self { segments, figures, next_namespace, floor, next_event, ..Self::default() };
         for _ in 0..count {
             let (segment, figures) = decode_entry(&mut rest, geometry, list.segments.last())?;
             let inside = segment.extents > 0 && segment.extent.checked_add(segment.extents)? <= extents_in_file;
@@ -102,6 +126,11 @@ impl SegmentList {
             }
             list.segments.push(segment);
             list.figures.push(figures);
+        }
+        #[cfg(feature = "encrypt")]
+        if is_sealed {
+            let (seals, behind) = rest.split_at_checked(count.checked_mul(LISTED_LEN)?)?;
+            (list.seals, rest) = (seals.as_chunks().0.to_vec(), behind);
         }
         let places =
             Set::collect(list.segments.iter().map(|segment| u64::from(segment.extent) << 32 | u64::from(segment.extents)));

@@ -110,6 +110,10 @@ impl<'a> Walk<'a> {
         }
         let front = self.window.bytes_ahead(offset, room.min(AHEAD) as usize, room.min(HEADER_LEN_MAX as u64) as usize)?;
         let header = match Header::decode(front) {
+            #[cfg(feature = "encrypt")]
+            Ok(header) if header.is_sealed() && self.sealed.storage.is_none() => {
+                return Ok(Step::Bad { offset, error: DecodeError::Invalid("a sealed record in a store that is not sealed") });
+            }
             Ok(header) if header.frame_len() as u64 <= room => header,
             Ok(_) => {
                 return Ok(Step::Bad { offset, error: DecodeError::Invalid("a record that reaches past its segment") });

@@ -3,7 +3,7 @@
 use super::checkpoint::Extent;
 use super::{choose, stranded};
 use crate::error::{Error, Result};
-use crate::log::{Segment, list_len};
+use crate::log::Segment;
 use crate::planted::{Bug, is};
 use crate::store::Store;
 use crate::sync::Ordering;
@@ -214,7 +214,7 @@ impl Store {
         let Some(victim) = choose::worst_for_a_write(engine, &candidates, until, &set_aside) else { return Ok(false) };
         if log.newest_checkpoint().is_none_or(|place| victim.base >= place.base) {
             // A segment list that begins a new segment takes the reserve: the live records of the victim must fit after it.
-            let list = list_len(segments.len());
+            let list = log.list_len(segments.len());
             let both = list + choose::needed_bytes(engine, &victim, is_first(&victim));
             if log.room_of_active() < list && both > choose::taken_bytes(engine, &victim) {
                 return Ok(false);

@@ -4,7 +4,7 @@ use super::checkpoint::Extent;
 use super::choose::{self, PARTS_ASKED};
 use super::report::CompactReport;
 use crate::error::Result;
-use crate::log::{Segment, list_len};
+use crate::log::Segment;
 use crate::planted::{Bug, is};
 use crate::store::{Steps, Store};
 
@@ -40,7 +40,7 @@ impl Store {
         let worst = || choose::worst(&self.engine, 1.0 / PARTS_ASKED, until, &|_| false);
         // Distance between checkpoints, in log bytes. Each one leaves a dead segment list for later steps to compact; this far apart, they
         // save more work than they cause.
-        let apart = 2 * log.geometry.segment_size() + 4 * list_len(log.segment_count());
+        let apart = 2 * log.geometry.segment_size() + 4 * log.list_len(log.segment_count());
         let victim = worst();
         if victim.is_some() || until == 0 || (log.replay_debt() <= apart && !is(Bug::CompactionWithoutEnd)) {
             return Ok(victim);

@@ -3,6 +3,8 @@
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::limits::DATA_START;
+#[cfg(feature = "encrypt")]
+use crate::log::is_sealed;
 use crate::log::{Geometry, SegmentList, Step, Superblock, Walk};
 use crate::storage::Storage;
 
@@ -30,5 +32,7 @@ pub(crate) fn read_segment_list(storage: &dyn Storage, geometry: Geometry, super
                 && last.extent <= geometry.extent_of(offset)
         })
     };
+    #[cfg(feature = "encrypt")]
+    let segment_list = segment_list.filter(|list| is_sealed(storage) != list.seals.is_empty());
     segment_list.filter(holds_it).ok_or(Error::corrupt(offset, what))
 }

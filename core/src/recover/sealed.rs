@@ -3,7 +3,8 @@
 use super::follow::Follower;
 use crate::error::{Error, Result};
 use crate::frame::TAG_LEN;
-use crate::log::{Segment, is_sealed, keys_of};
+use crate::log::{Geometry, Segment, SegmentList, is_sealed, keys_of};
+use crate::storage::Storage;
 
 /// How far the headers of a sealed file have come; zeros in a plain one, whose headers may be parts of values.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,6 +13,18 @@ pub(super) struct Noted {
     pub(super) number: u64,
     /// The highest log position behind a segment.
     pub(super) base: u64,
+}
+
+/// Makes the listed segments readable by what the list says of their seals, whatever stands in the place of their headers.
+pub(super) fn enter_listed(storage: &dyn Storage, geometry: Geometry, listed: &SegmentList) -> Result<()> {
+    let Some(keys) = keys_of(storage) else { return Ok(()) };
+    for (segment, seal) in listed.segments.iter().zip(&listed.seals) {
+        let start = geometry.start(segment.extent);
+        if !keys.enter_listed(segment.salt, segment.base, start, seal)? {
+            return Err(Error::Forged { offset: start, what: "a listed segment of another key" });
+        }
+    }
+    Ok(())
 }
 
 impl Follower<'_> {

@@ -53,6 +53,7 @@ impl Chain {
             SegmentHeader::read(storage, superblock.store_id, geometry.start(extent))?;
         }
         let listed = read_segment_list(storage, geometry, &superblock)?;
+        super::sealed::enter_listed(storage, geometry, &listed)?;
         let headers = find_headers(storage, geometry, superblock.store_id, &listed)?;
         let mut follower = Follower::new(storage, pair, headers);
         follower.run(listed, None)?;

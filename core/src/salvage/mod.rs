@@ -275,8 +275,6 @@ impl<'a> Copy<'a> {
     fn stretch(&mut self, base: u64, stretch: Stretch, progress: &mut dyn FnMut(u64)) -> Result<()> {
         scan(self.source, stretch, &mut |found| {
             match found {
-                #[cfg(feature = "encrypt")]
-                Found::Frame { header, .. } if header.is_sealed() => return Err(Error::KeyNeeded),
                 Found::Frame { offset, header } => {
                     self.frame(base, offset, header)?;
                     progress(offset - stretch.from);
@@ -311,8 +309,6 @@ impl<'a> Copy<'a> {
         let (mut commit, mut whole) = (Vec::new(), Vec::new());
         scan(self.source, stretch, &mut |found| {
             match found {
-                #[cfg(feature = "encrypt")]
-                Found::Frame { header, .. } if header.is_sealed() => return Err(Error::KeyNeeded),
                 Found::Frame { header, .. } if header.kind.is_control() => {}
                 Found::Frame { offset, header } => {
                     commit.push(Place { base, offset, header });

@@ -10,4 +10,4 @@ pub(crate) use keys::{Cost, Derived, Key, NONCE_LEN, Secret, TAG_LEN, is_same, r
 pub use suite::Cipher;
 pub(crate) use suite::Sealer;
 pub use vault::Vault;
-pub(crate) use vault::{HeaderSeal, Keys};
+pub(crate) use vault::{HeaderSeal, Keys, LISTED_LEN};

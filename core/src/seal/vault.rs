@@ -52,8 +52,12 @@ impl HeaderSeal {
 /// What its writer drew, and its number.
 type Session = ([u8; 32], u64);
 
+/// Length in bytes of what a list of segments says of the seal of one: key id, what its session drew, and the number of the session.
+pub(crate) const LISTED_LEN: usize = 8 + 32 + 8;
+
 /// A segment whose header was checked.
 struct Place {
+    session: Session,
     /// The log position of offset 0, if the segment began there.
     shift: u64,
     sealer: Arc<Sealer>,
@@ -124,30 +128,63 @@ impl Keys {
     /// Enters a segment: its header was checked, or is about to be written.
     pub(crate) fn enter(&self, salt: u64, base: u64, start: u64, session: Session) -> Result<()> {
         let shift = base.wrapping_sub(start);
-        let is_known = |known: &Known| known.by_salt.get(salt).is_some_and(|place| place.shift == shift);
-        if is_known(&self.known.read()) {
+        if self.is_known(salt, shift) {
             return Ok(());
         }
         let mut known = self.known.write();
-        let of_session = known.sealers.iter().find(|(other, _)| *other == session).map(|(_, sealer)| sealer.clone());
-        let sealer = match of_session {
-            Some(sealer) => sealer,
-            None => {
-                let number = session.1.to_le_bytes();
-                let info: [&[u8]; 4] = [b"pipkin 1 session", &[self.cipher.code()], &self.store_id, &number];
-                let sealer = Arc::new(Sealer::new(self.cipher, &derive(self.data.as_slice(), &session.0, &info)?)?);
-                known.sealers.retain(|(_, other)| Arc::strong_count(other) > 1);
-                known.sealers.push((session, sealer.clone()));
-                sealer
-            }
-        };
+        let sealer = self.sealer_of(&mut known, session)?;
         let before = known.by_start.get(start).copied().filter(|&before| before != salt);
         if let Some(before) = before {
             known.by_salt.remove(before);
         }
         known.by_start.insert(start, salt);
-        known.by_salt.insert(salt, Place { shift, sealer });
+        known.by_salt.insert(salt, Place { session, shift, sealer });
         Ok(())
+    }
+
+    /// What a list says of the seal of a segment that was entered.
+    pub(crate) fn listed_seal(&self, salt: u64) -> Option<[u8; LISTED_LEN]> {
+        let known = self.known.read();
+        let (drawn, number) = known.by_salt.get(salt)?.session;
+        let mut out = [0; LISTED_LEN];
+        let fields = self.derived.id.iter().chain(&drawn).copied().chain(number.to_le_bytes());
+        out.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
+        Some(out)
+    }
+
+    /// Enters a segment by what an authentic list says of it: its header may be lost, or that of a later segment in the same place. False for a seal
+    /// of another key.
+    pub(crate) fn enter_listed(&self, salt: u64, base: u64, start: u64, seal: &[u8; LISTED_LEN]) -> Result<bool> {
+        let shift = base.wrapping_sub(start);
+        let [id, drawn, number] = [seal.get(..8), seal.get(8..40), seal.get(40..)].map(Option::unwrap_or_default);
+        let number = number.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let session = (drawn.first_chunk().copied().unwrap_or_default(), number);
+        if id != self.derived.id {
+            return Ok(false);
+        }
+        if !self.is_known(salt, shift) {
+            let mut known = self.known.write();
+            let sealer = self.sealer_of(&mut known, session)?;
+            known.by_salt.insert(salt, Place { session, shift, sealer });
+        }
+        Ok(true)
+    }
+
+    fn is_known(&self, salt: u64, shift: u64) -> bool {
+        self.known.read().by_salt.get(salt).is_some_and(|place| place.shift == shift)
+    }
+
+    /// The sealer of a session; made if there is none yet.
+    fn sealer_of(&self, known: &mut Known, session: Session) -> Result<Arc<Sealer>> {
+        if let Some((_, sealer)) = known.sealers.iter().find(|(other, _)| *other == session) {
+            return Ok(sealer.clone());
+        }
+        let number = session.1.to_le_bytes();
+        let info: [&[u8]; 4] = [b"pipkin 1 session", &[self.cipher.code()], &self.store_id, &number];
+        let sealer = Arc::new(Sealer::new(self.cipher, &derive(self.data.as_slice(), &session.0, &info)?)?);
+        known.sealers.retain(|(_, other)| Arc::strong_count(other) > 1);
+        known.sealers.push((session, sealer.clone()));
+        Ok(sealer)
     }
 
     fn place(&self, salt: u64, offset: u64) -> Result<(u64, Arc<Sealer>)> {

@@ -59,7 +59,6 @@ pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> R
     Ok(())
 }
 
-/// Checks both copies of a segment header; returns the header, if one copy is valid.
 /// The copies of the page of keys, and the zeros around them.
 #[cfg(feature = "encrypt")]
 fn check_sealed_front(storage: &dyn Storage, report: &mut VerifyReport) -> Result<()> {
@@ -79,6 +78,7 @@ fn check_sealed_front(storage: &dyn Storage, report: &mut VerifyReport) -> Resul
     Ok(())
 }
 
+/// Checks both copies of a segment header; returns the header, if one copy is valid.
 fn check_headers(
     storage: &dyn Storage,
     geometry: Geometry,

@@ -97,13 +97,21 @@ impl VerifyReport {
 /// and errors of the storage. Any other damage is not an error: it is listed in the report.
 pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
     #[cfg(feature = "encrypt")]
-    if let Ok(Front::Store(pair)) = read_superblocks(storage)
-        && pair.current.key_page != 0
-    {
+    if is_sealed_file(storage)? {
         let report = verify_plainly(&crate::storage::Locked(storage))?;
         return Ok(VerifyReport { unauthenticated: true, ..report });
     }
     verify_plainly(storage)
+}
+
+/// True for the file of a sealed store, also of one that has lost both superblocks.
+#[cfg(feature = "encrypt")]
+pub(crate) fn is_sealed_file(storage: &dyn Storage) -> Result<bool> {
+    match read_superblocks(storage) {
+        Ok(Front::Store(pair)) => Ok(pair.current.key_page != 0),
+        Ok(Front::Blank) => Ok(false),
+        Err(_) => Ok(crate::unlock::page_of(storage)?.is_some()),
+    }
 }
 
 fn verify_plainly(storage: &dyn Storage) -> Result<VerifyReport> {

@@ -43,6 +43,8 @@ mod ranges;
 mod refused;
 mod salvage;
 mod sealed;
+mod sealed_attacks;
+mod sealed_bytes;
 mod sealed_crashes;
 mod sealed_creation;
 mod shared_hosts;

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use crate::common::killed;
+use crate::sealed_bytes::{bytes, frame_len, frames, repair_header, repair_superblock, sum_again};
+use pipkin::storage::MemoryStorage;
 use pipkin::storage::random::Rng;
-use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::testing::{log_nonces, logged_nonces};
 use pipkin::{Builder, Change, Cipher, Db, Error, Namespace, Ttl, verify_storage};
 use std::collections::{BTreeMap, HashSet};
@@ -19,12 +20,6 @@ fn sealed() -> Builder {
 
 fn open(file: &MemoryStorage) -> pipkin::Result<Db> {
     sealed().open_storage(Box::new(file.clone()))
-}
-
-fn bytes(file: &MemoryStorage) -> Vec<u8> {
-    let mut bytes = vec![0; file.len().unwrap() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
 }
 
 fn all(space: &Namespace) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -229,66 +224,6 @@ fn every_flipped_bit_is_an_error_or_changes_nothing() {
     assert!(noticed > 1000, "{noticed} of {}", bytes.len());
 }
 
-/// CRC-32C over `bytes`, for the place of `slot`.
-fn repair_superblock(bytes: &mut [u8], slot: usize) {
-    let sum = pipkin::crc32c(&bytes[slot..slot + 508]) ^ bind(0, slot as u64);
-    bytes[slot + 508..slot + 512].copy_from_slice(&sum.to_le_bytes());
-}
-
-fn bind(salt: u64, offset: u64) -> u32 {
-    let mut x = salt ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (x >> 32) as u32
-}
-
-/// Offsets and lengths of the frames of the segment that begins at `start`, and its salt.
-fn frames(bytes: &[u8], start: usize) -> (u64, Vec<(usize, usize)>) {
-    let salt = u64::from_le_bytes(bytes[start..start + 8].try_into().unwrap());
-    let (mut at, mut found) = (start + 704, Vec::new());
-    while let Some(len) = frame_len(bytes, at) {
-        let sum = pipkin::crc32c(&bytes[at + 4..at + len]) ^ bind(salt, at as u64);
-        if bytes[at..at + 4] != sum.to_le_bytes() {
-            break;
-        }
-        found.push((at, len));
-        at += len;
-    }
-    (salt, found)
-}
-
-fn frame_len(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut place = at + 4;
-    let head = *bytes.get(place)?;
-    let flags = if head & 0x40 == 0 { 0 } else { bytes[place + 1] };
-    place += if head & 0x40 == 0 { 1 } else { 2 };
-    let mut number = || {
-        let (mut value, mut shift) = (0_usize, 0);
-        loop {
-            let byte = *bytes.get(place)?;
-            place += 1;
-            value |= usize::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-    };
-    let (key, value) = (number()?, number()?);
-    if flags & 1 != 0 {
-        number()?;
-    }
-    let end = place + key + value;
-    (head & 0x80 != 0 && end <= bytes.len()).then_some(end - at)
-}
-
-fn sum_again(bytes: &mut [u8], salt: u64, at: usize, len: usize) {
-    let sum = pipkin::crc32c(&bytes[at + 4..at + len]) ^ bind(salt, at as u64);
-    bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
-}
-
 /// A store of one session: the segment at 16384 with eight records of one length.
 fn one_session() -> Vec<u8> {
     let file = MemoryStorage::new();
@@ -358,18 +293,11 @@ fn every_field_of_the_superblocks_and_headers_is_tagged() {
         let is_error = matches!(found, Err(Error::Forged { .. } | Error::Corrupt { .. } | Error::WrongKey));
         assert!(is_error, "byte {place} of the superblocks: {found:?}");
     }
-    let store_id: [u8; 16] = good[32..48].try_into().unwrap();
-    let sum_header = |bytes: &mut [u8]| {
-        for at in [16_384, 16_384 + 512] {
-            let sum = pipkin::crc32c(&bytes[at..at + 188]) ^ bind(xxhash_rust::xxh3::xxh3_64_with_seed(&store_id, 0), at as u64);
-            bytes[at + 188..at + 192].copy_from_slice(&sum.to_le_bytes());
-        }
-    };
     for place in 0..152 {
         let mut bytes = good.clone();
         bytes[16_384 + place] ^= 1;
         bytes[16_384 + 512 + place] ^= 1;
-        sum_header(&mut bytes);
+        repair_header(&mut bytes, 16_384);
         let found = shown(&MemoryStorage::from_vec(bytes), true);
         assert!(matches!(found, Err(Error::Forged { .. } | Error::Corrupt { .. })), "byte {place} of the header: {found:?}");
     }

@@ -3,29 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use crate::common::killed;
+use crate::sealed_bytes::{HEADER_LEN, bytes, headers};
 use pipkin::Db;
-use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::storage::MemoryStorage;
 
-/// Bytes of an extent, and where the first one begins.
+/// Bytes of an extent.
 const EXTENT: usize = 4096;
-const FIRST: usize = 16_384;
-const HEADER_LEN: usize = 704;
 
 fn open(file: &MemoryStorage) -> pipkin::Result<Db> {
     Db::builder().encryption_key([7; 32]).segment_size(EXTENT as u32).background(false).open_storage(Box::new(file.clone()))
-}
-
-fn bytes(file: &MemoryStorage) -> Vec<u8> {
-    let mut bytes = vec![0; file.len().unwrap() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
-}
-
-/// Offset, extents and number of each segment header in the file.
-fn headers(bytes: &[u8]) -> Vec<(usize, u32, u64)> {
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    let starts = (FIRST..bytes.len().saturating_sub(HEADER_LEN)).step_by(EXTENT).filter(|&at| &bytes[at + 16..at + 20] == b"PSEG");
-    starts.map(|at| (at, word(at + 24) as u32, word(at + 72))).collect()
 }
 
 /// A power cut took the header of a segment that was begun where a longer one had been given up, and left the one behind it, in the space of
@@ -40,7 +26,7 @@ fn a_header_inside_of_a_segment_that_a_crash_brought_back_still_counts() {
     db.insert_many([("small", vec![1; 100]), ("large", vec![1; 9000])]).unwrap();
     killed(db);
     let mut cut = bytes(&file);
-    let (start, extents, _) = headers(&cut).into_iter().max_by_key(|(_, _, number)| *number).unwrap();
+    let (start, extents, _) = headers(&cut, EXTENT).into_iter().max_by_key(|(_, _, number)| *number).unwrap();
     assert_eq!(extents, 3);
     cut[start + HEADER_LEN..start + 3 * EXTENT].fill(0);
     let file = MemoryStorage::from_vec(cut.clone());
@@ -52,8 +38,9 @@ fn a_header_inside_of_a_segment_that_a_crash_brought_back_still_counts() {
     killed(db);
     // The power goes, and of these segments the first one's header does not reach the medium.
     let mut mixed = bytes(&file);
-    let inside = headers(&mixed).into_iter().find(|(at, _, _)| (start + EXTENT..start + 3 * EXTENT).contains(at)).unwrap();
-    assert!(headers(&mixed).iter().any(|(at, _, number)| *at == start && *number < inside.2), "the space was used again");
+    let inside =
+        headers(&mixed, EXTENT).into_iter().find(|(at, _, _)| (start + EXTENT..start + 3 * EXTENT).contains(at)).unwrap();
+    assert!(headers(&mixed, EXTENT).iter().any(|(at, _, number)| *at == start && *number < inside.2), "the space was used again");
     mixed[start..start + HEADER_LEN].copy_from_slice(&cut[start..start + HEADER_LEN]);
     let file = MemoryStorage::from_vec(mixed);
     let db = open(&file).unwrap();
@@ -62,7 +49,47 @@ fn a_header_inside_of_a_segment_that_a_crash_brought_back_still_counts() {
     let db = open(&file).unwrap();
     db.insert("size", "small").unwrap();
     killed(db);
-    let newest = headers(&bytes(&file)).into_iter().max_by_key(|(_, _, number)| *number).unwrap();
+    let newest = headers(&bytes(&file), EXTENT).into_iter().max_by_key(|(_, _, number)| *number).unwrap();
     assert!(newest.2 > inside.2, "{newest:?} {inside:?}");
     assert_eq!(open(&file).unwrap().get("size").unwrap().as_deref(), Some(&b"small"[..]));
+}
+
+/// The key of a session stands in the header of each of its segments, and in the list.
+#[test]
+fn a_listed_segment_that_has_lost_both_copies_of_its_header_is_read() {
+    let file = MemoryStorage::new();
+    for session in 0..3_u8 {
+        let db = open(&file).unwrap();
+        for number in 0..6 {
+            db.insert([session, number], vec![number; 900]).unwrap();
+        }
+        if session == 2 {
+            db.checkpoint().unwrap();
+        }
+        db.close().unwrap();
+    }
+    let whole = bytes(&file);
+    let (mut listed, mut lost) = (0, 0);
+    for (start, ..) in headers(&whole, EXTENT) {
+        let mut damaged = whole.clone();
+        damaged[start..start + HEADER_LEN].fill(0);
+        let file = MemoryStorage::from_vec(damaged);
+        // What the list is in, or stands behind it, is not found without its header.
+        let Ok(db) = open(&file) else {
+            lost += 1;
+            continue;
+        };
+        let found: Vec<_> = db.iter().map(Result::unwrap).collect();
+        assert!(
+            found.len() == 18 && found.iter().all(|(key, value)| value[..] == vec![key[1]; 900]),
+            "without the header at {start}"
+        );
+        assert!(!db.verify().unwrap().is_ok());
+        db.insert("color", "green").unwrap();
+        db.compact().unwrap();
+        db.close().unwrap();
+        assert_eq!(open(&file).unwrap().len().unwrap(), 19);
+        listed += 1;
+    }
+    assert!(listed > 3 && lost > 0, "{listed}, {lost}");
 }

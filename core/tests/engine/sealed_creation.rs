@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use crate::common::killed;
+use crate::sealed_bytes::bytes;
 use pipkin::storage::crash::{CrashImage, CrashPoint, CrashStorage};
 use pipkin::storage::random::Rng;
 use pipkin::storage::{MemoryStorage, Storage};
@@ -16,12 +17,6 @@ const FRONT_LEN: usize = 16_384;
 
 fn open(file: impl Storage + 'static) -> pipkin::Result<Db> {
     Db::builder().encryption_key([7; 32]).segment_size(4096).background(false).open_storage(Box::new(file))
-}
-
-fn bytes(file: &MemoryStorage) -> Vec<u8> {
-    let mut bytes = vec![0; file.len().unwrap() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
 }
 
 /// The file is a store without records, or becomes one, and keeps what is put into it.
