@@ -67,7 +67,9 @@ fn key_in(path: &Path) -> Outcome<[u8; 32]> {
     let bytes = bytes_in(path)?;
     let digits = bytes.trim_ascii();
     let hex = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    let from_digits = || digits.chunks(2).map(hex).collect::<Option<Vec<u8>>>().filter(|_| digits.len() == 64);
+    // A number may have a sign; a digit is none.
+    let is_digits = digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit);
+    let from_digits = || digits.chunks(2).map(hex).collect::<Option<Vec<u8>>>().filter(|_| is_digits);
     let key = <[u8; 32]>::try_from(bytes.as_slice()).ok().or_else(|| from_digits()?.try_into().ok());
     key.ok_or_else(|| {
         Failure::usage(format!(
