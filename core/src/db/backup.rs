@@ -225,9 +225,10 @@ impl Store {
             }
             Ok(())
         })?;
-        // A full segment has a trailer, which names the next segment.
-        let end = if end == segment.limit(log.geometry) { segment.behind(log.geometry) } else { end };
-        self.copy_bytes(target, log.geometry.start(segment.extent), end, report)
+        // A full segment has a trailer, which names the next segment; in a sealed store one may have it behind unused bytes.
+        let (limit, behind) = (segment.limit(log.geometry), segment.behind(log.geometry));
+        self.copy_bytes(target, log.geometry.start(segment.extent), if end == limit { behind } else { end }, report)?;
+        if segment.linked && end < limit { self.copy_bytes(target, limit, behind, report) } else { Ok(()) }
     }
 
     fn copy_bytes(&self, target: &dyn Storage, from: u64, end: u64, report: &mut BackupReport) -> Result<()> {

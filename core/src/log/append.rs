@@ -155,6 +155,7 @@ impl Log {
         if let Some(active) = &tail.active {
             self.reserve(active.position, active.segment.behind(self.geometry))?;
         }
+        self.back_trailer(tail)?;
         self.settle(tail)?;
         let synced = self.sync_state.synced();
         let active = tail.active_place();

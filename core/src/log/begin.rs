@@ -4,7 +4,7 @@
 use super::frames::Frames;
 use super::space::Run;
 use super::{Active, Log, Previous, SEGMENT_HEADER_LEN, Segment, SegmentHeader, SegmentKind, TRAILER_LEN, Tail, salt};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::{FRAME_LEN_MIN, FrameSpec, Kind, Next, TAG_LEN, pad_spec};
 use crate::planted::{Bug, is};
 use crate::sync::Ordering;
@@ -92,6 +92,17 @@ impl Log {
         tail.mark_due = None;
         self.mark_said(tail);
         Ok(active)
+    }
+
+    /// Behind a clean close, where a sealed store begins a segment: the trailer of the last one, which names it, may lie behind the end of the file.
+    /// On a full medium it is left out.
+    pub(super) fn back_trailer(&self, tail: &mut Tail) -> Result<()> {
+        let Some(at) = tail.previous.trailer.filter(|_| tail.active.is_none()) else { return Ok(()) };
+        match self.reserve(at, at + TRAILER_LEN) {
+            Err(Error::NoSpace) => tail.previous.trailer = None,
+            result => result?,
+        }
+        Ok(())
     }
 
     /// Fills the rest of the active segment, so that a checksum covers every byte of it.

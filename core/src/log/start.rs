@@ -95,9 +95,12 @@ impl Log {
         if let Some(last) = found.live.last() {
             tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
             // A follower appends nothing: its last segment ends where the follower has read to.
-            let goes_on = found.goes_on && self.may_go_on();
-            if goes_on && !self.follows() {
+            let goes_on = found.goes_on && !self.follows();
+            if goes_on && self.may_go_on() {
                 tail.active = Some(Active::new(*last, last.end, self.geometry, false));
+            } else if goes_on {
+                // Nothing has been written there: the session before would have gone on in this segment.
+                tail.previous.trailer = Some(last.limit(self.geometry));
             }
         }
         self.occupy(tail, &found, pins)?;
@@ -155,8 +158,11 @@ impl Log {
         self.sync_the_end()?;
         self.reclaim(pins);
         let end = self.position();
-        let active = self.tail.lock().active_place();
-        let torn_end = active == ActivePlace::default();
+        let (active, is_named) = {
+            let tail = self.tail.lock();
+            (tail.active_place(), self.is_sealed() && tail.previous.trailer.is_some())
+        };
+        let torn_end = active == ActivePlace::default() && !is_named;
         self.flip(&|superblock| Superblock { clean_end: Some(end), synced: end, torn_end, active, ..superblock })?;
         // While the writers are blocked: one that waits must not write after the end that was just recorded.
         self.close_to_writes();

@@ -4,8 +4,8 @@
 
 use crate::common::killed;
 use crate::sealed_bytes::{HEADER_LEN, bytes, headers};
-use pipkin::Db;
 use pipkin::storage::MemoryStorage;
+use pipkin::{Db, Error};
 
 /// Bytes of an extent.
 const EXTENT: usize = 4096;
@@ -92,4 +92,31 @@ fn a_listed_segment_that_has_lost_both_copies_of_its_header_is_read() {
         listed += 1;
     }
     assert!(listed > 3 && lost > 0, "{listed}, {lost}");
+}
+
+/// A session begins a segment, and nothing but the trailer of the one before names that.
+#[test]
+fn the_first_segment_of_a_session_is_missed_if_a_flush_has_acknowledged_it() {
+    for is_flushed in [true, false] {
+        let file = MemoryStorage::new();
+        let db = open(&file).unwrap();
+        db.insert("color", "green").unwrap();
+        db.close().unwrap();
+        let before = headers(&bytes(&file), EXTENT);
+        let db = open(&file).unwrap();
+        db.insert("color", "red").unwrap();
+        if is_flushed {
+            db.flush().unwrap();
+        }
+        killed(db);
+        let mut lost = bytes(&file);
+        let added: Vec<_> = headers(&lost, EXTENT).into_iter().filter(|header| !before.contains(header)).collect();
+        let [(start, ..)] = added[..] else { panic!("{added:?}") };
+        lost[start..start + HEADER_LEN].fill(0);
+        match open(&MemoryStorage::from_vec(lost)) {
+            Err(Error::Corrupt { .. }) if is_flushed => {}
+            Ok(db) if !is_flushed => assert_eq!(db.get("color").unwrap().as_deref(), Some(&b"green"[..])),
+            other => panic!("flushed: {is_flushed}, {:?}", other.map(drop)),
+        }
+    }
 }
