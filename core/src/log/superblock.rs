@@ -256,16 +256,13 @@ impl Superblock {
 
     fn decode(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Decoded {
         let fields = Fields(bytes);
-        let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-            return Decoded::Foreign;
-        };
         if bytes.iter().all(|&byte| byte == 0) {
             return Decoded::Blank;
         }
         if fields.word(0) != u64::from_le_bytes(MAGIC) {
             return Decoded::Foreign;
         }
-        if u32::from_le_bytes(*crc) != crc32c(body) ^ bind(0, slot.offset()) {
+        if !Self::is_summed(bytes, slot) {
             return Decoded::Damaged;
         }
         let (version, write_version) = fields.pair(at::VERSIONS);
@@ -342,16 +339,28 @@ impl Superblock {
         Ok(bytes)
     }
 
-    /// The superblock with its seed readable, if its tag fits or no key is at hand.
+    /// What was decoded, with its seed readable, if its tag fits or no key is at hand. Where the checksum fits, an invalid field is no accident.
     #[cfg(feature = "encrypt")]
-    fn authentic(self, storage: &dyn Storage, bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Result<Self> {
-        let Some(keys) = super::keys_of(storage) else { return Ok(self) };
+    fn authentic(decoded: Decoded, storage: &dyn Storage, bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Result<Decoded> {
+        let Some(keys) = super::keys_of(storage) else { return Ok(decoded) };
+        if matches!(decoded, Decoded::Newer(_)) || !Self::is_summed(bytes, slot) {
+            return Ok(decoded);
+        }
         let tag = bytes.get(TAG_AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
         let is_its = keys.is_superblock(bytes.get(..TAG_AT).unwrap_or_default(), slot.offset(), &tag)?;
-        if (!is_its && !is(Bug::SealedSuperblockUnchecked)) || self.key_page != keys.page_version() {
-            return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
+        let forged = Error::Forged { offset: slot.offset(), what: "a superblock" };
+        match decoded {
+            _ if !is_its && !is(Bug::SealedSuperblockUnchecked) => Err(forged),
+            Decoded::Good(found) if found.key_page != keys.page_version() => Err(forged),
+            Decoded::Good(found) => Ok(Decoded::Good(Self { seed: keys.mask_seed(found.seed), ..found })),
+            other => Ok(other),
         }
-        Ok(Self { seed: keys.mask_seed(self.seed), ..self })
+    }
+
+    /// True if the checksum fits.
+    fn is_summed(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> bool {
+        let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return false };
+        u32::from_le_bytes(*crc) == crc32c(body) ^ bind(0, slot.offset())
     }
 }
 
@@ -401,9 +410,7 @@ pub(crate) fn read_superblocks(storage: &dyn Storage) -> Result<Front> {
         }
         let decoded = Superblock::decode(&bytes, slot);
         #[cfg(feature = "encrypt")]
-        if let Decoded::Good(superblock) = decoded {
-            return superblock.authentic(storage, &bytes, slot).map(Decoded::Good);
-        }
+        let decoded = Superblock::authentic(decoded, storage, &bytes, slot)?;
         Ok(decoded)
     };
     let (a, b) = (read(SuperblockSlot::A)?, read(SuperblockSlot::B)?);
