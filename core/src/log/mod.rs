@@ -61,10 +61,8 @@ pub(crate) use positions::{Contained, EndPlace};
 #[cfg(feature = "events")]
 pub(crate) use read::Published;
 pub(crate) use read::{Frame, ValueBytes};
-pub(crate) use run::{Segment, SnapshotSegment};
-pub(crate) use segment::{
-    HEADER_COPIES, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, TRAILER_LEN, named_without_header, read_next,
-};
+pub(crate) use run::{SEGMENT_HEADER_LEN, Segment, SnapshotSegment, TRAILER_LEN};
+pub(crate) use segment::{HEADER_COPIES, SegmentHeader, SegmentKind, named_without_header, read_next};
 pub(crate) use segment_list::{Figures, LIST_ENTRY_LEN_MAX, LIST_SEAL_LEN, SegmentList};
 pub(crate) use segment_stats::{SegmentStats, Tally};
 pub(crate) use space::{Barred, Purpose, Space};

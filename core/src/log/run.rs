@@ -1,6 +1,12 @@
-//! Where a segment lies: a run of adjacent extents.
+//! Where a segment lies: a run of adjacent extents; and where in it frames begin and end.
 
-use super::{Geometry, SEGMENT_HEADER_LEN, TRAILER_LEN};
+use super::Geometry;
+use crate::frame::NEXT_LEN;
+
+/// Bytes before the first frame: two copies of the header, and zeros between them.
+pub(crate) const SEGMENT_HEADER_LEN: usize = 704;
+/// Length of the trailer in bytes: kept free at the end of a segment for the frame that names the next one.
+pub(crate) const TRAILER_LEN: u64 = NEXT_LEN as u64;
 
 /// A live segment of the log: a run of adjacent extents with consecutive log positions.
 ///

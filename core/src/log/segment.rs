@@ -4,6 +4,7 @@
 
 #[cfg(feature = "encrypt")]
 use super::opened::{is_sealed, keys};
+use super::run::{SEGMENT_HEADER_LEN, TRAILER_LEN};
 use super::{Geometry, Segment, Window};
 #[cfg(feature = "encrypt")]
 use crate::error::Error;
@@ -27,10 +28,7 @@ const COPY_LEN: usize = 192;
 const SECOND_COPY: usize = 512;
 /// Where the room for a seal begins.
 const SEAL: usize = 80;
-/// Bytes before the first frame: two copies of the header, and zeros between them.
-pub(crate) const SEGMENT_HEADER_LEN: usize = SECOND_COPY + COPY_LEN;
-/// Length of the trailer in bytes: kept free at the end of a segment for the frame that names the next one.
-pub(crate) const TRAILER_LEN: u64 = NEXT_LEN as u64;
+const _: () = assert!(SEGMENT_HEADER_LEN == SECOND_COPY + COPY_LEN);
 
 /// Bit of the header's flags: the space had never been written.
 const FLAG_FRESH: u8 = 1;

@@ -114,7 +114,15 @@ impl SegmentList {
             return None;
         }
         let (segments, figures) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut list = Self { segments, figures, next_namespace, floor, next_event, ..Self::default() };
+        let mut list = Self {
+            segments,
+            figures,
+            next_namespace,
+            floor,
+            next_event,
+            #[cfg(feature = "encrypt")]
+            seals: Vec::new(),
+        };
         for _ in 0..count {
             let (segment, figures) = decode_entry(&mut rest, geometry, list.segments.last())?;
             let inside = segment.extents > 0 && segment.extent.checked_add(segment.extents)? <= extents_in_file;
@@ -174,13 +182,26 @@ mod tests {
 
     #[test]
     fn a_segment_list_reads_back_and_a_nonsensical_one_is_refused() {
+        [false, true].into_iter().for_each(read_back);
+    }
+
+    fn read_back(sealed: bool) {
         let geometry = Geometry::new(4096, 4096);
         let decode = |segments: &[Segment]| {
             let figures = Figures { history: false, live: 90, tombstones: 7, records: 3, expiries: (5, 9) };
             let figures = alloc::vec![figures; segments.len()];
-            let list = SegmentList { segments: segments.to_vec(), figures, next_namespace: 9, floor: 77, next_event: 5 };
+            let list = SegmentList {
+                segments: segments.to_vec(),
+                figures,
+                next_namespace: 9,
+                floor: 77,
+                next_event: 5,
+                #[cfg(feature = "encrypt")]
+                seals: segments.iter().filter(|_| sealed).map(|segment| [segment.extent as u8 + 1; LISTED_LEN]).collect(),
+            };
             let bytes = list.encode(geometry);
-            assert!(bytes.len() as u64 <= 64 + segments.len() as u64 * LIST_ENTRY_LEN_MAX);
+            assert!(bytes.len() as u64 <= 64 + segments.len() as u64 * (LIST_ENTRY_LEN_MAX + LIST_SEAL_LEN));
+            assert_eq!(bytes[0], if cfg!(feature = "encrypt") && sealed { 2 } else { 1 });
             for cut in 0..bytes.len() {
                 assert_eq!(SegmentList::decode(&bytes[..cut], geometry, 8), None, "cut at {cut}");
             }

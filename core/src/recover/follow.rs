@@ -1,9 +1,9 @@
 //! Following the log from the newest checkpoint, segment by segment.
 
 use super::chain::{Chain, Op};
-use super::headers::{are_apart, drop_within, is_inside_a_record};
 #[cfg(feature = "encrypt")]
-use super::sealed::Noted;
+use super::headers::Noted;
+use super::headers::{are_apart, drop_within, is_inside_a_record};
 use crate::error::{Error, Result};
 use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
 use crate::index::{KeyHash, seed_of};

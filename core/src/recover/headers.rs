@@ -7,6 +7,16 @@ use crate::sorted::Map;
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
+/// How far the headers of a sealed file have come; zeros in a plain one, whose headers may be parts of values.
+#[cfg(feature = "encrypt")]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Noted {
+    /// The highest number.
+    pub(super) number: u64,
+    /// The highest log position behind a segment.
+    pub(super) base: u64,
+}
+
 /// Every segment header in the file, by its extent, except those inside of records, which are parts of values.
 pub(crate) fn find_headers(
     storage: &dyn Storage,

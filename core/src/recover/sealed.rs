@@ -6,15 +6,6 @@ use crate::frame::TAG_LEN;
 use crate::log::{Geometry, Segment, SegmentList, is_sealed, keys_of};
 use crate::storage::Storage;
 
-/// How far the headers of a sealed file have come; zeros in a plain one, whose headers may be parts of values.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Noted {
-    /// The highest number.
-    pub(super) number: u64,
-    /// The highest log position behind a segment.
-    pub(super) base: u64,
-}
-
 /// Makes the listed segments readable by what the list says of their seals, whatever stands in the place of their headers.
 pub(super) fn enter_listed(storage: &dyn Storage, geometry: Geometry, listed: &SegmentList) -> Result<()> {
     let Some(keys) = keys_of(storage) else { return Ok(()) };
