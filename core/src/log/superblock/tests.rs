@@ -86,9 +86,12 @@ fn fields_beyond_what_a_store_can_reach_are_damage_and_newer_formats_are_named()
     let versions = |read: u32, write: u32| forged(at::VERSIONS, u64::from(read) | u64::from(write) << 32);
     assert_eq!((versions(0, 1), versions(1, 0)), (Decoded::Damaged, Decoded::Damaged));
     assert_eq!(
-        (versions(FORMAT_VERSION + 4, 9), forged(at::FEATURES, 1)),
+        (versions(FORMAT_VERSION + 4, 9), forged(at::FEATURES, 2)),
         (Decoded::Newer(FORMAT_VERSION + 4), Decoded::Newer(FORMAT_VERSION + 1))
     );
+    // A sealed store has a page of keys.
+    let unsealed = if cfg!(feature = "encrypt") { Decoded::Damaged } else { Decoded::Newer(FORMAT_VERSION + 1) };
+    assert_eq!(forged(at::FEATURES, 1), unsealed);
 }
 
 #[test]
