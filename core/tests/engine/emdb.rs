@@ -27,6 +27,22 @@ use Here::{Calls, Never, NotYet};
 
 const ASYNC: &str = "calls block, most for less than a microsecond; core/README.md shows the call in `spawn_blocking`";
 
+/// A sealed store, in builds that have them.
+#[cfg(feature = "encrypt")]
+fn sealed(how: u8) {
+    let builder = match how {
+        0 => Db::builder().encryption_key([7; 32]),
+        1 => Db::builder().encryption_passphrase("correct horse"),
+        2 => Db::builder().encryption_key([7; 32]).cipher(pipkin::Cipher::ChaCha20Poly1305),
+        _ => Db::builder().encryption_key([7; 32]).cipher(pipkin::Cipher::Aes256Gcm),
+    };
+    drop(builder.in_memory().unwrap());
+}
+
+/// Without the feature there are none.
+#[cfg(not(feature = "encrypt"))]
+fn sealed(_: u8) {}
+
 /// The methods of emdb's types, in the order of its source.
 const BUILDER: [(&str, Here); 14] = [
     ("new", Calls(|_, _| drop(Db::builder().in_memory().unwrap()))),
@@ -41,9 +57,9 @@ const BUILDER: [(&str, Here); 14] = [
     ("enable_range_scans", Calls(|_, _| drop(Db::builder().ordered(true).in_memory().unwrap()))),
     ("iouring_sqpoll", Never("writes go through the file's map or one system call each; a ring was measured and no faster")),
     ("flush_policy", Calls(|_, _| drop(Db::builder().flush_policy(FlushPolicy::Group).in_memory().unwrap()))),
-    ("encryption_key", NotYet("encryption_key")),
-    ("encryption_passphrase", NotYet("encryption_passphrase")),
-    ("cipher", NotYet("cipher")),
+    ("encryption_key", Calls(|_, _| sealed(0))),
+    ("encryption_passphrase", Calls(|_, _| sealed(1))),
+    ("cipher", Calls(|_, _| sealed(2))),
     ("build", Calls(|_, _| drop(Db::builder().path(scratch("build")).open().unwrap()))),
     ("build_async", Never(ASYNC)),
 ];
@@ -178,10 +194,10 @@ const CHOICES: [(&str, Here); 7] = [
     ("Ttl::Default", Calls(|db, _| db.insert_with_ttl("key", "value", Ttl::Default).unwrap())),
     ("Ttl::Never", Calls(|db, _| db.insert_with_ttl("key", "value", Ttl::Never).unwrap())),
     ("Ttl::After", Calls(|db, _| db.insert_with_ttl("key", "value", Ttl::After(Duration::from_secs(60))).unwrap())),
-    ("Cipher::Aes256Gcm", NotYet("cipher")),
-    ("Cipher::ChaCha20Poly1305", NotYet("cipher")),
-    ("EncryptionInput::Key", NotYet("encryption_key")),
-    ("EncryptionInput::Passphrase", NotYet("encryption_passphrase")),
+    ("Cipher::Aes256Gcm", Calls(|_, _| sealed(3))),
+    ("Cipher::ChaCha20Poly1305", Calls(|_, _| sealed(2))),
+    ("EncryptionInput::Key", Calls(|_, _| sealed(0))),
+    ("EncryptionInput::Passphrase", Calls(|_, _| sealed(1))),
 ];
 
 /// Variants of `Error`, by what ours is called.
