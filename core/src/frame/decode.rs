@@ -124,6 +124,8 @@ impl Header {
             header_len: header_len as u8,
             key_len: u32::from(key_len),
             value_len,
+            #[cfg(feature = "encrypt")]
+            tags: 0,
         })
     }
 
