@@ -47,6 +47,7 @@ mod sealed_attacks;
 mod sealed_bytes;
 mod sealed_crashes;
 mod sealed_creation;
+mod sealed_events;
 mod shared_hosts;
 mod snapshot;
 mod space;

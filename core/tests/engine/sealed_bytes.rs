@@ -59,8 +59,7 @@ pub(crate) fn frames(bytes: &[u8], start: usize) -> (u64, Vec<(usize, usize)>) {
     let salt = u64::from_le_bytes(bytes[start..start + 8].try_into().unwrap());
     let (mut at, mut found) = (start + 704, Vec::new());
     while let Some(len) = frame_len(bytes, at) {
-        let sum = pipkin::crc32c(&bytes[at + 4..at + len]) ^ bind(salt, at as u64);
-        if bytes[at..at + 4] != sum.to_le_bytes() {
+        if bytes[at..at + 4] != sum(bytes, salt, at, len).to_le_bytes() {
             break;
         }
         found.push((at, len));
@@ -69,10 +68,17 @@ pub(crate) fn frames(bytes: &[u8], start: usize) -> (u64, Vec<(usize, usize)>) {
     (salt, found)
 }
 
+/// The length of the frame at `at`.
 pub(crate) fn frame_len(bytes: &[u8], at: usize) -> Option<usize> {
+    let (_, end) = value(bytes, at)?;
+    Some(end - at)
+}
+
+/// Where the value of the frame at `at` begins and ends.
+fn value(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut place = at + 4;
     let head = *bytes.get(place)?;
-    let flags = if head & 0x40 == 0 { 0 } else { bytes[place + 1] };
+    let flags = if head & 0x40 == 0 { 0 } else { *bytes.get(place + 1)? };
     place += if head & 0x40 == 0 { 1 } else { 2 };
     let mut number = || {
         let (mut value, mut shift) = (0_usize, 0);
@@ -91,10 +97,27 @@ pub(crate) fn frame_len(bytes: &[u8], at: usize) -> Option<usize> {
         number()?;
     }
     let end = place + key + value;
-    (head & 0x80 != 0 && end <= bytes.len()).then_some(end - at)
+    (head & 0x80 != 0 && end <= bytes.len()).then_some((place + key, end))
 }
 
+/// The checksum of the frame at `at`. What stands in the place of an event's number is added to it in a way of its own.
+fn sum(bytes: &[u8], salt: u64, at: usize, len: usize) -> u32 {
+    let sum = bind(salt, at as u64);
+    let text = at + 4..at + len;
+    match value(bytes, at) {
+        Some((value, end)) if bytes[at + 4] & 0x0f == 7 && end >= value + 8 && end <= text.end => {
+            let mut text = bytes[text].to_vec();
+            let number = &mut text[value - at - 4..][..8];
+            let bound = bind(u64::from_le_bytes(number.try_into().unwrap()), 1);
+            number.fill(0);
+            pipkin::crc32c(&text) ^ sum ^ bound
+        }
+        _ => pipkin::crc32c(&bytes[text]) ^ sum,
+    }
+}
+
+/// Gives the frame at `at` a checksum that fits.
 pub(crate) fn sum_again(bytes: &mut [u8], salt: u64, at: usize, len: usize) {
-    let sum = pipkin::crc32c(&bytes[at + 4..at + len]) ^ bind(salt, at as u64);
+    let sum = sum(bytes, salt, at, len);
     bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
 }
