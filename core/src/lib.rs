@@ -117,4 +117,6 @@ pub use seal::Vault;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
 pub use store::FlushPolicy;
 pub use ttl::Ttl;
+#[cfg(feature = "encrypt")]
+pub use unlock::{KeySlot, KeySlotKind};
 pub use verify::{VerifyReport, verify_storage};

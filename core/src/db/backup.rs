@@ -131,9 +131,8 @@ impl Store {
             }
         }
         #[cfg(feature = "encrypt")]
-        if log.is_sealed() {
-            let page = crate::unlock::page_of(&*log.storage)?;
-            crate::unlock::write_page(target, &page.ok_or(Error::corrupt(0, "all copies of the page of keys"))?)?;
+        if let Some(keys) = crate::log::keys_of(&*log.storage) {
+            crate::unlock::write_page(target, &keys.page())?;
         }
         let len = target.len()?.max(log.geometry.start(plan.listed));
         target.set_len(len)?;

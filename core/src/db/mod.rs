@@ -36,6 +36,8 @@ mod iter;
 mod iter_followed;
 #[cfg(feature = "ordered")]
 mod key_range;
+#[cfg(feature = "encrypt")]
+mod keys;
 mod lifetime;
 #[cfg(feature = "native")]
 mod lock;

@@ -98,12 +98,18 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
 /// Writes the page of keys of a sealed store again where a part of it may be missing: before anything relies on it.
 #[cfg(feature = "encrypt")]
 fn mend_keys(log: &Log, pair: &SuperblockPair) -> Result<()> {
-    let is_sealed = crate::log::keys_of(&*log.storage).is_some();
+    let Some(keys) = crate::log::keys_of(&*log.storage).filter(|_| !log.read_only) else { return Ok(()) };
+    let found = crate::unlock::copies(&*log.storage, keys.page_version())?;
+    // A creation that was cut short may have failed to sync it.
     let is_unfinished = pair.current.generation == 1;
-    if is_sealed && !log.read_only && crate::unlock::mend_page(&*log.storage, is_unfinished)? {
-        log.sync_alone()?;
+    if found == crate::unlock::Copies::Whole && !is_unfinished {
+        return Ok(());
     }
-    Ok(())
+    if found == crate::unlock::Copies::Mixed {
+        // The other superblock may name the page that is about to be written over.
+        log.write_superblock_again()?;
+    }
+    log.write_front(|| crate::unlock::write_page(&*log.storage, &keys.page()))
 }
 
 /// What was found of the log.

@@ -12,6 +12,8 @@ mod frames;
 mod geometry;
 mod history;
 mod hold;
+#[cfg(feature = "encrypt")]
+mod key_page;
 mod live;
 mod mark;
 #[cfg(feature = "encrypt")]

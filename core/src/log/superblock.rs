@@ -351,7 +351,7 @@ impl Superblock {
         let forged = Error::Forged { offset: slot.offset(), what: "a superblock" };
         match decoded {
             _ if !is_its && !is(Bug::SealedSuperblockUnchecked) => Err(forged),
-            Decoded::Good(found) if found.key_page != keys.page_version() => Err(forged),
+            Decoded::Good(found) if found.key_page == 0 => Err(forged),
             Decoded::Good(found) => Ok(Decoded::Good(Self { seed: keys.mask_seed(found.seed), ..found })),
             other => Ok(other),
         }
@@ -428,16 +428,34 @@ pub(crate) fn read_superblocks(storage: &dyn Storage) -> Result<Front> {
         (Decoded::Good(first), Decoded::Good(second)) => {
             let slot = if first.generation >= second.generation { SuperblockSlot::A } else { SuperblockSlot::B };
             let current = if slot == SuperblockSlot::A { first } else { second };
+            check_key_page(storage, &current, slot)?;
             Ok(Front::Store(SuperblockPair { current, slot, other_damaged: false }))
         }
-        (Decoded::Good(current), _) => Ok(Front::Store(SuperblockPair { current, slot: SuperblockSlot::A, other_damaged: true })),
-        (_, Decoded::Good(current)) => Ok(Front::Store(SuperblockPair { current, slot: SuperblockSlot::B, other_damaged: true })),
+        (Decoded::Good(current), _) => one_of(storage, current, SuperblockSlot::A),
+        (_, Decoded::Good(current)) => one_of(storage, current, SuperblockSlot::B),
         _ if len <= DATA_START && is_cut_short(storage, len, a)? => Ok(Front::Blank),
         (Decoded::Foreign | Decoded::Blank, Decoded::Foreign | Decoded::Blank) => {
             Err(Error::NotAStore { detail: "it does not begin like one, and it is not empty" })
         }
         _ => Err(Error::corrupt(0, "both superblocks")),
     }
+}
+
+/// The front of a store that has lost its other superblock.
+fn one_of(storage: &dyn Storage, current: Superblock, slot: SuperblockSlot) -> Result<Front> {
+    check_key_page(storage, &current, slot)?;
+    Ok(Front::Store(SuperblockPair { current, slot, other_damaged: true }))
+}
+
+/// Fails if the superblock names another page of keys than the one that was unlocked. The older superblock may: the page was changed in between.
+fn check_key_page(storage: &dyn Storage, current: &Superblock, slot: SuperblockSlot) -> Result<()> {
+    #[cfg(feature = "encrypt")]
+    if super::keys_of(storage).is_some_and(|keys| keys.page_version() != current.key_page) {
+        return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
+    }
+    #[cfg(not(feature = "encrypt"))]
+    let _ = (storage, current, slot);
+    Ok(())
 }
 
 /// True for a creation that a crash interrupted. A new file gets its first superblock before anything else and is synced, so such a crash

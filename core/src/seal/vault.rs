@@ -93,21 +93,38 @@ pub(crate) struct Keys {
     cipher: Cipher,
     data: Key,
     derived: Derived,
-    pub(crate) page_version: u64,
+    /// Version and bytes of the page of keys.
+    page: RwLock<(u64, Vec<u8>)>,
     /// What this session has drawn.
     session: [u8; 32],
     known: RwLock<Known>,
 }
 
 impl Keys {
-    pub(crate) fn new(store_id: [u8; 16], cipher: Cipher, (data, derived): (Key, Derived), page_version: u64) -> Result<Self> {
+    pub(crate) fn new(store_id: [u8; 16], cipher: Cipher, (data, derived): (Key, Derived), page: (u64, Vec<u8>)) -> Result<Self> {
         let mut session = [0; 32];
         random(&mut session)?;
-        Ok(Self { store_id, cipher, data, derived, page_version, session, known: RwLock::new(Known::default()) })
+        Ok(Self { store_id, cipher, data, derived, page: RwLock::new(page), session, known: RwLock::new(Known::default()) })
     }
 
+    /// The version of the page of keys.
     pub(crate) fn page_version(&self) -> u64 {
-        self.page_version
+        self.page.read().0
+    }
+
+    /// The bytes of the page of keys, without the checksum.
+    pub(crate) fn page(&self) -> Vec<u8> {
+        self.page.read().1.clone()
+    }
+
+    /// The page of keys is this one from now on.
+    pub(crate) fn set_page(&self, version: u64, bytes: Vec<u8>) {
+        *self.page.write() = (version, bytes);
+    }
+
+    /// What a page of keys is made of.
+    pub(crate) fn roots(&self) -> (&[u8; 16], &Key, &Derived) {
+        (&self.store_id, &self.data, &self.derived)
     }
 
     /// The seal of a segment that this session begins, without its tag.

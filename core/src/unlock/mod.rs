@@ -1,17 +1,21 @@
-//! Opening and creating sealed stores: from what the user has to the keys of the store.
+//! Opening, creating and changing the keys of sealed stores: from what the user has to the keys of the store.
 
+mod change;
 mod page;
+mod slot;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use page::{PAGE_LEN, PAGE_PLACES, is_whole};
+pub(crate) use change::{Change, changed, slots_of};
+pub use change::{KeySlot, KeySlotKind};
+pub(crate) use page::{PAGE_LEN, PAGE_PLACES};
 
 use crate::error::{Error, Result};
 use crate::seal::{Cipher, Derived, Key, Keys, Secret, Vault, random};
 use crate::storage::{SealedStorage, Storage};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use page::KeyPage;
+use page::{KeyPage, Stored};
 use zeroize::Zeroizing;
 
 /// The version of the page of keys that a new store begins with.
@@ -24,21 +28,34 @@ pub(crate) struct Sealed {
     pub(crate) page: u64,
 }
 
-/// The storage of the sealed store in `storage`, with its keys.
+/// The storage of the sealed store in `storage`, with its keys. `kept` is a page of keys that somebody has kept elsewhere, for a file that has lost
+/// all copies.
 ///
 /// # Errors
 ///
 /// [`Error::KeyNeeded`], [`Error::WrongKey`], [`Error::Forged`]; [`Error::Corrupt`] if no copy of the page of keys is whole.
-pub(crate) fn unlock(storage: Box<dyn Storage>, sealed: &Sealed, secret: Option<&Secret>) -> Result<Box<dyn Storage>> {
+pub(crate) fn unlock(
+    storage: Box<dyn Storage>,
+    sealed: &Sealed,
+    secret: Option<&Secret>,
+    kept: Option<&[u8]>,
+) -> Result<Box<dyn Storage>> {
     let secret = secret.ok_or(Error::KeyNeeded)?;
-    let whole = KeyPage::read(&*storage)?;
-    let page = whole.ok_or_else(|| Error::corrupt(page::PAGE_PLACES[0], "all three copies of the page of keys"))?;
-    let keys = page.unlock(secret, &sealed.store_id)?;
+    let first = page::PAGE_PLACES[0];
+    let stored = match (Stored::read(&*storage, sealed.page)?, kept) {
+        (Some(stored), _) => stored,
+        (None, Some(kept)) => {
+            Stored::decode(kept, first).ok_or(Error::InvalidArgument("the page of keys that was kept is none"))?
+        }
+        (None, None) => return Err(Error::corrupt(first, "all three copies of the page of keys")),
+    };
+    let (data, derived) = stored.unlock(secret, &sealed.store_id)?;
+    let page = &stored.page;
     if page.version != sealed.page {
-        return Err(Error::Forged { offset: page::PAGE_PLACES[0], what: "the version of the page of keys" });
+        return Err(Error::Forged { offset: first, what: "the version of the page of keys" });
     }
-    let vault = Vault(Some(Keys::new(sealed.store_id, page.cipher, keys, page.version)?));
-    Ok(Box::new(SealedStorage { inner: storage, vault }))
+    let keys = Keys::new(sealed.store_id, page.cipher, (data, derived), (page.version, stored.bytes()))?;
+    Ok(Box::new(SealedStorage { inner: storage, vault: Vault(Some(keys)) }))
 }
 
 /// A new store's keys and page of keys, and the seed of its hashes.
@@ -52,30 +69,53 @@ pub(crate) fn create(storage: Box<dyn Storage>, store_id: [u8; 16], cipher: Ciph
     let mut data: Key = Zeroizing::new([0; 32]);
     random(data.as_mut_slice())?;
     let derived = Derived::new(&data, &store_id)?;
-    let page = page::encode(FIRST_PAGE, cipher, &data, &derived, secret, &store_id)?;
-    let vault = Vault(Some(Keys::new(store_id, cipher, (data, derived), FIRST_PAGE)?));
+    let mut first = KeyPage::new(FIRST_PAGE, cipher, &derived);
+    first.put_slot(0, &data, secret, &store_id)?;
+    let page = first.encode(&derived, &store_id)?;
+    let vault = Vault(Some(Keys::new(store_id, cipher, (data, derived), (FIRST_PAGE, page.clone()))?));
     Ok(New { storage: Box::new(SealedStorage { inner: storage, vault }), page })
 }
 
 /// Writes all copies of a page of keys; durable only after a sync.
 pub(crate) fn write_page(storage: &dyn Storage, page: &[u8]) -> Result<()> {
-    page::write(storage, page)
+    page::write(storage, page, &PAGE_PLACES)
 }
 
-/// Writes the page of keys again if a copy of it is not whole, or if it is not known to be on the medium: a creation that was cut short may have
-/// failed to sync it. True if so; durable only after a sync.
-pub(crate) fn mend_page(storage: &dyn Storage, is_unsynced: bool) -> Result<bool> {
-    let mut is_due = is_unsynced;
+/// Writes the first two copies, which leaves the last one as it was; durable only after a sync.
+pub(crate) fn write_front_of_page(storage: &dyn Storage, page: &[u8]) -> Result<()> {
+    page::write(storage, page, &PAGE_PLACES[..2])
+}
+
+/// How many copies of a page of keys are as they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// All of them.
+    Whole,
+    /// Not all are whole.
+    Damaged,
+    /// One is of another version: a change was cut short.
+    Mixed,
+}
+
+/// Looks at the copies of the page of keys of this version.
+pub(crate) fn copies(storage: &dyn Storage, version: u64) -> Result<Copies> {
+    let mut found = Copies::Whole;
     for place in PAGE_PLACES {
-        is_due = is_due || !is_whole(storage, place)?;
+        match version_at(storage, place)? {
+            Some(of) if of == version => {}
+            Some(_) => return Ok(Copies::Mixed),
+            None => found = Copies::Damaged,
+        }
     }
-    match page_of(storage)?.filter(|_| is_due) {
-        Some(page) => write_page(storage, &page).map(|()| true),
-        None => Ok(false),
-    }
+    Ok(found)
 }
 
-/// The page of keys of the store in `storage`, for a copy of the store; `None` if no copy of it is whole.
-pub(crate) fn page_of(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
-    Ok(page::first_whole(storage)?.map(|(_, bytes)| bytes))
+/// The version of the copy of the page of keys at `place`, if it is whole.
+pub(crate) fn version_at(storage: &dyn Storage, place: u64) -> Result<Option<u64>> {
+    Ok(page::whole(storage, place)?.and_then(|bytes| page::version_of(&bytes)))
+}
+
+/// True if any copy of a page of keys is whole.
+pub(crate) fn has_page(storage: &dyn Storage) -> Result<bool> {
+    Ok(page::first_whole(storage, FIRST_PAGE)?.is_some())
 }

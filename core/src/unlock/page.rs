@@ -1,11 +1,11 @@
 //! The page of keys: the data key, wrapped by what the user has. It stands three times in the front of the file.
 
+use super::slot::{Owner, SLOT_LEN, SLOTS_MAX, Slot};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
-use crate::seal::{Cipher, Cost, Derived, Key, NONCE_LEN, Sealer, Secret, TAG_LEN, is_same, random, tag_of, wrapping_key};
+use crate::seal::{Cipher, Derived, Key, Secret, TAG_LEN, is_same, tag_of};
 use crate::storage::Storage;
 use alloc::vec::Vec;
-use zeroize::Zeroizing;
 
 /// Where the copies stand.
 pub(crate) const PAGE_PLACES: [u64; 3] = [1024, 5120, 12_288];
@@ -13,134 +13,44 @@ pub(crate) const PAGE_PLACES: [u64; 3] = [1024, 5120, 12_288];
 pub(crate) const PAGE_LEN: usize = 3072;
 const MAGIC: [u8; 8] = *b"PIPKEYS\x1a";
 const SLOTS_AT: usize = 32;
-const SLOT_LEN: usize = 128;
-const SLOTS_MAX: usize = 8;
 /// Where the tag begins; the checksum follows.
 const TAG_AT: usize = PAGE_LEN - 4 - TAG_LEN;
 
-/// A way to the data key.
-#[derive(Clone, Copy)]
-struct Slot {
-    /// 1: a key of 32 bytes, 2: a passphrase.
-    kind: u8,
-    cost: Cost,
-    salt: [u8; 16],
-    nonce: [u8; NONCE_LEN],
-    wrapped: [u8; 32],
-    tag: [u8; TAG_LEN],
-}
-
-/// The page of keys as the file has it.
+/// A page of keys.
 pub(super) struct KeyPage {
     pub(super) version: u64,
     pub(super) cipher: Cipher,
     key_id: [u8; 8],
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
+}
+
+/// One as the file has it.
+pub(super) struct Stored {
+    pub(super) page: KeyPage,
     tag: [u8; TAG_LEN],
     /// What the tag covers.
     covered: Vec<u8>,
     offset: u64,
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-const fn kind_of(secret: &Secret) -> u8 {
-    match secret {
-        Secret::Key(_) => 1,
-        Secret::Passphrase(_) => 2,
-    }
-}
-
-impl Slot {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let cost = Cost { memory: number(bytes, 4)?, passes: number(bytes, 8)?, lanes: number(bytes, 12)? };
-        Some(Self {
-            kind: *bytes.first()?,
-            cost,
-            salt: *bytes.get(16..)?.first_chunk()?,
-            nonce: *bytes.get(32..)?.first_chunk()?,
-            wrapped: *bytes.get(48..)?.first_chunk()?,
-            tag: *bytes.get(80..)?.first_chunk()?,
-        })
-    }
-
-    fn bytes(&self) -> [u8; SLOT_LEN] {
-        let mut out = [0; SLOT_LEN];
-        let cost = [self.cost.memory, self.cost.passes, self.cost.lanes].map(u32::to_le_bytes);
-        let fields: [(usize, &[u8]); 8] = [
-            (0, &[self.kind]),
-            (4, &cost[0]),
-            (8, &cost[1]),
-            (12, &cost[2]),
-            (16, &self.salt),
-            (32, &self.nonce),
-            (48, &self.wrapped),
-            (80, &self.tag),
-        ];
-        for (at, bytes) in fields {
-            put(&mut out, at, bytes);
-        }
-        out
-    }
-
-    /// Everything in front of the wrapped key, and what the slot belongs to.
-    fn associated(&self, number: u8, cipher: Cipher, key_id: &[u8; 8], store_id: &[u8; 16]) -> Vec<u8> {
-        let mut out = b"pipkin 1 slot".to_vec();
-        out.extend_from_slice(store_id);
-        out.extend_from_slice(&[number, cipher.code()]);
-        out.extend_from_slice(key_id);
-        out.extend_from_slice(self.bytes().get(..48).unwrap_or_default());
-        out
-    }
-}
-
-fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
+pub(super) fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(place) = out.get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
     }
 }
 
-/// The page of a new store with one slot, without its checksum, which depends on the place.
-pub(super) fn encode(
-    version: u64,
-    cipher: Cipher,
-    data: &Key,
-    derived: &Derived,
-    secret: &Secret,
-    store_id: &[u8; 16],
-) -> Result<Vec<u8>> {
-    let (mut salt, mut nonce) = ([0; 16], [0; NONCE_LEN]);
-    random(&mut salt)?;
-    random(&mut nonce)?;
-    let cost = match secret {
-        Secret::Key(_) => Cost { memory: 0, passes: 0, lanes: 0 },
-        Secret::Passphrase(_) => Cost::CHOSEN,
-    };
-    let mut slot = Slot { kind: kind_of(secret), cost, salt, nonce, wrapped: **data, tag: [0; TAG_LEN] };
-    let associated = slot.associated(0, cipher, &derived.id, store_id);
-    let wrapping = wrapping_key(secret, cost, &salt, store_id)?;
-    slot.tag = Sealer::new(Cipher::Aes256Gcm, &wrapping)?.seal(nonce, &associated, &mut slot.wrapped)?;
-    let mut out = alloc::vec![0; PAGE_LEN];
-    put(&mut out, 0, &MAGIC);
-    put(&mut out, 8, &version.to_le_bytes());
-    put(&mut out, 16, &[cipher.code(), 1]);
-    put(&mut out, 24, &derived.id);
-    put(&mut out, SLOTS_AT, &slot.bytes());
-    let tag = tag_of(&derived.page, &[store_id, out.get(..TAG_AT).unwrap_or_default()])?;
-    put(&mut out, TAG_AT, &tag);
-    Ok(out)
-}
-
-/// Writes all copies; durable only after a sync.
-pub(super) fn write(storage: &dyn Storage, page: &[u8]) -> Result<()> {
+/// Writes the copies at `places`; durable only after a sync.
+pub(super) fn write(storage: &dyn Storage, page: &[u8], places: &[u64]) -> Result<()> {
     let mut page = page.to_vec();
-    for place in PAGE_PLACES {
+    for &place in places {
         let sum = crc32c(page.get(..PAGE_LEN - 4).unwrap_or_default()) ^ bind(0, place);
         put(&mut page, PAGE_LEN - 4, &sum.to_le_bytes());
         storage.write_at(place, &[&page])?;
@@ -148,22 +58,25 @@ pub(super) fn write(storage: &dyn Storage, page: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of the first copy that is whole.
-pub(crate) fn first_whole(storage: &dyn Storage) -> Result<Option<(u64, Vec<u8>)>> {
+/// The version of a page by its bytes.
+pub(super) fn version_of(page: &[u8]) -> Option<u64> {
+    word(page, 8)
+}
+
+/// The first copy of `version` that is whole; if there is none, the first whole one.
+pub(super) fn first_whole(storage: &dyn Storage, version: u64) -> Result<Option<(u64, Vec<u8>)>> {
+    let mut other = None;
     for place in PAGE_PLACES {
-        if let Some(bytes) = whole(storage, place)? {
-            return Ok(Some((place, bytes)));
+        match whole(storage, place)? {
+            Some(bytes) if version_of(&bytes) == Some(version) => return Ok(Some((place, bytes))),
+            found => other = other.or(found.map(|bytes| (place, bytes))),
         }
     }
-    Ok(None)
+    Ok(other)
 }
 
-/// True if the copy at `place` is whole.
-pub(crate) fn is_whole(storage: &dyn Storage, place: u64) -> Result<bool> {
-    Ok(whole(storage, place)?.is_some())
-}
-
-fn whole(storage: &dyn Storage, place: u64) -> Result<Option<Vec<u8>>> {
+/// The copy at `place`, if it is whole.
+pub(super) fn whole(storage: &dyn Storage, place: u64) -> Result<Option<Vec<u8>>> {
     if place + PAGE_LEN as u64 > storage.len()? {
         return Ok(None);
     }
@@ -175,54 +88,99 @@ fn whole(storage: &dyn Storage, place: u64) -> Result<Option<Vec<u8>>> {
 }
 
 impl KeyPage {
-    /// The page in the front of the file; `None` if no copy of it is whole.
-    pub(super) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
-        let Some((offset, bytes)) = first_whole(storage)? else { return Ok(None) };
+    /// A page without slots.
+    pub(super) const fn new(version: u64, cipher: Cipher, derived: &Derived) -> Self {
+        Self { version, cipher, key_id: derived.id, slots: Vec::new() }
+    }
+
+    const fn owner<'a>(&'a self, store_id: &'a [u8; 16]) -> Owner<'a> {
+        Owner { store_id, cipher: self.cipher, key_id: &self.key_id }
+    }
+
+    /// Wraps the data key in the slot with this number, or in a new one behind the last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if all slots are taken.
+    pub(super) fn put_slot(&mut self, number: usize, data: &Key, secret: &Secret, store_id: &[u8; 16]) -> Result<()> {
+        if number >= SLOTS_MAX {
+            return Err(Error::InvalidArgument("a sealed store has at most 8 keys and passphrases: remove one first"));
+        }
+        let slot = Slot::wrap(number, data, secret, self.owner(store_id))?;
+        self.slots.resize(self.slots.len().max(number + 1), Slot::NONE);
+        self.slots.get_mut(number).map(|place| *place = slot).ok_or(Error::Bug("a slot that was made is missing"))
+    }
+
+    /// Its bytes, without the checksum, which depends on the place.
+    pub(super) fn encode(&self, derived: &Derived, store_id: &[u8; 16]) -> Result<Vec<u8>> {
+        let mut out = alloc::vec![0; PAGE_LEN];
+        put(&mut out, 0, &MAGIC);
+        put(&mut out, 8, &self.version.to_le_bytes());
+        put(&mut out, 16, &[self.cipher.code(), self.slots.len() as u8]);
+        put(&mut out, 24, &self.key_id);
+        for (number, slot) in self.slots.iter().enumerate() {
+            put(&mut out, SLOTS_AT + number * SLOT_LEN, &slot.bytes());
+        }
+        let tag = tag_of(&derived.page, &[store_id, out.get(..TAG_AT).unwrap_or_default()])?;
+        put(&mut out, TAG_AT, &tag);
+        Ok(out)
+    }
+
+    /// The number of the slot of a secret, with the data key; `None` if it has none.
+    pub(super) fn find(&self, secret: &Secret, store_id: &[u8; 16], offset: u64) -> Result<Option<(usize, (Key, Derived))>> {
+        for (number, slot) in self.slots.iter().enumerate() {
+            let forged = Error::Forged { offset, what: "the page of keys" };
+            if let Some(found) = slot.unwrap(number, secret, self.owner(store_id), forged)? {
+                return Ok(Some((number, found)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Stored {
+    /// The page in the front of the file, of this version if there is one; `None` if no copy of it is whole.
+    pub(super) fn read(storage: &dyn Storage, version: u64) -> Result<Option<Self>> {
+        let Some((offset, bytes)) = first_whole(storage, version)? else { return Ok(None) };
         Self::decode(&bytes, offset).map(Some).ok_or(Error::Forged { offset, what: "the page of keys" })
     }
 
-    fn decode(bytes: &[u8], offset: u64) -> Option<Self> {
+    /// The page in these bytes, which were read at `offset`.
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Option<Self> {
         let count = usize::from(*bytes.get(17)?);
         if count == 0 || count > SLOTS_MAX {
             return None;
         }
         let slots = (0..count).map(|slot| Slot::read(bytes.get(SLOTS_AT + slot * SLOT_LEN..)?)).collect::<Option<Vec<_>>>()?;
-        Some(Self {
-            version: word(bytes, 8)?,
-            cipher: Cipher::of_code(*bytes.get(16)?)?,
-            key_id: *bytes.get(24..)?.first_chunk()?,
-            slots,
-            tag: *bytes.get(TAG_AT..)?.first_chunk()?,
-            covered: bytes.get(..TAG_AT)?.to_vec(),
-            offset,
-        })
+        let cipher = Cipher::of_code(*bytes.get(16)?)?;
+        let page = KeyPage { version: word(bytes, 8)?, cipher, key_id: *bytes.get(24..)?.first_chunk()?, slots };
+        let tag = *bytes.get(TAG_AT..)?.first_chunk()?;
+        Some(Self { page, tag, covered: bytes.get(..TAG_AT)?.to_vec(), offset })
+    }
+
+    /// Its bytes, without the checksum.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut out = self.covered.clone();
+        out.extend_from_slice(&self.tag);
+        out.resize(PAGE_LEN, 0);
+        out
+    }
+
+    /// Fails for a page that was changed by somebody who does not have the key.
+    pub(super) fn check(&self, derived: &Derived, store_id: &[u8; 16]) -> Result<()> {
+        let is_tagged = is_same(&tag_of(&derived.page, &[store_id, &self.covered])?, &self.tag);
+        let is_its = is_tagged && derived.id == self.page.key_id;
+        if is_its { Ok(()) } else { Err(Error::Forged { offset: self.offset, what: "the page of keys" }) }
     }
 
     /// The data key, and what is derived from it.
     ///
     /// # Errors
     ///
-    /// [`Error::WrongKey`], and [`Error::Forged`] for a page that was changed by somebody who does not have the key.
+    /// [`Error::WrongKey`], and as [`Self::check`].
     pub(super) fn unlock(&self, secret: &Secret, store_id: &[u8; 16]) -> Result<(Key, Derived)> {
-        let forged = || Error::Forged { offset: self.offset, what: "the page of keys" };
-        for (number, slot) in (0_u8..).zip(&self.slots) {
-            if slot.kind != kind_of(secret) {
-                continue;
-            }
-            if slot.kind == 2 && !slot.cost.is_within_limits() {
-                return Err(forged());
-            }
-            let wrapping = wrapping_key(secret, slot.cost, &slot.salt, store_id)?;
-            let mut data = Zeroizing::new(slot.wrapped);
-            let associated = slot.associated(number, self.cipher, &self.key_id, store_id);
-            let sealer = Sealer::new(Cipher::Aes256Gcm, &wrapping)?;
-            if !sealer.open(slot.nonce, &associated, data.as_mut_slice(), &slot.tag) {
-                continue;
-            }
-            let derived = Derived::new(&data, store_id)?;
-            let is_tagged = is_same(&tag_of(&derived.page, &[store_id, &self.covered])?, &self.tag);
-            return if is_tagged && derived.id == self.key_id { Ok((data, derived)) } else { Err(forged()) };
-        }
-        Err(Error::WrongKey)
+        let (_, (data, derived)) = self.page.find(secret, store_id, self.offset)?.ok_or(Error::WrongKey)?;
+        self.check(&derived, store_id)?;
+        Ok((data, derived))
     }
 }

@@ -1,7 +1,7 @@
 //! The vectors of `core/FORMAT.md`, and what a page of keys refuses.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use super::page::{self, KeyPage};
+use super::page::{KeyPage, PAGE_PLACES, Stored, write};
 use crate::error::Error;
 use crate::frame::{FrameSpec, Header, Kind, Mark, Meta, crc32c, sum_sealed};
 use crate::seal::{Cipher, Cost, Derived, Key, Keys, Sealer, Secret, derive, wrapping_key};
@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The keys of the vectors, with the segment of their frames entered.
 fn keys(cipher: Cipher) -> Keys {
     let derived = Derived::new(&data(), &counted(0)).unwrap();
-    let keys = Keys::new(counted(0), cipher, (data(), derived), 1).unwrap();
+    let keys = Keys::new(counted(0), cipher, (data(), derived), (1, Vec::new())).unwrap();
     keys.enter(SALT, 16_384 + 4096, 16_384, (counted(0x40), 3)).unwrap();
     keys
 }
@@ -135,12 +135,14 @@ fn what_was_sealed_opens_as_it_was_and_nowhere_else() {
 fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
     let derived = Derived::new(&data(), &counted(0)).unwrap();
     let secret = Secret::Key(Key::new(counted(0x60)));
-    let page = page::encode(4, Cipher::ChaCha20Poly1305, &data(), &derived, &secret, &counted(0)).unwrap();
+    let mut made = KeyPage::new(4, Cipher::ChaCha20Poly1305, &derived);
+    made.put_slot(0, &data(), &secret, &counted(0)).unwrap();
+    let page = made.encode(&derived, &counted(0)).unwrap();
     let file = MemoryStorage::new();
     file.set_len(16_384).unwrap();
-    page::write(&file, &page).unwrap();
-    let read = KeyPage::read(&file).unwrap().unwrap();
-    assert_eq!((read.version, read.cipher), (4, Cipher::ChaCha20Poly1305));
+    write(&file, &page, &PAGE_PLACES).unwrap();
+    let read = Stored::read(&file, 4).unwrap().unwrap();
+    assert_eq!((read.page.version, read.page.cipher), (4, Cipher::ChaCha20Poly1305));
     let (found, _) = read.unlock(&secret, &counted(0)).unwrap();
     assert!(*found == *data());
     let other = Secret::Key(Key::new(counted(0x61)));
@@ -149,16 +151,16 @@ fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
     // Any copy will do, and none that was changed, its checksum repaired or not.
     file.write_at(1024, &[&[0; 100]]).unwrap();
     file.write_at(12_288, &[&[0; 100]]).unwrap();
-    assert!(KeyPage::read(&file).unwrap().is_some());
+    assert!(Stored::read(&file, 4).unwrap().is_some());
     for at in 0..page.len() - 4 {
         let mut changed = page.clone();
         changed[at] ^= 1;
         file.write_at(1024, &[&[0; 100]]).unwrap();
         file.write_at(12_288, &[&[0; 100]]).unwrap();
         file.write_at(5120, &[&changed]).unwrap();
-        assert!(KeyPage::read(&file).unwrap().is_none(), "byte {at}");
-        page::write(&file, &changed).unwrap();
-        let opened = KeyPage::read(&file).and_then(|page| page.ok_or(Error::WrongKey)?.unlock(&secret, &counted(0)).map(drop));
+        assert!(Stored::read(&file, 4).unwrap().is_none(), "byte {at}");
+        write(&file, &changed, &PAGE_PLACES).unwrap();
+        let opened = Stored::read(&file, 4).and_then(|page| page.ok_or(Error::WrongKey)?.unlock(&secret, &counted(0)).map(drop));
         assert!(matches!(opened, Err(Error::WrongKey | Error::Forged { .. })), "byte {at}: {opened:?}");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> R
     if let Front::Store(pair) = read_superblocks(storage)?
         && pair.current.key_page != 0
     {
-        return check_sealed_front(storage, report);
+        return check_sealed_front(storage, pair.current.key_page, report);
     }
     for zeros in [512..SLOT_LEN, SLOT_LEN + 512..holder, holder + 64..DATA_START] {
         check_zeros(storage, zeros.start, zeros.end, "a byte between the superblocks that should be zero", report)?;
@@ -61,18 +61,29 @@ pub(crate) fn check_front(storage: &dyn Storage, report: &mut VerifyReport) -> R
 
 /// The copies of the page of keys, and the zeros around them.
 #[cfg(feature = "encrypt")]
-fn check_sealed_front(storage: &dyn Storage, report: &mut VerifyReport) -> Result<()> {
+fn check_sealed_front(storage: &dyn Storage, version: u64, report: &mut VerifyReport) -> Result<()> {
     let holder = 2 * SLOT_LEN;
-    let mut from = 512;
+    let (mut from, mut counts) = (512, false);
     for (place, slot) in crate::unlock::PAGE_PLACES.into_iter().zip([SLOT_LEN + 512, holder + 64, DATA_START]) {
         let behind = place + crate::unlock::PAGE_LEN as u64;
-        if !crate::unlock::is_whole(storage, place)? {
-            damage(report, place, crate::unlock::PAGE_LEN as u64, "a copy of the page of keys");
+        match crate::unlock::version_at(storage, place)? {
+            None => damage(report, place, crate::unlock::PAGE_LEN as u64, "a copy of the page of keys"),
+            // One of another version is left by a change that was cut short.
+            Some(of) => counts = counts || of == version,
         }
         let what = "a byte between the superblocks that should be zero";
         check_zeros(storage, from, place, what, report)?;
         check_zeros(storage, behind, slot.min(behind.next_multiple_of(SLOT_LEN)), what, report)?;
         from = slot;
+    }
+    if !counts {
+        let len = crate::unlock::PAGE_LEN as u64;
+        damage(
+            report,
+            crate::unlock::PAGE_PLACES[0],
+            len,
+            "the page of keys, of which no copy is the one that the superblock names",
+        );
     }
     report.bytes_checked += 1024 + 3 * crate::unlock::PAGE_LEN as u64;
     Ok(())

@@ -110,7 +110,7 @@ pub(crate) fn is_sealed_file(storage: &dyn Storage) -> Result<bool> {
     match read_superblocks(storage) {
         Ok(Front::Store(pair)) => Ok(pair.current.key_page != 0),
         Ok(Front::Blank) => Ok(false),
-        Err(_) => Ok(crate::unlock::page_of(storage)?.is_some()),
+        Err(_) => crate::unlock::has_page(storage),
     }
 }
 

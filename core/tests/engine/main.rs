@@ -48,6 +48,7 @@ mod sealed_bytes;
 mod sealed_crashes;
 mod sealed_creation;
 mod sealed_events;
+mod sealed_keys;
 mod shared_hosts;
 mod snapshot;
 mod space;

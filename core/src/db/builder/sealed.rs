@@ -8,7 +8,7 @@ use crate::planted::{Bug, is};
 use crate::seal::{Cipher, Secret, random};
 use crate::storage::Storage;
 use crate::store::{Attached, Options};
-use crate::unlock::{Sealed, create, page_of, unlock};
+use crate::unlock::{Sealed, create, has_page, unlock};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -23,6 +23,7 @@ type Found = (Box<dyn Storage>, Option<Vec<u8>>);
 pub(super) struct Asked {
     secret: Option<Secret>,
     cipher: Option<Cipher>,
+    kept_page: Option<Vec<u8>>,
 }
 
 impl Builder {
@@ -64,6 +65,31 @@ impl Builder {
         self
     }
 
+    /// The page of keys of a sealed store, as [`Db::export_key_page`](crate::Db::export_key_page) has given it out: it takes the place of the three
+    /// copies in the file if all of them are damaged, and is not looked at otherwise.
+    ///
+    /// ```
+    /// use pipkin::Db;
+    /// use pipkin::storage::{MemoryStorage, Storage};
+    ///
+    /// let file = MemoryStorage::new();
+    /// let sealed = || Db::builder().encryption_key([7; 32]);
+    /// let db = sealed().open_storage(Box::new(file.clone()))?;
+    /// let kept = db.export_key_page()?;
+    /// db.close()?;
+    /// for place in [1024, 5120, 12_288] {
+    ///     file.write_at(place, &[&[0; 3072]])?;
+    /// }
+    /// assert!(sealed().open_storage(Box::new(file.clone())).is_err());
+    /// sealed().key_page(kept).open_storage(Box::new(file.clone()))?.close()?;
+    /// sealed().open_storage(Box::new(file))?; // the copies are there again
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn key_page(mut self, page: impl Into<Vec<u8>>) -> Self {
+        self.seal.kept_page = Some(page.into());
+        self
+    }
+
     /// The cipher of a new sealed store; an existing one keeps its own. Default: AES-256-GCM natively, ChaCha20-Poly1305 in WebAssembly.
     pub fn cipher(mut self, cipher: Cipher) -> Self {
         self.seal.cipher = Some(cipher);
@@ -101,7 +127,7 @@ impl Asked {
         match (superblock, &self.secret) {
             (Some(superblock), secret) if superblock.key_page != 0 => {
                 let sealed = Sealed { store_id: superblock.store_id, page: superblock.key_page };
-                unlock(storage, &sealed, secret.as_ref()).map(|storage| (storage, None))
+                unlock(storage, &sealed, secret.as_ref(), self.kept_page.as_deref()).map(|storage| (storage, None))
             }
             (Some(_), _) if is(Bug::PlainOpenedWithKey) => Ok((storage, None)),
             (Some(_), _) => Err(Error::NotSealed),
@@ -125,7 +151,7 @@ impl Asked {
 /// to it. The second superblock is written only behind the page.
 fn is_cut_short(storage: &dyn Storage, superblock: &Superblock) -> Result<bool> {
     let is_first = superblock.key_page != 0 && superblock.generation == 1 && storage.len()? <= DATA_START;
-    if !is_first || page_of(storage)?.is_some() {
+    if !is_first || has_page(storage)? {
         return Ok(false);
     }
     let mut other = [0; FRONT as usize];
