@@ -1,6 +1,6 @@
 //! The page of keys: the data key, wrapped by what the user has. It stands three times in the front of the file.
 
-use super::slot::{Owner, SLOT_LEN, SLOTS_MAX, Slot};
+use super::slot::{Owner, SLOT_LEN, SLOTS_MAX, Slot, put};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::seal::{Cipher, Derived, Key, Secret, TAG_LEN, is_same, tag_of};
@@ -33,18 +33,8 @@ pub(super) struct Stored {
     offset: u64,
 }
 
-pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-}
-
-pub(super) fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(place) = out.get_mut(at..at + bytes.len()) {
-        place.copy_from_slice(bytes);
-    }
 }
 
 /// Writes the copies at `places`; durable only after a sync.

@@ -1,6 +1,5 @@
 //! A slot of the page of keys: the data key, wrapped by a key or a passphrase.
 
-use super::page::{number, put};
 use crate::error::{Error, Result};
 use crate::seal::{Cipher, Cost, Derived, Key, NONCE_LEN, Sealer, Secret, TAG_LEN, random, wrapping_key};
 use alloc::vec::Vec;
@@ -29,6 +28,17 @@ pub(super) struct Slot {
     nonce: [u8; NONCE_LEN],
     wrapped: [u8; 32],
     tag: [u8; TAG_LEN],
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Puts `bytes` into `out` at `at`.
+pub(super) fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(place) = out.get_mut(at..at + bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
 }
 
 pub(super) const fn kind_of(secret: &Secret) -> u8 {
