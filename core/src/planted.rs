@@ -53,6 +53,8 @@ pub enum Bug {
     FollowedKeepsNumbers,
     /// A reader of a follower's changes goes on behind those that were compacted before it had read them.
     ChangesAreQuiet,
+    /// A reader of a follower's changes takes a segment whose space the writer uses again meanwhile for one that ends there.
+    ReusedIsTheEnd,
     /// Recovery replays segments in file order, not in log order.
     ReplayByPlace,
     /// Compaction drops every tombstone, though an older segment may hold the key.
@@ -291,6 +293,7 @@ mod imp {
             Self::FollowedByTrailersAlone,
             Self::FollowedKeepsNumbers,
             Self::ChangesAreQuiet,
+            Self::ReusedIsTheEnd,
             Self::ReplayByPlace,
             Self::TombstoneDroppedEarly,
             Self::SaltNotRenewed,

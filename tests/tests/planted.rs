@@ -9,9 +9,9 @@ use pipkin::planted::{Bug, set};
 use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
-    cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups, left_space, lies, lives,
-    lost_headers, mixed, moments, projections, salvage, sealed, serializable, shared_sync, sleepers, threads, two_writers, verbs,
-    writers,
+    behind_compaction, cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups,
+    left_space, lies, lives, lost_headers, mixed, moments, projections, salvage, sealed, serializable, shared_sync, sleepers,
+    threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -88,6 +88,10 @@ const EXPIRY: Suite = ("expiry", || {
 
 const CHANGES: Suite =
     ("changes", || changes::run(&changes::Budget { lives: 30, crowds: 1, seed: 1 }, &Quota::new("changes", 0)));
+
+/// Two processes at the same time: the other suites of followers have steps.
+const BEHIND_COMPACTION: Suite =
+    ("behind compaction", || behind_compaction::run(6, &Quota::new("behind compaction", 0), &behind_compaction::Told::default()));
 
 const SERIALIZABLE: Suite = ("serializable", || {
     let budget = serializable::Budget { histories: 12, tries: 150, seed: 1 };
@@ -220,6 +224,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::KeptNumberForgotten
         | Bug::ChangesAreQuiet
         | Bug::CursorNotWritten => CHANGES,
+        Bug::ReusedIsTheEnd => BEHIND_COMPACTION,
         Bug::EventsNotMoved
         | Bug::EventsBehindSnapshotForgotten
         | Bug::ChainsEndAtSnapshot
@@ -258,11 +263,13 @@ fn suite_of(bug: Bug) -> Suite {
     }
 }
 
-/// Not a test of its own: the child that `projections` kills.
+/// Not a test of its own: the child that a suite kills.
 #[test]
 fn child() {
-    if let Some((folder, seed)) = pipkin_tests::victim::told() {
-        projections::child(&folder, seed);
+    match pipkin_tests::victim::told() {
+        Some((folder, seed)) if behind_compaction::is_home(&folder) => behind_compaction::child(&folder, seed),
+        Some((folder, seed)) => projections::child(&folder, seed),
+        None => {}
     }
 }
 

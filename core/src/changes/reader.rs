@@ -138,6 +138,7 @@ impl Reader {
                     let (offset, header) = match walk.step()? {
                         Step::Frame { offset, header } => (offset, header),
                         Step::End => break,
+                        Step::Bad { .. } if is(Bug::ReusedIsTheEnd) && log.follows() => break,
                         Step::Bad { offset, error } => return Err(log.or_fenced(Error::corrupt(offset, error.what()))),
                     };
                     let lsn = segment.lsn(log.geometry, walk.position());

@@ -157,8 +157,9 @@ impl ChangesBuilder {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::position`] and [`Db::flush`]: the state that it returns is durable, unless commits are asked for before they are. In a store
-    /// that follows, [`Error::Compacted`](crate::Error::Compacted) when the writer has used the end of what it shows again: [`Db::refresh`] first.
+    /// Those of [`Db::position`] and [`Db::flush`]: the state that it returns is durable, unless commits are asked for before they are. A store that
+    /// follows is [refreshed](Db::refresh) first, and again where the writer uses the end of what is shown in between;
+    /// [`Error::Overtaken`](crate::Error::Overtaken) is a writer that was faster eight times.
     pub fn with_state(self) -> Result<(Snapshot, Changes)> {
         let (snapshot, follow) = Follow::with_state(&self.db, &self.wanted)?;
         Ok((snapshot, Changes(follow)))

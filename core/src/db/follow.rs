@@ -1,6 +1,7 @@
 //! A reader of changes on an open store: it holds what it has not read, resolves names, and filters.
 
 use super::handle::{Db, Open};
+use super::refresh::READS_MAX;
 use super::snapshot::Snapshot;
 use crate::changes::{Change, Commit, Item, Reader};
 use crate::error::{Error, Result};
@@ -107,6 +108,24 @@ impl Follow {
     }
 
     pub(super) fn with_state(db: &Db, wanted: &Wanted) -> Result<(Snapshot, Self)> {
+        if !db.store.engine.log.follows() {
+            return Self::with_present_state(db, wanted);
+        }
+        let mut last = Error::Overtaken;
+        for _ in 0..READS_MAX {
+            // What it has shown so far may have been written over: a state of that could not be read.
+            db.store.refresh()?;
+            match Self::with_present_state(db, wanted) {
+                // The writer has used the end of what this follower shows again.
+                Err(Error::Compacted { .. }) => last = Error::Overtaken,
+                Err(error) if error.may_be_reuse() => last = error,
+                result => return result,
+            }
+        }
+        Err(last)
+    }
+
+    fn with_present_state(db: &Db, wanted: &Wanted) -> Result<(Snapshot, Self)> {
         let store = &db.store;
         store.make_unique()?;
         let holds = Holds::new(store, store.engine.log.end(), wanted.retain);

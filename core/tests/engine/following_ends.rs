@@ -158,3 +158,32 @@ fn a_file_that_ends_in_front_of_what_a_follower_has_shown_is_not_followed_any_mo
     }
     assert_eq!(reader.len().unwrap(), 101);
 }
+
+/// What it shows ends where the writer has written something else since.
+#[test]
+fn the_state_of_a_follower_that_is_far_behind_comes_without_a_refresh() {
+    let file = MemoryStorage::new();
+    let small = || Db::builder().segment_size(4096).background(false).auto_compact_dead_share(2.0);
+    let db = small().open_storage(Box::new(file.clone())).unwrap();
+    let mut behind = 0;
+    for round in 0..30_u32 {
+        let reader = small().follow(true).open_storage(Box::new(file.clone())).unwrap();
+        let before = reader.snapshot();
+        for turn in 0..=round {
+            (0..20_u32).for_each(|key| db.insert(key.to_be_bytes(), [turn as u8; 150]).unwrap());
+            db.compact().unwrap();
+        }
+        db.insert("round", round.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+        behind += u32::from(before.iter().any(|record| matches!(record, Err(Error::SnapshotTooOld))));
+        let (state, mut changes) = reader.changes().with_state().unwrap();
+        let shown = state.get("round").unwrap().map(|round| u32::from_be_bytes(round.try_into().unwrap()));
+        assert_eq!((shown, state.len().unwrap()), (Some(round), 21));
+        assert!(changes.try_next().unwrap().is_none());
+        db.insert("next", round.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+        assert_eq!(changes.drain().unwrap().len(), 1, "round {round}");
+        db.remove("next").unwrap();
+    }
+    assert!(behind > 10, "only {behind} times was what is shown gone");
+}

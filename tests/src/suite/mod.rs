@@ -1,5 +1,6 @@
 //! The engines of the suites, each with a budget, so that the suite of planted bugs can run them small.
 
+pub mod behind_compaction;
 pub mod cache;
 pub mod changes;
 pub mod codec;
