@@ -86,6 +86,8 @@ pub use db::CompressionStats;
 pub use db::Watching;
 #[cfg(feature = "events")]
 pub use db::{Appended, Condition, Event, EventIter, EventReader, EventRef, Events, NewEvent, Subscription};
+#[cfg(feature = "async")]
+pub use db::{AsyncBatch, AsyncDb, AsyncNamespace};
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus,
     Group, Iter, Keys, Namespace, OwnedValue, PositionState, Savepoint, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys,

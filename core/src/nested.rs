@@ -15,6 +15,9 @@ pub(crate) enum Held {
     Transaction,
     /// `transaction` that goes first: other threads wait before they write.
     Precedence,
+    /// A write of the async face, which syncs after it, together with others.
+    #[cfg(feature = "async")]
+    Sync,
 }
 
 impl Engine {
@@ -22,6 +25,12 @@ impl Engine {
     #[inline]
     pub(crate) fn refuse_inside(&self, held: &[Held]) -> Result<()> {
         imp::refuse(core::ptr::from_ref(self).addr(), held)
+    }
+
+    /// True inside of any closure that a call of this store runs in this thread.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.refuse_inside(&[Held::Shard, Held::Turn, Held::Transaction, Held::Precedence]).is_err()
     }
 
     /// Marks that this thread holds the lock, until the result is dropped.

@@ -64,6 +64,8 @@ mod snapshot;
 mod snapshot_range;
 mod snapshot_walks;
 mod stats;
+#[cfg(feature = "async")]
+mod tasks;
 mod transaction;
 #[cfg(feature = "typed")]
 mod typed;
@@ -103,6 +105,8 @@ pub use range_keys::RangeKeys;
 pub use snapshot::{Snapshot, SnapshotNamespace};
 pub use snapshot_walks::{SnapshotIter, SnapshotKeys};
 pub use stats::{SegmentUse, Stats};
+#[cfg(feature = "async")]
+pub use tasks::*;
 pub use transaction::{Savepoint, Transaction, TransactionIter, TransactionKeys, TransactionNamespace};
 #[cfg(feature = "ordered")]
 pub use transaction::{TransactionRange, TransactionRangeKeys};

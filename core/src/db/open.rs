@@ -236,6 +236,10 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         process: std::process::id(),
         #[cfg(feature = "std")]
         background: crate::store::Background::default(),
+        #[cfg(feature = "async")]
+        lane: alloc::sync::Arc::default(),
+        #[cfg(feature = "async")]
+        rounds: alloc::sync::Arc::default(),
         engine,
     });
     #[cfg(feature = "std")]

@@ -134,6 +134,12 @@ impl Index {
         self.shard(hash.shard()).has(pin, hash.slot(offset))
     }
 
+    /// True when nobody holds the shard of `hash`.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_free(&self, hash: KeyHash) -> bool {
+        self.shard(hash.shard()).is_free()
+    }
+
     /// The shard of `hash`, for a writer.
     #[cfg(test)]
     pub(crate) fn lock(&self, hash: KeyHash) -> ShardGuard<'_> {

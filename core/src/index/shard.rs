@@ -108,6 +108,11 @@ impl Shard {
         self.has_old.load(Ordering::Relaxed)
     }
 
+    #[cfg(feature = "async")]
+    pub(super) fn is_free(&self) -> bool {
+        self.state.try_lock().is_some()
+    }
+
     pub(super) fn lock(&self) -> ShardGuard<'_> {
         ShardGuard { shard: self, state: self.state.lock() }
     }

@@ -2,6 +2,8 @@
 
 mod acted;
 mod append;
+#[cfg(feature = "async")]
+mod at_once;
 mod begin;
 mod copies;
 mod cut;

@@ -20,7 +20,7 @@ const FIRST_READ: usize = 256;
 const CACHED: usize = 4096;
 
 /// Bytes of a record to prefetch: all of a small one.
-const PREFETCH: usize = 200;
+pub(super) const PREFETCH: usize = 200;
 
 /// The bytes of a record: the host's own memory, or a copy.
 #[derive(Debug)]

@@ -36,6 +36,19 @@ impl SyncState {
     }
 }
 
+#[cfg(feature = "async")]
+impl SyncState {
+    /// True when no sync is running.
+    pub(super) fn is_idle(&self) -> bool {
+        self.turn.try_lock().is_some_and(|turn| !turn.running)
+    }
+
+    /// What the last sync has achieved; `None` without one, or while one begins or ends.
+    pub(super) fn achieved(&self) -> Option<Durability> {
+        self.turn.try_lock().map(|turn| turn.achieved).filter(|achieved| *achieved != Durability::None)
+    }
+}
+
 /// The running sync. Dropping it, even after a failure, wakes all waiters at once: covered waiters return; one of the rest starts the
 /// next sync.
 struct Running<'a>(&'a SyncState);

@@ -19,7 +19,7 @@ impl Store {
     pub(crate) fn after_write(&self) -> Result<()> {
         let end = self.engine.log.end();
         self.engine.log.feed.wake_early();
-        if self.options.flush_policy == FlushPolicy::WriteThrough {
+        if self.options.flush_policy == FlushPolicy::WriteThrough && !self.syncs_later() {
             self.engine.log.sync_to(end)?;
         }
         let low = self.engine.log.space_low.load(Ordering::Relaxed);
@@ -40,6 +40,27 @@ impl Store {
         }
         let _ = self.maintain();
         Ok(())
+    }
+
+    /// The caller syncs after the write.
+    #[cfg(feature = "async")]
+    fn syncs_later(&self) -> bool {
+        self.engine.refuse_inside(&[Held::Sync]).is_err()
+    }
+
+    #[cfg(not(feature = "async"))]
+    const fn syncs_later(&self) -> bool {
+        false
+    }
+
+    /// True when a write would run maintenance, or wait for it.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_due(&self) -> bool {
+        let end = self.engine.log.end();
+        self.engine.log.space_low.load(Ordering::Relaxed)
+            || self.overdue.load(Ordering::Relaxed)
+            || end >= self.checkpoint_due.load(Ordering::Relaxed)
+            || end >= self.compaction_due.load(Ordering::Relaxed)
     }
 
     /// Runs the maintenance that earlier sessions left undone, before the first write and in its thread. Left for later, it would never run

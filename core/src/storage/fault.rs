@@ -395,6 +395,11 @@ impl<S: Storage> Storage for FaultStorage<S> {
         self.whole(Io::Read, out.len() as u64, |inner| inner.read_at(offset, out))
     }
 
+    #[cfg(feature = "async")]
+    fn is_at_hand(&self, offset: u64, len: usize) -> bool {
+        self.inner().is_at_hand(offset, len)
+    }
+
     fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> {
         let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let effect = self.count(Io::Write, total);

@@ -137,6 +137,11 @@ impl Storage for MemoryStorage {
         Ok(Durability::None)
     }
 
+    #[cfg(feature = "async")]
+    fn is_at_hand(&self, _offset: u64, _len: usize) -> bool {
+        true
+    }
+
     fn reserve(&self, offset: u64, len: u64) -> Result<(), StorageError> {
         let end = end_of(offset, len).ok_or_else(|| no_space("reserve"))?;
         let mut space = self.space.write();

@@ -188,6 +188,14 @@ pub trait Storage: Send + Sync {
         false
     }
 
+    /// Whether the range can be read without waiting for the medium, as far as the host can tell; `false` where it cannot. The async face reads
+    /// on the task that asks where it can, and on a thread of its own otherwise.
+    #[cfg(feature = "async")]
+    fn is_at_hand(&self, offset: u64, len: usize) -> bool {
+        let _ = (offset, len);
+        false
+    }
+
     /// Announces reads of the ranges of `len` bytes at `offsets`. A host whose medium is slower than its memory can fetch everything
     /// that is not in memory yet at once, instead of piece by piece as the reads come. A hint: failures surface in the later reads.
     fn will_read(&self, offsets: &[u64], len: usize) {

@@ -6,8 +6,12 @@ mod consumers;
 #[cfg(feature = "compress")]
 mod dictionaries;
 mod following;
+#[cfg(feature = "async")]
+mod lane;
 mod options;
 mod precedence;
+#[cfg(feature = "async")]
+mod rounds;
 mod turn;
 #[cfg(feature = "std")]
 mod workers;
@@ -18,9 +22,13 @@ pub(crate) use consumers::{CONSUMERS, NAMESPACE as CONSUMERS_NAMESPACE, NUMBERS,
 #[cfg(feature = "compress")]
 pub(crate) use dictionaries::{Dictionaries, Listed};
 pub(crate) use following::{Following, FollowingState};
+#[cfg(feature = "async")]
+pub(crate) use lane::Lane;
 pub use options::FlushPolicy;
 pub(crate) use options::{Attached, Options};
 pub(crate) use precedence::Precedence;
+#[cfg(feature = "async")]
+pub(crate) use rounds::Rounds;
 pub(crate) use turn::{Steps, Turn};
 
 use crate::engine::Engine;
@@ -81,6 +89,12 @@ pub(crate) struct Store {
     pub(crate) process: u32,
     #[cfg(feature = "std")]
     pub(crate) background: Background,
+    /// Writes of tasks, which one thread carries out.
+    #[cfg(feature = "async")]
+    pub(crate) lane: Arc<Lane>,
+    /// Tasks that wait for a sync.
+    #[cfg(feature = "async")]
+    pub(crate) rounds: Arc<Rounds>,
 }
 
 impl Store {

@@ -44,6 +44,12 @@ impl Store {
         Some(First { precedence, _mark: self.engine.inside(Held::Precedence) })
     }
 
+    /// True while a transaction goes first.
+    #[cfg(feature = "async")]
+    pub(crate) fn lets_another_go(&self) -> bool {
+        self.precedence.given.load(Ordering::Relaxed)
+    }
+
     /// Called before every write, while it holds no lock: waits while another thread goes first.
     #[inline]
     pub(crate) fn let_the_first_go(&self) {

@@ -25,7 +25,7 @@ enum Here {
 
 use Here::{Calls, Never, NotYet};
 
-const ASYNC: &str = "calls block, most for less than a microsecond; core/README.md shows the call in `spawn_blocking`";
+const ASYNC: &str = "`AsyncDb` of the feature `async` has them; `core/tests/tasks` calls each of its own";
 
 /// A sealed store, in builds that have them.
 #[cfg(feature = "encrypt")]

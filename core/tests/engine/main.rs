@@ -1,5 +1,5 @@
 //! The engine as a program that depends on the crate sees it. One test program, a module for each subject: it is compiled and linked once.
-//! Only `schedules` stands apart, beside this folder: it has its own set of locks.
+//! `schedules` stands apart, beside this folder, for it has its own set of locks, and `tasks`, which needs runtimes.
 
 mod backup;
 mod cached;

@@ -40,6 +40,10 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// Limit of attempts to lock a path whose file is replaced at the same time.
 const LOCK_ATTEMPTS_MAX: u32 = 16;
 
+/// Least unit in which a system keeps a file in memory.
+#[cfg(feature = "async")]
+const PAGE: u64 = 4096;
+
 /// `will_read` of ranges shorter than this comes from lookups, group after group: not every group is worth a probe of the cache.
 const SAMPLED_LEN_MAX: u64 = 16 * 1024;
 /// Consecutive probes that must find their byte in memory before the file counts as cached again.
@@ -321,6 +325,12 @@ impl Storage for NativeStorage {
         }
         // SAFETY: the range lies inside the file now; the caller promises that it stays there, unwritten, while the slice lives.
         unsafe { map.view(&self.file, file_len, offset, len) }
+    }
+
+    #[cfg(feature = "async")]
+    fn is_at_hand(&self, offset: u64, len: usize) -> bool {
+        let (first, last) = (offset / PAGE, offset.saturating_add((len as u64).saturating_sub(1)) / PAGE);
+        platform::CAN_PROBE && (first..=last).all(|page| platform::is_cached(&self.file, page * PAGE))
     }
 
     fn will_read(&self, offsets: &[u64], len: usize) {

@@ -24,6 +24,10 @@ pub(super) fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Res
     file.read_exact_at(out, offset)
 }
 
+/// Whether [`is_cached`] can tell.
+#[cfg(feature = "async")]
+pub(super) const CAN_PROBE: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
 /// True when the byte can be read without waiting for the medium, or when that cannot be determined.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn is_cached(file: &File, offset: u64) -> bool {

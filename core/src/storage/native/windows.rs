@@ -106,6 +106,10 @@ pub(super) fn discard(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// [`is_cached`] cannot tell.
+#[cfg(feature = "async")]
+pub(super) const CAN_PROBE: bool = false;
+
 /// Always true: `will_read` does nothing on Windows.
 pub(super) const fn is_cached(_file: &File, _offset: u64) -> bool {
     true
