@@ -103,6 +103,8 @@ pub use expected::{Expected, FailedCheck};
 /// For the hosts in this repository, so that they need no checksum crate of their own.
 #[doc(hidden)]
 pub use frame::crc32c;
+#[cfg(feature = "encrypt")]
+pub use maintenance::KeyRotation;
 pub use maintenance::{CompactProgress, CompactReport};
 pub use position::Position;
 pub use recover::{OpenReport, SnapshotState};

@@ -21,6 +21,9 @@ pub enum Bug {
     /// A session goes on in the segment of another one.
     #[cfg(feature = "encrypt")]
     SealedSegmentGoesOn,
+    /// Whoever has the key from before a rotation can write behind it.
+    #[cfg(feature = "encrypt")]
+    BorderUnchecked,
     /// A key is no obstacle to opening a plain store.
     #[cfg(feature = "encrypt")]
     PlainOpenedWithKey,
@@ -276,6 +279,8 @@ mod imp {
             Self::SealedHeadUncovered,
             #[cfg(feature = "encrypt")]
             Self::SealedSegmentGoesOn,
+            #[cfg(feature = "encrypt")]
+            Self::BorderUnchecked,
             #[cfg(feature = "encrypt")]
             Self::PlainOpenedWithKey,
             #[cfg(feature = "encrypt")]

@@ -202,6 +202,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::SealedSuperblockUnchecked
         | Bug::SealedHeadUncovered
         | Bug::SealedSegmentGoesOn
+        | Bug::BorderUnchecked
         | Bug::PlainOpenedWithKey
         | Bug::TagSkipped => SEALED,
         Bug::PositionsNotUnique => SIBLINGS,

@@ -57,6 +57,8 @@ mod range_keys;
 mod read;
 mod refresh;
 mod register;
+#[cfg(feature = "encrypt")]
+mod rotation;
 #[cfg(all(test, shuttle, feature = "ordered"))]
 mod schedules;
 mod snapshot;

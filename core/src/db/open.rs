@@ -88,7 +88,10 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         engine.log.storage.claim()?;
     }
     #[cfg(feature = "encrypt")]
-    mend_keys(&engine.log, &pair)?;
+    {
+        report.key_rotation_pending = crate::log::keys_of(&*engine.log.storage).is_some_and(crate::seal::Keys::is_rotating);
+        mend_keys(&engine.log, &pair)?;
+    }
     if pair.other_damaged && !engine.log.read_only && !engine.log.is_fenced() {
         engine.log.replace_lost_superblock()?;
     }

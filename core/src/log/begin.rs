@@ -137,7 +137,12 @@ impl Log {
         let mut tail = self.tail.lock();
         self.writable()?;
         self.announce(&mut tail)?;
-        self.seal(&mut tail).map_err(|error| self.poison(error))?;
+        self.seal_noted(&mut tail)
+    }
+
+    /// As [`Self::seal`], and notes that the log ends behind it.
+    pub(super) fn seal_noted(&self, tail: &mut Tail) -> Result<()> {
+        self.seal(tail).map_err(|error| self.poison(error))?;
         if let Some(last) = tail.segments.get(tail.previous.base) {
             self.appended.fetch_max(last.lsn(self.geometry, last.end), Ordering::AcqRel);
         }

@@ -107,6 +107,12 @@ impl Tail {
         self.history.kept.len()
     }
 
+    /// The segments of history, oldest first.
+    #[cfg(feature = "encrypt")]
+    pub(super) fn history_segments(&self) -> impl Iterator<Item = &Segment> {
+        self.history.kept.values().map(|kept| &kept.segment)
+    }
+
     /// The segments of history that the next list names, oldest first.
     pub(super) fn recorded_history(&self, geometry: super::Geometry) -> Vec<Segment> {
         let kept = self.history.kept.values().map(|kept| kept.segment);

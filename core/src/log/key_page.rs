@@ -1,7 +1,11 @@
-//! The superblocks of a sealed store name the page of keys that counts.
+//! The front of a sealed store: its superblocks name the page of keys that counts, and from where on the log is under the current key.
 
-use super::{Log, Superblock};
+use super::{Log, Segment, Superblock};
 use crate::error::{Error, Result};
+use alloc::vec::Vec;
+
+/// Bytes of a free extent that are looked at together.
+const WIPED: usize = 64 * 1024;
 
 impl Log {
     /// Begins to write, as the first append of a session does.
@@ -13,10 +17,24 @@ impl Log {
 
     /// Names the page of keys that counts from now on in both superblocks: none is left that names the one before. The session has begun to write.
     pub(crate) fn name_key_page(&self, version: u64) -> Result<()> {
-        for _ in 0..2 {
-            self.flip(&|superblock| Superblock { key_page: version, ..superblock })?;
-        }
-        Ok(())
+        self.flip_both(&|superblock| Superblock { key_page: version, ..superblock })
+    }
+
+    /// The log goes on in another segment, under the key that `switch` makes the current one from the log position on that it is given. Both
+    /// superblocks name that, and the page of keys, before anything is written there.
+    pub(crate) fn name_key(&self, version: u64, switch: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut tail = self.tail.lock();
+        self.writable()?;
+        self.announce(&mut tail)?;
+        self.seal_noted(&mut tail)?;
+        let border = tail.next_base;
+        switch(border);
+        self.flip_both(&|superblock| Superblock { key_page: version, sealed_from: border, ..superblock })
+    }
+
+    fn flip_both(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
+        self.flip(change)?;
+        self.flip(change)
     }
 
     /// Puts what the current superblock says into the other slot, too.
@@ -28,5 +46,48 @@ impl Log {
     pub(crate) fn write_front(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
         write().map_err(|error: Error| self.poison(error))?;
         self.sync_alone()
+    }
+
+    /// True while a retired segment is not free: its retirement is not synced, or somebody may read it.
+    pub(crate) fn has_retired(&self) -> bool {
+        !self.tail.lock().retired.is_empty()
+    }
+
+    /// Number of segments that begin in front of a log position, and of retired ones; and the bytes of those that are history.
+    pub(crate) fn left_in_front_of(&self, border: u64) -> (u64, u64) {
+        let tail = self.tail.lock();
+        let is_old = |segment: &&Segment| segment.base < border;
+        let live = tail.segments.values().filter(is_old).count() + tail.retired.len();
+        let history: Vec<&Segment> = tail.history_segments().filter(is_old).collect();
+        let bytes = history.iter().map(|segment| segment.len(self.geometry)).sum();
+        ((live + history.len()) as u64, bytes)
+    }
+
+    /// Overwrites what free extents hold with zeros; durable only after a sync. Writers may take those that are done, and others.
+    pub(crate) fn wipe_free(&self) -> Result<()> {
+        let free = self.tail.lock().space.all_free();
+        for (extent, _) in free {
+            // Not among the free ones meanwhile, so that no lock is held that a writer needs.
+            let Some(taken) = self.tail.lock().space.take_free(extent) else { continue };
+            let start = self.geometry.start(extent);
+            let wiped = self.wipe(start, start + self.geometry.size_of(extent));
+            self.tail.lock().space.put_free(extent, taken);
+            wiped.map_err(|error| self.poison(error))?;
+        }
+        Ok(())
+    }
+
+    /// What is zero already is only read: it may have no blocks.
+    fn wipe(&self, from: u64, to: u64) -> Result<()> {
+        let (to, mut bytes) = (to.min(self.storage.len()?), Vec::new());
+        for start in (from..to).step_by(WIPED) {
+            bytes.resize((to - start).min(WIPED as u64) as usize, 0);
+            self.storage.read_at(start, &mut bytes)?;
+            if bytes.iter().any(|&byte| byte != 0) {
+                bytes.fill(0);
+                self.storage.write_at(start, &[&bytes])?;
+            }
+        }
+        Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX};
 #[cfg(feature = "encrypt")]
 use crate::planted::{Bug, is};
 #[cfg(feature = "encrypt")]
-use crate::seal::{HeaderSeal, Keys};
+use crate::seal::{Authentic, HeaderSeal, Keys};
 use crate::storage::Storage;
 #[cfg(feature = "encrypt")]
 use alloc::vec::Vec;
@@ -283,11 +283,14 @@ fn check_headers(storage: &dyn Storage, store_id: [u8; 16], start: u64, copies: 
     }
     let Some(keys) = keys(storage) else { return Ok(copies) };
     let forged = || Error::Forged { offset: start, what: "a segment header" };
-    for header in [copies.first, copies.second].into_iter().flatten() {
+    let mut copies = copies;
+    for copy in [&mut copies.first, &mut copies.second] {
+        let Some(header) = copy else { continue };
         let seal = header.seal.ok_or_else(forged)?;
-        let is_its = keys.is_header(&seal, &header.fields(store_id, start), start)?;
-        if !is_its && !is(Bug::SealedHeaderUnchecked) {
-            return Err(forged());
+        match keys.is_header(&seal, &header.fields(store_id, start), start, header.base)? {
+            Authentic::No if !is(Bug::SealedHeaderUnchecked) => return Err(forged()),
+            Authentic::Gone => *copy = None,
+            Authentic::Yes | Authentic::No => {}
         }
     }
     copies.header().map_or(Ok(()), |header| header.enter(keys, start))?;
@@ -303,8 +306,8 @@ impl SegmentHeader {
     }
 
     fn enter(&self, keys: &Keys, start: u64) -> Result<()> {
-        let session = self.seal.map_or([0; 32], |seal| seal.session);
-        keys.enter(self.salt, self.base, start, (session, self.session))
+        let Some(HeaderSeal { key_id, session, .. }) = self.seal else { return Ok(()) };
+        keys.enter(self.salt, (self.base, start), key_id, (session, self.session))
     }
 
     /// The same header with the seal of this session, in a sealed store.

@@ -28,7 +28,7 @@ pub(crate) struct Run {
 
 /// What is known of a free extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Free {
+pub(crate) struct Free {
     /// Never written since the file grew to hold it.
     fresh: bool,
     blocks: Blocks,
@@ -234,6 +234,19 @@ impl Space {
         let extent = last?;
         self.remove(extent);
         Some(extent)
+    }
+
+    /// Takes this extent, if it is free.
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn take_free(&mut self, extent: u32) -> Option<Free> {
+        let free = self.free.get(extent).copied()?;
+        self.remove(extent).then_some(free)
+    }
+
+    /// Puts such an extent back, as it was.
+    #[cfg(feature = "encrypt")]
+    pub(crate) fn put_free(&mut self, extent: u32, free: Free) {
+        self.put(extent, free);
     }
 
     /// Adds an extent to the free ones whose blocks the host has got back.

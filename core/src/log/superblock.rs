@@ -347,13 +347,18 @@ impl Superblock {
             return Ok(decoded);
         }
         let tag = bytes.get(TAG_AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
-        let is_its = keys.is_superblock(bytes.get(..TAG_AT).unwrap_or_default(), slot.offset(), &tag)?;
-        let forged = Error::Forged { offset: slot.offset(), what: "a superblock" };
-        match decoded {
-            _ if !is_its && !is(Bug::SealedSuperblockUnchecked) => Err(forged),
-            Decoded::Good(found) if found.key_page == 0 => Err(forged),
-            Decoded::Good(found) => Ok(Decoded::Good(Self { seed: keys.mask_seed(found.seed), ..found })),
-            other => Ok(other),
+        let fields = bytes.get(..TAG_AT).unwrap_or_default();
+        let masked = if let Decoded::Good(found) = decoded { found.seed } else { [0; 16] };
+        let seed = keys.seed_of(fields, slot.offset(), &tag, masked)?;
+        let seed = if is(Bug::SealedSuperblockUnchecked) { seed.or(Some((keys.mask_seed(masked), true))) } else { seed };
+        // The older one may be from before a rotation, and then it names the page of keys from before it.
+        let is_its = |found: &Self, is_current: bool| found.key_page != 0 && (is_current || found.key_page < keys.page_version());
+        match (decoded, seed) {
+            (Decoded::Good(found), Some((seed, is_current))) if is_its(&found, is_current) => {
+                Ok(Decoded::Good(Self { seed, ..found }))
+            }
+            (Decoded::Good(_), _) | (_, None) => Err(Error::Forged { offset: slot.offset(), what: "a superblock" }),
+            (other, _) => Ok(other),
         }
     }
 
@@ -450,7 +455,9 @@ fn one_of(storage: &dyn Storage, current: Superblock, slot: SuperblockSlot) -> R
 /// Fails if the superblock names another page of keys than the one that was unlocked. The older superblock may: the page was changed in between.
 fn check_key_page(storage: &dyn Storage, current: &Superblock, slot: SuperblockSlot) -> Result<()> {
     #[cfg(feature = "encrypt")]
-    if super::keys_of(storage).is_some_and(|keys| keys.page_version() != current.key_page) {
+    if let Some(keys) = super::keys_of(storage)
+        && (keys.page_version(), keys.border()) != (current.key_page, current.sealed_from)
+    {
         return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
     }
     #[cfg(not(feature = "encrypt"))]

@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Begins to empty segments, with another thread that reads them if the store has threads.
-    fn emptying_asked(&self) -> Result<Emptying<'_>> {
+    pub(super) fn emptying_asked(&self) -> Result<Emptying<'_>> {
         let emptying = self.emptying(COPIED_ASKED)?;
         #[cfg(feature = "std")]
         let emptying = if self.options.has_thread() { emptying.with_reader() } else { emptying };

@@ -1,6 +1,6 @@
 //! Maintenance: checkpoints and compaction. `due` decides when, `choose` picks the segments, `copy` empties them of what `sift` finds, `ahead`
 //! in another thread, and `checkpoint` writes list and snapshot; `unasked` (automatic), `steps` and `compact` are the ways to compact; `space`
-//! finds room for a write that has none, and `retention` removes events.
+//! finds room for a write that has none, `retention` removes events, and `rotation` copies everything under a new key.
 
 mod ahead;
 mod checkpoint;
@@ -19,6 +19,8 @@ mod namespaces;
 mod report;
 #[cfg(feature = "events")]
 mod retention;
+#[cfg(feature = "encrypt")]
+mod rotation;
 mod sift;
 mod space;
 mod steps;
@@ -33,3 +35,5 @@ pub(crate) use checkpoint::{Extent, write as write_checkpoint};
 pub use report::{CompactProgress, CompactReport};
 #[cfg(feature = "events")]
 pub(crate) use retention::{Exactly, REMOVED_TOGETHER};
+#[cfg(feature = "encrypt")]
+pub use rotation::KeyRotation;

@@ -83,6 +83,9 @@ pub struct OpenReport {
     /// Milliseconds by which the host's clock is ahead of that, if it is more than a day: usual after a pause, and a sign of a wrong clock
     /// otherwise. 0 in a store without records that expire.
     pub clock_ahead_ms: u64,
+    /// A rotation of the key was cut short: [`Db::finish_key_rotation`](crate::Db::finish_key_rotation) goes on with it.
+    #[cfg(feature = "encrypt")]
+    pub key_rotation_pending: bool,
 }
 
 /// What became of the index snapshot.

@@ -68,11 +68,17 @@ impl Derived {
 pub(crate) enum Secret {
     Key(Zeroizing<[u8; 32]>),
     Passphrase(Zeroizing<alloc::vec::Vec<u8>>),
+    /// The data key itself, which leads to the one before it while that is being rotated.
+    Current(Zeroizing<[u8; 32]>),
 }
 
 impl core::fmt::Debug for Secret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(if matches!(self, Self::Key(_)) { "Key" } else { "Passphrase" })
+        f.write_str(match self {
+            Self::Key(_) => "Key",
+            Self::Passphrase(_) => "Passphrase",
+            Self::Current(_) => "Current",
+        })
     }
 }
 
@@ -99,7 +105,7 @@ impl Cost {
 pub(crate) fn wrapping_key(secret: &Secret, cost: Cost, salt: &[u8; 16], store_id: &[u8; 16]) -> Result<Key> {
     let mut stretched = Zeroizing::new([0; 32]);
     let base = match secret {
-        Secret::Key(key) => key.as_slice(),
+        Secret::Key(key) | Secret::Current(key) => key.as_slice(),
         Secret::Passphrase(passphrase) => {
             let params = argon2::Params::new(cost.memory, cost.passes, cost.lanes, Some(32));
             let params = params.map_err(|_| Error::Forged { offset: 0, what: "the cost of a passphrase" })?;
@@ -111,5 +117,6 @@ pub(crate) fn wrapping_key(secret: &Secret, cost: Cost, salt: &[u8; 16], store_i
             stretched.as_slice()
         }
     };
-    derive(base, salt, &[b"pipkin 1 wrap", store_id])
+    let label: &[u8] = if matches!(secret, Secret::Current(_)) { b"pipkin 1 previous" } else { b"pipkin 1 wrap" };
+    derive(base, salt, &[label, store_id])
 }

@@ -1,13 +1,15 @@
 //! Sealed stores: everything that is done with keys. `core/FORMAT.md` says what is sealed, and how; nothing here knows the log or the file.
 
 mod keys;
+mod ring;
 mod suite;
 mod vault;
 
 #[cfg(test)]
 pub(crate) use keys::derive;
 pub(crate) use keys::{Cost, Derived, Key, NONCE_LEN, Secret, TAG_LEN, is_same, random, tag_of, wrapping_key};
+pub(crate) use ring::{KeySet, Ring};
 pub use suite::Cipher;
 pub(crate) use suite::Sealer;
 pub use vault::Vault;
-pub(crate) use vault::{HeaderSeal, Keys, LISTED_LEN};
+pub(crate) use vault::{Authentic, HeaderSeal, Keys, LISTED_LEN};

@@ -1,7 +1,8 @@
 //! The keys of one open store: opens and seals its frames, and tags its superblocks and segment headers.
 
 use super::keys::NONCE_LEN;
-use super::keys::{Derived, Key, TAG_LEN, derive, is_same, random, tag_of};
+use super::keys::{TAG_LEN, derive, is_same, random, tag_of};
+use super::ring::{KeyOf, KeySet, Ring};
 use super::suite::{Cipher, Sealer};
 use crate::error::{Error, Result};
 use crate::frame::Parts;
@@ -55,8 +56,20 @@ type Session = ([u8; 32], u64);
 /// Length in bytes of what a list of segments says of the seal of one: key id, what its session drew, and the number of the session.
 pub(crate) const LISTED_LEN: usize = 8 + 32 + 8;
 
+/// What the tag of a segment header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Authentic {
+    Yes,
+    /// Somebody without the key has made or changed it.
+    No,
+    /// It is under a key that was rotated away: nothing that counts.
+    Gone,
+}
+
 /// A segment whose header was checked.
 struct Place {
+    /// The id of its key.
+    key: [u8; 8],
     session: Session,
     /// The log position of offset 0, if the segment began there.
     shift: u64,
@@ -69,7 +82,7 @@ struct Known {
     /// The salt of the newest header at an offset.
     by_start: Map<u64, u64>,
     /// One for each session, with what the session is known by.
-    sealers: Vec<(Session, Arc<Sealer>)>,
+    sealers: Vec<([u8; 8], Session, Arc<Sealer>)>,
 }
 
 /// What a storage says of its store: it is sealed, and these are its keys, if they are known.
@@ -91,8 +104,7 @@ impl Vault {
 pub(crate) struct Keys {
     store_id: [u8; 16],
     cipher: Cipher,
-    data: Key,
-    derived: Derived,
+    ring: RwLock<Ring>,
     /// Version and bytes of the page of keys.
     page: RwLock<(u64, Vec<u8>)>,
     /// What this session has drawn.
@@ -101,10 +113,11 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(store_id: [u8; 16], cipher: Cipher, (data, derived): (Key, Derived), page: (u64, Vec<u8>)) -> Result<Self> {
+    pub(crate) fn new(store_id: [u8; 16], cipher: Cipher, ring: Ring, page: (u64, Vec<u8>)) -> Result<Self> {
         let mut session = [0; 32];
         random(&mut session)?;
-        Ok(Self { store_id, cipher, data, derived, page: RwLock::new(page), session, known: RwLock::new(Known::default()) })
+        let (ring, page, known) = (RwLock::new(ring), RwLock::new(page), RwLock::new(Known::default()));
+        Ok(Self { store_id, cipher, ring, page, session, known })
     }
 
     /// The version of the page of keys.
@@ -122,49 +135,93 @@ impl Keys {
         *self.page.write() = (version, bytes);
     }
 
-    /// What a page of keys is made of.
-    pub(crate) fn roots(&self) -> (&[u8; 16], &Key, &Derived) {
-        (&self.store_id, &self.data, &self.derived)
+    pub(crate) fn store_id(&self) -> &[u8; 16] {
+        &self.store_id
+    }
+
+    pub(crate) fn cipher(&self) -> Cipher {
+        self.cipher
+    }
+
+    pub(crate) fn current(&self) -> Arc<KeySet> {
+        self.ring.read().current.clone()
+    }
+
+    /// The log position from which on everything is under the current key.
+    pub(crate) fn border(&self) -> u64 {
+        self.ring.read().border
+    }
+
+    /// True while segments may be under the key before the current one.
+    pub(crate) fn is_rotating(&self) -> bool {
+        self.ring.read().previous.is_some()
+    }
+
+    /// From the log position `border` on everything is sealed under `next`.
+    pub(crate) fn rotate(&self, next: Arc<KeySet>, border: u64) {
+        let mut ring = self.ring.write();
+        let previous = core::mem::replace(&mut ring.current, next);
+        (ring.previous, ring.border) = (Some(previous), border);
+    }
+
+    /// Forgets the key before the current one: no segment is under it any more.
+    pub(crate) fn forget_previous(&self) {
+        let mut ring = self.ring.write();
+        ring.previous = None;
+        let id = ring.current.derived.id;
+        let mut known = self.known.write();
+        let gone = |(salt, place): (u64, &Place)| (place.key != id).then_some(salt);
+        for salt in known.by_salt.iter().filter_map(gone).collect::<Vec<u64>>() {
+            known.by_salt.remove(salt);
+        }
+        known.sealers.retain(|(key, ..)| *key == id);
     }
 
     /// The seal of a segment that this session begins, without its tag.
     pub(crate) fn new_seal(&self, chain: [u8; TAG_LEN]) -> HeaderSeal {
-        HeaderSeal { key_id: self.derived.id, session: self.session, chain, tag: [0; TAG_LEN] }
+        HeaderSeal { key_id: self.current().derived.id, session: self.session, chain, tag: [0; TAG_LEN] }
     }
 
-    /// The tag of a segment header at `start`, whose fields in front of the tag are `fields`.
+    /// The tag of a header at `start` of a segment that this session begins, whose fields in front of the tag are `fields`.
     pub(crate) fn tag_header(&self, fields: &[u8], start: u64) -> Result<[u8; TAG_LEN]> {
-        tag_of(&self.derived.header, &[&start.to_le_bytes(), fields])
+        tag_header(&self.current(), fields, start)
     }
 
-    /// Checks the tag of a segment header.
-    pub(crate) fn is_header(&self, seal: &HeaderSeal, fields: &[u8], start: u64) -> Result<bool> {
-        Ok(is_same(&self.tag_header(fields, start)?, &seal.tag) && seal.key_id == self.derived.id)
+    /// Checks the tag of a header of a segment that begins at the log position `base`.
+    pub(crate) fn is_header(&self, seal: &HeaderSeal, fields: &[u8], start: u64, base: u64) -> Result<Authentic> {
+        let found = match self.ring.read().of(&seal.key_id, base) {
+            KeyOf::Known(set) => Some(set),
+            KeyOf::Forged => None,
+            KeyOf::Gone => return Ok(Authentic::Gone),
+        };
+        let is_its = found.map_or(Ok(false), |set| tag_header(&set, fields, start).map(|tag| is_same(&tag, &seal.tag)))?;
+        Ok(if is_its { Authentic::Yes } else { Authentic::No })
     }
 
     /// Enters a segment: its header was checked, or is about to be written.
-    pub(crate) fn enter(&self, salt: u64, base: u64, start: u64, session: Session) -> Result<()> {
+    pub(crate) fn enter(&self, salt: u64, (base, start): (u64, u64), key: [u8; 8], session: Session) -> Result<()> {
         let shift = base.wrapping_sub(start);
         if self.is_known(salt, shift) {
             return Ok(());
         }
+        let Some(sealer) = self.sealer_of(key, session)? else { return Ok(()) };
         let mut known = self.known.write();
-        let sealer = self.sealer_of(&mut known, session)?;
         let before = known.by_start.get(start).copied().filter(|&before| before != salt);
         if let Some(before) = before {
             known.by_salt.remove(before);
         }
         known.by_start.insert(start, salt);
-        known.by_salt.insert(salt, Place { session, shift, sealer });
+        known.by_salt.insert(salt, Place { key, session, shift, sealer });
         Ok(())
     }
 
     /// What a list says of the seal of a segment that was entered.
     pub(crate) fn listed_seal(&self, salt: u64) -> Option<[u8; LISTED_LEN]> {
         let known = self.known.read();
-        let (drawn, number) = known.by_salt.get(salt)?.session;
+        let place = known.by_salt.get(salt)?;
+        let (drawn, number) = place.session;
         let mut out = [0; LISTED_LEN];
-        let fields = self.derived.id.iter().chain(&drawn).copied().chain(number.to_le_bytes());
+        let fields = place.key.iter().chain(&drawn).copied().chain(number.to_le_bytes());
         out.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
         Some(out)
     }
@@ -176,13 +233,12 @@ impl Keys {
         let [id, drawn, number] = [seal.get(..8), seal.get(8..40), seal.get(40..)].map(Option::unwrap_or_default);
         let number = number.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let session = (drawn.first_chunk().copied().unwrap_or_default(), number);
-        if id != self.derived.id {
+        let key = id.first_chunk().copied().unwrap_or_default();
+        if !matches!(self.ring.read().of(&key, base), KeyOf::Known(_)) {
             return Ok(false);
         }
-        if !self.is_known(salt, shift) {
-            let mut known = self.known.write();
-            let sealer = self.sealer_of(&mut known, session)?;
-            known.by_salt.insert(salt, Place { session, shift, sealer });
+        if let Some(sealer) = self.sealer_of(key, session)?.filter(|_| !self.is_known(salt, shift)) {
+            self.known.write().by_salt.insert(salt, Place { key, session, shift, sealer });
         }
         Ok(true)
     }
@@ -191,17 +247,20 @@ impl Keys {
         self.known.read().by_salt.get(salt).is_some_and(|place| place.shift == shift)
     }
 
-    /// The sealer of a session; made if there is none yet.
-    fn sealer_of(&self, known: &mut Known, session: Session) -> Result<Arc<Sealer>> {
-        if let Some((_, sealer)) = known.sealers.iter().find(|(other, _)| *other == session) {
-            return Ok(sealer.clone());
+    /// The sealer of a session under the key with this id; made if there is none yet. `None` without the key.
+    fn sealer_of(&self, key: [u8; 8], session: Session) -> Result<Option<Arc<Sealer>>> {
+        let ring = self.ring.read();
+        let Some(set) = ring.all().find(|set| set.derived.id == key) else { return Ok(None) };
+        let mut known = self.known.write();
+        if let Some((.., sealer)) = known.sealers.iter().find(|(of, other, _)| (*of, *other) == (key, session)) {
+            return Ok(Some(sealer.clone()));
         }
         let number = session.1.to_le_bytes();
         let info: [&[u8]; 4] = [b"pipkin 1 session", &[self.cipher.code()], &self.store_id, &number];
-        let sealer = Arc::new(Sealer::new(self.cipher, &derive(self.data.as_slice(), &session.0, &info)?)?);
-        known.sealers.retain(|(_, other)| Arc::strong_count(other) > 1);
-        known.sealers.push((session, sealer.clone()));
-        Ok(sealer)
+        let sealer = Arc::new(Sealer::new(self.cipher, &derive(set.data.as_slice(), &session.0, &info)?)?);
+        known.sealers.retain(|(.., other)| Arc::strong_count(other) > 1);
+        known.sealers.push((key, session, sealer.clone()));
+        Ok(Some(sealer))
     }
 
     fn place(&self, salt: u64, offset: u64) -> Result<(u64, Arc<Sealer>)> {
@@ -262,20 +321,45 @@ impl Keys {
         out
     }
 
-    /// The seed of the hashes as a superblock has it, or the other way round.
+    /// The seed of the hashes as a superblock under the current key has it.
     pub(crate) fn mask_seed(&self, seed: [u8; 16]) -> [u8; 16] {
-        (u128::from_le_bytes(seed) ^ u128::from_le_bytes(*self.derived.seed)).to_le_bytes()
+        mask(&self.current(), seed)
     }
 
     /// The tag of the superblock in the slot at `offset`, of which `fields` are the bytes in front of the tag.
     pub(crate) fn tag_superblock(&self, fields: &[u8], offset: u64) -> Result<[u8; TAG_LEN]> {
-        tag_of(&self.derived.front, &[&offset.to_le_bytes(), fields])
+        tag_superblock(&self.current(), fields, offset)
     }
 
-    /// Checks that tag.
-    pub(crate) fn is_superblock(&self, fields: &[u8], offset: u64, tag: &[u8; TAG_LEN]) -> Result<bool> {
-        Ok(is_same(&self.tag_superblock(fields, offset)?, tag))
+    /// The seed that a superblock has masked as `seed`, if its tag fits; and whether that is under the current key, not the one before.
+    pub(crate) fn seed_of(
+        &self,
+        fields: &[u8],
+        offset: u64,
+        tag: &[u8; TAG_LEN],
+        seed: [u8; 16],
+    ) -> Result<Option<([u8; 16], bool)>> {
+        let ring = self.ring.read();
+        for set in ring.all() {
+            if is_same(&tag_superblock(set, fields, offset)?, tag) {
+                return Ok(Some((mask(set, seed), Arc::ptr_eq(set, &ring.current))));
+            }
+        }
+        Ok(None)
     }
+}
+
+fn tag_header(set: &KeySet, fields: &[u8], start: u64) -> Result<[u8; TAG_LEN]> {
+    tag_of(&set.derived.header, &[&start.to_le_bytes(), fields])
+}
+
+fn tag_superblock(set: &KeySet, fields: &[u8], offset: u64) -> Result<[u8; TAG_LEN]> {
+    tag_of(&set.derived.front, &[&offset.to_le_bytes(), fields])
+}
+
+/// The seed of the hashes as a superblock has it, or the other way round.
+fn mask(set: &KeySet, seed: [u8; 16]) -> [u8; 16] {
+    (u128::from_le_bytes(seed) ^ u128::from_le_bytes(*set.derived.seed)).to_le_bytes()
 }
 
 fn nonce(chunk: u32, position: u64) -> [u8; NONCE_LEN] {

@@ -1,7 +1,7 @@
 //! Changes of the page of keys: who can open the store. The data key stays, so that whoever had it can still read every record.
 
 use super::page::Stored;
-use super::slot::{SLOTS_MAX, Slot, kind_of};
+use super::slot::Slot;
 use crate::error::{Error, Result};
 use crate::seal::{Keys, Secret};
 use alloc::vec::Vec;
@@ -43,7 +43,8 @@ pub(crate) enum Change<'a> {
 /// [`Error::WrongKey`] if there is no slot of the secret that is to be replaced; [`Error::InvalidArgument`] for a ninth slot, a number without a
 /// slot, the last slot, and a secret that has a slot already.
 pub(crate) fn changed(keys: &Keys, change: &Change<'_>) -> Result<(u64, Vec<u8>, u8)> {
-    let (store_id, data, derived) = keys.roots();
+    let (store_id, current) = (keys.store_id(), keys.current());
+    let (data, derived) = (&current.data, &current.derived);
     let mut page = read(keys)?.page;
     let is_taken = |page: &super::page::KeyPage, secret: &Secret| Ok::<bool, Error>(page.find(secret, store_id, 0)?.is_some());
     let number = match change {
@@ -57,8 +58,8 @@ pub(crate) fn changed(keys: &Keys, change: &Change<'_>) -> Result<(u64, Vec<u8>,
         }
         Change::Remove(number) => {
             let number = usize::from(*number);
-            let others = page.slots.iter().enumerate().filter(|(other, slot)| *other != number && slot.kind != 0).count();
-            let place = page.slots.get_mut(number).filter(|slot| slot.kind != 0);
+            let others = page.slots.iter().enumerate().filter(|(other, slot)| *other != number && slot.is_users()).count();
+            let place = page.slots.get_mut(number).filter(|slot| slot.is_users());
             let place = place.ok_or(Error::InvalidArgument("there is no key slot with this number"))?;
             if others == 0 {
                 return Err(Error::InvalidArgument("without its last key or passphrase nobody could open the store"));
@@ -75,9 +76,8 @@ pub(crate) fn changed(keys: &Keys, change: &Change<'_>) -> Result<(u64, Vec<u8>,
             number
         }
     };
-    let last = page.slots.iter().rposition(|slot| slot.kind != 0).map_or(0, |last| last + 1);
-    page.slots.truncate(last.min(SLOTS_MAX));
     page.version += 1;
+    page.trim();
     Ok((page.version, page.encode(derived, store_id)?, number as u8))
 }
 
@@ -85,13 +85,13 @@ pub(crate) fn changed(keys: &Keys, change: &Change<'_>) -> Result<(u64, Vec<u8>,
 pub(crate) fn slots_of(keys: &Keys) -> Result<Vec<KeySlot>> {
     let slots = (0_u8..).zip(read(keys)?.page.slots);
     let kind = |slot: &Slot| match slot.kind {
-        0 => None,
-        kind if kind == kind_of(&Secret::Key([0; 32].into())) => Some(KeySlotKind::Key),
-        _ => Some(KeySlotKind::Passphrase),
+        1 => Some(KeySlotKind::Key),
+        2 => Some(KeySlotKind::Passphrase),
+        _ => None,
     };
     Ok(slots.filter_map(|(number, slot)| kind(&slot).map(|kind| KeySlot { number, kind })).collect())
 }
 
-fn read(keys: &Keys) -> Result<Stored> {
+pub(super) fn read(keys: &Keys) -> Result<Stored> {
     Stored::decode(&keys.page(), 0).ok_or(Error::Bug("a page of keys that was checked is none"))
 }

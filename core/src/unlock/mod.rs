@@ -2,6 +2,7 @@
 
 mod change;
 mod page;
+mod rotate;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -9,14 +10,16 @@ mod tests;
 pub(crate) use change::{Change, changed, slots_of};
 pub use change::{KeySlot, KeySlotKind};
 pub(crate) use page::{PAGE_LEN, PAGE_PLACES};
+pub(crate) use rotate::{Page, ended, rotated};
 
 use crate::error::{Error, Result};
-use crate::seal::{Cipher, Derived, Key, Keys, Secret, Vault, random};
+use crate::limits::LOG_POSITION_FIRST;
+use crate::seal::{Cipher, KeySet, Keys, Ring, Secret, Vault};
 use crate::storage::{SealedStorage, Storage};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use page::{KeyPage, Stored};
-use zeroize::Zeroizing;
 
 /// The version of the page of keys that a new store begins with.
 const FIRST_PAGE: u64 = 1;
@@ -26,6 +29,8 @@ pub(crate) struct Sealed {
     pub(crate) store_id: [u8; 16],
     /// The version of the page of keys that the superblock names.
     pub(crate) page: u64,
+    /// The log position from which on everything is sealed under the current key.
+    pub(crate) border: u64,
 }
 
 /// The storage of the sealed store in `storage`, with its keys. `kept` is a page of keys that somebody has kept elsewhere, for a file that has lost
@@ -49,12 +54,13 @@ pub(crate) fn unlock(
         }
         (None, None) => return Err(Error::corrupt(first, "all three copies of the page of keys")),
     };
-    let (data, derived) = stored.unlock(secret, &sealed.store_id)?;
+    let (current, previous) = stored.unlock(secret, &sealed.store_id)?;
     let page = &stored.page;
     if page.version != sealed.page {
         return Err(Error::Forged { offset: first, what: "the version of the page of keys" });
     }
-    let keys = Keys::new(sealed.store_id, page.cipher, (data, derived), (page.version, stored.bytes()))?;
+    let ring = Ring { current: Arc::new(current), previous: previous.map(Arc::new), border: sealed.border };
+    let keys = Keys::new(sealed.store_id, page.cipher, ring, (page.version, stored.bytes()))?;
     Ok(Box::new(SealedStorage { inner: storage, vault: Vault(Some(keys)) }))
 }
 
@@ -66,13 +72,12 @@ pub(crate) struct New {
 
 /// The storage of a store that is to be created in `storage`.
 pub(crate) fn create(storage: Box<dyn Storage>, store_id: [u8; 16], cipher: Cipher, secret: &Secret) -> Result<New> {
-    let mut data: Key = Zeroizing::new([0; 32]);
-    random(data.as_mut_slice())?;
-    let derived = Derived::new(&data, &store_id)?;
-    let mut first = KeyPage::new(FIRST_PAGE, cipher, &derived);
-    first.put_slot(0, &data, secret, &store_id)?;
-    let page = first.encode(&derived, &store_id)?;
-    let vault = Vault(Some(Keys::new(store_id, cipher, (data, derived), (FIRST_PAGE, page.clone()))?));
+    let current = KeySet::drawn(&store_id)?;
+    let mut first = KeyPage::new(FIRST_PAGE, cipher, &current.derived);
+    first.put_slot(0, &current.data, secret, &store_id)?;
+    let page = first.encode(&current.derived, &store_id)?;
+    let ring = Ring { current: Arc::new(current), previous: None, border: LOG_POSITION_FIRST };
+    let vault = Vault(Some(Keys::new(store_id, cipher, ring, (FIRST_PAGE, page.clone()))?));
     Ok(New { storage: Box::new(SealedStorage { inner: storage, vault }), page })
 }
 

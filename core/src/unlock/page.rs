@@ -1,9 +1,9 @@
 //! The page of keys: the data key, wrapped by what the user has. It stands three times in the front of the file.
 
-use super::slot::{Owner, SLOT_LEN, SLOTS_MAX, Slot, put};
+use super::slot::{Owner, SLOT_LEN, SLOTS_MAX, Slot, kind_of, put};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
-use crate::seal::{Cipher, Derived, Key, Secret, TAG_LEN, is_same, tag_of};
+use crate::seal::{Cipher, Derived, Key, KeySet, Secret, TAG_LEN, is_same, tag_of};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -101,6 +101,12 @@ impl KeyPage {
         self.slots.get_mut(number).map(|place| *place = slot).ok_or(Error::Bug("a slot that was made is missing"))
     }
 
+    /// Takes away empty slots behind the last one that is not.
+    pub(super) fn trim(&mut self) {
+        let last = self.slots.iter().rposition(|slot| slot.kind != 0).map_or(0, |last| last + 1);
+        self.slots.truncate(last);
+    }
+
     /// Its bytes, without the checksum, which depends on the place.
     pub(super) fn encode(&self, derived: &Derived, store_id: &[u8; 16]) -> Result<Vec<u8>> {
         let mut out = alloc::vec![0; PAGE_LEN];
@@ -117,7 +123,7 @@ impl KeyPage {
     }
 
     /// The number of the slot of a secret, with the data key; `None` if it has none.
-    pub(super) fn find(&self, secret: &Secret, store_id: &[u8; 16], offset: u64) -> Result<Option<(usize, (Key, Derived))>> {
+    pub(super) fn find(&self, secret: &Secret, store_id: &[u8; 16], offset: u64) -> Result<Option<(usize, KeySet)>> {
         for (number, slot) in self.slots.iter().enumerate() {
             let forged = Error::Forged { offset, what: "the page of keys" };
             if let Some(found) = slot.unwrap(number, secret, self.owner(store_id), forged)? {
@@ -163,14 +169,19 @@ impl Stored {
         if is_its { Ok(()) } else { Err(Error::Forged { offset: self.offset, what: "the page of keys" }) }
     }
 
-    /// The data key, and what is derived from it.
+    /// The data key, and the one before it while that is being rotated.
     ///
     /// # Errors
     ///
     /// [`Error::WrongKey`], and as [`Self::check`].
-    pub(super) fn unlock(&self, secret: &Secret, store_id: &[u8; 16]) -> Result<(Key, Derived)> {
-        let (_, (data, derived)) = self.page.find(secret, store_id, self.offset)?.ok_or(Error::WrongKey)?;
-        self.check(&derived, store_id)?;
-        Ok((data, derived))
+    pub(super) fn unlock(&self, secret: &Secret, store_id: &[u8; 16]) -> Result<(KeySet, Option<KeySet>)> {
+        let (_, current) = self.page.find(secret, store_id, self.offset)?.ok_or(Error::WrongKey)?;
+        self.check(&current.derived, store_id)?;
+        let before = Secret::Current(current.data.clone());
+        let previous = self.page.find(&before, store_id, self.offset)?.map(|(_, previous)| previous);
+        if previous.is_none() && self.page.slots.iter().any(|slot| slot.kind == kind_of(&before)) {
+            return Err(Error::Forged { offset: self.offset, what: "the page of keys" });
+        }
+        Ok((current, previous))
     }
 }

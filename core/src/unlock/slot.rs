@@ -1,7 +1,7 @@
 //! A slot of the page of keys: the data key, wrapped by a key or a passphrase.
 
 use crate::error::{Error, Result};
-use crate::seal::{Cipher, Cost, Derived, Key, NONCE_LEN, Sealer, Secret, TAG_LEN, random, wrapping_key};
+use crate::seal::{Cipher, Cost, Key, KeySet, NONCE_LEN, Sealer, Secret, TAG_LEN, random, wrapping_key};
 use alloc::vec::Vec;
 use zeroize::Zeroizing;
 
@@ -21,7 +21,7 @@ pub(super) struct Owner<'a> {
 /// A way to the data key.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
-    /// 0: none, 1: a key of 32 bytes, 2: a passphrase.
+    /// 0: none, 1: a key of 32 bytes, 2: a passphrase, 3: the current data key, which leads to the one before it.
     pub(super) kind: u8,
     cost: Cost,
     salt: [u8; 16],
@@ -45,6 +45,7 @@ pub(super) const fn kind_of(secret: &Secret) -> u8 {
     match secret {
         Secret::Key(_) => 1,
         Secret::Passphrase(_) => 2,
+        Secret::Current(_) => 3,
     }
 }
 
@@ -65,7 +66,7 @@ impl Slot {
         random(&mut salt)?;
         random(&mut nonce)?;
         let cost = match secret {
-            Secret::Key(_) => Self::NONE.cost,
+            Secret::Key(_) | Secret::Current(_) => Self::NONE.cost,
             Secret::Passphrase(_) => Cost::CHOSEN,
         };
         let mut slot = Self { kind: kind_of(secret), cost, salt, nonce, wrapped: **data, tag: [0; TAG_LEN] };
@@ -75,15 +76,14 @@ impl Slot {
         Ok(slot)
     }
 
+    /// True if a user's key or passphrase opens it.
+    pub(super) const fn is_users(&self) -> bool {
+        matches!(self.kind, 1 | 2)
+    }
+
     /// The data key, and what is derived from it; `None` if the secret is not that of the slot. `forged` is the answer for a cost that pipkin
     /// never writes, before it is paid.
-    pub(super) fn unwrap(
-        &self,
-        number: usize,
-        secret: &Secret,
-        owner: Owner<'_>,
-        forged: Error,
-    ) -> Result<Option<(Key, Derived)>> {
+    pub(super) fn unwrap(&self, number: usize, secret: &Secret, owner: Owner<'_>, forged: Error) -> Result<Option<KeySet>> {
         if self.kind != kind_of(secret) {
             return Ok(None);
         }
@@ -96,8 +96,7 @@ impl Slot {
         if !sealer.open(self.nonce, &self.associated(number, owner), data.as_mut_slice(), &self.tag) {
             return Ok(None);
         }
-        let derived = Derived::new(&data, owner.store_id)?;
-        Ok(Some((data, derived)))
+        KeySet::new(data, owner.store_id).map(Some)
     }
 
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {

@@ -4,10 +4,11 @@
 use super::page::{KeyPage, PAGE_PLACES, Stored, write};
 use crate::error::Error;
 use crate::frame::{FrameSpec, Header, Kind, Mark, Meta, crc32c, sum_sealed};
-use crate::seal::{Cipher, Cost, Derived, Key, Keys, Sealer, Secret, derive, wrapping_key};
+use crate::seal::{Cipher, Cost, Derived, Key, KeySet, Keys, Ring, Sealer, Secret, derive, wrapping_key};
 use crate::storage::{MemoryStorage, Storage};
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 const SALT: u64 = 0x1122_3344_5566_7788;
@@ -27,9 +28,10 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The keys of the vectors, with the segment of their frames entered.
 fn keys(cipher: Cipher) -> Keys {
-    let derived = Derived::new(&data(), &counted(0)).unwrap();
-    let keys = Keys::new(counted(0), cipher, (data(), derived), (1, Vec::new())).unwrap();
-    keys.enter(SALT, 16_384 + 4096, 16_384, (counted(0x40), 3)).unwrap();
+    let current = Arc::new(KeySet::new(data(), &counted(0)).unwrap());
+    let id = current.derived.id;
+    let keys = Keys::new(counted(0), cipher, Ring { current, previous: None, border: 0 }, (1, Vec::new())).unwrap();
+    keys.enter(SALT, (16_384 + 4096, 16_384), id, (counted(0x40), 3)).unwrap();
     keys
 }
 
@@ -144,7 +146,7 @@ fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
     let read = Stored::read(&file, 4).unwrap().unwrap();
     assert_eq!((read.page.version, read.page.cipher), (4, Cipher::ChaCha20Poly1305));
     let (found, _) = read.unlock(&secret, &counted(0)).unwrap();
-    assert!(*found == *data());
+    assert!(*found.data == *data());
     let other = Secret::Key(Key::new(counted(0x61)));
     assert!(matches!(read.unlock(&other, &counted(0)), Err(Error::WrongKey)));
     assert!(matches!(read.unlock(&secret, &counted(1)), Err(Error::WrongKey)), "of another store");

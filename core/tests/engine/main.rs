@@ -49,6 +49,7 @@ mod sealed_crashes;
 mod sealed_creation;
 mod sealed_events;
 mod sealed_keys;
+mod sealed_rotation;
 mod shared_hosts;
 mod snapshot;
 mod space;

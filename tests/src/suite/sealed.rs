@@ -6,6 +6,7 @@ use crate::parallel::{Failure, Outcome, Watch, watched};
 use crate::quota::Quota;
 use crate::rng::{Rng, derive};
 use pipkin::frame::crc32c;
+use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::testing::{log_nonces, logged_nonces};
 use pipkin::{Db, Error};
@@ -37,6 +38,7 @@ pub fn run(budget: &Budget, trials: &Quota) -> Outcome {
         let all = || {
             plain_stores_take_no_key()?;
             attack(trials, watch)?;
+            the_key_of_before(trials, watch)?;
             side_by_side(budget, trials, watch)
         };
         all().map_err(|what| Failure::new(replay, what))
@@ -61,6 +63,60 @@ fn plain_stores_take_no_key() -> Checked {
         Err(Error::NotSealed) => Ok(()),
         other => Err(format!("a key for a plain store: {:?}", other.map(drop))),
     }
+}
+
+/// Whoever has the key from before a rotation, and the file as it was then, goes on with it, and puts what that writes behind each moment of the
+/// rotation: it fits the log in everything but its key.
+fn the_key_of_before(trials: &Quota, watch: &Watch) -> Checked {
+    const NEW: [u8; 32] = [8; 32];
+    let file = MemoryStorage::new();
+    let db = open(&file).map_err(words)?;
+    (0..8_u8).try_for_each(|number| db.insert([number], [number; 40])).map_err(words)?;
+    db.close().map_err(words)?;
+    let before = bytes_of(&file)?;
+    let fork = MemoryStorage::from_vec(before.clone());
+    let db = open(&fork).map_err(words)?;
+    db.insert("forged", "by the key of before").map_err(words)?;
+    db.close().map_err(words)?;
+    let fork = bytes_of(&fork)?;
+    let (mut io, mut pending) = (0, 0);
+    loop {
+        io += 1;
+        watch.tick();
+        trials.add(1);
+        let crash = CrashStorage::from_image(&CrashImage::from_bytes(&before));
+        let db = Db::builder().encryption_key(KEY).segment_size(64 * 1024).background(false);
+        let db = db.open_storage(Box::new(crash.clone())).map_err(words)?;
+        crash.stop_at(Some(io));
+        let rotated = db.rotate_encryption_key(NEW).is_ok_and(|report| report.is_finished);
+        let image = crash.freeze().latest_image().to_memory();
+        // As a kill leaves it: nothing is written any more.
+        drop(db);
+        let mut bytes = bytes_of(&image)?;
+        bytes.resize(bytes.len().max(fork.len()), 0);
+        for (at, byte) in fork.iter().enumerate().skip(SEGMENT).filter(|(at, byte)| before.get(*at) != Some(byte)) {
+            bytes[at] = *byte;
+        }
+        let builder = Db::builder().encryption_key(NEW).read_only(true);
+        let found = builder.open_storage(Box::new(MemoryStorage::from_vec(bytes))).and_then(|db| {
+            pending += u64::from(db.key_rotation_pending());
+            db.get("forged").map(|value| value.is_some())
+        });
+        match found {
+            Ok(true) => {
+                return Err(format!(
+                    "a record under the key from before a rotation counts, {io} writes and syncs behind its begin"
+                ));
+            }
+            Ok(false) | Err(Error::WrongKey | Error::Corrupt { .. } | Error::RolledBack | Error::NotFound { .. }) => {}
+            Err(Error::Forged { .. }) => pending += 1,
+            Err(error) => return Err(words(error)),
+        }
+        if rotated && !crash.is_stopped() {
+            break;
+        }
+    }
+    if pending > 0 { Ok(()) } else { Err("no moment of the rotation was met".into()) }
 }
 
 /// Everything in the store, read as carelessly as can be.

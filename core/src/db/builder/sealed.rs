@@ -126,7 +126,8 @@ impl Asked {
         };
         match (superblock, &self.secret) {
             (Some(superblock), secret) if superblock.key_page != 0 => {
-                let sealed = Sealed { store_id: superblock.store_id, page: superblock.key_page };
+                let Superblock { store_id, key_page: page, sealed_from: border, .. } = superblock;
+                let sealed = Sealed { store_id, page, border };
                 unlock(storage, &sealed, secret.as_ref(), self.kept_page.as_deref()).map(|storage| (storage, None))
             }
             (Some(_), _) if is(Bug::PlainOpenedWithKey) => Ok((storage, None)),
