@@ -5,8 +5,8 @@ use crate::exit::{self, Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::unlock::{self, KeyArgs};
 use crate::verbs::{
-    backup, compact, completions, digest, events, export, get, import, man, namespaces, persist, put, rm, salvage, scan, stats,
-    sweep, ttl, verify, watch,
+    backup, compact, completions, digest, events, export, get, import, keys, man, namespaces, persist, put, rm, salvage, scan,
+    stats, sweep, ttl, verify, watch,
 };
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -62,10 +62,11 @@ Exit codes:
 A closed pipe (`pipkin scan app.pipkin | head`) is no failure.
 
 Sealed stores:
-  Whoever creates a store with --key-file, --passphrase-file or
+  Whoever creates a store with --key-file, --passphrase-file, --passphrase or
   PIPKIN_PASSPHRASE seals it, and opens it with the same again. A missing or
   wrong key is a usage error (2); a file that somebody else has changed is
-  damage (3). Without the key, `verify` checks checksums alone.";
+  damage (3). Without the key, `verify` checks checksums alone. `keys` lets
+  others open it. No key and no passphrase is ever an argument.";
 
 /// Read, fill, check, repair and copy pipkin stores
 #[derive(Debug, Parser)]
@@ -125,6 +126,8 @@ pub(crate) enum Verb {
     Events(events::EventsArgs),
     /// List or drop namespaces
     Namespaces(namespaces::NamespacesArgs),
+    /// List or change what opens a sealed store
+    Keys(keys::KeysArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
     /// Write the manual pages
@@ -155,16 +158,30 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Watch(args) => watch::run(global, args),
         Verb::Events(args) => events::run(global, args),
         Verb::Namespaces(args) => namespaces::run(global, args),
+        Verb::Keys(args) => keys::run(global, args),
         Verb::Completions(args) => completions::run(global, args, Cli::command()),
         Verb::Man(args) => man::run(global, args, Cli::command()),
     }
 }
 
+const SECRET_ARGUMENT: &str = "a passphrase is not an argument, which other users of this machine can see: choose another one, and give it \
+                               with --passphrase-file, or let --passphrase or --new-passphrase ask for it";
+
+/// True for an option that asks for a passphrase, with one behind it: nothing repeats that.
+fn is_secret(argument: &std::ffi::OsStr) -> bool {
+    let argument = argument.as_encoded_bytes();
+    [&b"--passphrase="[..], b"--new-passphrase="].iter().any(|option| argument.starts_with(option))
+}
+
 /// Parses the command line. `Err` is the exit code after help, version or a usage error was printed.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    let is_json = || std::env::args_os().any(|argument| argument == "--json");
+    if std::env::args_os().take_while(|argument| argument != "--").any(|argument| is_secret(&argument)) {
+        return Err(exit::finish(Err(Failure::usage(SECRET_ARGUMENT)), is_json()));
+    }
     Cli::try_parse().map_err(|error| {
         let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-        if !asked_for && std::env::args_os().any(|argument| argument == "--json") {
+        if !asked_for && is_json() {
             let text = error.render().to_string();
             let message = text.trim().trim_start_matches("error: ");
             return exit::finish(Err(Failure::usage(message)), true);

@@ -1,6 +1,7 @@
 //! Ctrl-C. A verb that can stop at a suitable point polls a flag; any other is ended at once, and its unfinished file removed.
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ pub(crate) fn install(json: bool) -> Outcome<()> {
         if POLITE.load(Ordering::Relaxed) && !REQUESTED.swap(true, Ordering::Relaxed) {
             return;
         }
+        terminal::restore();
         // Locked until the process ends: no file is created after the removal.
         let unfinished = lock_unfinished();
         if let Some(path) = &*unfinished {

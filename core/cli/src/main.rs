@@ -10,7 +10,9 @@ mod interrupt;
 mod new_file;
 mod output;
 mod progress;
+mod secret;
 mod store;
+mod terminal;
 mod unlock;
 mod verbs;
 

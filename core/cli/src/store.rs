@@ -66,6 +66,7 @@ impl Store {
 
     /// For verbs that add records. Store and namespace are created where they are missing.
     pub(crate) fn fill(builder: Builder, path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
+        unlock::confirm_for_new(path)?;
         let db = builder.path(path).open().map_err(|error| not_opened(path, &error))?;
         Self::with_records(db, path, namespace)
     }

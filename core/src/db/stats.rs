@@ -146,6 +146,24 @@ impl Db {
         stats().or_else(|error| self.store.read_again(error, &mut || stats()))
     }
 
+    /// The cipher that seals this store; `None` for a plain one.
+    ///
+    /// ```
+    /// use pipkin::{Cipher, Db};
+    ///
+    /// let db = Db::builder().encryption_key([7; 32]).cipher(Cipher::ChaCha20Poly1305).in_memory()?;
+    /// assert_eq!(db.cipher(), Some(Cipher::ChaCha20Poly1305));
+    /// assert_eq!(Db::open_in_memory()?.cipher(), None);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    #[cfg(feature = "encrypt")]
+    pub fn cipher(&self) -> Option<crate::Cipher> {
+        // Where the page of keys says it.
+        const SUITE_AT: usize = 16;
+        let page = crate::log::keys_of(&*self.store.engine.log.storage)?.page();
+        page.get(SUITE_AT).copied().and_then(crate::Cipher::of_code)
+    }
+
     /// Counts the live records in all namespaces, the system namespaces included.
     #[cfg(feature = "salvage")]
     pub(crate) fn count_all(&self) -> Result<u64> {

@@ -9,6 +9,7 @@ pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod get;
 pub(crate) mod import;
+pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod namespaces;
 pub(crate) mod persist;

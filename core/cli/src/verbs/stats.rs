@@ -6,7 +6,7 @@ use crate::exit::{Exit, Outcome};
 use crate::output::{self, human_bytes, human_count};
 use crate::store::Store;
 use clap::Args;
-use pipkin::ConsumerState;
+use pipkin::{Cipher, ConsumerState, Db};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -53,8 +53,28 @@ struct Report {
     compressed_stored_bytes: u64,
     dictionaries: u64,
     dictionary_bytes: u64,
+    /// None for a plain store.
+    sealed: Option<SealedReport>,
     /// None where their records are damaged.
     consumers: Option<Vec<ConsumerReport>>,
+}
+
+/// How a store is sealed, and how many keys and passphrases open it.
+#[derive(Serialize)]
+struct SealedReport {
+    cipher: &'static str,
+    slots: usize,
+}
+
+impl SealedReport {
+    fn of(db: &Db) -> pipkin::Result<Option<Self>> {
+        let cipher = match db.cipher() {
+            None => return Ok(None),
+            Some(Cipher::Aes256Gcm) => "AES-256-GCM",
+            Some(_) => "ChaCha20-Poly1305",
+        };
+        Ok(Some(Self { cipher, slots: db.key_slots()?.len() }))
+    }
 }
 
 /// A consumer of changes, for which the store keeps what it has not read.
@@ -109,6 +129,7 @@ pub(crate) fn run(global: Global, args: &StatsArgs) -> Outcome {
         compressed_stored_bytes: compressed.stored_bytes,
         dictionaries: compressed.dictionaries,
         dictionary_bytes: compressed.dictionary_bytes,
+        sealed: SealedReport::of(store.db()).map_err(|error| store.failure(&error))?,
         consumers: store.db().consumers().ok().map(|all| all.into_iter().map(ConsumerReport::from).collect()),
     };
     output::report(global.json, &report, plain(&report).trim_end())?;
@@ -145,6 +166,9 @@ fn plain(report: &Report) -> String {
     }
     for consumer in report.consumers.iter().flatten() {
         line("consumer", behind(consumer));
+    }
+    if let Some(SealedReport { cipher, slots }) = report.sealed {
+        line("sealed", format!("{cipher}; {slots} of at most 8 keys and passphrases open it"));
     }
     let size = human_bytes(report.segment_size);
     line("segments", format!("{} of {size}, {} of them free", human_count(report.segments), human_count(report.free_segments)));

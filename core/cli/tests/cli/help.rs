@@ -2,7 +2,7 @@
 
 use crate::support::Folder;
 
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 20] = [
     "put",
     "get",
     "rm",
@@ -20,6 +20,7 @@ const VERBS: [&str; 19] = [
     "digest",
     "watch",
     "namespaces",
+    "keys",
     "completions",
     "man",
 ];

@@ -13,6 +13,7 @@ mod help;
 mod import;
 #[cfg(unix)]
 mod interrupt;
+mod keys;
 mod manage;
 mod sealed;
 mod support;
