@@ -309,7 +309,13 @@ impl Log {
             && !tail.scratch.is_empty()
         {
             self.look_again()?;
-            self.storage.write_at(active.position - tail.scratch.len() as u64, &[&tail.scratch])?;
+            let from = active.position - tail.scratch.len() as u64;
+            // One record of a sealed store is gathered, too.
+            if self.is_sealed() && tail.scratch.len() < DIRECT {
+                self.put_small(from, &[&tail.scratch])?;
+            } else {
+                self.storage.write_at(from, &[&tail.scratch])?;
+            }
             tail.scratch.clear();
         }
         Ok(())

@@ -285,9 +285,11 @@ impl Log {
     #[cfg(feature = "encrypt")]
     #[cold]
     fn opened<'a>(&self, frame: Frame<'a>) -> Result<Frame<'a>> {
-        // A checksum that fails is damage; a tag that fails behind one that fits is not.
-        frame.check()?;
-        let opened = super::open_frame(&*self.storage, &frame.header, frame.bytes(), frame.salt, frame.offset)?;
+        let opened = match super::open_frame(&*self.storage, &frame.header, frame.bytes(), frame.salt, frame.offset) {
+            // A checksum that fails, too, is damage; where it fits, somebody has changed the record.
+            Err(error @ Error::Forged { .. }) => return frame.check().and(Err(error)),
+            opened => opened?,
+        };
         Ok(Frame { bytes: opened.map_or(frame.bytes, Bytes::Opened), ..frame })
     }
 

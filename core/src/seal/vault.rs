@@ -9,8 +9,13 @@ use crate::frame::Parts;
 use crate::planted::{Bug, is};
 use crate::sorted::Map;
 use crate::sync::RwLock;
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+/// Bytes of what is associated with nearly every frame.
+const ROOM: usize = 96;
+type Room = [u8; ROOM];
 
 /// The first byte of the nonces of frames.
 const DOMAIN_FRAMES: u8 = 1;
@@ -272,7 +277,8 @@ impl Keys {
     /// Seals a frame in place: `frame` is its header without a checksum, key, value, and room for the tags.
     pub(crate) fn seal(&self, frame: &mut [u8], parts: &Parts, salt: u64, offset: u64) -> Result<()> {
         let (position, sealer) = self.place(salt, offset)?;
-        let associated = self.associated(frame, parts, salt, position);
+        let mut room = [0; ROOM];
+        let associated = self.associated(frame, parts, salt, position, &mut room);
         let (texts, tags) = frame.split_at_mut_checked(frame.len() - parts.tags * TAG_LEN).ok_or_else(too_short)?;
         let mut text = texts.get_mut(parts.text()..).ok_or_else(too_short)?;
         for (number, tag) in (0_u32..).zip(tags.as_chunks_mut::<TAG_LEN>().0) {
@@ -291,7 +297,8 @@ impl Keys {
     pub(crate) fn open(&self, frame: &[u8], parts: &Parts, salt: u64, offset: u64) -> Result<Vec<u8>> {
         let forged = || Error::Forged { offset, what: "a record" };
         let (position, sealer) = self.place(salt, offset)?;
-        let associated = self.associated(frame, parts, salt, position);
+        let mut room = [0; ROOM];
+        let associated = self.associated(frame, parts, salt, position, &mut room);
         let len = parts.header + parts.key + parts.value;
         let tags = frame.get(len..len + parts.tags * TAG_LEN).ok_or_else(forged)?;
         let mut plain = frame.get(..len).ok_or_else(forged)?.to_vec();
@@ -307,18 +314,22 @@ impl Keys {
     }
 
     /// What a frame's tags cover beside its text.
-    fn associated(&self, frame: &[u8], parts: &Parts, salt: u64, position: u64) -> Vec<u8> {
+    fn associated<'a>(&self, frame: &[u8], parts: &Parts, salt: u64, position: u64, room: &'a mut Room) -> Cow<'a, [u8]> {
         let readable = match (parts.is_control, parts.is_pad) {
             (true, false) => parts.header + parts.key + parts.value,
             _ => parts.header,
         };
-        let mut out = Vec::with_capacity(32 + readable);
-        out.extend_from_slice(&self.store_id);
-        out.extend_from_slice(&position.to_le_bytes());
-        out.extend_from_slice(&salt.to_le_bytes());
         let from = if is(Bug::SealedHeadUncovered) { parts.header } else { 4 };
-        out.extend_from_slice(frame.get(from..readable).unwrap_or_default());
-        out
+        let readable = frame.get(from..readable).unwrap_or_default();
+        let (position, salt) = (position.to_le_bytes(), salt.to_le_bytes());
+        let all: [&[u8]; 4] = [&self.store_id, &position, &salt, readable];
+        let mut len = 0;
+        for part in all {
+            let Some(place) = room.get_mut(len..len + part.len()) else { return Cow::Owned(all.concat()) };
+            place.copy_from_slice(part);
+            len += part.len();
+        }
+        Cow::Borrowed(room.get(..len).unwrap_or_default())
     }
 
     /// The seed of the hashes as a superblock under the current key has it.
