@@ -87,7 +87,11 @@ pub use db::Watching;
 #[cfg(feature = "events")]
 pub use db::{Appended, Condition, Event, EventIter, EventReader, EventRef, Events, NewEvent, Subscription};
 #[cfg(feature = "async")]
-pub use db::{AsyncBatch, AsyncDb, AsyncNamespace};
+pub use db::{
+    AsyncBatch, AsyncDb, AsyncNamespace, AsyncSnapshot, AsyncTransaction, ChangeStream, ConsumerStream, KeyStream, RecordStream,
+};
+#[cfg(all(feature = "async", feature = "events"))]
+pub use db::{AsyncEvents, EventStream, SubscriptionStream};
 pub use db::{
     BackupReport, Batch, BatchBytes, Builder, Changes, ChangesBuilder, Consumer, ConsumerBuilder, ConsumerState, Db, Focus,
     Group, Iter, Keys, Namespace, OwnedValue, PositionState, Savepoint, SegmentUse, Snapshot, SnapshotIter, SnapshotKeys,

@@ -262,6 +262,12 @@ impl Follow {
         self.holds.store.engine.log.wake_at_commits(self.holds.id, self.appended, waker);
     }
 
+    /// True when the next commit wakes the task of this reader.
+    #[cfg(feature = "async")]
+    pub(super) fn wakes_at_commits(&self) -> bool {
+        self.holds.store.engine.log.wakes_at_commits(self.holds.id)
+    }
+
     /// Hears commits before they are durable.
     pub(super) const fn is_early(&self) -> bool {
         self.appended

@@ -249,6 +249,13 @@ impl Range<'_> {
         (start, end)
     }
 
+    /// The same range for a caller who wants at least so many records. Nothing has been fetched yet.
+    #[cfg(feature = "async")]
+    pub(super) fn in_groups_of(mut self, group: usize) -> Self {
+        (self.front.group, self.back.group) = (group, group);
+        self
+    }
+
     /// The same range for a caller who wants only its keys. Nothing has been fetched yet.
     pub(super) fn without_values(self) -> Self {
         Self { keys_only: true, ..self }
@@ -307,7 +314,7 @@ impl Range<'_> {
     }
 
     /// The next record, or error, at the end where this order begins; `None` once nothing is left to fetch.
-    fn step(&mut self, order: Order) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    pub(super) fn step(&mut self, order: Order) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
         loop {
             if let Some(record) = self.side(order).records.next() {
                 return Some(Ok(record));

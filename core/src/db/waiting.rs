@@ -213,7 +213,7 @@ impl Follow {
         next
     }
 
-    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Commit>>> {
+    pub(super) fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Commit>>> {
         if self.has_failed() {
             return Poll::Ready(None);
         }

@@ -90,6 +90,12 @@ impl super::Log {
         }
     }
 
+    /// True when a commit would wake the task of a follower: nothing has, since that was asked for.
+    #[cfg(feature = "async")]
+    pub(crate) fn wakes_at_commits(&self, follower: FollowerId) -> bool {
+        self.feed.tasks.lock().iter().any(|task| task.follower == follower)
+    }
+
     /// Waits until `is_due`, which takes no lock, or for so long; `early` for what is not durable yet, too.
     pub(crate) fn wait_for_commits(&self, early: bool, timeout: Option<std::time::Duration>, is_due: &dyn Fn() -> bool) {
         let feed = &self.feed;

@@ -131,6 +131,20 @@ impl Log {
         FollowerId(id)
     }
 
+    /// A name for somebody who waits for commits and holds nothing.
+    #[cfg(all(feature = "async", feature = "events"))]
+    pub(crate) fn waiter(&self) -> FollowerId {
+        let history = &mut self.tail.lock().history;
+        history.next_follower += 1;
+        FollowerId(history.next_follower - 1)
+    }
+
+    /// That one waits no longer.
+    #[cfg(all(feature = "async", feature = "events"))]
+    pub(crate) fn forget_waiter(&self, id: FollowerId) {
+        self.feed.forget(id);
+    }
+
     /// A follower has read everything before `position`.
     pub(crate) fn followed(&self, id: FollowerId, position: u64) {
         if let Some(follower) = self.tail.lock().history.followers.get_mut(id.0) {

@@ -7,6 +7,8 @@ mod answers;
 mod attacked;
 mod dropped;
 mod shared;
+mod streams;
+mod verbs;
 
 use futures_lite::future::{block_on, poll_once};
 use pipkin::storage::{Durability, MemoryStorage, StorageError};

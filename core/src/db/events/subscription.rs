@@ -204,6 +204,24 @@ impl Subscription {
         Ok((name, *token))
     }
 
+    /// The same cursor behind the event with this number.
+    #[cfg(feature = "async")]
+    pub(in crate::db) fn at(&self, number: u64) -> Self {
+        let (events, cursor) = (self.events.clone(), self.cursor.clone());
+        Self { events, wanted: Wanted::All, cursor, next: number.saturating_add(1), passed: number }
+    }
+
+    #[cfg(feature = "async")]
+    pub(in crate::db) fn log(&self) -> &crate::log::Log {
+        &self.events.space.store.engine.log
+    }
+
+    /// There may be an event, or the end.
+    #[cfg(feature = "async")]
+    pub(in crate::db) fn may_have_more(&self) -> bool {
+        self.has_more() || self.log().writable().is_err()
+    }
+
     #[cfg(feature = "std")]
     fn has_more(&self) -> bool {
         let durable = |stored: &Stored<'_>| Ok(stored.is_durable(&self.events.space.store.engine.log));

@@ -18,6 +18,21 @@ impl Store {
         self.has_at_hand(hash)
     }
 
+    /// [`Self::reads_at_once`] for a reader of the moment at this log position: only where the record is the one of then, and its shard free.
+    pub(super) fn reads_at_once_at(&self, number: u32, key: &[u8], position: u64) -> bool {
+        let engine = &self.engine;
+        let FullKey { hash, .. } = engine.full_key(number, key);
+        if engine.index.is_parked(hash) || !engine.index.is_free(hash) {
+            return false;
+        }
+        let (pin, mut found) = (engine.pin(), 0);
+        let other = engine.index.find(&pin, hash, |offset| {
+            found += 1;
+            Ok((engine.log.lsn(offset) >= position || !engine.log.is_at_hand(offset)).then_some(()))
+        });
+        found > 0 && matches!(other, Ok(None))
+    }
+
     fn has_at_hand(&self, hash: KeyHash) -> bool {
         let engine = &self.engine;
         if engine.index.is_parked(hash) {

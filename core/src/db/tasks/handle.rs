@@ -1,5 +1,6 @@
 //! The handles of the async face.
 
+use super::elsewhere::Elsewhere;
 use super::pool::{CALLS, LONG, Pool, Work, is_worker, spawn, work_on};
 use crate::db::builder::Builder;
 use crate::db::handle::{Db, Namespace};
@@ -61,23 +62,8 @@ pub struct AsyncNamespace {
     pub(super) namespace: Namespace,
     /// Its writes return once they are durable.
     is_durable: bool,
-    // Last: it closes the store.
-    pub(super) open: Arc<KeepsOpen>,
-}
-
-/// Closes the store, in a thread that may wait, when the last async handle is dropped.
-pub(super) struct KeepsOpen(Option<Db>);
-
-impl Drop for KeepsOpen {
-    fn drop(&mut self) {
-        if let Some(db) = self.0.take() {
-            if is_worker() {
-                drop(db);
-            } else {
-                LONG.start(move || drop(db));
-            }
-        }
-    }
+    // Last: it closes the store, in a thread that may wait.
+    open: Arc<Elsewhere<Db>>,
 }
 
 impl fmt::Debug for AsyncDb {
@@ -111,7 +97,7 @@ impl Db {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub fn to_async(&self) -> AsyncDb {
-        let open = Arc::new(KeepsOpen(Some(self.clone())));
+        let open = Arc::new(Elsewhere::new(self.clone()));
         AsyncDb { home: AsyncNamespace { namespace: self.default_namespace(), is_durable: false, open } }
     }
 }

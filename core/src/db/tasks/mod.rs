@@ -7,12 +7,27 @@
 mod admin;
 mod at_once;
 mod batch;
+mod changes;
 mod closures;
+mod elsewhere;
+#[cfg(feature = "events")]
+mod events;
 mod flush;
+mod followed;
+mod groups;
 mod handle;
 mod pool;
 mod reads;
+mod snapshot;
+mod transaction;
+mod walks;
 mod writes;
 
 pub use batch::AsyncBatch;
+pub use changes::{ChangeStream, ConsumerStream};
+#[cfg(feature = "events")]
+pub use events::{AsyncEvents, EventStream, SubscriptionStream};
 pub use handle::{AsyncDb, AsyncNamespace};
+pub use snapshot::AsyncSnapshot;
+pub use transaction::AsyncTransaction;
+pub use walks::{KeyStream, RecordStream};

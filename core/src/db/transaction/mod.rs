@@ -184,7 +184,7 @@ impl Transaction {
     }
 
     /// True once reads answer [`Conflict::SnapshotEnded`].
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.taken.moment.still_lives().is_err()
     }
 }
