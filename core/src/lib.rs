@@ -123,6 +123,8 @@ pub use seal::Cipher;
 #[doc(hidden)]
 pub use seal::Vault;
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
+#[cfg(feature = "io-uring")]
+pub use storage::{IoUring, IoUringState};
 pub use store::FlushPolicy;
 pub use ttl::Ttl;
 #[cfg(feature = "encrypt")]

@@ -2,6 +2,8 @@
 
 use crate::clock::Clock;
 use crate::limits::EXPIRY_MAX;
+#[cfg(feature = "io-uring")]
+use crate::sync::AtomicBool;
 #[cfg(feature = "encrypt")]
 use crate::sync::Mutex;
 use crate::sync::{AtomicU64, Ordering};
@@ -76,4 +78,24 @@ pub(crate) fn note_nonce(used: UsedNonce) {
     if let Some(all) = USED.lock().as_mut() {
         all.push(used);
     }
+}
+
+/// Whether [`ignore_system_cache`] holds.
+#[cfg(feature = "io-uring")]
+static CACHE_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, stores of this process that read through io_uring look for nothing in the system's cache first: every read goes past it, also of
+/// bytes that were written just now. Slow; in tests it makes the rings work where everything is in memory.
+///
+/// ```
+/// pipkin::testing::ignore_system_cache(true);
+/// ```
+#[cfg(feature = "io-uring")]
+pub fn ignore_system_cache(ignored: bool) {
+    CACHE_IGNORED.store(ignored, Ordering::SeqCst);
+}
+
+#[cfg(all(feature = "io-uring", target_os = "linux"))]
+pub(crate) fn is_system_cache_ignored() -> bool {
+    CACHE_IGNORED.load(Ordering::Relaxed)
 }

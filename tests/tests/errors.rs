@@ -1,7 +1,7 @@
 //! Every I/O of 300 workloads fails, once and for good; full disks. See `pipkin_tests::suite::{errors, full}`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use pipkin::{Db, Error};
+use pipkin::{Db, Error, IoUring};
 use pipkin_tests::mount::Mount;
 use pipkin_tests::parallel::{unwrap, watched};
 use pipkin_tests::quota::{Quota, env_u64};
@@ -43,10 +43,16 @@ fn a_full_medium_loses_nothing_and_is_written_again_once_there_is_room() {
 /// A real file system of 3 MiB that fills up: the same, by way of the system's own errors.
 #[test]
 fn a_full_file_system_loses_nothing() {
-    for mmap in [true, false] {
+    for way in ["mapped", "not mapped", "through io_uring"] {
         let Some(mount) = Mount::tmpfs(3 * 1024) else { return };
         let path = mount.path().join("store.pipkin");
-        let open = || Db::builder().path(&path).mmap(mmap).segment_size(64 * 1024).background(false).open().unwrap();
+        let open = || {
+            let builder = match way {
+                "through io_uring" => Db::builder().io_uring(IoUring { auto: false, ..IoUring::default() }),
+                _ => Db::builder().mmap(way == "mapped"),
+            };
+            builder.path(&path).segment_size(64 * 1024).background(false).open().unwrap()
+        };
         let value = |i: u32| vec![i as u8; 300 + i as usize % 500];
         let db = open();
         let mut stored = 0_u32;
@@ -56,18 +62,18 @@ fn a_full_file_system_loses_nothing() {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, Error::NoSpace), "mmap {mmap}: {error:?} after {stored} records");
-        assert!(stored > 1000, "mmap {mmap}: full after {stored} records");
+        assert!(matches!(error, Error::NoSpace), "{way}: {error:?} after {stored} records");
+        assert!(stored > 1000, "{way}: full after {stored} records");
         let check = |db: &Db, first: u32| {
             for i in 0..stored {
                 let right = (i >= first).then(|| value(i));
-                assert_eq!(db.get(i.to_be_bytes()).unwrap(), right, "mmap {mmap}: record {i}");
+                assert_eq!(db.get(i.to_be_bytes()).unwrap(), right, "{way}: record {i}");
             }
         };
         check(&db, 0);
         db.flush().unwrap();
         for i in 0..stored / 2 {
-            assert!(db.remove(i.to_be_bytes()).unwrap(), "mmap {mmap}: remove {i} on the full file system");
+            assert!(db.remove(i.to_be_bytes()).unwrap(), "{way}: remove {i} on the full file system");
         }
         db.flush().unwrap();
         check(&db, stored / 2);
@@ -80,7 +86,7 @@ fn a_full_file_system_loses_nothing() {
         }
         db.close().unwrap();
         check(&open(), stored / 2);
-        println!("full file system, mmap {mmap}: {stored} records until it was full");
+        println!("full file system, {way}: {stored} records until it was full");
     }
 }
 

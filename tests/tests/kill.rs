@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use pipkin::testing::TestClock;
-use pipkin::{Builder, Db};
+use pipkin::{Builder, Db, IoUring};
 use pipkin_tests::parallel::{Failure, Outcome, for_each, unwrap};
 use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::rng::derive;
@@ -23,7 +23,12 @@ const KILLS_PER_STORE: u64 = 30;
 /// The stores differ in how they are opened.
 fn builder(path: &Path, seed: u64) -> Builder {
     let segment_size = [16 * 1024, 64 * 1024, 1 << 20, 4 << 20][(seed % 4) as usize];
-    Db::builder().path(path).mmap(!seed.is_multiple_of(3)).segment_size(segment_size).replay_debt_max(500_000)
+    let builder = Db::builder().path(path).mmap(!seed.is_multiple_of(3)).segment_size(segment_size).replay_debt_max(500_000);
+    if seed % 5 == 2 {
+        pipkin::testing::ignore_system_cache(true);
+        return builder.io_uring(IoUring { auto: false, depth: 32, direct: seed.is_multiple_of(2), ..IoUring::default() });
+    }
+    builder
 }
 
 /// Not a test of its own: the child that is killed, when the environment says so.

@@ -4,7 +4,7 @@
 use pipkin::storage::crash::CrashStorage;
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{CacheOptions, CachedStorage, MemoryStorage, conformance};
-use pipkin::{Db, Durability};
+use pipkin::{Builder, Db, Durability, IoUring};
 use pipkin_tests::arena::Arena;
 use pipkin_tests::disk::Disk;
 use pipkin_tests::drive::{DiskHost, Fault, Host, Player, Setup, check_gets, check_state, space};
@@ -125,8 +125,30 @@ impl Host for FaultHost {
 struct FileHost {
     folder: tempfile::TempDir,
     file: AtomicU64,
-    mmap: bool,
+    way: Way,
     segment_size: u32,
+}
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    NotMapped,
+    Mapped,
+    IoUring,
+}
+
+impl Way {
+    fn builder(self) -> Builder {
+        match self {
+            Self::NotMapped => Db::builder().mmap(false),
+            Self::Mapped => Db::builder(),
+            Self::IoUring => {
+                // All is in memory here: reads would find it there.
+                pipkin::testing::ignore_system_cache(true);
+                Db::builder().io_uring(IoUring { auto: false, depth: 32, ..IoUring::default() })
+            }
+        }
+    }
 }
 
 impl FileHost {
@@ -137,7 +159,7 @@ impl FileHost {
 
 impl Host for FileHost {
     fn open(&self) -> pipkin::Result<Db> {
-        Db::builder().path(self.path()).mmap(self.mmap).segment_size(self.segment_size).background(false).open()
+        self.way.builder().path(self.path()).segment_size(self.segment_size).background(false).open()
     }
     fn kill(&self, db: Db) -> pipkin::Result<Db> {
         let old = self.path();
@@ -209,11 +231,10 @@ fn play_everywhere(tape: &Tape, files: bool) -> Result<(), String> {
         play(crash, tape).map_err(|fault| fault.at(place("crash simulator")).to_string())?;
         let fault = FaultHost(FaultStorage::new(CrashStorage::new()), setup, AtomicU64::new(1));
         play(fault, tape).map_err(|fault| fault.at(place("fault injector")).to_string())?;
-        for mmap in [false, true].into_iter().filter(|_| files) {
+        for way in [Way::NotMapped, Way::Mapped, Way::IoUring].into_iter().filter(|_| files) {
             let folder = tempfile::tempdir_in(fast_folder()).map_err(|error| error.to_string())?;
-            let file = FileHost { folder, file: AtomicU64::new(0), mmap, segment_size };
-            let name = if mmap { "file, mapped" } else { "file, not mapped" };
-            play(file, tape).map_err(|fault| fault.at(place(name)).to_string())?;
+            let file = FileHost { folder, file: AtomicU64::new(0), way, segment_size };
+            play(file, tape).map_err(|fault| fault.at(place(&format!("file, {way:?}"))).to_string())?;
         }
     }
     Ok(())
@@ -257,7 +278,7 @@ fn one_tape_gives_the_same_answers_on_every_backend() {
         one_tape(seed, true)
     });
     unwrap("model", outcome);
-    quota.finish("tapes, each on memory, a cache over it, crash simulator, fault injector and files with and without a map, 3 segment sizes");
+    quota.finish("tapes, each on memory, a cache over it, crash simulator, fault injector and files with and without a map and through io_uring, 3 segment sizes");
 }
 
 /// Checked reads beside writers that the normal run owes.
@@ -298,6 +319,14 @@ fn threads_on_a_file_without_a_map_see_only_what_was_written() {
     let folder = tempfile::tempdir_in(fast_folder()).unwrap();
     let path = folder.path().join("threads.pipkin");
     threads_on("threads, file without a map", 2, || Db::builder().path(&path).mmap(false).segment_size(64 * 1024).open());
+}
+
+/// Whether the system allows io_uring is in the open report; where it does not, this is the test of a mapped file.
+#[test]
+fn threads_on_a_file_that_is_read_through_io_uring_see_only_what_was_written() {
+    let folder = tempfile::tempdir_in(fast_folder()).unwrap();
+    let path = folder.path().join("threads.pipkin");
+    threads_on("threads, file through io_uring", 2, || Way::IoUring.builder().path(&path).segment_size(64 * 1024).open());
 }
 
 #[test]

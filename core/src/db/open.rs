@@ -35,6 +35,8 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     let (snapshot, lost_snapshot) = find_snapshot(&*storage, &mut pair, &chain)?;
     report.damaged_superblock = pair.other_damaged;
     tell_of_log(&mut report, &chain);
+    #[cfg(feature = "io-uring")]
+    report.io_uring.clone_from(&attached.io_uring);
     let fence = slots.map(|slots| fence_of(&*storage, &chain, &pair, slots)).transpose()?;
     let log_options = LogOptions {
         fence,

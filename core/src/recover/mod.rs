@@ -86,6 +86,9 @@ pub struct OpenReport {
     /// A rotation of the key was cut short: [`Db::finish_key_rotation`](crate::Db::finish_key_rotation) goes on with it.
     #[cfg(feature = "encrypt")]
     pub key_rotation_pending: bool,
+    /// Whether reads go through io_uring; `None` if [`Builder::io_uring`](crate::Builder::io_uring) was not called.
+    #[cfg(feature = "io-uring")]
+    pub io_uring: Option<crate::storage::IoUringState>,
 }
 
 /// What became of the index snapshot.

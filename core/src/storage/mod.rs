@@ -27,6 +27,8 @@ pub(crate) use by_copy::ByCopy;
 pub use cached::{CacheOptions, CachedStorage};
 pub use error::{StorageError, StorageErrorKind};
 pub use memory::MemoryStorage;
+#[cfg(feature = "io-uring")]
+pub use native::{IoUring, IoUringState};
 #[cfg(feature = "native")]
 pub use native::{NativeOptions, NativeStorage};
 #[cfg(feature = "encrypt")]

@@ -77,6 +77,9 @@ pub(crate) struct Attached {
     /// The absolute path of the file; `None` for another storage.
     #[cfg(feature = "native")]
     pub(crate) path: Option<std::path::PathBuf>,
+    /// Whether the file is read through io_uring; `None` if that was not asked for.
+    #[cfg(feature = "io-uring")]
+    pub(crate) io_uring: Option<crate::storage::IoUringState>,
 }
 
 impl Default for Options {

@@ -187,6 +187,27 @@ mod native {
         }
     }
 
+    /// Past the system's cache and through it. Where a sandbox refuses io_uring, only that is said.
+    #[cfg(all(feature = "io-uring", target_os = "linux"))]
+    #[test]
+    fn a_file_that_is_read_through_io_uring_conforms() {
+        use pipkin::{IoUring, IoUringState};
+        for direct in [true, false] {
+            let (folder, mut refused) = (folder(), None);
+            let mut number = 0;
+            let checks = run_with(options(true, Durability::Device), &mut || {
+                number += 1;
+                let file = NativeStorage::open(&folder.path().join(format!("{number}")), WRITE).unwrap();
+                let (storage, state) = file.with_io_uring(IoUring { auto: false, depth: 1 + number % 64, direct, sqpoll: false });
+                refused = (!matches!(state, IoUringState::Used { .. })).then_some(state);
+                storage
+            });
+            assert!(checks.unwrap() >= CHECKS_MIN - 100);
+            assert!(matches!(refused, None | Some(IoUringState::Refused(_))), "{refused:?}");
+            refused.into_iter().for_each(|state| println!("{state:?}"));
+        }
+    }
+
     #[test]
     fn a_map_shows_the_file_as_it_grows() {
         let folder = folder();

@@ -38,6 +38,8 @@ pub struct Builder {
     mmap: bool,
     #[cfg(feature = "encrypt")]
     seal: sealed::Asked,
+    #[cfg(feature = "io-uring")]
+    io_uring: Option<crate::storage::IoUring>,
 }
 
 impl Db {
@@ -96,6 +98,8 @@ impl Default for Builder {
             mmap: true,
             #[cfg(feature = "encrypt")]
             seal: sealed::Asked::default(),
+            #[cfg(feature = "io-uring")]
+            io_uring: None,
         }
     }
 }

@@ -5,6 +5,8 @@ use super::Builder;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::storage::native::{FollowedFile, NativeOptions, NativeStorage, data_path};
+#[cfg(feature = "io-uring")]
+use crate::storage::{IoUring, IoUringState};
 use crate::store::FlushPolicy;
 use std::path::{Path, PathBuf};
 
@@ -95,6 +97,43 @@ impl Builder {
         self
     }
 
+    /// Reads the file through io_uring, past the system's cache (Linux): for a store that does not fit into memory. Unless
+    /// [`IoUring::auto`] is off, a file that fits is read through its map all the same. What reads announce (`get_many`, walks, compaction,
+    /// opening, `verify`) is in flight together; a `get` is one read past the cache. Every read copies. Writes and syncs are as without it.
+    ///
+    /// Where the system refuses it (an old kernel, a sandbox, a file system without direct reads), and for a follower, the store opens as
+    /// without it, and [`OpenReport::io_uring`](crate::OpenReport::io_uring) says why.
+    ///
+    /// ```
+    /// use pipkin::{Db, IoUring, IoUringState};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("app.pipkin");
+    /// let db = Db::builder().path(path).io_uring(IoUring::default()).open()?;
+    /// match &db.open_report().io_uring {
+    ///     Some(IoUringState::Used { direct, .. }) => println!("through rings, direct: {direct}"),
+    ///     Some(IoUringState::Refused(why)) => println!("not through rings: {why}"),
+    ///     other => println!("{other:?}"), // an empty file fits into memory
+    /// }
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    #[cfg(feature = "io-uring")]
+    pub fn io_uring(mut self, options: IoUring) -> Self {
+        self.io_uring = Some(options);
+        self
+    }
+
+    /// The file of a store, read in the way that was asked for.
+    fn over(&mut self, file: NativeStorage) -> Box<dyn Storage> {
+        #[cfg(feature = "io-uring")]
+        if let Some(options) = self.io_uring {
+            let (storage, state) = file.with_io_uring(options);
+            self.attached.io_uring = Some(state);
+            return storage;
+        }
+        Box::new(file)
+    }
+
     /// Opens the file.
     ///
     /// ```
@@ -136,9 +175,14 @@ impl Builder {
             write_through: self.options.flush_policy == FlushPolicy::WriteThrough,
         };
         let storage: Box<dyn Storage> = if self.options.follows() {
+            #[cfg(feature = "io-uring")]
+            if self.io_uring.is_some() {
+                self.attached.io_uring = Some(IoUringState::Refused("a follower reads as its writer writes".to_owned()));
+            }
             Box::new(FollowedFile::open(&path)?)
         } else {
-            Box::new(NativeStorage::open(&path, options)?.removed_if_empty())
+            let file = NativeStorage::open(&path, options)?.removed_if_empty();
+            self.over(file)
         };
         self.attached.path = Some(std::path::absolute(&path).unwrap_or(path));
         self.options.background = Some(self.options.background.unwrap_or(true));

@@ -114,6 +114,13 @@ mod unix {
             self.reads.by_len.iter().any(|map| matches!(map.get(), Some(Some(_))))
         }
 
+        /// Where a range is mapped, whether the file reaches there or not.
+        #[cfg(all(feature = "io-uring", target_os = "linux"))]
+        pub(in super::super) fn address(&self, file: &File, offset: u64, len: u64) -> Option<*const u8> {
+            let map = self.reads.reaching(file, offset.checked_add(len)?)?;
+            Some(map.as_ptr().wrapping_add(usize::try_from(offset).ok()?))
+        }
+
         /// # Safety
         ///
         /// As [`Storage::store`](crate::Storage::store), and the range lies inside the file.

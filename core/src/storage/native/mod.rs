@@ -19,10 +19,15 @@ mod platform;
 #[path = "windows.rs"]
 mod platform;
 
+#[cfg(feature = "io-uring")]
+mod ring;
+
 pub(crate) use followed::FollowedFile;
 pub use lock::LockHolder;
 pub(crate) use lock::{check_lock, lock_holder};
 pub use path::{data_path, publish};
+#[cfg(feature = "io-uring")]
+pub use ring::{IoUring, IoUringState};
 
 use open::{open_error, open_file};
 

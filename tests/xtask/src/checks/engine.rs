@@ -61,7 +61,7 @@ fn foreign(tools: &Tools) -> Outcome {
 }
 
 fn unit(_: &Tools) -> Outcome {
-    Step::new("cargo test -p pipkin --features testing,typed,compress,rkyv,encrypt,async").run()
+    Step::new("cargo test -p pipkin --features testing,typed,compress,rkyv,encrypt,async,io-uring").run()
 }
 
 /// In the profile of the tests, which compiles in half the time.
