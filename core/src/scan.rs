@@ -99,16 +99,31 @@ fn readable_key(storage: &dyn Storage, offset: u64, limit: u64) -> Result<Option
     Ok(Some(window.bytes(offset + header.header_len() as u64, header.key_len())?.to_vec()))
 }
 
-/// The key of a record that was found.
+/// The key of a record that was found in a segment with `salt`.
 #[cfg(feature = "salvage")]
-pub(crate) fn key_of(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Vec<u8>> {
-    let from = offset + header.header_len() as u64;
-    Ok(Window::new(storage, from + header.key_len() as u64).bytes(from, header.key_len())?.to_vec())
+pub(crate) fn key_of(storage: &dyn Storage, salt: u64, offset: u64, header: &Header) -> Result<Vec<u8>> {
+    part_of(storage, salt, (offset, header), (header.header_len(), header.key_len()))
 }
 
 /// Its value.
 #[cfg(feature = "salvage")]
-pub(crate) fn value_of(storage: &dyn Storage, offset: u64, header: &Header) -> Result<Vec<u8>> {
-    let from = offset + (header.header_len() + header.key_len()) as u64;
-    Ok(Window::new(storage, from + header.value_len() as u64).bytes(from, header.value_len())?.to_vec())
+pub(crate) fn value_of(storage: &dyn Storage, salt: u64, offset: u64, header: &Header) -> Result<Vec<u8>> {
+    part_of(storage, salt, (offset, header), (header.header_len() + header.key_len(), header.value_len()))
+}
+
+/// So many bytes of a record from one on.
+#[cfg(feature = "salvage")]
+fn part_of(storage: &dyn Storage, salt: u64, (at, header): (u64, &Header), (from, len): (usize, usize)) -> Result<Vec<u8>> {
+    #[cfg(feature = "encrypt")]
+    if header.is_sealed() {
+        let frame_len = header.frame_len();
+        let mut window = Window::new(storage, at + frame_len as u64);
+        if let Some(opened) = crate::log::open_frame(storage, header, window.bytes(at, frame_len)?, salt, at)? {
+            return Ok(opened.get(from..from + len).unwrap_or_default().to_vec());
+        }
+    }
+    #[cfg(not(feature = "encrypt"))]
+    let _ = (salt, header);
+    let start = at + from as u64;
+    Ok(Window::new(storage, start + len as u64).bytes(start, len)?.to_vec())
 }

@@ -26,7 +26,7 @@ pub(crate) struct KeyArgs {
 
 /// A new key or passphrase.
 #[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 pub(crate) struct NewSecretArgs {
     /// The new key is in this file: 32 bytes, or 64 hexadecimal digits
     #[arg(long, value_name = "FILE")]
@@ -40,12 +40,19 @@ pub(crate) struct NewSecretArgs {
 }
 
 impl NewSecretArgs {
-    pub(crate) fn read(&self) -> Outcome<Secret> {
+    /// The new one; `None` if there is none.
+    pub(crate) fn find(&self) -> Outcome<Option<Secret>> {
         match (&self.new_key_file, &self.new_passphrase_file) {
-            (Some(path), _) => Secret::key_in(path),
-            (_, Some(path)) => Secret::passphrase_in(path),
-            _ => Secret::asked_twice("New passphrase"),
+            (Some(path), _) => Secret::key_in(path).map(Some),
+            (_, Some(path)) => Secret::passphrase_in(path).map(Some),
+            _ if self.new_passphrase => Secret::asked_twice("New passphrase").map(Some),
+            _ => Ok(None),
         }
+    }
+
+    pub(crate) fn read(&self) -> Outcome<Secret> {
+        let what = "say what is to open the store: --new-key-file, --new-passphrase-file or --new-passphrase";
+        self.find()?.ok_or_else(|| Failure::usage(what))
     }
 }
 
@@ -82,13 +89,18 @@ pub(crate) fn secret() -> Option<&'static Secret> {
     GIVEN.get()?.secret.as_ref()
 }
 
-/// A builder with the key, if there is one.
-pub(crate) fn builder() -> Builder {
-    let builder = match secret() {
+/// A builder with the key, if there is one, for a store that is not there yet.
+pub(crate) fn builder_of_new() -> Builder {
+    match secret() {
         Some(Secret::Key(key)) => Db::builder().encryption_key(*key),
         Some(Secret::Passphrase(text)) => Db::builder().encryption_passphrase(text),
         None => Db::builder(),
-    };
+    }
+}
+
+/// A builder with the key, if there is one, and with the page of keys that was kept.
+pub(crate) fn builder() -> Builder {
+    let builder = builder_of_new();
     match GIVEN.get().and_then(|given| given.key_page.as_ref()) {
         Some(page) => builder.key_page(page.as_slice()),
         None => builder,

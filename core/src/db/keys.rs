@@ -86,11 +86,12 @@ impl Db {
         self.store.change_keys(&Change::Replace(&secret_of(old), &secret_of(new))).map(drop)
     }
 
-    /// The page of keys, 3072 bytes: keep it elsewhere against the loss of all three copies in the file, after which no key would open the store;
-    /// see [`Builder::key_page`](crate::Builder::key_page). It tells nothing without a key or passphrase. Each change of these makes a
+    /// The page of keys, and the id of the store behind it: keep it elsewhere against the loss of all three copies in the file, or of both superblocks,
+    /// after which no key would open the store; see [`Builder::key_page`](crate::Builder::key_page). It tells nothing without a key or passphrase. Each change of these makes a
     /// new one, and earlier ones do not fit any more.
     pub fn export_key_page(&self) -> Result<Vec<u8>> {
-        Ok(self.store.keys()?.page())
+        let keys = self.store.keys()?;
+        Ok([keys.page().as_slice(), keys.store_id()].concat())
     }
 }
 

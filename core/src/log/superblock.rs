@@ -3,12 +3,13 @@
 //! Of the superblocks with a valid checksum, the one with the higher generation is the current one. All fields
 //! lie in the first sector of the slot.
 
+#[cfg(feature = "encrypt")]
+mod sealed;
+
 use super::Geometry;
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::limits::{DATA_START, FILE_LEN_MAX, LOG_POSITION_MAX, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
-#[cfg(feature = "encrypt")]
-use crate::planted::{Bug, is};
 use crate::storage::Storage;
 
 const MAGIC: [u8; 8] = *b"PIPKIN\x1a\n";
@@ -19,9 +20,6 @@ const FEATURE_SEALED: u64 = 1;
 /// Those that this build knows.
 const FEATURES_KNOWN: u64 = if cfg!(feature = "encrypt") { FEATURE_SEALED } else { 0 };
 pub(super) const SECTOR: usize = 512;
-/// Where the tag of a sealed store stands.
-#[cfg(feature = "encrypt")]
-const TAG_AT: usize = 480;
 /// Distance between the slots in bytes.
 pub(crate) const SLOT_LEN: u64 = 4096;
 
@@ -325,43 +323,6 @@ impl Superblock {
         Ok(target.write_at(slot.offset(), &[&bytes])?)
     }
 
-    /// Bytes with a tag, if the store is sealed: the seed is masked first.
-    #[cfg(feature = "encrypt")]
-    fn encode_sealed(&self, store: &dyn Storage, slot: SuperblockSlot) -> Result<[u8; SECTOR]> {
-        let Some(keys) = super::keys_of(store) else { return Ok(self.encode(slot)) };
-        let mut bytes = Self { seed: keys.mask_seed(self.seed), ..*self }.encode(slot);
-        let tag = keys.tag_superblock(bytes.get(..TAG_AT).unwrap_or_default(), slot.offset())?;
-        if let Some(place) = bytes.get_mut(TAG_AT..TAG_AT + tag.len()) {
-            place.copy_from_slice(&tag);
-        }
-        let (body, crc) = bytes.split_at_mut(SECTOR - 4);
-        crc.copy_from_slice(&(crc32c(body) ^ bind(0, slot.offset())).to_le_bytes());
-        Ok(bytes)
-    }
-
-    /// What was decoded, with its seed readable, if its tag fits or no key is at hand. Where the checksum fits, an invalid field is no accident.
-    #[cfg(feature = "encrypt")]
-    fn authentic(decoded: Decoded, storage: &dyn Storage, bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Result<Decoded> {
-        let Some(keys) = super::keys_of(storage) else { return Ok(decoded) };
-        if matches!(decoded, Decoded::Newer(_)) || !Self::is_summed(bytes, slot) {
-            return Ok(decoded);
-        }
-        let tag = bytes.get(TAG_AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
-        let fields = bytes.get(..TAG_AT).unwrap_or_default();
-        let masked = if let Decoded::Good(found) = decoded { found.seed } else { [0; 16] };
-        let seed = keys.seed_of(fields, slot.offset(), &tag, masked)?;
-        let seed = if is(Bug::SealedSuperblockUnchecked) { seed.or(Some((keys.mask_seed(masked), true))) } else { seed };
-        // The older one may be from before a rotation, and then it names the page of keys from before it.
-        let is_its = |found: &Self, is_current: bool| found.key_page != 0 && (is_current || found.key_page < keys.page_version());
-        match (decoded, seed) {
-            (Decoded::Good(found), Some((seed, is_current))) if is_its(&found, is_current) => {
-                Ok(Decoded::Good(Self { seed, ..found }))
-            }
-            (Decoded::Good(_), _) | (_, None) => Err(Error::Forged { offset: slot.offset(), what: "a superblock" }),
-            (other, _) => Ok(other),
-        }
-    }
-
     /// True if the checksum fits.
     fn is_summed(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> bool {
         let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return false };
@@ -433,7 +394,8 @@ pub(crate) fn read_superblocks(storage: &dyn Storage) -> Result<Front> {
         (Decoded::Good(first), Decoded::Good(second)) => {
             let slot = if first.generation >= second.generation { SuperblockSlot::A } else { SuperblockSlot::B };
             let current = if slot == SuperblockSlot::A { first } else { second };
-            check_key_page(storage, &current, slot)?;
+            #[cfg(feature = "encrypt")]
+            sealed::check_key_page(storage, &current, slot)?;
             Ok(Front::Store(SuperblockPair { current, slot, other_damaged: false }))
         }
         (Decoded::Good(current), _) => one_of(storage, current, SuperblockSlot::A),
@@ -448,21 +410,11 @@ pub(crate) fn read_superblocks(storage: &dyn Storage) -> Result<Front> {
 
 /// The front of a store that has lost its other superblock.
 fn one_of(storage: &dyn Storage, current: Superblock, slot: SuperblockSlot) -> Result<Front> {
-    check_key_page(storage, &current, slot)?;
-    Ok(Front::Store(SuperblockPair { current, slot, other_damaged: true }))
-}
-
-/// Fails if the superblock names another page of keys than the one that was unlocked. The older superblock may: the page was changed in between.
-fn check_key_page(storage: &dyn Storage, current: &Superblock, slot: SuperblockSlot) -> Result<()> {
     #[cfg(feature = "encrypt")]
-    if let Some(keys) = super::keys_of(storage)
-        && (keys.page_version(), keys.border()) != (current.key_page, current.sealed_from)
-    {
-        return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
-    }
+    sealed::check_key_page(storage, &current, slot)?;
     #[cfg(not(feature = "encrypt"))]
-    let _ = (storage, current, slot);
-    Ok(())
+    let _ = storage;
+    Ok(Front::Store(SuperblockPair { current, slot, other_damaged: true }))
 }
 
 /// True for a creation that a crash interrupted. A new file gets its first superblock before anything else and is synced, so such a crash

@@ -3,6 +3,8 @@
 use super::Window;
 #[cfg(feature = "encrypt")]
 use super::{is_sealed, open_frame};
+#[cfg(feature = "encrypt")]
+use crate::error::Error;
 use crate::error::Result;
 #[cfg(feature = "encrypt")]
 use crate::frame::TAG_LEN;
@@ -86,7 +88,14 @@ impl<'a> Walk<'a> {
         if let (Step::Frame { offset, header }, Some(storage)) = (&step, self.sealed.storage) {
             let frame = self.window.bytes(*offset, header.frame_len())?;
             self.sealed.last_tag = frame.last_chunk().copied().unwrap_or_default();
-            self.sealed.opened = open_frame(storage, header, frame, self.salt, *offset)?;
+            match open_frame(storage, header, frame, self.salt, *offset) {
+                Err(Error::Forged { .. } | Error::Corrupt { .. }) if storage.forgives() => {
+                    self.position = *offset;
+                    let error = DecodeError::Invalid("a record that somebody without the key has made, changed or moved");
+                    return Ok(Step::Bad { offset: *offset, error });
+                }
+                opened => self.sealed.opened = opened?,
+            }
         }
         Ok(step)
     }

@@ -24,6 +24,8 @@ pub(crate) use headers::{drop_inside, find_headers};
 #[cfg(feature = "salvage")]
 pub(crate) use list::read_segment_list;
 pub(crate) use replay::rebuild;
+#[cfg(all(feature = "encrypt", feature = "salvage"))]
+pub(crate) use sealed::enter_listed;
 pub(crate) use standing::standing;
 
 /// What opening found in the file: how the last session ended, what was recovered, and what is damaged.

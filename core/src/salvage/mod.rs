@@ -1,8 +1,11 @@
 //! Salvage: copies every record with a valid checksum from a store that may not open any more into a new one. The source is never changed.
 
 mod names;
+mod report;
 #[cfg(feature = "encrypt")]
 mod sealed;
+
+pub use report::{SalvageOptions, SalvageReport};
 
 use crate::db::{Db, Namespace};
 use crate::error::{Error, Result};
@@ -19,117 +22,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use names::Names;
 
-/// What salvage copied, and what it left out. Every valid record of the log is counted once: `read` is the sum of `records`, `replaced`,
-/// `removed`, `tombstones`, `carried`, `names`, `undecoded`, `dropped`, and of `unfinished`, `superseded`, `revived` and `stranded` where these are left
-/// out.
-///
-/// ```
-/// use pipkin::{Db, salvage, storage::MemoryStorage};
-///
-/// let file = MemoryStorage::new();
-/// let db = Db::builder().open_storage(Box::new(file.clone()))?;
-/// db.insert("color", "green")?;
-/// db.insert("color", "red")?;
-/// db.close()?;
-/// let report = salvage(&file, &Db::open_in_memory()?, &mut |_done, _total| ())?;
-/// assert_eq!((report.read, report.records, report.replaced), (2, 1, 1));
-/// # Ok::<(), pipkin::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SalvageReport {
-    /// Records in the new store.
-    pub records: u64,
-    /// Tombstones that removed a record which had been copied before.
-    pub removed: u64,
-    /// Valid records of the log, dead ones and tombstones included.
-    pub read: u64,
-    /// Of these, records that a later record of the same key replaced, or that have expired.
-    pub replaced: u64,
-    /// Of these, tombstones.
-    pub tombstones: u64,
-    /// Records that were copied as they are, although this version of pipkin does not interpret them.
-    pub carried: u64,
-    /// Records that name a namespace.
-    pub names: u64,
-    /// Compressed records that cannot be decoded, because their dictionary is lost: they are left out, and listed in `damage`.
-    pub undecoded: u64,
-    /// Records of namespaces that were dropped or cleared, and dictionaries: the new store has plain values, until it compresses them again.
-    pub dropped: u64,
-    /// Valid records at the end of the log whose commit is incomplete. See [`SalvageOptions::unfinished`].
-    pub unfinished: u64,
-    /// Older records of keys whose newest record is damaged. See [`SalvageOptions::superseded`].
-    pub superseded: u64,
-    /// Records that had been removed or replaced, where the record of that is damaged or gone. See [`SalvageOptions::revived`].
-    pub revived: u64,
-    /// Valid records after a point at which an unclean end has cut the log, if the log continues in another segment. See
-    /// [`SalvageOptions::stranded`].
-    pub stranded: u64,
-    /// Records in the new store that may be outdated or removed: they precede a damaged record whose key is unknown. With an index
-    /// snapshot, only damage after its checkpoint counts.
-    pub unsure: u64,
-    /// The stretches of the file that could not be read.
-    pub damage: Vec<Damage>,
-}
-
-/// What salvage does with records that opening would not return. The report counts all of them.
-///
-/// ```
-/// use pipkin::{Db, SalvageOptions, salvage_with, storage::MemoryStorage};
-///
-/// let file = MemoryStorage::new();
-/// Db::builder().open_storage(Box::new(file.clone()))?.insert("color", "green")?;
-/// let target = Db::open_in_memory()?;
-/// let options = SalvageOptions::default().unfinished(true).superseded(false);
-/// let report = salvage_with(&file, &target, options, &mut |_done, _total| ())?;
-/// assert_eq!((report.records, report.damage.len()), (1, 0));
-/// # Ok::<(), pipkin::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SalvageOptions {
-    unfinished: bool,
-    superseded: bool,
-    revived: bool,
-    stranded: bool,
-}
-
-impl Default for SalvageOptions {
-    fn default() -> Self {
-        Self { unfinished: false, superseded: true, revived: false, stranded: false }
-    }
-}
-
-impl SalvageOptions {
-    /// Copies the valid records of an incomplete commit at the end of the log. By default they are left out, as on opening.
-    pub const fn unfinished(mut self, keep: bool) -> Self {
-        self.unfinished = keep;
-        self
-    }
-
-    /// Copies older versions where the newest record of a key is damaged (the default). Otherwise these keys are missing in the new store.
-    pub const fn superseded(mut self, keep: bool) -> Self {
-        self.superseded = keep;
-        self
-    }
-
-    /// Copies records that had been removed, where the record of that is damaged or gone. Not the default.
-    pub const fn revived(mut self, keep: bool) -> Self {
-        self.revived = keep;
-        self
-    }
-
-    /// Copies the records that [`VerifyReport::stranded_records`](crate::VerifyReport::stranded_records) counts, cut off by a power cut or
-    /// a damaged bit, even if the log has continued in another segment since. Where a later record of the same key is left, that one
-    /// counts. Not the default: a record that was removed in the meantime comes back if compaction has dropped its tombstone. Records after
-    /// the end of a log that has not continued are always copied.
-    pub const fn stranded(mut self, keep: bool) -> Self {
-        self.stranded = keep;
-        self
-    }
-}
-
 /// Copies every valid record from `source` into `target`, which should be new, in the order of the log. `progress` is called with the bytes
-/// done and the bytes in all. The same as [`salvage_with`] with the default options.
+/// done and the bytes in all. The same as [`salvage_with`] with the default options. Of a sealed store `Builder::salvage` copies the records.
 ///
 /// A namespace whose name is lost is called `salvaged-` and its number. A commit that a crash left incomplete is left out, as on opening;
 /// of a damaged commit the valid records are copied. If the report has no damage, nothing was lost.
@@ -169,6 +63,16 @@ pub fn salvage_with(
 ) -> Result<SalvageReport> {
     #[cfg(feature = "encrypt")]
     sealed::refuse(source)?;
+    copy_all(source, target, options, progress)
+}
+
+/// Copies every valid record; of a sealed store, whose keys `source` has, every authentic one.
+fn copy_all(
+    source: &dyn Storage,
+    target: &Db,
+    options: SalvageOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<SalvageReport> {
     let survey = Survey::of(source)?;
     let shown = Shown::load(source, &survey.pair.current)?;
     let mut copy = Copy::new(source, target, options, &survey, shown.as_ref())?;
@@ -191,6 +95,7 @@ pub fn salvage_with(
 #[derive(Clone, Copy)]
 struct Place {
     base: u64,
+    salt: u64,
     offset: u64,
     header: Header,
 }
@@ -276,7 +181,7 @@ impl<'a> Copy<'a> {
         scan(self.source, stretch, &mut |found| {
             match found {
                 Found::Frame { offset, header } => {
-                    self.frame(base, offset, header)?;
+                    self.frame(Place { base, salt: stretch.salt, offset, header })?;
                     progress(offset - stretch.from);
                 }
                 Found::Damage(damage) => {
@@ -290,9 +195,10 @@ impl<'a> Copy<'a> {
         })
     }
 
-    fn frame(&mut self, base: u64, offset: u64, header: Header) -> Result<()> {
+    fn frame(&mut self, place: Place) -> Result<()> {
+        let Place { base, salt, offset, header } = place;
         if header.kind == Kind::Mark && (base, offset) > self.marks_from {
-            let mark = Mark::decode(&value_of(self.source, offset, &header)?);
+            let mark = Mark::decode(&value_of(self.source, salt, offset, &header)?);
             self.clock = mark.map_or(self.clock, |mark| self.clock.max(mark.clock));
         }
         // Skip control frames: the end of a segment may be in the middle of a commit.
@@ -300,7 +206,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         }
         self.report.read += 1;
-        self.held.push(Place { base, offset, header });
+        self.held.push(place);
         if header.continues { Ok(()) } else { self.release() }
     }
 
@@ -311,7 +217,7 @@ impl<'a> Copy<'a> {
             match found {
                 Found::Frame { header, .. } if header.kind.is_control() => {}
                 Found::Frame { offset, header } => {
-                    commit.push(Place { base, offset, header });
+                    commit.push(Place { base, salt: stretch.salt, offset, header });
                     if !header.continues {
                         whole.append(&mut commit);
                     }
@@ -359,7 +265,7 @@ impl<'a> Copy<'a> {
     }
 
     fn record(&mut self, place: Place) -> Result<()> {
-        let Place { base, offset, header } = place;
+        let Place { base, salt, offset, header } = place;
         let number = header.namespace;
         if number == NAMESPACE_OF_NAMES {
             self.report.names += 1;
@@ -369,7 +275,7 @@ impl<'a> Copy<'a> {
             self.report.dropped += 1;
             return Ok(());
         };
-        let key = key_of(self.source, offset, &header)?;
+        let key = key_of(self.source, salt, offset, &header)?;
         let hash = self.hash(number, &key);
         if !header.kind.is_carried() {
             if let Some(since) = self.since.as_mut().filter(|_| !self.is_stranded) {
@@ -400,28 +306,28 @@ impl<'a> Copy<'a> {
         Ok(header.meta(&front).expiry().is_some_and(|expiry| expiry <= self.clock))
     }
 
-    fn copy(&mut self, namespace: &Namespace, key: &[u8], Place { offset, header, .. }: Place) -> Result<()> {
+    fn copy(&mut self, namespace: &Namespace, key: &[u8], Place { salt, offset, header, .. }: Place) -> Result<()> {
         let is_put = header.kind == Kind::Put;
         #[cfg(feature = "compress")]
         if is_put && header.is_compressed() {
-            return self.copy_decoded(namespace, key, offset, &header);
+            return self.copy_decoded(namespace, key, (salt, offset), &header);
         }
         self.puts += u64::from(is_put);
         self.report.carried += u64::from(!is_put);
         let front = Window::new(self.source, offset + header.header_len() as u64).bytes(offset, header.header_len())?.to_vec();
-        namespace.insert_whole(header.kind, header.meta(&front), key, &value_of(self.source, offset, &header)?)
+        namespace.insert_whole(header.kind, header.meta(&front), key, &value_of(self.source, salt, offset, &header)?)
     }
 
     /// Copies a compressed record as a plain one. One of a later version is carried as it is.
     #[cfg(feature = "compress")]
-    fn copy_decoded(&mut self, namespace: &Namespace, key: &[u8], offset: u64, header: &Header) -> Result<()> {
+    fn copy_decoded(&mut self, namespace: &Namespace, key: &[u8], (salt, offset): (u64, u64), header: &Header) -> Result<()> {
         let front = Window::new(self.source, offset + header.header_len() as u64).bytes(offset, header.header_len())?.to_vec();
         let meta = header.meta(&front);
         if meta.has_more() || !meta.codec().is_some_and(crate::compress::is_known) {
             self.puts += 1;
-            return namespace.insert_whole(header.kind, meta, key, &value_of(self.source, offset, header)?);
+            return namespace.insert_whole(header.kind, meta, key, &value_of(self.source, salt, offset, header)?);
         }
-        let Some(plain) = crate::verify::plain_value(self.source, &self.dictionaries, offset, header)? else {
+        let Some(plain) = crate::verify::plain_value(self.source, &self.dictionaries, (salt, offset), header)? else {
             self.report.undecoded += 1;
             let (len, key) = (header.frame_len() as u64, Some(key.to_vec()));
             self.report.damage.push(Damage { offset, len, key, what: "a compressed value that cannot be decoded" });
@@ -435,7 +341,7 @@ impl<'a> Copy<'a> {
     fn settle_older(&mut self) -> Result<()> {
         for place in core::mem::take(&mut self.older).into_values() {
             let Some(namespace) = self.namespace(place.header.namespace)? else { continue };
-            let key = key_of(self.source, place.offset, &place.header)?;
+            let key = key_of(self.source, place.salt, place.offset, &place.header)?;
             let hash = self.hash(place.header.namespace, &key);
             let lives = self.audit.as_ref().is_some_and(|audit| audit.is_damaged(hash));
             if lives {
@@ -459,7 +365,10 @@ impl<'a> Copy<'a> {
         self.settle_older()?;
         // What had expired there has expired here.
         self.target.acted_on(self.clock);
-        if let Err(Error::Corrupt { offset, what, .. }) = Chain::follow(self.source, pair) {
+        let followed = Chain::follow(self.source, pair);
+        #[cfg(feature = "encrypt")]
+        let followed = sealed::note_history(followed, &mut self.report);
+        if let Err(Error::Corrupt { offset, what, .. }) = followed {
             let is_known = |damage: &Damage| (damage.offset..damage.offset + damage.len).contains(&offset);
             if !self.report.damage.iter().any(is_known) {
                 // Report missing segments here: the scan found nothing of them.

@@ -140,13 +140,13 @@ impl Logged {
                 if header.kind == Kind::Put
                     && let Some(audit) = audit.as_deref_mut().filter(|audit| audit.shown.covers(base, offset))
                 {
-                    let hash = audit.shown.hash(header.namespace, &key_of(storage, offset, &header)?);
+                    let hash = audit.shown.hash(header.namespace, &key_of(storage, stretch.salt, offset, &header)?);
                     audit.put(hash, offset);
                 }
                 if !header.kind.is_control() && header.namespace == NAMESPACE_OF_NAMES {
                     let is_put = header.kind == Kind::Put;
-                    let name = String::from_utf8(key_of(storage, offset, &header)?).unwrap_or_default();
-                    let named = Named::decode(&value_of(storage, offset, &header)?, offset);
+                    let name = String::from_utf8(key_of(storage, stretch.salt, offset, &header)?).unwrap_or_default();
+                    let named = Named::decode(&value_of(storage, stretch.salt, offset, &header)?, offset);
                     logged.records.push(Record { place: (base, offset), is_put, name, named });
                 }
                 Ok(())

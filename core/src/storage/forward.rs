@@ -10,6 +10,8 @@ macro_rules! forward_storage {
             fn len(&self) -> Result<u64, StorageError> { (**self).len() }
             #[cfg(feature = "encrypt")]
             fn vault(&self) -> Option<&crate::seal::Vault> { (**self).vault() }
+            #[cfg(feature = "encrypt")]
+            fn forgives(&self) -> bool { (**self).forgives() }
             fn set_len(&self, len: u64) -> Result<(), StorageError> { (**self).set_len(len) }
             fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> { (**self).read_at(offset, out) }
             fn write_at(&self, offset: u64, parts: &[&[u8]]) -> Result<(), StorageError> { (**self).write_at(offset, parts) }

@@ -32,7 +32,7 @@ pub use native::{IoUring, IoUringState};
 #[cfg(feature = "native")]
 pub use native::{NativeOptions, NativeStorage};
 #[cfg(feature = "encrypt")]
-pub(crate) use sealed::{Locked, SealedStorage};
+pub(crate) use sealed::{ReadOnly, SealedStorage};
 
 /// What a [`Storage::sync`] achieved. Ordered from weakest to strongest.
 ///
@@ -112,6 +112,13 @@ pub trait Storage: Send + Sync {
     #[doc(hidden)]
     fn vault(&self) -> Option<&crate::seal::Vault> {
         None
+    }
+
+    /// True where salvage reads a sealed store: what is forged is taken for damage, and never for an answer.
+    #[cfg(feature = "encrypt")]
+    #[doc(hidden)]
+    fn forgives(&self) -> bool {
+        false
     }
 
     /// True when the file holds no byte.

@@ -80,22 +80,39 @@ impl Storage for SealedStorage {
 
 static NO_KEYS: Vault = Vault::locked();
 
-/// A sealed store whose key is not at hand: its checksums can be checked, and nothing else. Reads `0`, and never writes.
-pub(crate) struct Locked<'a>(pub(crate) &'a dyn Storage);
-
-fn refused(operation: &'static str) -> StorageError {
-    StorageError::new(StorageErrorKind::ReadOnly, operation, "without its key a sealed store is only read")
+/// A sealed store that is only read: `inner`, and never written.
+pub(crate) struct ReadOnly<'a> {
+    inner: &'a dyn Storage,
+    vault: &'a Vault,
+    forgives: bool,
 }
 
-impl Storage for Locked<'_> {
+impl<'a> ReadOnly<'a> {
+    /// One whose key is not at hand: its checksums can be checked, and nothing else.
+    pub(crate) fn locked(inner: &'a dyn Storage) -> Self {
+        Self { inner, vault: &NO_KEYS, forgives: false }
+    }
+
+    /// One whose damage and forgeries are left out, with the keys of `vault`.
+    #[cfg(feature = "salvage")]
+    pub(crate) const fn forgiving(inner: &'a dyn Storage, vault: &'a Vault) -> Self {
+        Self { inner, vault, forgives: true }
+    }
+}
+
+fn refused(operation: &'static str) -> StorageError {
+    StorageError::new(StorageErrorKind::ReadOnly, operation, "this sealed store is only read")
+}
+
+impl Storage for ReadOnly<'_> {
     fn len(&self) -> Result<u64, StorageError> {
-        self.0.len()
+        self.inner.len()
     }
     fn set_len(&self, _: u64) -> Result<(), StorageError> {
         Err(refused("set length"))
     }
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.0.read_at(offset, out)
+        self.inner.read_at(offset, out)
     }
     fn write_at(&self, _: u64, _: &[&[u8]]) -> Result<(), StorageError> {
         Err(refused("write"))
@@ -105,15 +122,18 @@ impl Storage for Locked<'_> {
     }
     unsafe fn view(&self, offset: u64, len: usize) -> Option<&[u8]> {
         // SAFETY: the caller's promise is handed on unchanged.
-        unsafe { self.0.view(offset, len) }
+        unsafe { self.inner.view(offset, len) }
     }
     fn read_now(&self, offset: u64, out: &mut [u8]) -> Result<(), StorageError> {
-        self.0.read_now(offset, out)
+        self.inner.read_now(offset, out)
     }
     fn refresh(&self) -> Result<(), StorageError> {
-        self.0.refresh()
+        self.inner.refresh()
     }
     fn vault(&self) -> Option<&Vault> {
-        Some(&NO_KEYS)
+        Some(self.vault)
+    }
+    fn forgives(&self) -> bool {
+        self.forgives
     }
 }

@@ -24,21 +24,21 @@ pub(crate) fn read_dictionaries(storage: &dyn Storage, stretches: &[Stretch]) ->
             if header.kind != Kind::Put {
                 return Ok(());
             }
-            if header.namespace == NAMESPACE_OF_NAMES && key_of(storage, offset, &header)? == name.as_bytes() {
-                let value = value_of(storage, offset, &header)?;
+            if header.namespace == NAMESPACE_OF_NAMES && key_of(storage, stretch.salt, offset, &header)? == name.as_bytes() {
+                let value = value_of(storage, stretch.salt, offset, &header)?;
                 namespace = value.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).or(namespace);
             }
             if header.key_len() == 5 {
-                candidates.push((offset, header));
+                candidates.push((stretch.salt, offset, header));
             }
             Ok(())
         })?;
     }
     let mut dictionaries = Dictionaries::new();
-    for (offset, header) in candidates.into_iter().filter(|(_, header)| Some(header.namespace) == namespace) {
-        let number = dictionary_key(&key_of(storage, offset, &header)?);
+    for (salt, offset, header) in candidates.into_iter().filter(|(.., header)| Some(header.namespace) == namespace) {
+        let number = dictionary_key(&key_of(storage, salt, offset, &header)?);
         if let Some(number) = number.filter(|number| *number != 0)
-            && let Some(dictionary) = Dictionary::decode(number, &value_of(storage, offset, &header)?)
+            && let Some(dictionary) = Dictionary::decode(number, &value_of(storage, salt, offset, &header)?)
         {
             dictionaries.insert(number, dictionary);
         }
@@ -50,7 +50,7 @@ pub(crate) fn read_dictionaries(storage: &dyn Storage, stretches: &[Stretch]) ->
 pub(crate) fn plain_value(
     storage: &dyn Storage,
     dictionaries: &Dictionaries,
-    offset: u64,
+    (salt, offset): (u64, u64),
     header: &Header,
 ) -> Result<Option<Vec<u8>>> {
     let front = Window::new(storage, offset + header.header_len() as u64).bytes(offset, header.header_len())?.to_vec();
@@ -59,7 +59,7 @@ pub(crate) fn plain_value(
     if codec.dictionary != 0 && dictionary.is_none() {
         return Ok(None);
     }
-    Ok(decompress(codec, &value_of(storage, offset, header)?, dictionary).ok())
+    Ok(decompress(codec, &value_of(storage, salt, offset, header)?, dictionary).ok())
 }
 
 /// Decodes every compressed value of these parts of a log. Those with a codec that this build does not know are no damage.
@@ -73,9 +73,9 @@ pub(super) fn check_compressed(storage: &dyn Storage, stretches: &[Stretch], rep
             let Found::Frame { offset, header } = found else { return Ok(()) };
             if header.kind == Kind::Put
                 && header.has_known_codec(storage, offset)?
-                && plain_value(storage, &dictionaries, offset, &header)?.is_none()
+                && plain_value(storage, &dictionaries, (stretch.salt, offset), &header)?.is_none()
             {
-                let (len, key) = (header.frame_len() as u64, Some(key_of(storage, offset, &header)?));
+                let (len, key) = (header.frame_len() as u64, Some(key_of(storage, stretch.salt, offset, &header)?));
                 report.damage.push(Damage { offset, len, key, what: "a compressed value that cannot be decoded" });
             }
             Ok(())

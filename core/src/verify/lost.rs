@@ -1,5 +1,6 @@
 //! A store that has lost both superblocks: its segments are found by their headers. A header's checksum is bound to the id of the store,
-//! which is lost, too; but a frame's checksum is bound to the salt in the header, so a header counts if a valid frame follows it.
+//! which is lost, too; but a frame's checksum is bound to the salt in the header, so a header counts if a valid frame follows it. With the
+//! key of a sealed store its id is known, and a header counts if its tag fits.
 
 use crate::error::Result;
 use crate::limits::{DATA_START, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
@@ -23,7 +24,7 @@ impl Lost {
         let mut best: Option<((usize, usize), Self)> = None;
         let mut full = SEGMENT_SIZE_MIN;
         while full <= SEGMENT_SIZE_MAX {
-            let superblock = Superblock::unknown(full);
+            let superblock = unknown(storage, full);
             let geometry = superblock.geometry();
             let mut headers = Map::default();
             for (offset, header) in &found {
@@ -47,8 +48,37 @@ impl Lost {
     }
 }
 
+/// A superblock of which only the size of a segment is known; of a sealed store the id, too, for its key fits no other.
+fn unknown(storage: &dyn Storage, full: u32) -> Superblock {
+    let superblock = Superblock::unknown(full);
+    #[cfg(feature = "encrypt")]
+    if let Some(keys) = crate::log::keys_of(storage) {
+        return Superblock { store_id: *keys.store_id(), ..superblock };
+    }
+    #[cfg(not(feature = "encrypt"))]
+    let _ = storage;
+    superblock
+}
+
+/// The headers of a sealed store whose tags fit, at every offset where one may be.
+#[cfg(feature = "encrypt")]
+fn authentic_headers(storage: &dyn Storage, store_id: [u8; 16]) -> Result<Vec<(u64, SegmentHeader)>> {
+    let mut found = Vec::new();
+    let mut offset = DATA_START;
+    while offset + SEGMENT_HEADER_LEN as u64 <= storage.len()? {
+        let header = SegmentHeader::read(storage, store_id, offset)?;
+        found.extend(header.filter(|header| header.kind == SegmentKind::Log).map(|header| (offset, header)));
+        offset += u64::from(SEGMENT_SIZE_MIN);
+    }
+    Ok(found)
+}
+
 /// All valid segment headers, at every offset where one may be.
 fn headers(storage: &dyn Storage) -> Result<Vec<(u64, SegmentHeader)>> {
+    #[cfg(feature = "encrypt")]
+    if let Some(keys) = crate::log::keys_of(storage) {
+        return authentic_headers(storage, *keys.store_id());
+    }
     let len = storage.len()?;
     let mut window = Window::new(storage, len);
     let mut found = Vec::new();

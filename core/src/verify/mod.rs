@@ -98,7 +98,7 @@ impl VerifyReport {
 pub fn verify_storage(storage: &dyn Storage) -> Result<VerifyReport> {
     #[cfg(feature = "encrypt")]
     if is_sealed_file(storage)? {
-        let report = verify_plainly(&crate::storage::Locked(storage))?;
+        let report = verify_plainly(&crate::storage::ReadOnly::locked(storage))?;
         return Ok(VerifyReport { unauthenticated: true, ..report });
     }
     verify_plainly(storage)

@@ -1,15 +1,22 @@
 //! Finds the segments of a damaged store that count, and where each ends.
 
+#[cfg(feature = "encrypt")]
+mod sealed;
+
 use super::VerifyReport;
 use super::checks::{check_header, check_name, damage};
 use super::lost::Lost;
 use crate::error::{Error, Result};
 use crate::frame::Kind;
+#[cfg(feature = "encrypt")]
+use crate::log::keys_of;
 use crate::log::{
     Front, Geometry, SLOT_LEN, Segment, SegmentHeader, SegmentKind, SegmentList, Superblock, SuperblockPair, SuperblockSlot,
     named_without_header, read_superblocks,
 };
 use crate::planted::{Bug, is};
+#[cfg(feature = "encrypt")]
+use crate::recover::enter_listed;
 use crate::recover::{drop_inside, find_headers, read_segment_list};
 use crate::scan::{Damage, Found, Stretch, scan, value_of};
 use crate::sorted::{Map, Set};
@@ -50,6 +57,8 @@ impl Survey {
         let superblock = pair.current;
         let geometry = superblock.geometry();
         let mut report = VerifyReport::default();
+        #[cfg(feature = "encrypt")]
+        sealed::enter(storage, &superblock)?;
         let listed = match read_segment_list(storage, geometry, &superblock) {
             Err(Error::Corrupt { offset, what, .. }) => {
                 damage(&mut report, offset, 1, what);
@@ -57,9 +66,13 @@ impl Survey {
             }
             result => result?,
         };
+        #[cfg(feature = "encrypt")]
+        enter_listed(storage, geometry, &listed)?;
         let is_lost = lost.is_some();
         let mut headers = log_headers(storage, &superblock, &listed, lost)?;
         add_headerless(storage, &superblock, &mut headers)?;
+        #[cfg(feature = "encrypt")]
+        sealed::add_active(storage, &superblock, &mut headers)?;
         let last_listed = listed.segments.last().map(|segment| segment.base);
         let last_listed = if superblock.checkpoint.is_none() && !is_lost { Some(0) } else { last_listed };
         drop_parts(&mut headers, pair, last_listed);
@@ -130,6 +143,8 @@ impl Counted {
         let geometry = superblock.geometry();
         let found = Map::collect(headers.iter().map(|(extent, header)| (header.base, header.segment(geometry, *extent))));
         let (segment_list, retired) = newest_list(storage, geometry, listed, &found)?;
+        #[cfg(feature = "encrypt")]
+        enter_listed(storage, geometry, &segment_list)?;
         let history = segment_list.segments.iter().zip(&segment_list.figures).filter(|(_, figures)| figures.history);
         let history = Set::collect(history.map(|(segment, _)| segment.base).collect::<Vec<_>>().into_iter());
         let listed = Map::collect(segment_list.segments.iter().map(|segment| (segment.base, *segment)));
@@ -192,7 +207,7 @@ fn newest_list(
                 is_torn = true;
                 return Ok(());
             };
-            let value = value_of(storage, offset, &header)?;
+            let value = value_of(storage, segment.salt, offset, &header)?;
             match header.kind {
                 Kind::Retire if !is_torn => retired.extend(value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))),
                 Kind::Checkpoint if known == 0 => {
@@ -255,6 +270,11 @@ fn add_headerless(storage: &dyn Storage, superblock: &Superblock, headers: &mut 
                 ..session
             };
             headers.push((next.extent, session));
+            // Nothing tells of its seal; most often it is of the same session, and a tag of each record says whether it is.
+            #[cfg(feature = "encrypt")]
+            if let Some(keys) = keys_of(storage).filter(|keys| keys.listed_seal(next.salt).is_none()) {
+                session.enter_next(keys, &next, geometry.start(next.extent))?;
+            }
             last = next;
         }
     }

@@ -207,7 +207,7 @@ fn frames_that_are_cut_out_or_moved_up_show_a_prefix_or_an_error() {
 }
 
 #[test]
-fn a_sealed_store_without_superblocks_is_checked_and_not_salvaged_and_a_plain_one_has_no_sealed_record() {
+fn a_sealed_store_without_superblocks_is_checked_and_salvaged_only_with_the_key_and_a_plain_one_has_no_sealed_record() {
     let life = Life::lived(1);
     let mut lost = life.newest().clone();
     lost[..512].fill(1);
@@ -216,7 +216,7 @@ fn a_sealed_store_without_superblocks_is_checked_and_not_salvaged_and_a_plain_on
     let report = verify_storage(&file).unwrap();
     assert!(report.unauthenticated && report.bytes_checked > 1000);
     let target = Db::open_in_memory().unwrap();
-    assert!(matches!(pipkin::salvage(&file, &target, &mut |_, _| ()), Err(Error::Unsupported { .. })));
+    assert!(matches!(pipkin::salvage(&file, &target, &mut |_, _| ()), Err(Error::KeyNeeded)));
 
     let plain = MemoryStorage::new();
     let db = Db::builder().segment_size(EXTENT as u32).background(false).open_storage(Box::new(plain.clone())).unwrap();

@@ -3,7 +3,7 @@
 use crate::args::{Global, NamespaceArg};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::new_file::{NewFile, create_private};
-use crate::output;
+use crate::output::{self, records};
 use crate::secret::Secret;
 use crate::store::Store;
 use crate::unlock::{self, NewSecretArgs};
@@ -20,11 +20,13 @@ Examples:
   pipkin keys add app.pipkin --key-file app.key --new-passphrase
   pipkin keys replace app.pipkin --passphrase --new-passphrase
   pipkin keys remove app.pipkin 0 --passphrase
+  pipkin keys rotate app.pipkin --key-file app.key --new-key-file new.key
   pipkin keys export app.pipkin app.keypage --key-file app.key
 
 A key is 32 random bytes in a file (`head -c 32 /dev/urandom > app.key`), and \
 never an argument. Removing one keeps nobody out who has had it: they may have \
-kept what it leads to. A new data key does.";
+kept what it leads to. `rotate` does: it seals everything anew, under a key of \
+which they have nothing.";
 
 /// Arguments of `keys`.
 #[derive(Debug, Args)]
@@ -62,6 +64,13 @@ enum Action {
         store: PathBuf,
         /// The number of the old one; without it the passphrase that opens the store, or the only one
         number: Option<u8>,
+        #[command(flatten)]
+        new: NewSecretArgs,
+    },
+    /// Seal everything under a new data key, which the new key or passphrase alone opens; with neither, finish a rotation that waits
+    Rotate {
+        /// The store file
+        store: PathBuf,
         #[command(flatten)]
         new: NewSecretArgs,
     },
@@ -103,6 +112,15 @@ struct ChangeReport {
 }
 
 #[derive(Serialize)]
+struct RotationReport {
+    finished: bool,
+    segments_left: u64,
+    history_bytes: u64,
+    records_copied: u64,
+    bytes_copied: u64,
+}
+
+#[derive(Serialize)]
 struct ExportReport {
     target: String,
     bytes: usize,
@@ -114,6 +132,7 @@ pub(crate) fn run(global: Global, args: &KeysArgs) -> Outcome {
         Action::Add { store, new } => add(global, store, new),
         Action::Remove { store, number } => remove(global, store, *number),
         Action::Replace { store, number, new } => replace(global, store, *number, new),
+        Action::Rotate { store, new } => rotate(global, store, new),
         Action::Export { store, target } => export(global, store, target),
     }
 }
@@ -204,6 +223,37 @@ fn replace(global: Global, path: &Path, number: Option<u8>, new: &NewSecretArgs)
     };
     store.close()?;
     tell(global, &report)
+}
+
+fn rotate(global: Global, path: &Path, new: &NewSecretArgs) -> Outcome {
+    let store = open(path)?;
+    slots_of(&store)?;
+    let rotated = match new.find()? {
+        Some(Secret::Key(key)) => store.db().rotate_encryption_key(key),
+        Some(Secret::Passphrase(text)) => store.db().rotate_encryption_passphrase(text),
+        None => store.db().finish_key_rotation(|_| {}),
+    };
+    let rotated = rotated.map_err(|error| store.failure(&error))?;
+    store.close()?;
+    let report = RotationReport {
+        finished: rotated.is_finished,
+        segments_left: rotated.segments_left,
+        history_bytes: rotated.history_bytes,
+        records_copied: rotated.records_copied,
+        bytes_copied: rotated.bytes_copied,
+    };
+    let plain = match rotated.is_finished {
+        true => format!("{} sealed anew; nothing in the file is under the key before", records(rotated.records_copied)),
+        false => format!(
+            "{} sealed anew; {} segments are still under the key before, because they are damaged, stranded or kept for consumers: see `pipkin verify` and \
+             `pipkin stats`, then `pipkin keys rotate {}` finishes",
+            records(rotated.records_copied),
+            rotated.segments_left,
+            path.display()
+        ),
+    };
+    output::report(global.json, &report, &plain)?;
+    Ok(Exit::Done)
 }
 
 fn export(global: Global, path: &Path, target: &Path) -> Outcome {

@@ -6,6 +6,7 @@ use crate::new_file::NewFile;
 use crate::output::{self, records};
 use crate::progress::{Progress, Unit};
 use crate::store::open_damaged;
+use crate::unlock;
 use crate::verbs::verify::{DamageJson, describe};
 use clap::Args;
 use pipkin::{Db, SalvageOptions, SalvageReport};
@@ -20,7 +21,11 @@ Examples:
 
 Works on stores that do not open. The damaged store is never changed; the new \
 one appears under its name when it is whole. Exits with 0 if there was no \
-damage and with 3 if there was some: the new store then holds everything else.";
+damage and with 3 if there was some: the new store then holds everything else.
+
+Of a sealed store, with its key: everything that is authentic. The new one is \
+sealed by the same key, or plain with --plain. If the page of keys or both \
+superblocks are lost, --key-page helps, if `pipkin keys export` was run before.";
 
 /// Arguments of `salvage`.
 #[derive(Debug, Args)]
@@ -42,6 +47,9 @@ pub(crate) struct SalvageArgs {
     /// Copy records that an unclean end has cut off, though the log has gone on elsewhere since
     #[arg(long)]
     stranded: bool,
+    /// Write the records of a sealed store into a plain one, which everybody can read
+    #[arg(long)]
+    plain: bool,
 }
 
 #[derive(Serialize)]
@@ -56,6 +64,8 @@ struct Report<'a> {
     revived: u64,
     stranded: u64,
     unsure: u64,
+    /// Of a sealed store: nothing shows that this is its newest state.
+    history_unproven: bool,
     damage: Vec<DamageJson<'a>>,
 }
 
@@ -81,6 +91,7 @@ pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
         revived: salvaged.revived,
         stranded: salvaged.stranded,
         unsure: salvaged.unsure,
+        history_unproven: salvaged.history_unproven,
         damage: DamageJson::list(&salvaged.damage),
     };
     let mut plain = describe(&salvaged.damage);
@@ -107,6 +118,9 @@ fn explain(args: &SalvageArgs, salvaged: &SalvageReport) -> String {
     let stranded = fate(args.stranded, "left out; `--stranded` copies them");
     line(salvaged.stranded, "were cut off by an unclean end", stranded);
     line(salvaged.unsure, "may be older versions or had been removed", "copied");
+    if salvaged.history_unproven {
+        text.push_str("nothing shows that this is the newest state: some records may be older ones, or had been removed\n");
+    }
     text
 }
 
@@ -117,13 +131,14 @@ fn copy(
     show: &mut dyn FnMut(u64, u64),
 ) -> Outcome<SalvageReport> {
     let to_target = |error: pipkin::Error| Failure::store(&args.target, &error);
-    let target = new_file.make(|part| Db::builder().path(part).open()).map_err(to_target)?;
+    let builder = || if args.plain { Db::builder() } else { unlock::builder_of_new() };
+    let target = new_file.make(|part| builder().path(part).open()).map_err(to_target)?;
     let options = SalvageOptions::default()
         .unfinished(args.unfinished)
         .superseded(!args.no_older)
         .revived(args.removed)
         .stranded(args.stranded);
-    let copied = pipkin::salvage_with(source, &target, options, show);
+    let copied = unlock::builder().salvage(source, &target, options, show);
     let report = copied.map_err(|error| Failure::copy(&args.source, &args.target, &error))?;
     target.flush().map_err(to_target)?;
     target.close().map_err(to_target)?;

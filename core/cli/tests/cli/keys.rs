@@ -69,6 +69,43 @@ fn keys_and_passphrases_are_listed_added_removed_and_replaced() {
 }
 
 #[test]
+fn after_a_rotation_only_the_new_key_opens_the_store() {
+    let folder = sealed();
+    folder.ok(&["keys", "add", STORE, "--key-file", "one", "--new-passphrase-file", "first"]);
+    let report = folder.json(&["keys", "rotate", STORE, "--passphrase-file", "first", "--new-key-file", "two"]);
+    assert_eq!((&report["finished"], &report["segments_left"]), (&true.into(), &0.into()));
+    assert!(opens(&folder, ["--key-file", "two"]));
+    assert!(!opens(&folder, ["--key-file", "one"]) && !opens(&folder, ["--passphrase-file", "first"]));
+    // Nothing is left to finish.
+    assert_eq!(folder.json(&["keys", "rotate", STORE, "--key-file", "two"])["finished"], true);
+}
+
+#[test]
+fn salvage_of_a_sealed_store_takes_its_key_and_seals_the_copy() {
+    let folder = sealed();
+    folder.ok(&["keys", "export", STORE, "page", "--key-file", "one"]);
+    let mut bytes = folder.read(STORE);
+    for slot in [0, 4096] {
+        bytes[slot..slot + 512].fill(9);
+    }
+    folder.write(STORE, &bytes);
+    assert_eq!(folder.run(&["salvage", STORE, "a", "--json"]).exits(2).error()["kind"], "key-needed");
+    folder.run(&["salvage", STORE, "a", "--key-file", "two"]).exits(3);
+    folder.run(&["salvage", STORE, "a", "--key-file", "one"]).exits(3);
+    let with = ["--key-file", "one", "--key-page", "page"];
+    let run = folder.run(&[&["salvage", STORE, "a"], &with[..]].concat()).exits(3);
+    assert!(run.text().contains("1 record copied") && run.text().contains("newest state"), "{run:?}");
+    assert_eq!(folder.ok(&["get", "a", "color", "--key-file", "one"]), b"green");
+    assert_eq!(folder.run(&["get", "a", "color", "--json"]).exits(2).error()["kind"], "key-needed");
+    let run = folder.run(&[&["salvage", STORE, "b", "--plain", "--json"], &with[..]].concat()).exits(3);
+    let report: serde_json::Value = serde_json::from_slice(&run.out).unwrap();
+    assert_eq!((&report["records"], &report["history_unproven"]), (&1.into(), &true.into()));
+    assert_eq!(folder.ok(&["get", "b", "color"]), b"green");
+    let left: Vec<String> = folder.names().into_iter().filter(|name| name.contains(".part")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn a_store_that_has_lost_its_page_of_keys_opens_with_the_exported_one() {
     let folder = sealed();
     let report = folder.json(&["keys", "export", STORE, "page", "--key-file", "one"]);
@@ -215,7 +252,8 @@ mod terminal {
         let (code, shown) = on_a_terminal(&folder, &["get", STORE, "color", "--passphrase"], &[CTRL_C], &|_| {});
         assert!(code == 130 && shown.contains("interrupted"), "{shown}");
         // What the same terminal shows afterwards.
-        let script = format!("trap : INT; '{}' get {STORE} color --passphrase; exec cat", env!("CARGO_BIN_EXE_pipkin"));
+        let script =
+            format!("trap : INT; '{}' get {STORE} color --passphrase; echo it has ended; exec cat", env!("CARGO_BIN_EXE_pipkin"));
         let echo = folder.command(&["get"]);
         let mut shell = Command::new("script");
         shell.args(["--quiet", "--return", "--command", &script, "/dev/null"]).current_dir(echo.get_current_dir().unwrap());
@@ -224,7 +262,7 @@ mod terminal {
         let (mut shown, mut buffer, mut step) = (String::new(), [0; 4096], 0);
         while let Ok(count @ 1..) = output.read(&mut buffer) {
             shown.push_str(&String::from_utf8_lossy(&buffer[..count]));
-            let (seen, answer) = [(": ", CTRL_C), ("interrupted", "shown again\n\u{4}"), ("never", "")][step.min(2)];
+            let (seen, answer) = [(": ", CTRL_C), ("it has ended", "shown again\n\u{4}"), ("never", "")][step.min(2)];
             if shown.contains(seen) {
                 input.write_all(answer.as_bytes()).unwrap();
                 step += 1;

@@ -18,7 +18,7 @@ fn a_store_is_sealed_by_the_key_that_it_is_created_with() {
     folder.write("short", [7; 31]);
     folder.run(&["get", STORE, "color", "--key-file", "short"]).exits(2);
     folder.run(&["get", STORE, "color", "--key-file", "none"]).exits(7);
-    folder.run(&["salvage", STORE, "copy.pipkin"]).exits(6);
+    folder.run(&["salvage", STORE, "copy.pipkin"]).exits(2);
     folder.ok(&["backup", STORE, "copy.pipkin", "--key-file", "key"]);
     assert_eq!(folder.ok(&["get", "copy.pipkin", "color", "--key-file", "key"]), b"a secret green");
     folder.ok(&["put", "plain.pipkin", "a", "1"]);

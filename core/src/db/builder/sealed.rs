@@ -90,6 +90,12 @@ impl Builder {
         self
     }
 
+    /// The key or passphrase, and the page of keys that was kept.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn what_opens(&self) -> (Option<&Secret>, Option<&[u8]>) {
+        (self.seal.secret.as_ref(), self.seal.kept_page.as_deref())
+    }
+
     /// The cipher of a new sealed store; an existing one keeps its own. Default: AES-256-GCM natively, ChaCha20-Poly1305 in WebAssembly.
     pub fn cipher(mut self, cipher: Cipher) -> Self {
         self.seal.cipher = Some(cipher);

@@ -1,0 +1,83 @@
+//! The superblocks of a sealed store: each has a tag.
+
+use super::{Decoded, SECTOR, Superblock, SuperblockSlot};
+use crate::error::{Error, Result};
+use crate::frame::{bind, crc32c};
+use crate::log::keys_of;
+use crate::planted::{Bug, is};
+use crate::storage::Storage;
+
+/// Where the tag stands.
+const TAG_AT: usize = 480;
+
+impl Superblock {
+    /// Bytes with a tag, if the store is sealed: the seed is masked first.
+    pub(super) fn encode_sealed(&self, store: &dyn Storage, slot: SuperblockSlot) -> Result<[u8; SECTOR]> {
+        let Some(keys) = keys_of(store) else { return Ok(self.encode(slot)) };
+        let mut bytes = Self { seed: keys.mask_seed(self.seed), ..*self }.encode(slot);
+        let tag = keys.tag_superblock(bytes.get(..TAG_AT).unwrap_or_default(), slot.offset())?;
+        if let Some(place) = bytes.get_mut(TAG_AT..TAG_AT + tag.len()) {
+            place.copy_from_slice(&tag);
+        }
+        let (body, crc) = bytes.split_at_mut(SECTOR - 4);
+        crc.copy_from_slice(&(crc32c(body) ^ bind(0, slot.offset())).to_le_bytes());
+        Ok(bytes)
+    }
+
+    /// What was decoded, with its seed readable, if its tag fits or no key is at hand. Where the checksum fits, an invalid field is no accident.
+    pub(super) fn authentic(
+        decoded: Decoded,
+        storage: &dyn Storage,
+        bytes: &[u8; SECTOR],
+        slot: SuperblockSlot,
+    ) -> Result<Decoded> {
+        let Some(keys) = keys_of(storage) else { return Ok(decoded) };
+        if (matches!(decoded, Decoded::Newer(_)) && !storage.forgives()) || !Self::is_summed(bytes, slot) {
+            return Ok(decoded);
+        }
+        let tag = bytes.get(TAG_AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
+        let fields = bytes.get(..TAG_AT).unwrap_or_default();
+        let masked = if let Decoded::Good(found) = decoded { found.seed } else { [0; 16] };
+        let seed = keys.seed_of(fields, slot.offset(), &tag, masked)?;
+        let seed = if is(Bug::SealedSuperblockUnchecked) { seed.or(Some((keys.mask_seed(masked), true))) } else { seed };
+        // The older one may be from before a rotation, and then it names the page of keys from before it.
+        let is_its = |found: &Self, is_current: bool| found.key_page != 0 && (is_current || found.key_page < keys.page_version());
+        match (decoded, seed) {
+            (Decoded::Good(found), Some((seed, is_current))) if is_its(&found, is_current) => {
+                Ok(Decoded::Good(Self { seed, ..found }))
+            }
+            (Decoded::Good(_), _) | (_, None) if storage.forgives() => Ok(Decoded::Damaged),
+            (Decoded::Good(_), _) | (_, None) => Err(Error::Forged { offset: slot.offset(), what: "a superblock" }),
+            (other, _) => Ok(other),
+        }
+    }
+
+    /// The id of the store that a slot names, whether or not it is damaged.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn store_id_in(bytes: &[u8; SECTOR]) -> [u8; 16] {
+        super::Fields(bytes).bytes(super::at::STORE_ID)
+    }
+
+    /// True if the superblock in a slot is whole, and its tag fits.
+    #[cfg(feature = "salvage")]
+    pub(crate) fn is_authentic(storage: &dyn Storage, slot: SuperblockSlot) -> Result<bool> {
+        let mut bytes = [0; SECTOR];
+        if storage.len()? < slot.offset() + SECTOR as u64 {
+            return Ok(false);
+        }
+        storage.read_at(slot.offset(), &mut bytes)?;
+        let decoded = Self::authentic(Self::decode(&bytes, slot), storage, &bytes, slot)?;
+        Ok(matches!(decoded, Decoded::Good(_)))
+    }
+}
+
+/// Fails if the superblock names another page of keys than the one that was unlocked. The older superblock may: the page was changed in between.
+pub(super) fn check_key_page(storage: &dyn Storage, current: &Superblock, slot: SuperblockSlot) -> Result<()> {
+    if let Some(keys) = keys_of(storage)
+        && !storage.forgives()
+        && (keys.page_version(), keys.border()) != (current.key_page, current.sealed_from)
+    {
+        return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
+    }
+    Ok(())
+}
