@@ -21,7 +21,7 @@ fn every_example_ends_well() {
         assert!(status.success(), "{command:?} ended with {status}");
         examples += 1;
     }
-    assert!(examples >= 5, "only {examples} examples were found");
+    assert!(examples >= 7, "only {examples} examples were found");
 }
 
 /// It kills a process of itself, and asserts what is left each time.

@@ -245,6 +245,8 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         lane: alloc::sync::Arc::default(),
         #[cfg(feature = "async")]
         rounds: alloc::sync::Arc::default(),
+        #[cfg(feature = "async")]
+        overtaken: alloc::sync::Arc::default(),
         engine,
     });
     #[cfg(feature = "std")]

@@ -13,6 +13,8 @@ mod precedence;
 #[cfg(feature = "async")]
 mod rounds;
 mod turn;
+#[cfg(feature = "async")]
+mod turns;
 #[cfg(feature = "std")]
 mod workers;
 
@@ -30,6 +32,8 @@ pub(crate) use precedence::Precedence;
 #[cfg(feature = "async")]
 pub(crate) use rounds::Rounds;
 pub(crate) use turn::{Steps, Turn};
+#[cfg(feature = "async")]
+pub(crate) use turns::Turns;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -95,6 +99,9 @@ pub(crate) struct Store {
     /// Tasks that wait for a sync.
     #[cfg(feature = "async")]
     pub(crate) rounds: Arc<Rounds>,
+    /// Tasks whose transactions others keep overtaking.
+    #[cfg(feature = "async")]
+    pub(crate) overtaken: Arc<Turns>,
 }
 
 impl Store {

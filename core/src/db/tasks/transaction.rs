@@ -8,11 +8,13 @@ use crate::position::Position;
 use crate::storage::Durability;
 use crate::ttl::Ttl;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often [`AsyncNamespace::transact`] runs its body.
 const ATTEMPTS_MAX: usize = 100;
+/// After so many of them the tasks whose bodies run again take turns.
+const ATTEMPTS_BESIDE_OTHERS: usize = 10;
 const OVER: &str = "this transaction has been committed or rolled back; begin another one";
 
 /// A transaction that lives across awaits: see [`Transaction`]. From [`AsyncNamespace::begin`] and [`AsyncNamespace::transact`].
@@ -66,7 +68,8 @@ impl AsyncNamespace {
     }
 
     /// Runs an async body in a transaction and commits it; again, at most 100 times, when others have written what it had read. Whatever else the
-    /// body does, it does each time. Others are not held up for it: [`Self::transaction`] is for keys that are written without pause.
+    /// body does, it does each time. From the 11th time on such bodies take turns, so one must not wait for another `transact` of this store. Other writers
+    /// are not held up: [`Self::transaction`] is for keys that those write without pause.
     ///
     /// ```
     /// # let db = pipkin::Db::open_in_memory()?.to_async();
@@ -89,8 +92,13 @@ impl AsyncNamespace {
         &self,
         mut body: impl FnMut(AsyncTransaction) -> F,
     ) -> Result<T, E> {
-        let mut attempt = 1;
+        let (mut attempt, mut turn) = (1, None);
         loop {
+            if attempt > ATTEMPTS_BESIDE_OTHERS && turn.is_none() {
+                let ticket = self.namespace.store.overtaken.queue_up();
+                poll_fn(|cx| ticket.poll(cx)).await;
+                turn = Some(ticket);
+            }
             let transaction = self.begin().await?;
             match body(transaction.clone()).await {
                 Ok(answer) => match transaction.commit().await {
