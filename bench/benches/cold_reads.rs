@@ -6,7 +6,8 @@
 //!
 //! Found on a virtual disk, Linux 6.18, 1 M records, microseconds a record: `get` 43, `get_many` 11; raw: `pread` 37, io_uring 12 in
 //! batches of 32 and 13 of 128, hints 9 and 9. Before the map was advised that reads are random a `get` took 137, because the system
-//! reads ahead. So there is no ring in pipkin.
+//! reads ahead. So pipkin's reads through the
+//! system's cache use no ring; `io_uring.rs` has the reads past it.
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 #[cfg(target_os = "linux")]

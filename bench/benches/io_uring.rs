@@ -102,8 +102,8 @@ mod linux {
             }
         }
         if is_asked_for("compaction") {
-            // What the other rows and earlier runs have left to do.
-            open(&path, |builder| builder).compact().expect("compact");
+            // The first one finds more to do than all that follow.
+            compaction(&path, &setup, "not a figure", |builder| builder);
         }
         for (name, way) in ways.filter(|_| is_asked_for("compaction")) {
             compaction(&path, &setup, name, way);
