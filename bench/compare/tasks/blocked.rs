@@ -68,12 +68,11 @@ fn computed() -> u64 {
 
 /// How often this thread has given up its processor to wait for something.
 fn sleeps() -> i64 {
-    // SAFETY: the call writes a structure that is all integers, and nothing else.
-    unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-        usage.ru_nvcsw
-    }
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the call writes this structure and nothing else.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    // SAFETY: it is all integers, and was zeroed.
+    unsafe { usage.assume_init() }.ru_nvcsw
 }
 
 /// Nanoseconds that this thread could have run and waited for a processor.
