@@ -41,6 +41,7 @@ mod positions;
 mod range_ends;
 mod ranges;
 mod refused;
+mod resealed;
 mod salvage;
 mod sealed;
 mod sealed_attacks;

@@ -149,25 +149,7 @@ impl Builder {
     /// As for [`Db::open`]; [`Error::InvalidArgument`] when neither a path nor a name was given, or both.
     pub fn open(mut self) -> Result<Db> {
         self.options.check()?;
-        let Place { path, app_name, database_name, data_root } = &self.place;
-        let is_named = app_name.is_some() || database_name.is_some();
-        let path = match path {
-            Some(_) if is_named || data_root.is_some() => {
-                return Err(Error::InvalidArgument(
-                    "a store has one place: give the builder a `path`, or an `app_name`, a `database_name` and a `data_root`",
-                ));
-            }
-            Some(path) => path.clone(),
-            None if is_named => {
-                let (app, database) = (app_name.as_deref().unwrap_or("pipkin"), database_name.as_deref().unwrap_or("data"));
-                data_path(app, database, data_root.as_deref())?
-            }
-            None => {
-                return Err(Error::InvalidArgument(
-                    "a store needs a place: give the builder a `path`, an `app_name` or a `database_name`",
-                ));
-            }
-        };
+        let path = self.file_path()?;
         let options = NativeOptions {
             read_only: self.options.read_only,
             create: self.options.create && !self.options.read_only,
@@ -187,5 +169,31 @@ impl Builder {
         self.attached.path = Some(std::path::absolute(&path).unwrap_or(path));
         self.options.background = Some(self.options.background.unwrap_or(true));
         self.open_storage(storage)
+    }
+
+    /// The path of the file, whichever way it was given.
+    pub(super) fn file_path(&self) -> Result<PathBuf> {
+        let Place { path, app_name, database_name, data_root } = &self.place;
+        let is_named = app_name.is_some() || database_name.is_some();
+        match path {
+            Some(_) if is_named || data_root.is_some() => Err(Error::InvalidArgument(
+                "a store has one place: give the builder a `path`, or an `app_name`, a `database_name` and a `data_root`",
+            )),
+            Some(path) => Ok(path.clone()),
+            None if is_named => {
+                let (app, database) = (app_name.as_deref().unwrap_or("pipkin"), database_name.as_deref().unwrap_or("data"));
+                data_path(app, database, data_root.as_deref())
+            }
+            None => Err(Error::InvalidArgument(
+                "a store needs a place: give the builder a `path`, an `app_name` or a `database_name`",
+            )),
+        }
+    }
+
+    /// The same options for the file at `path`.
+    #[cfg(all(feature = "encrypt", feature = "salvage"))]
+    pub(super) fn at(mut self, path: &Path) -> Self {
+        self.place = Place { path: Some(path.into()), ..Place::default() };
+        self
     }
 }

@@ -104,6 +104,12 @@ impl Builder {
 }
 
 impl Asked {
+    /// True with a key or a passphrase.
+    #[cfg(all(feature = "native", feature = "salvage"))]
+    pub(super) const fn has_secret(&self) -> bool {
+        self.secret.is_some()
+    }
+
     /// The storage with the keys of its store, if that is sealed or is to be; of a new one also its page of keys.
     pub(super) fn find(&self, storage: Box<dyn Storage>, options: &mut Options, attached: &mut Attached) -> Result<Found> {
         let superblock = match read_superblocks(&*storage) {

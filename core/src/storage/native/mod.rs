@@ -28,6 +28,8 @@ pub(crate) use lock::{check_lock, lock_holder};
 pub use path::{data_path, publish};
 #[cfg(feature = "io-uring")]
 pub use ring::{IoUring, IoUringState};
+#[cfg(all(feature = "encrypt", feature = "salvage"))]
+pub(crate) use path::{remove_leftover, replace};
 
 use open::{open_error, open_file};
 

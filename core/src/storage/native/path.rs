@@ -3,6 +3,8 @@
 use super::open::explain_open;
 use super::{NativeOptions, NativeStorage, platform, storage_error};
 use crate::error::{Error, Result};
+#[cfg(all(feature = "encrypt", feature = "salvage"))]
+use crate::storage::Storage;
 use crate::sync::{AtomicU32, Ordering};
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -53,7 +55,44 @@ pub fn publish(finished: &Path, path: &Path) -> Result<()> {
     platform::sync_parent(path).map_err(|error| storage_error("sync folder", path, &error).into())
 }
 
+/// Gives a finished and synced file in the same folder the name of another one, durably, and in one step: after a crash one of them is there,
+/// whole. On Unix who has the other one open keeps it; on Windows nobody may have.
+#[cfg(all(feature = "encrypt", feature = "salvage"))]
+pub(crate) fn replace(finished: &Path, path: &Path) -> Result<()> {
+    let permissions = fs::metadata(path).map(|metadata| metadata.permissions());
+    permissions
+        .and_then(|permissions| fs::set_permissions(finished, permissions))
+        .map_err(|error| storage_error("set permissions", finished, &error))?;
+    fs::rename(finished, path).map_err(|error| storage_error("rename", path, &error))?;
+    platform::sync_parent(path).map_err(|error| storage_error("sync folder", path, &error).into())
+}
+
+/// Removes what an earlier attempt has left.
+#[cfg(all(feature = "encrypt", feature = "salvage"))]
+pub(crate) fn remove_leftover(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(storage_error("remove", path, &error).into()),
+        _ => Ok(()),
+    }
+}
+
 impl NativeStorage {
+    /// Overwrites the file, which has no name any more, with zeros. Does nothing if another name leads to it, and where a file that is open
+    /// cannot be told from one that has a name.
+    #[cfg(all(feature = "encrypt", feature = "salvage"))]
+    pub(crate) fn wipe_unnamed(&self) -> Result<()> {
+        if platform::has_name(&self.file) {
+            return Ok(());
+        }
+        let (len, zeros) = (self.len()?, &super::ZEROS);
+        for from in (0..len).step_by(zeros.len()) {
+            let part = zeros.get(..(len - from).min(zeros.len() as u64) as usize).unwrap_or_default();
+            self.write_at(from, &[part])?;
+        }
+        self.sync()?;
+        Ok(())
+    }
+
     /// Creates and locks an empty file beside `path`, under an unused name. Once it is complete, [`publish`] makes it the file at `path`.
     pub(crate) fn create_unfinished(path: &Path) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);

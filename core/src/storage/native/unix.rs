@@ -268,6 +268,12 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// True if some name leads to an open file.
+#[cfg(all(feature = "encrypt", feature = "salvage"))]
+pub(super) fn has_name(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+}
+
 /// Makes the name of a new file durable. Does nothing for a folder that may not be read, or on a file system that cannot sync folders.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     let synced = File::open(parent(path)).and_then(|folder| folder.sync_all());

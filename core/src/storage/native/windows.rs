@@ -172,6 +172,12 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// A file that is open has a name here.
+#[cfg(all(feature = "encrypt", feature = "salvage"))]
+pub(super) const fn has_name(_: &File) -> bool {
+    true
+}
+
 /// Makes the name of a new file durable by a flush of the file: that also flushes the journal that holds the name. Does nothing for a
 /// folder.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
