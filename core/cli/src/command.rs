@@ -5,8 +5,8 @@ use crate::exit::{self, Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::unlock::{self, KeyArgs};
 use crate::verbs::{
-    backup, compact, completions, digest, events, export, get, import, keys, man, namespaces, persist, put, rm, salvage, scan,
-    stats, sweep, ttl, verify, watch,
+    backup, compact, completions, digest, events, export, get, import, keys, man, namespaces, persist, put, reseal, rm, salvage,
+    scan, stats, sweep, ttl, verify, watch,
 };
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -128,6 +128,10 @@ pub(crate) enum Verb {
     Namespaces(namespaces::NamespacesArgs),
     /// List or change what opens a sealed store
     Keys(keys::KeysArgs),
+    /// Seal a plain store under a key or a passphrase
+    Encrypt(reseal::EncryptArgs),
+    /// Make a sealed store a plain one
+    Decrypt(reseal::DecryptArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
     /// Write the manual pages
@@ -159,6 +163,8 @@ pub(crate) fn run(cli: &Cli) -> Outcome {
         Verb::Events(args) => events::run(global, args),
         Verb::Namespaces(args) => namespaces::run(global, args),
         Verb::Keys(args) => keys::run(global, args),
+        Verb::Encrypt(args) => reseal::encrypt(global, args),
+        Verb::Decrypt(args) => reseal::decrypt(global, args),
         Verb::Completions(args) => completions::run(global, args, Cli::command()),
         Verb::Man(args) => man::run(global, args, Cli::command()),
     }

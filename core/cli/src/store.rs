@@ -141,7 +141,7 @@ fn changing(path: &Path) -> Builder {
 }
 
 /// The failure for an engine error on opening the store at `path`. The kind of file there makes the message more specific.
-fn not_opened(path: &Path, error: &Error) -> Failure {
+pub(crate) fn not_opened(path: &Path, error: &Error) -> Failure {
     match (error, fs::metadata(path)) {
         (Error::InvalidArgument(_), Ok(found)) if !found.is_file() => {
             let what = file_kind::name(found.file_type());

@@ -107,10 +107,15 @@ pub(crate) fn builder() -> Builder {
     }
 }
 
-/// Asks for a typed passphrase once more if it would seal a new store at `path`.
-pub(crate) fn confirm_for_new(path: &Path) -> Outcome<()> {
+/// Asks for a typed passphrase once more: it is about to seal a store.
+pub(crate) fn confirm() -> Outcome<()> {
     match GIVEN.get() {
-        Some(Given { secret: Some(secret), is_typed: true, .. }) if !path.exists() => secret.ask_again(),
+        Some(Given { secret: Some(secret), is_typed: true, .. }) => secret.ask_again(),
         _ => Ok(()),
     }
+}
+
+/// Asks for a typed passphrase once more if it would seal a new store at `path`.
+pub(crate) fn confirm_for_new(path: &Path) -> Outcome<()> {
+    if path.exists() { Ok(()) } else { confirm() }
 }

@@ -148,6 +148,7 @@ fn what_cannot_be_rewritten_stays_as_it_is() {
     assert!(matches!(plain(&path).enable_encryption(), Err(Error::KeyNeeded)));
     assert!(matches!(sealed().disable_encryption(), Err(Error::NotSealed)));
     assert!(matches!(plain(&folder.path().join("none")).encryption_key(KEY).enable_encryption(), Err(Error::NotFound { .. })));
+    assert!(matches!(sealed().read_only(true).enable_encryption(), Err(Error::ReadOnly)));
     stays("refused");
     let reader = plain(&path).read_only(true).open().unwrap();
     assert!(matches!(sealed().enable_encryption(), Err(Error::Locked { .. })));
@@ -169,7 +170,7 @@ fn what_cannot_be_rewritten_stays_as_it_is() {
     assert_eq!(files(folder.path()), 1);
     std::fs::write(&path, &before).unwrap();
     std::fs::write(&beside, "half of a file").unwrap();
-    let db = sealed().enable_encryption().unwrap();
+    let db = sealed().create(false).enable_encryption().unwrap();
     db.close().unwrap();
     assert_eq!(files(folder.path()), 1);
     let refused = sealed().enable_encryption();

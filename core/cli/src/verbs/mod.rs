@@ -14,6 +14,7 @@ pub(crate) mod man;
 pub(crate) mod namespaces;
 pub(crate) mod persist;
 pub(crate) mod put;
+pub(crate) mod reseal;
 pub(crate) mod rm;
 pub(crate) mod salvage;
 pub(crate) mod scan;

@@ -312,3 +312,26 @@ mod terminal {
         assert!(code == 0 && looked.get() > 0, "{code}, {looked:?}");
     }
 }
+
+#[test]
+fn a_plain_store_is_sealed_and_made_plain_again() {
+    let folder = Folder::new();
+    folder.write("one", [7; 32]);
+    folder.write("two", [8; 32]);
+    folder.ok(&["put", STORE, "color", SECRET]);
+    folder.ok(&["put", STORE, "ada", "Ada", "--namespace", "users"]);
+    let digest = folder.json(&["digest", STORE]);
+    assert_eq!(folder.run(&["encrypt", STORE]).exits(2).text(), "");
+    let report = folder.json(&["encrypt", STORE, "--key-file", "one"]);
+    assert_eq!((&report["sealed"], &report["records"]), (&true.into(), &1.into()));
+    let bytes = std::fs::read(folder.path(STORE)).unwrap();
+    assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
+    assert_eq!(folder.run(&["get", STORE, "color", "--json"]).exits(2).error()["kind"], "key-needed");
+    assert_eq!(folder.json(&["digest", STORE, "--key-file", "one"]), digest);
+    folder.run(&["encrypt", STORE, "--key-file", "two"]).exits(2);
+    assert_eq!(folder.run(&["decrypt", STORE, "--key-file", "two", "--json"]).exits(2).error()["kind"], "wrong-key");
+    assert_eq!(folder.json(&["decrypt", STORE, "--key-file", "one"])["sealed"], false);
+    assert_eq!(folder.json(&["digest", STORE]), digest);
+    assert_eq!(folder.run(&["decrypt", STORE, "--key-file", "one", "--json"]).exits(2).error()["kind"], "not-sealed");
+    folder.run(&["decrypt", "none.pipkin", "--key-file", "one"]).exits(6);
+}

@@ -80,6 +80,9 @@ impl Builder {
 
 /// Puts a copy that `to` makes in the place of the store that `from` opens.
 fn rewrite(from: &Builder, to: &Builder) -> Result<()> {
+    if from.options.read_only || from.options.follows() {
+        return Err(Error::ReadOnly);
+    }
     // Through a link the file itself is replaced.
     let path = from.file_path()?;
     let path = std::fs::canonicalize(&path).unwrap_or(path);
@@ -110,7 +113,7 @@ fn settled(from: &Builder, path: &Path) -> Result<u32> {
 }
 
 fn copy(from: &Builder, to: &Builder, old: &dyn Storage, segment_size: u32, beside: &Path) -> Result<()> {
-    let target = to.clone().at(beside).segment_size(segment_size).background(false).open()?;
+    let target = to.clone().at(beside).create(true).segment_size(segment_size).background(false).open()?;
     let report = from.salvage(old, &target, SalvageOptions::default(), &mut |_, _| ())?;
     if !is_whole(&report) {
         let at = report.damage.first().map_or(0, |damage| damage.offset);

@@ -26,10 +26,10 @@ pub(crate) use followed::FollowedFile;
 pub use lock::LockHolder;
 pub(crate) use lock::{check_lock, lock_holder};
 pub use path::{data_path, publish};
-#[cfg(feature = "io-uring")]
-pub use ring::{IoUring, IoUringState};
 #[cfg(all(feature = "encrypt", feature = "salvage"))]
 pub(crate) use path::{remove_leftover, replace};
+#[cfg(feature = "io-uring")]
+pub use ring::{IoUring, IoUringState};
 
 use open::{open_error, open_file};
 
