@@ -52,6 +52,8 @@ mod position;
 mod prefetch;
 mod recent;
 mod recover;
+#[cfg(all(feature = "native", feature = "encrypt", feature = "salvage"))]
+mod reseal;
 #[cfg(feature = "events")]
 mod retention;
 #[cfg(feature = "salvage")]

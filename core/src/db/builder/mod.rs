@@ -2,8 +2,6 @@
 
 #[cfg(feature = "native")]
 mod native;
-#[cfg(all(feature = "native", feature = "encrypt", feature = "salvage"))]
-mod reseal;
 #[cfg(feature = "encrypt")]
 mod sealed;
 

@@ -172,7 +172,7 @@ impl Builder {
     }
 
     /// The path of the file, whichever way it was given.
-    pub(super) fn file_path(&self) -> Result<PathBuf> {
+    pub(crate) fn file_path(&self) -> Result<PathBuf> {
         let Place { path, app_name, database_name, data_root } = &self.place;
         let is_named = app_name.is_some() || database_name.is_some();
         match path {
@@ -192,8 +192,14 @@ impl Builder {
 
     /// The same options for the file at `path`.
     #[cfg(all(feature = "encrypt", feature = "salvage"))]
-    pub(super) fn at(mut self, path: &Path) -> Self {
+    pub(crate) fn at(mut self, path: &Path) -> Self {
         self.place = Place { path: Some(path.into()), ..Place::default() };
         self
+    }
+
+    /// False for a reader, and a follower.
+    #[cfg(all(feature = "encrypt", feature = "salvage"))]
+    pub(crate) const fn may_write(&self) -> bool {
+        !self.options.read_only && !self.options.follows()
     }
 }

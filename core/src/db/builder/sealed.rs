@@ -103,13 +103,20 @@ impl Builder {
     }
 }
 
-impl Asked {
+#[cfg(all(feature = "native", feature = "salvage"))]
+impl Builder {
     /// True with a key or a passphrase.
-    #[cfg(all(feature = "native", feature = "salvage"))]
-    pub(super) const fn has_secret(&self) -> bool {
-        self.secret.is_some()
+    pub(crate) const fn has_secret(&self) -> bool {
+        self.seal.secret.is_some()
     }
 
+    /// The same options for a store that is not sealed.
+    pub(crate) fn without_secret(self) -> Self {
+        Self { seal: Asked::default(), ..self }
+    }
+}
+
+impl Asked {
     /// The storage with the keys of its store, if that is sealed or is to be; of a new one also its page of keys.
     pub(super) fn find(&self, storage: Box<dyn Storage>, options: &mut Options, attached: &mut Attached) -> Result<Found> {
         let superblock = match read_superblocks(&*storage) {

@@ -1,8 +1,6 @@
 //! Sealing a store that is plain, and the other way round: everything is copied into a new file, which takes the place of the old one in one step.
 
-use super::Builder;
-use super::sealed::Asked;
-use crate::db::Db;
+use crate::db::{Builder, Db};
 use crate::error::{Error, Result};
 use crate::salvage::{SalvageOptions, SalvageReport};
 use crate::storage::Storage;
@@ -37,10 +35,10 @@ impl Builder {
     /// [`Error::KeyNeeded`] without a key or passphrase; [`Error::InvalidArgument`] for a store that is sealed already; [`Error::Corrupt`] for one with
     /// damage: [`salvage`](crate::salvage) what is left of it into a new store first; else as for [`Db::open`]. The store is as it was then.
     pub fn enable_encryption(self) -> Result<Db> {
-        if !self.seal.has_secret() {
+        if !self.has_secret() {
             return Err(Error::KeyNeeded);
         }
-        let plain = Self { seal: Asked::default(), ..self.clone() };
+        let plain = self.clone().without_secret();
         rewrite(&plain, &self).map_err(|error| match error {
             Error::KeyNeeded => {
                 Error::InvalidArgument("the store is sealed already; `rotate_encryption_key` seals it under another key")
@@ -69,10 +67,10 @@ impl Builder {
     ///
     /// [`Error::NotSealed`], [`Error::WrongKey`], [`Error::KeyNeeded`]; else as for [`Self::enable_encryption`].
     pub fn disable_encryption(self) -> Result<Db> {
-        if !self.seal.has_secret() {
+        if !self.has_secret() {
             return Err(Error::KeyNeeded);
         }
-        let plain = Self { seal: Asked::default(), ..self.clone() };
+        let plain = self.clone().without_secret();
         rewrite(&self, &plain)?;
         plain.open()
     }
@@ -80,7 +78,7 @@ impl Builder {
 
 /// Puts a copy that `to` makes in the place of the store that `from` opens.
 fn rewrite(from: &Builder, to: &Builder) -> Result<()> {
-    if from.options.read_only || from.options.follows() {
+    if !from.may_write() {
         return Err(Error::ReadOnly);
     }
     // Through a link the file itself is replaced.
