@@ -14,6 +14,7 @@ use pipkin_tape::Tape;
 use pipkin_wasi_host::keyvalue::{SyncPolicy, WasiKeyValueCtx, hostcall_fuel};
 use program::Program;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 /// The conformance program makes this many checks and more.
 const CHECKS_MIN: u32 = 70;
@@ -331,4 +332,60 @@ fn a_set_that_is_synced_does_not_hold_the_runtime_up() {
     println!("during a sync of 200 ms the runtime ran {blocking} times with the calls that block, {leaving} with the others");
     assert!(leaving >= 20, "{leaving}");
     assert!(blocking < leaving / 2, "{blocking} {leaving}: this test sees nothing");
+}
+
+/// The key is the host's alone: the program reads and writes as ever, the file tells nothing of it, and without the key nobody gets in.
+#[test]
+fn a_sealed_store_is_opened_for_guests_that_never_see_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("default.pipkin");
+    let program = Program::new(&build::program("counter"));
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let listed = || {
+        let heard = errors.clone();
+        let told = move |name: &str, error: &pipkin::Error| heard.lock().unwrap().push(format!("{name:?} {error:?}"));
+        WasiKeyValueCtx::builder()
+            .directory(folder.path())
+            .store("")
+            .presets("", [("a plain word", "another plain word")])
+            .on_error(told)
+    };
+    // A name of the same file has the same key.
+    let key = || listed().encryption_key("default", [7; 32]).build();
+    assert_eq!(program.run(&key(), &[]).unwrap(), "run 1\n");
+    let context = key();
+    assert_eq!(program.run(&context, &[]).unwrap(), "run 2\n");
+    assert_eq!(program.run(&context, &[]).unwrap(), "run 3\n");
+    drop(context);
+    assert_eq!(errors.lock().unwrap().len(), 0);
+    let before = std::fs::read(&file).unwrap();
+    for word in [&b"plain word"[..], b"runs", &[7; 32]] {
+        assert!(!before.windows(word.len()).any(|window| window == word), "{word:?}");
+    }
+    for (context, error) in [
+        (listed().build(), "KeyNeeded"),
+        (listed().encryption_key("", [8; 32]).build(), "WrongKey"),
+        (listed().encryption_passphrase("", "none").build(), "WrongKey"),
+        (listed().read_only("").build(), "KeyNeeded"),
+    ] {
+        program.run(&context, &[]).unwrap_err();
+        let heard: Vec<String> = errors.lock().unwrap().drain(..).collect();
+        assert!(!heard.is_empty() && heard.iter().all(|heard| heard.contains(error)), "{heard:?}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    assert_eq!(
+        program.run(&listed().encryption_key("", [7; 32]).store_with("", SyncPolicy::EachSet).build(), &[]).unwrap(),
+        "run 4\n"
+    );
+    let db = Db::builder().encryption_key([7; 32]).path(&file).open().unwrap();
+    assert_eq!(db.get("a plain word").unwrap().as_deref(), Some(&b"another plain word"[..]));
+    db.close().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    Db::open(other.path().join("default.pipkin")).unwrap().close().unwrap();
+    let heard = errors.clone();
+    let sealed = WasiKeyValueCtx::builder().directory(other.path()).store("").encryption_key("", [7; 32]);
+    let sealed = sealed.on_error(move |_, error| heard.lock().unwrap().push(format!("{error:?}")));
+    assert!(!format!("{sealed:?}").contains("7, 7"));
+    assert!(program.run(&sealed.build(), &[]).is_err());
+    assert_eq!(*errors.lock().unwrap(), ["NotSealed"]);
 }

@@ -37,6 +37,10 @@ macro_rules! impl_conversions {
                         Error::Compacted { oldest } => Self::Compacted((*oldest).into()),
                         Error::NoClock => Self::NoClock,
                         Error::Corrupt { offset, .. } => Self::Corrupt(*offset),
+                        error if $crate::is_locked_up(error) => Self::AccessDenied,
+                        error if $crate::forged_at(error).is_some() => {
+                            Self::Corrupt($crate::forged_at(error).unwrap_or_default())
+                        }
                         Error::Unsupported { offset, .. } => Self::Unsupported(*offset),
                         Error::Fenced => Self::Fenced,
                         Error::Poisoned(_) => Self::Poisoned,

@@ -6,7 +6,7 @@ mod tests;
 
 use super::quota::{Failure, Ledger, Limits, Quota};
 use super::store_file::{Engine, Place, Presets, StoreFile};
-use pipkin::Db;
+use pipkin::{Builder, Db};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,8 @@ pub struct WasiKeyValueCtxBuilder {
     stores: BTreeMap<String, Listed>,
     quotas: BTreeMap<String, Quota>,
     presets: BTreeMap<String, Presets>,
+    /// What opens sealed stores.
+    openers: BTreeMap<String, Builder>,
     read_only: BTreeSet<String>,
     followed: BTreeSet<String>,
     total: Quota,
@@ -41,7 +43,7 @@ pub struct WasiKeyValueCtxBuilder {
 
 impl fmt::Debug for WasiKeyValueCtxBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Presets are left out: they may hold secrets, which must not get into a log.
+        // Presets and keys are left out: they are secrets or may hold some, which must not get into a log.
         f.debug_struct("WasiKeyValueCtxBuilder")
             .field("directory", &self.directory)
             .field("stores", &self.stores)
@@ -136,6 +138,23 @@ impl WasiKeyValueCtxBuilder {
         self
     }
 
+    /// Seals a listed store under a key of 32 random bytes, which no guest ever sees: a new one is created with it, and one that is there is opened. Without
+    /// the key that it was created with, and with one for a store that is not sealed, opening fails, and [`Self::on_error`] hears
+    /// [`KeyNeeded`](pipkin::Error::KeyNeeded), [`WrongKey`](pipkin::Error::WrongKey) or [`NotSealed`](pipkin::Error::NotSealed). Names of the same file
+    /// share a key. Does nothing for an engine of the embedder ([`Self::engine`]), which is open already.
+    #[cfg(feature = "encrypt")]
+    pub fn encryption_key(mut self, name: impl Into<String>, key: [u8; 32]) -> Self {
+        self.openers.insert(name.into(), Db::builder().encryption_key(key));
+        self
+    }
+
+    /// As [`Self::encryption_key`], with a passphrase, from which each opening computes a key for some tenths of a second.
+    #[cfg(feature = "encrypt")]
+    pub fn encryption_passphrase(mut self, name: impl Into<String>, passphrase: impl AsRef<[u8]>) -> Self {
+        self.openers.insert(name.into(), Db::builder().encryption_passphrase(passphrase));
+        self
+    }
+
     /// Makes a listed store read-only for guests: writes fail with `access-denied`.
     pub fn read_only(mut self, name: impl Into<String>) -> Self {
         self.read_only.insert(name.into());
@@ -195,7 +214,7 @@ impl WasiKeyValueCtxBuilder {
 
     /// Builds the context. No store is opened yet.
     pub fn build(self) -> WasiKeyValueCtx {
-        let Self { directory, stores, quotas, presets, read_only, followed, total, handles, told } = self;
+        let Self { directory, stores, quotas, presets, openers, read_only, followed, total, handles, told } = self;
         let ledger = Arc::new(Ledger::new(total));
         let mut files = BTreeMap::<PathBuf, Arc<StoreFile>>::new();
         let of_file = |name: &str| file_name(name);
@@ -206,7 +225,13 @@ impl WasiKeyValueCtxBuilder {
         let entry = |(name, listed): (String, Listed)| {
             let first = || presets.get(&name).cloned().unwrap_or_default();
             let quota = quota_of(&name);
-            let new = |place| Arc::new(StoreFile::new(place, quota, ledger.clone(), first()));
+            let opener = || {
+                openers
+                    .iter()
+                    .find(|(other, _)| of_file(other) == of_file(&name))
+                    .map_or_else(Db::builder, |(_, opener)| opener.clone())
+            };
+            let new = |place| Arc::new(StoreFile::new(place, quota, ledger.clone(), first()).opened_by(opener()));
             let (sync, store) = match listed {
                 Listed::Denied => return (name, None),
                 Listed::Engine(db, sync) => (sync, new(Place::Embedder(db))),

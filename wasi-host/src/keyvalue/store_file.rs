@@ -3,7 +3,7 @@
 use super::quota::{self, Admitted, Failure, Ledger, Limits, Metered, Quota};
 use pipkin::limits::{SEGMENT_SIZE_DEFAULT, SEGMENT_SIZE_MIN};
 use pipkin::storage::{MemoryStorage, NativeOptions, NativeStorage};
-use pipkin::{Db, Stats, Storage};
+use pipkin::{Builder, Db, Stats, Storage};
 use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub(super) struct StoreFile {
     quota: Quota,
     ledger: Arc<Ledger>,
     presets: Presets,
+    /// Has the key of a sealed store.
+    opener: Builder,
     /// How many bytes of the file the ledger counts.
     counted: Arc<Mutex<u64>>,
     opened: Mutex<Opened>,
@@ -57,7 +59,20 @@ impl StoreFile {
             Place::Memory | Place::Embedder(_) => 0,
         };
         ledger.count(counted);
-        Self { place, quota, ledger, presets, counted: Arc::new(Mutex::new(counted)), opened: Mutex::default() }
+        Self {
+            place,
+            quota,
+            ledger,
+            presets,
+            opener: Db::builder(),
+            counted: Arc::new(Mutex::new(counted)),
+            opened: Mutex::default(),
+        }
+    }
+
+    /// The same, opened as this builder says.
+    pub(super) fn opened_by(self, opener: Builder) -> Self {
+        Self { opener, ..self }
     }
 
     /// The path of the file, which need not exist yet; `None` for a store in memory or of the embedder.
@@ -99,7 +114,7 @@ impl StoreFile {
             (None, Some(path)) => writable(path, create)?,
             (None, None) => Arc::new(MemoryStorage::new()),
         };
-        let mut builder = Db::builder().create(create || path.is_none()).background(true);
+        let mut builder = self.opener.clone().create(create || path.is_none()).background(true);
         let bytes = self.ledger.bytes_for(self.quota);
         match (segment_bytes, bytes) {
             (0, None) => {}
@@ -137,7 +152,7 @@ impl StoreFile {
         if let Some(shared) = opened.reader.upgrade() {
             return Ok(Engine(shared));
         }
-        let db = Db::builder().path(path).read_only(true).open()?;
+        let db = self.opener.clone().path(path).read_only(true).open()?;
         let engine = Engine::new(db, Limits::new(self.quota, self.ledger.clone()));
         opened.reader = Arc::downgrade(&engine.0);
         Ok(engine)
@@ -153,7 +168,7 @@ impl StoreFile {
         if let Some(shared) = opened.follower.upgrade() {
             return Ok(Engine(shared));
         }
-        let db = Db::builder().path(path).follow(true).open()?;
+        let db = self.opener.clone().path(path).follow(true).open()?;
         let engine = Engine::new(db, Limits::new(self.quota, self.ledger.clone()));
         opened.follower = Arc::downgrade(&engine.0);
         Ok(engine)
