@@ -4,6 +4,7 @@
 mod edit;
 mod escape;
 mod exit;
+mod keys;
 mod run;
 mod sandbox;
 mod verbs;

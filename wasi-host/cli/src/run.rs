@@ -1,5 +1,6 @@
 //! The verb `run`: a component of somebody else, with stores that remember behind its `wasi:keyvalue`.
 
+use crate::keys::KeyArgs;
 use pipkin_wasi_host::keyvalue::{self, SyncPolicy, WasiKeyValue, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 use std::path::{Path, PathBuf};
 use wasmtime::component::{Component, Linker, ResourceTable};
@@ -28,6 +29,8 @@ pub(crate) struct RunArgs {
     /// Make every set durable to a power cut before it returns
     #[arg(long)]
     sync: bool,
+    #[command(flatten)]
+    key: KeyArgs,
     /// Arguments of the component
     #[arg(last = true)]
     args: Vec<String>,
@@ -62,21 +65,24 @@ impl RunArgs {
             keyvalue::add_to_linker(&mut linker, view)?;
         }
         keyvalue::add_client_to_linker(&mut linker, view)?;
-        let keyvalue = self.stores();
+        let keyvalue = self.stores()?;
         let code = self.call(&engine, &linker, &component, keyvalue.clone(), memory_bytes)?;
         keyvalue.flush()?;
         Ok(code)
     }
 
-    fn stores(&self) -> WasiKeyValueCtx {
+    fn stores(&self) -> Result<WasiKeyValueCtx> {
+        let secret = self.key.read()?;
         let policy = if self.sync { SyncPolicy::EachSet } else { SyncPolicy::Manual };
         let unnamed = [String::new()];
         let names = if self.stores.is_empty() { &unnamed[..] } else { &self.stores };
         let listed = |builder: WasiKeyValueCtxBuilder, name: &String| {
-            let builder = builder.store_with(name, policy);
+            let builder =
+                builder.store_with(name, policy).on_error(|name, error| eprintln!("pipkin-host: store {name:?}: {error:#}"));
+            let builder = secret.iter().fold(builder, |builder, secret| secret.open(builder, name));
             if self.follow { builder.follow(name) } else { builder }
         };
-        names.iter().fold(WasiKeyValueCtx::builder().directory(&self.directory), listed).build()
+        Ok(names.iter().fold(WasiKeyValueCtx::builder().directory(&self.directory), listed).build())
     }
 
     fn call(

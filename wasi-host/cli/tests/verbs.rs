@@ -166,3 +166,33 @@ fn what_follows_reads_beside_the_writer_and_refuses_to_write() {
     let (code, _, error) = run(folder.path(), &["run", "--follow", "--store", "none", args[2], "--", "none"], "");
     assert!(code == 1 && !folder.path().join("none.pipkin").exists(), "{code} {error}");
 }
+
+#[test]
+fn programs_run_with_sealed_stores_whose_key_only_the_command_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("digits"), format!("{}\n", "07".repeat(32))).unwrap();
+    std::fs::write(folder.path().join("key"), [7; 32]).unwrap();
+    std::fs::write(folder.path().join("short"), [7; 31]).unwrap();
+    std::fs::write(folder.path().join("words"), "correct horse\n").unwrap();
+    let program = build::program("counter");
+    let counter = program.to_str().unwrap();
+    // `run` needs no component of pipkin's.
+    let count = |how: &[&str]| {
+        let args = [&["run"], how, &[counter]].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_pipkin-host")).current_dir(folder.path()).args(args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    assert_eq!(count(&["--key-file", "key"]).1, "run 1\n");
+    assert_eq!(count(&["--key-file", "digits"]).1, "run 2\n");
+    let bytes = std::fs::read(folder.path().join("default.pipkin")).unwrap();
+    assert!(!bytes.windows(4).any(|window| window == b"runs"));
+    for how in [&[][..], &["--passphrase-file", "words"], &["--key-file", "short"], &["--key-file", "none"]] {
+        let (code, out, error) = count(how);
+        assert!(code != 0 && out.is_empty() && !error.is_empty() && !error.contains("correct horse"), "{how:?}: {error}");
+    }
+    let (_, _, error) = count(&[]);
+    assert!(error.contains("sealed"), "{error}");
+    let db = pipkin::Db::builder().encryption_key([7; 32]).path(folder.path().join("default.pipkin")).open().unwrap();
+    assert_eq!(db.len().unwrap(), 1);
+}
