@@ -59,7 +59,7 @@ fn main() {
 
     write("refused/adopt.pipkin", &self::written(&[build(ADOPT, 0, &Optional::default(), b"", &[7; 32]).unwrap()]));
     let mut feature = written.clone();
-    sign_front(&mut feature, 16, 1);
+    sign_front(&mut feature, 16, 1 << 63);
     write("refused/feature.pipkin", &feature);
     let mut version = written;
     sign_front(&mut version, 8, 2 << 32 | 2);

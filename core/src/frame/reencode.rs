@@ -21,6 +21,9 @@ pub fn reencode(bytes: &[u8], salt: u64, offset: u64) -> Result<Vec<u8>, &'stati
 fn decode_and_encode(bytes: &[u8], salt: u64, offset: u64) -> Result<Vec<u8>, DecodeError> {
     let header = Header::decode(bytes)?;
     check(&header, bytes, salt, offset)?;
+    if header.is_sealed() {
+        return Err(DecodeError::Invalid("a sealed record, which is sealed again only by its key"));
+    }
     let key = header.key(bytes).ok_or(DecodeError::Truncated)?;
     let value = header.value(bytes).ok_or(DecodeError::Truncated)?;
     let mut out = Vec::new();
