@@ -15,13 +15,11 @@ use crate::tools::Tools;
 
 type Body = Box<dyn Fn(&Tools) -> Outcome + Send + Sync>;
 
-/// Checks that compile in folders of their own, mostly on one processor, or wait for a browser half of their time, and measure no time.
+/// Checks that compile in folders of their own, mostly on one processor, and measure no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pair {
     SchedulesAndMiri,
     RacesAndFuzzing,
-    WasiAndNpm,
-    FirefoxAndWindows,
 }
 
 /// When a check runs that nobody has asked for by its name.

@@ -232,9 +232,6 @@ impl Tools {
     }
 
     fn apt_get(&self, packages: &[&str]) -> Outcome {
-        // Checks run beside each other, and it knows no waiting.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let apt = apt_command()?;
         let log = target_dir().join("apt-get.log");
         if !self.apt_lists_fresh.replace(true) {

@@ -1,6 +1,6 @@
 //! The hosts that this machine is not: compiled, and for Windows run under wine. Versions that this repository does not use: run.
 
-use super::{Check, Pair};
+use super::Check;
 use crate::component::shipped;
 use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
@@ -24,10 +24,8 @@ pub(super) fn compile_checks() -> Vec<Check> {
     ]
 }
 
-/// The first one runs beside the last of the browsers.
 pub(super) fn run_checks() -> Vec<Check> {
     vec![
-        Check::slow("windows-tests", "the engine's tests on Windows, under wine", windows_tests).paired(Pair::FirefoxAndWindows),
         Check::quick("bare-metal", "the engine works on a microcontroller with 256 KiB of memory, emulated", bare_metal),
         Check::slow("oldest-rust", "the engine and the command compile with the oldest Rust that they take", oldest_compiles),
         Check::slow("oldest", "the crates work with the oldest Rust and the oldest Wasmtime that they take", oldest).at_night(),
@@ -36,6 +34,7 @@ pub(super) fn run_checks() -> Vec<Check> {
             "a fresh program gets the Wasmtime that it asked for, once, whichever it is",
             wasmtime_versions,
         ),
+        Check::slow("windows-tests", "the engine's tests on Windows, under wine", windows_tests),
     ]
 }
 

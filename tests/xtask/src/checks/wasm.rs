@@ -1,6 +1,6 @@
 //! The two WebAssembly hosts.
 
-use super::{Check, Pair};
+use super::Check;
 use crate::component::{WASMTIME_PACKAGES, built, host_command, shipped};
 use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
@@ -9,32 +9,30 @@ use std::thread;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
+        Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
         Check::slow("wasi-shipped", "the component as it is shipped passes the tests of the built one", wasi_shipped),
         Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript),
-        Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi).paired(Pair::WasiAndNpm),
-        Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm)
-            .paired(Pair::WasiAndNpm),
         Check::slow(
             "web",
             "OPFS passes the storage suite in a worker of headless Chromium, and wasm-pack makes a package that works",
             web,
         ),
+        Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
         Check::slow(
             "web-bundlers",
             "an app with the packed npm package, from Vite, webpack, esbuild, rollup and none",
             web_bundlers,
         ),
         Check::slow(
+            "web-firefox",
+            "the built npm package in Firefox: several tabs, kills, files from and to the command",
+            web_firefox,
+        ),
+        Check::slow(
             "web-webkit",
             "the built npm package in WebKitGTK, which lacks what it needs: typed errors, and memory",
             web_webkit,
         ),
-        Check::slow(
-            "web-firefox",
-            "the built npm package in Firefox: several tabs, kills, files from and to the command",
-            web_firefox,
-        )
-        .paired(Pair::FirefoxAndWindows),
     ]
 }
 
