@@ -33,7 +33,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::KeyNeeded`] without a key or passphrase; [`Error::InvalidArgument`] for a store that is sealed already; [`Error::Corrupt`] for one with
-    /// damage: [`salvage`](crate::salvage) what is left of it into a new store first; else as for [`Db::open`]. The store is as it was then.
+    /// damage: [`salvage`](crate::salvage) what is left of it into a new store first; else as for [`Db::open`]. The store is as it was then, but for an error of the very last step, the sync of the folder.
     pub fn enable_encryption(self) -> Result<Db> {
         if !self.has_secret() {
             return Err(Error::KeyNeeded);

@@ -20,7 +20,8 @@ const SUPERBLOCK_WORDS: usize = 28;
 /// 64-bit words of a segment header.
 const HEADER_WORDS: usize = 10;
 
-fn bind(salt: u64, offset: u64) -> u32 {
+/// Binds a checksum to a segment and a place.
+pub fn bind(salt: u64, offset: u64) -> u32 {
     let mut x = salt ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^= x >> 33;
     x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -116,6 +116,8 @@ impl Store {
         self.end_purges()?;
         let mut report = CompactReport::default();
         for _ in 0..ROUNDS {
+            // What consumers have taken note of meanwhile is no history any more.
+            self.settle_floor()?;
             log.sync_to(log.end())?;
             log.reclaim(&self.engine.pins);
             stranded::make_way(&self.engine)?;

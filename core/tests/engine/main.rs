@@ -53,6 +53,7 @@ mod sealed_keys;
 mod sealed_plaintext;
 mod sealed_rotation;
 mod sealed_salvage;
+mod sealed_waits;
 mod shared_hosts;
 mod snapshot;
 mod space;

@@ -2,6 +2,7 @@
 //! nonce twice, whatever copies are written on.
 
 use super::{Checked, words};
+use crate::forge::bind;
 use crate::parallel::{Failure, Outcome, Watch, watched};
 use crate::quota::Quota;
 use crate::rng::{Rng, derive};
@@ -123,15 +124,6 @@ fn the_key_of_before(trials: &Quota, watch: &Watch) -> Checked {
 fn shown(bytes: Vec<u8>) -> pipkin::Result<Shown> {
     let builder = Db::builder().encryption_key(KEY).read_only(true).verify_on_read(false);
     builder.open_storage(Box::new(MemoryStorage::from_vec(bytes)))?.iter().collect()
-}
-
-fn bind(salt: u64, offset: u64) -> u32 {
-    let mut x = salt ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (x >> 32) as u32
 }
 
 fn repair(bytes: &mut [u8], from: usize, to: usize, at: usize, binding: u32) {
