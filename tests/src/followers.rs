@@ -72,10 +72,13 @@ fn write(db: &Db, second: &Namespace, which: Heard) -> pipkin::Result<()> {
     batch.commit()
 }
 
-/// Writes on from where the store is, until `over`. `noted` is told each number once its commit is acknowledged.
+/// Writes on from where the store is, until `over`. `noted` is told each number once its commit is acknowledged, and first the number that
+/// the store is found at: a kill may have come between that commit and its note, and what a session has found stays like what it wrote.
 pub fn write_on(db: &Db, writer: u64, over: &AtomicBool, mut noted: impl FnMut(u64)) -> pipkin::Result<()> {
     let second = db.namespace("second")?;
-    for number in number_of(db, writer)? + 1..=u64::MAX {
+    let found = number_of(db, writer)?;
+    noted(found);
+    for number in found + 1..=u64::MAX {
         if over.load(Ordering::Relaxed) {
             break;
         }
