@@ -65,7 +65,11 @@ impl SnapshotNamespace {
     /// [`Namespace::page`](crate::Namespace::page): the same order, and the same errors.
     pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
         let number = self.number()?;
-        self.taken.engine().page_at(&self.taken.moment, number, from, &mut |frame| each(frame.key(), frame.value()))
+        let each = &mut |met: Met<'_>| match met {
+            Met::Record(frame) => each(frame.key(), frame.value()),
+            Met::Damage(_) => true,
+        };
+        self.taken.engine().page_at(&self.taken.moment, number, from, each)
     }
 }
 
@@ -135,6 +139,13 @@ impl<'a> FramesAt<'a> {
     }
 }
 
+/// What a walk by pages meets.
+pub(super) enum Met<'a> {
+    Record(Frame<'a>),
+    /// A record that cannot be read, at this place. The page ends behind it, with the error.
+    Damage(Cursor),
+}
+
 impl Engine {
     /// [`SnapshotNamespace::page`] for a namespace by its number, of the frames of records.
     pub(super) fn page_at(
@@ -142,7 +153,7 @@ impl Engine {
         moment: &Moment,
         number: u32,
         from: Cursor,
-        each: &mut dyn FnMut(Frame<'_>) -> bool,
+        each: &mut dyn FnMut(Met<'_>) -> bool,
     ) -> Result<Option<Cursor>> {
         let (mut shard, mut tag) = (from.shard as usize, u64::from(from.tag));
         while shard < SHARDS {
@@ -162,12 +173,13 @@ impl Engine {
                 match frame.and_then(|frame| frame.map(|frame| self.decoded(frame)).transpose()) {
                     Ok(None) => {}
                     Ok(Some(frame)) => {
-                        if !each(frame) {
+                        if !each(Met::Record(frame)) {
                             full_at = Some(slot.tag());
                         }
                     }
                     // Records with the same tag belong to the same page, so finish the tag before returning the error.
                     Err(error @ Error::Corrupt { .. }) => {
+                        each(Met::Damage(place(shard, slot.tag())));
                         full_at = Some(slot.tag());
                         damage.get_or_insert(error);
                     }

@@ -85,7 +85,8 @@ fn value(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
         loop {
             let byte = *bytes.get(place)?;
             place += 1;
-            value |= usize::from(byte & 0x7f) << shift;
+            // What is no frame may say anything.
+            value |= usize::from(byte & 0x7f).checked_shl(shift)?;
             shift += 7;
             if byte < 0x80 {
                 return Some(value);
@@ -96,7 +97,7 @@ fn value(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     if flags & 1 != 0 {
         number()?;
     }
-    let end = place + key + value;
+    let end = place.checked_add(key)?.checked_add(value)?;
     (head & 0x80 != 0 && end <= bytes.len()).then_some((place + key, end))
 }
 

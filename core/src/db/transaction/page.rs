@@ -5,6 +5,7 @@ use super::TransactionNamespace;
 use super::writes::Write;
 use crate::cursor::Cursor;
 use crate::db::page::place;
+use crate::db::snapshot_walks::Met;
 use crate::error::{Error, Result};
 use crate::index::{KeyHash, SHARDS};
 use crate::log::Frame;
@@ -31,7 +32,7 @@ impl TransactionNamespace<'_> {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub fn page(&self, from: Cursor, mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
-        let mut page = Page { own: self.own_from(from), each: &mut each, full_at: None, refused: None };
+        let mut page = Page { own: self.own_from(from), each: &mut each, full_at: None, refused: None, has_met_damage: false };
         let Some(number) = self.number else {
             page.own_before(END);
             return Ok(page.next(None));
@@ -39,7 +40,14 @@ impl TransactionNamespace<'_> {
         let transaction = self.transaction;
         transaction.reads.lock().set.whole(number);
         let engine = transaction.taken.engine();
-        let found = engine.page_at(&transaction.taken.moment, number, from, &mut |frame| {
+        let found = engine.page_at(&transaction.taken.moment, number, from, &mut |met| {
+            let frame = match met {
+                Met::Record(frame) => frame,
+                Met::Damage(at) => {
+                    page.has_met_damage = true;
+                    return page.stored(at, None);
+                }
+            };
             let at = place_of(engine.full_key(number, frame.key()).hash);
             let is_own = self.own.is_some_and(|own| own.contains_key(frame.key()));
             let frame = if is_own { None } else { Some(transaction.met(frame)) };
@@ -87,6 +95,8 @@ struct Page<'a, 'e> {
     full_at: Option<Cursor>,
     /// The first stored record that has to wait for the next page.
     refused: Option<Cursor>,
+    /// A stored record could not be read.
+    has_met_damage: bool,
 }
 
 impl Page<'_, '_> {
@@ -129,17 +139,23 @@ impl Page<'_, '_> {
     }
 
     /// Where the next page begins, if `stored` is where the next stored record may be.
-    fn next(mut self, stored: Option<Cursor>) -> Option<Cursor> {
+    fn next(&mut self, stored: Option<Cursor>) -> Option<Cursor> {
         let own = self.own.peek().map(|(at, ..)| *at);
         [self.refused, stored, own].into_iter().flatten().min()
     }
 
     /// Reports damage, unless something before it has to wait for the next page, which then meets it again.
     fn damaged(mut self, error: Error) -> Result<Option<Cursor>> {
-        let is_damage = matches!(error, Error::Corrupt { .. });
-        if is_damage && (!self.own_before(error.next_page().unwrap_or(END)) || self.refused.is_some()) {
+        if !matches!(error, Error::Corrupt { .. }) {
+            return Err(error);
+        }
+        // Without a record that it is of, nobody knows where in a shard the damage is: everything in front of the next one comes first.
+        let has_own = !self.has_met_damage && !self.own_before(error.next_page().unwrap_or(END));
+        if has_own || self.refused.is_some() {
             return Ok(self.next(None));
         }
-        Err(error)
+        // Own writes between the damaged record and the next stored one come with the next page.
+        let next = self.next(error.next_page());
+        Err(error.with_next_page(next))
     }
 }
