@@ -1,8 +1,6 @@
 //! Log and index together: the steps that all reads and writes of records are made of.
 
 use crate::doubt::{Doubt, SetAside};
-#[cfg(feature = "ordered")]
-use crate::error::Error;
 use crate::error::Result;
 #[cfg(feature = "events")]
 use crate::events::EventIndex;
@@ -35,6 +33,11 @@ pub(crate) struct Engine {
     /// Shard numbers and slots of records whose keys could not be read: they are missing in the ordered index.
     #[cfg(feature = "ordered")]
     pub(crate) nameless: OnceBox<alloc::vec::Vec<(usize, crate::index::Slot)>>,
+    /// Times that the ordered index was built anew, as a part of it in the snapshot could not be read.
+    #[cfg(feature = "ordered")]
+    pub(crate) orders_lost: crate::sync::AtomicU64,
+    /// Records that have expired and were taken out of the index, which the log does not tell.
+    pub(crate) forgotten: crate::sync::AtomicU64,
     /// The index of events.
     #[cfg(feature = "events")]
     pub(crate) events: EventIndex,
@@ -211,17 +214,17 @@ impl Engine {
         (old, from): (Placed, &mut Tally<'_>),
         (new, to): (Placed, &mut Tally<'_>),
     ) {
+        #[cfg(feature = "ordered")]
+        self.order_put(key.namespace, key.key, new.offset);
         shard.replace(key.hash, old.offset, new.offset);
         from.add(self.log.geometry.extent_of(old.offset), -(old.len as i64), shard.is_dumped());
         to.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
-        #[cfg(feature = "ordered")]
-        if let Some(ordered) = self.ordered.get() {
-            ordered.put(key.namespace, key.key, new.offset);
-        }
     }
 
     #[inline]
     fn point(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
+        #[cfg(feature = "ordered")]
+        self.order_put(key.namespace, key.key, new.offset);
         match old {
             Some(old) => {
                 shard.replace(key.hash, old.offset, new.offset);
@@ -229,25 +232,19 @@ impl Engine {
             }
             None => shard.insert(&self.pins, key.hash, key.namespace, new.offset),
         }
-        #[cfg(feature = "ordered")]
-        if let Some(ordered) = self.ordered.get() {
-            ordered.put(key.namespace, key.key, new.offset);
-        }
     }
 
     /// Publishes a removal: takes the key out of the index. Its tombstone is at `tombstone`. Cannot fail.
     pub(crate) fn publish_remove(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, tombstone: Placed) {
         self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
         self.leave_note(shard, key, old, tombstone, Ends::Removed);
+        #[cfg(feature = "ordered")]
+        self.order_remove(key.namespace, key.key);
         if let Some(old) = old {
             self.take_out(shard, key.hash, key.namespace, old);
         }
         if let Some(doubt) = self.doubt.get() {
             doubt.settle(key.hash);
-        }
-        #[cfg(feature = "ordered")]
-        if let Some(ordered) = self.ordered.get() {
-            ordered.remove(key.namespace, key.key);
         }
         self.leave_note_late(shard, key, old, tombstone, Ends::Removed);
     }
@@ -282,16 +279,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Returns the ordered index.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotOrdered`] when the store was opened without it.
-    #[cfg(feature = "ordered")]
-    pub(crate) fn ordered(&self) -> Result<&Ordered> {
-        self.ordered.get().ok_or(Error::NotOrdered)
     }
 
     /// Registers a reader: while the pin lives, nothing that it can reach is reused.

@@ -11,6 +11,7 @@ use crate::index::{SHARDS, ShardGuard, Slot};
 use crate::log::Frame;
 use crate::moments::Moment;
 use crate::planted::{Bug, is};
+use crate::sync::Ordering;
 use alloc::vec::Vec;
 
 /// What a sweep of a shard has done.
@@ -174,20 +175,24 @@ impl Engine {
     /// Takes an expired record out of the index. In the log it counts as the tombstone that it is.
     pub(crate) fn forget(&self, shard: &mut ShardGuard<'_>, slot: Slot, frame: &Frame<'_>) {
         let (namespace, offset) = (frame.header.namespace, frame.offset);
+        if !shard.has(slot) {
+            return;
+        }
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "ordered")]
+        if self.ordered.get().is_some() {
+            if self.moments.any() {
+                // A snapshot may show an earlier version. Kept before it leaves the order.
+                self.moments.add_ghost(namespace, frame.key(), self.log.end());
+            }
+            self.order_remove(namespace, frame.key());
+        }
         if !shard.remove_slot(slot, namespace) {
             return;
         }
         let extent = self.log.geometry.extent_of(offset);
         self.log.segment_stats.change_live(extent, -(frame.header.frame_len() as i64), shard.is_dumped());
         self.log.segment_stats.add_tombstone(extent, tombstone_of(frame).len() as u64);
-        #[cfg(feature = "ordered")]
-        if let Some(ordered) = self.ordered.get() {
-            if self.moments.any() {
-                // A snapshot may show an earlier version. Kept before it leaves the order.
-                self.moments.add_ghost(namespace, frame.key(), self.log.end());
-            }
-            ordered.remove(namespace, frame.key());
-        }
     }
 
     /// Sweeps all shards; returns how many records it took out of the index.

@@ -41,6 +41,8 @@ mod moments;
 mod names;
 mod nested;
 #[cfg(feature = "ordered")]
+mod order;
+#[cfg(feature = "ordered")]
 mod ordered;
 mod past;
 mod pins;
@@ -113,6 +115,8 @@ pub use frame::crc32c;
 pub use maintenance::KeyRotation;
 pub use maintenance::{CompactProgress, CompactReport};
 pub use position::Position;
+#[cfg(feature = "ordered")]
+pub use recover::OrderState;
 pub use recover::{OpenReport, SnapshotState};
 #[cfg(feature = "events")]
 pub use retention::Retention;

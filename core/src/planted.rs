@@ -261,6 +261,12 @@ pub enum Bug {
     CursorTakenAsItWas,
     /// An append of events lets others prepare theirs before it is in the log.
     AppendsPreparedTogether,
+    /// The keys in order come from the snapshot without what the log has behind it.
+    OrderEndsAtSnapshot,
+    /// The keys in order come from the snapshot though segments that they stand in may have been used again.
+    OrderOfRetiredSegments,
+    /// A part of the order that was copied to a new snapshot is still read at its old place.
+    OrderNotMoved,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -285,6 +291,12 @@ mod imp {
             Self::PlainOpenedWithKey,
             #[cfg(feature = "encrypt")]
             Self::TagSkipped,
+            #[cfg(feature = "ordered")]
+            Self::OrderEndsAtSnapshot,
+            #[cfg(feature = "ordered")]
+            Self::OrderOfRetiredSegments,
+            #[cfg(feature = "ordered")]
+            Self::OrderNotMoved,
             Self::FlushSkipsSync,
             Self::AckBeforeSync,
             Self::SyncErrorForgotten,

@@ -1,20 +1,14 @@
 //! Locking shards of the index, and building them first where needed. Opening parks all shards; the first use of one builds it from its
-//! parts of the snapshot and the records after that. The ordered index is built from all of them.
+//! parts of the snapshot and the records after that.
 
 use crate::engine::{Engine, FullKey, Origin};
 use crate::error::Result;
-#[cfg(feature = "ordered")]
-use crate::frame::NAMESPACE_OF_NAMES;
 use crate::frame::{Header, Kind};
 use crate::index::{KeyHash, Parked, SHARDS, ShardGuard, Slot};
 use crate::log::{Placed, Window};
 use crate::nested::Held;
-#[cfg(feature = "ordered")]
-use crate::ordered::{Key, Ordered};
 use crate::planted::{Bug, is};
 use crate::snapshot;
-#[cfg(feature = "ordered")]
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -55,28 +49,6 @@ impl Engine {
     pub(crate) fn build_all(&self, stop: &dyn Fn() -> bool) -> Result<()> {
         let parked = (0..SHARDS).filter(|&index| self.index.is_parked_at(index));
         parked.take_while(|_| !stop()).try_for_each(|index| self.lock_shard(index).map(drop))
-    }
-
-    /// Fills the ordered index from the hash index. Called while opening, before the store is in use.
-    #[cfg(feature = "ordered")]
-    pub(crate) fn order(&self) -> Result<()> {
-        let mut keys: Vec<(u32, Key, u64)> = Vec::new();
-        let mut nameless = Vec::new();
-        for shard in 0..SHARDS {
-            for slot in self.lock_shard(shard)?.slots() {
-                match self.owned(shard, slot)? {
-                    Some(frame) if frame.header.namespace != NAMESPACE_OF_NAMES => {
-                        keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
-                    }
-                    Some(_) => {}
-                    None => nameless.push((shard, slot)),
-                }
-            }
-        }
-        // Only opening sets these, once, so `set` cannot fail.
-        let _ = self.ordered.set(Box::new(Ordered::of(keys)));
-        let _ = self.nameless.set(Box::new(nameless));
-        Ok(())
     }
 
     /// Number of records in a namespace.

@@ -10,8 +10,8 @@ use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
     behind_compaction, cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups,
-    left_space, lies, lives, lost_headers, mixed, moments, projections, salvage, sealed, serializable, shared_sync, sleepers,
-    threads, two_writers, verbs, writers,
+    left_space, lies, lives, lost_headers, mixed, moments, order, projections, salvage, sealed, serializable, shared_sync,
+    sleepers, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
 
@@ -122,6 +122,8 @@ const WRITERS: Suite = ("writers", || writers::run(&writers::Budget { images: 30
 
 const GROUPS: Suite = ("groups", || groups::run(&groups::Budget { images: 3000, seed: 1 }, &Quota::new("groups", 0)));
 
+const ORDER: Suite = ("order", || order::run(&order::Budget { images: 1500, seed: 1 }, &Quota::new("order", 0)));
+
 const EVENTS: Suite = ("events", || {
     let budget = events::Budget { images: 3000, crowds: 1, seed: 1 };
     events::run(&budget, &Quota::new("events", 0))
@@ -198,6 +200,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::CountsKeptLate
         | Bug::GhostAfterRemoval => MOMENTS,
         Bug::GroupInTwoCommits => GROUPS,
+        Bug::OrderEndsAtSnapshot | Bug::OrderOfRetiredSegments | Bug::OrderNotMoved => ORDER,
         Bug::SealedHeaderUnchecked
         | Bug::SealedSuperblockUnchecked
         | Bug::SealedHeadUncovered
@@ -304,7 +307,7 @@ fn every_planted_bug_is_caught_by_its_suites_and_by_nothing_but_the_bug() {
     set(None);
     // Suites of their own run these at least as large and without a bug; at night they run here, too.
     let elsewhere =
-        [EXHAUSTIVE, CRASH, THREADS, EVENTS, RACES, GONE, TWO_WRITERS, COMPRESSION, WRITERS, EXPIRY, FOLLOWING, MIXED];
+        [EXHAUSTIVE, CRASH, THREADS, EVENTS, RACES, GONE, TWO_WRITERS, COMPRESSION, WRITERS, EXPIRY, FOLLOWING, MIXED, ORDER];
     let is_night = std::env::var_os("PIPKIN_HEALTHY").is_some();
     let mut healthy: Vec<&str> = if is_night { Vec::new() } else { elsewhere.map(|(name, _)| name).to_vec() };
     for (name, run) in bugs.iter().flat_map(|&bug| suites_of(bug)) {

@@ -7,6 +7,9 @@ use crate::sync::Ordering;
 
 /// Replay debt in bytes up to which closing writes no snapshot: replaying so little is as fast as loading one.
 const REPLAY_DEBT_AT_CLOSE: u64 = 256 * 1024;
+/// The same for a store with many keys in order: opening reads the keys of two thousand records for each record that it replays.
+#[cfg(feature = "ordered")]
+const ORDERED_DEBT_AT_CLOSE: u64 = 4096;
 
 impl Store {
     /// Flushes, writes a snapshot if there is much to replay, and records in the superblock where the log ends.
@@ -32,6 +35,15 @@ impl Store {
         result
     }
 
+    /// Bytes of log behind the newest checkpoint that closing leaves to the next opening.
+    fn replay_debt_at_close(&self) -> u64 {
+        #[cfg(feature = "ordered")]
+        if self.engine.has_much_in_order() {
+            return if self.engine.checkpoints.lock().order.is_whole { ORDERED_DEBT_AT_CLOSE } else { 0 };
+        }
+        REPLAY_DEBT_AT_CLOSE.max(self.engine.log.geometry.segment_size() / 16)
+    }
+
     fn mark_clean(&self) -> Result<()> {
         let log = &self.engine.log;
         if !log.is_announced() && (self.report.clean || log.is_fenced()) {
@@ -41,10 +53,7 @@ impl Store {
         log.writable()?;
         // Segments that are kept for stranded records are found only after an unclean end, or in the segment list.
         let is_unlisted = || !log.unlisted().is_empty();
-        if is_unlisted()
-            || self.report.damaged_list
-            || log.replay_debt() > REPLAY_DEBT_AT_CLOSE.max(log.geometry.segment_size() / 16)
-        {
+        if is_unlisted() || self.report.damaged_list || log.replay_debt() > self.replay_debt_at_close() {
             match write_checkpoint(&self.engine, &self.names, Extent::Closing) {
                 // Without room for the list, leave the end unclean, so that the next open finds them.
                 Err(Error::NoSpace) if !log.is_poisoned() && is_unlisted() => return log.sync_to(log.end()).map(drop),

@@ -191,7 +191,7 @@ impl Group<'_> {
         }
         self.store.has_all_in_order(&engine.pin(), self.number)?;
         let mut members = Vec::new();
-        engine.ordered()?.walk(self.number, Bound::Included(self.prefix), |key, offset| {
+        engine.walk_keys(self.number, Bound::Included(self.prefix), |key, offset| {
             let is_in = key.starts_with(self.prefix);
             if is_in && engine.log.lsn(offset) < since {
                 push(
@@ -200,7 +200,7 @@ impl Group<'_> {
                 );
             }
             is_in
-        });
+        })?;
         let mut offsets: Vec<u64> = Vec::with_capacity(GROUP);
         sort_by_key(&mut members, |member| member.offset);
         for group in members.chunks_mut(GROUP) {
@@ -249,7 +249,7 @@ impl Group<'_> {
         // The order first: what it names must be kept from reuse by the index.
         #[cfg(feature = "ordered")]
         if let Some(ordered) = engine.ordered.get() {
-            ordered.remove_prefix(self.number, self.prefix);
+            ordered.remove_prefix(self.number, self.prefix, engine);
         }
         for member in members {
             if let Some(shard) = shards.get_mut(member.hash.shard()) {
@@ -280,14 +280,15 @@ impl Group<'_> {
         };
         #[cfg(feature = "ordered")]
         if let Some(ordered) = engine.ordered.get() {
-            // Their ghosts need the keys, which the order still has.
-            return ordered.walk(self.number, Bound::Included(self.prefix), |key, offset| {
+            // Their ghosts need the keys, which the order still has. That cannot fail: the look at the group has read all parts of it.
+            let _ = ordered.walk(self.number, Bound::Included(self.prefix), engine, |key, offset| {
                 let is_in = key.starts_with(self.prefix);
                 if is_in {
                     leave(engine.full_key(self.number, key), Placed { offset, len: 0 });
                 }
                 is_in
             });
+            return;
         }
         members.iter().for_each(|member| leave(FullKey { namespace: self.number, key: &[], hash: member.hash }, member.placed()));
     }

@@ -1,9 +1,9 @@
 //! Reading records in the order of their keys: a window of offsets at a time out of the ordered index, then the records.
 
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::log::Frame;
 use crate::names::Name;
-use crate::ordered::Ordered;
 use crate::pins::Pin;
 use crate::store::Store;
 use alloc::vec::Vec;
@@ -42,13 +42,13 @@ pub(super) fn is_above(key: &[u8], start: Bound<&[u8]>) -> bool {
 
 /// Reads the offsets of the next records inside the bounds, at most [`WINDOW`], after the key that was seen last.
 fn read_window(
-    ordered: &Ordered,
+    engine: &Engine,
     number: u32,
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),
     order: Order,
     last: Option<&[u8]>,
     offsets: &mut Vec<u64>,
-) {
+) -> Result<()> {
     offsets.clear();
     let mut take = |offset: u64, inside: bool| {
         if inside {
@@ -58,8 +58,8 @@ fn read_window(
     };
     let last = last.map(Bound::Excluded);
     match order {
-        Order::Rising => ordered.walk(number, last.unwrap_or(start), |key, offset| take(offset, is_below(key, end))),
-        Order::Falling => ordered.walk_back(number, last.unwrap_or(end), |key, offset| take(offset, is_above(key, start))),
+        Order::Rising => engine.walk_keys(number, last.unwrap_or(start), |key, offset| take(offset, is_below(key, end))),
+        Order::Falling => engine.walk_keys_back(number, last.unwrap_or(end), |key, offset| take(offset, is_above(key, start))),
     }
 }
 
@@ -72,7 +72,7 @@ impl Store {
         order: Order,
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        let ordered = self.engine.ordered()?;
+        self.engine.ordered()?;
         if self.engine.log.follows() {
             return self.range_followed(name, bounds, order, &mut each);
         }
@@ -84,7 +84,7 @@ impl Store {
         loop {
             // Pin before the offsets are read: they stay valid while the pin lives.
             let pin = self.engine.pin();
-            read_window(ordered, number, bounds, order, last.as_deref(), &mut offsets);
+            read_window(&self.engine, number, bounds, order, last.as_deref(), &mut offsets)?;
             offsets.iter().take(AHEAD).for_each(|&offset| log.prefetch(offset));
             let mut told = 0;
             for (at, &offset) in offsets.iter().enumerate() {
@@ -129,7 +129,6 @@ impl Store {
         order: Order,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        let ordered = self.engine.ordered()?;
         let mut last: Option<Vec<u8>> = None;
         loop {
             let Some(number) = name.number() else { return Ok(()) };
@@ -142,9 +141,11 @@ impl Store {
             };
             let rest = last.as_deref().map(Bound::Excluded);
             match order {
-                Order::Rising => ordered.walk(number, rest.unwrap_or(start), |key, _| take(key, is_below(key, end))),
-                Order::Falling => ordered.walk_back(number, rest.unwrap_or(end), |key, _| take(key, is_above(key, start))),
-            }
+                Order::Rising => self.engine.walk_keys(number, rest.unwrap_or(start), |key, _| take(key, is_below(key, end))),
+                Order::Falling => {
+                    self.engine.walk_keys_back(number, rest.unwrap_or(end), |key, _| take(key, is_above(key, start)))
+                }
+            }?;
             let pin = self.engine.pin();
             for key in &keys {
                 let frame = self.frame(&pin, name, key).map_err(|error| error.with_damaged_key(key))?;
@@ -187,10 +188,9 @@ impl Store {
     #[cold]
     pub(super) fn named(&self, error: Error, number: u32, damaged: u64) -> Error {
         let mut key = None;
-        if matches!(error, Error::Corrupt { .. })
-            && let Ok(ordered) = self.engine.ordered()
-        {
-            ordered.walk(number, Bound::Unbounded, |other, offset| {
+        if matches!(error, Error::Corrupt { .. }) {
+            // Without the order, or without all of it, the error has no key.
+            let _ = self.engine.walk_keys(number, Bound::Unbounded, |other, offset| {
                 if offset == damaged {
                     key = Some(other.to_vec());
                 }

@@ -9,6 +9,8 @@ use crate::log::{CheckpointPlace, FEATURE_EXPIRY, Fence, Log, LogEnd, LogOptions
 use crate::moments::Moments;
 use crate::names::{DEFAULT, Names};
 use crate::pins::Pins;
+#[cfg(feature = "ordered")]
+use crate::recover::OrderState;
 use crate::recover::{Chain, OpenReport, SnapshotState, rebuild, standing};
 use crate::snapshot::{Directory, read_directory};
 use crate::sorted::Set;
@@ -62,6 +64,9 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         ordered: OnceBox::new(),
         #[cfg(feature = "ordered")]
         nameless: OnceBox::new(),
+        #[cfg(feature = "ordered")]
+        orders_lost: AtomicU64::new(0),
+        forgotten: AtomicU64::new(0),
         #[cfg(feature = "events")]
         events: crate::events::EventIndex::default(),
         doubt: OnceBox::new(),
@@ -83,7 +88,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     engine.log.start_at(end_of(&engine, &chain, &pair, report.created), &engine.pins)?;
     #[cfg(feature = "ordered")]
     if options.ordered {
-        engine.order()?;
+        report.order = if engine.order()? { OrderState::Loaded } else { OrderState::Built };
     }
     // Nothing has been written so far: a file that cannot be opened stays as it was.
     if !engine.log.read_only {

@@ -106,7 +106,7 @@ struct Keys {
 }
 
 fn keys_within(engine: &Engine, number: u32, bounds: (Bound<&[u8]>, Bound<&[u8]>), order: Order) -> Result<Keys> {
-    let (ordered, (from, to)) = (engine.ordered()?, bounds);
+    let (from, to) = bounds;
     let mut keys: Vec<Vec<u8>> = Vec::with_capacity(WINDOW);
     let mut take = |key: &[u8], inside: bool| {
         if inside {
@@ -116,9 +116,9 @@ fn keys_within(engine: &Engine, number: u32, bounds: (Bound<&[u8]>, Bound<&[u8]>
     };
     // In this order: whoever removes a key puts it beside the order before it leaves it.
     match order {
-        Order::Rising => ordered.walk(number, from, |key, _| take(key, is_below(key, to))),
-        Order::Falling => ordered.walk_back(number, to, |key, _| take(key, is_above(key, from))),
-    }
+        Order::Rising => engine.walk_keys(number, from, |key, _| take(key, is_below(key, to))),
+        Order::Falling => engine.walk_keys_back(number, to, |key, _| take(key, is_above(key, from))),
+    }?;
     let ghosts = engine.moments.ghosts(number, bounds, matches!(order, Order::Falling), WINDOW);
     // Both lists are complete up to the nearer one of their ends.
     let full = [&keys, &ghosts].into_iter().filter(|list| list.len() == WINDOW).filter_map(|list| list.last());

@@ -47,6 +47,10 @@ pub struct Stats {
     pub free_bytes: u64,
     /// Size of a segment.
     pub segment_size: u64,
+    /// Times that the [ordered index](crate::Builder::ordered) was built anew since the store was opened, as a part of it in the index
+    /// snapshot could not be read. It cost time; no record is lost. [`Db::verify`](super::Db::verify) says where the damage is, and the
+    /// next checkpoint replaces it.
+    pub orders_rebuilt: u64,
     /// Bytes of memory that the index takes.
     pub index_bytes: u64,
     /// Bytes of log that opening after a crash would replay.
@@ -255,6 +259,10 @@ impl Store {
             free_bytes: usage.free_bytes,
             segment_size: log.geometry.segment_size(),
             index_bytes,
+            #[cfg(feature = "ordered")]
+            orders_rebuilt: engine.orders_lost.load(Ordering::Relaxed),
+            #[cfg(not(feature = "ordered"))]
+            orders_rebuilt: 0,
             replay_debt: log.replay_debt(),
             namespaces,
             damaged_segments,

@@ -162,6 +162,12 @@ impl ShardGuard<'_> {
     }
 
     /// True when the shard must be built before it is used.
+    /// Offsets of the records behind the snapshot that a parked shard will be built from, in log order.
+    #[cfg(feature = "ordered")]
+    pub(crate) fn later(&self) -> Vec<u64> {
+        self.state.parked.as_ref().map_or_else(Vec::new, |parked| parked.later.clone())
+    }
+
     pub(crate) fn is_parked(&self) -> bool {
         self.state.parked.is_some()
     }

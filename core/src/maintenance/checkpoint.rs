@@ -8,6 +8,8 @@ use crate::log::{Cut, DirectoryPlace, Geometry, Segment, SnapshotSegment};
 use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::snapshot::{Directory, SegmentUse, ShardPlace, SnapshotWriter, estimate};
+#[cfg(feature = "ordered")]
+use crate::sync::Ordering;
 use crate::sync::RwLock;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -34,6 +36,29 @@ pub(crate) enum Extent {
     Whole,
     /// Like [`Self::Whole`], at the end of the file: another one follows soon, which finds the space before it free.
     Passing,
+}
+
+/// A snapshot that has been written.
+struct Written {
+    directory: Directory,
+    place: DirectoryPlace,
+    moved: Moved,
+}
+
+/// Parts that were copied to the new snapshot, while the open store still reads them in the one before.
+#[derive(Default)]
+struct Moved {
+    #[cfg(feature = "ordered")]
+    order: Vec<crate::order::Moved>,
+}
+
+impl Moved {
+    fn take_place(&self, engine: &Engine) {
+        #[cfg(feature = "ordered")]
+        engine.order_has_moved(&self.order);
+        #[cfg(not(feature = "ordered"))]
+        let _ = engine;
+    }
 }
 
 /// The namespaces when the log was cut.
@@ -73,8 +98,16 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     #[cfg(feature = "events")]
     engine.events.end_dump(written.is_ok());
     let (next, place) = match written {
-        Ok((next, place)) => (next, Some(place)),
-        Err(Error::NoSpace) => (Directory::default(), None),
+        Ok(Written { directory, place, moved }) => {
+            moved.take_place(engine);
+            (directory, Some(place))
+        }
+        Err(Error::NoSpace) => {
+            // The snapshot before goes, and with it the parts that nobody has read.
+            #[cfg(feature = "ordered")]
+            engine.read_order();
+            (Directory::default(), None)
+        }
         Err(error) => return Err(log.poison(error)),
     };
     if is(Bug::CheckpointSyncsBeside) {
@@ -95,7 +128,15 @@ struct Plan {
     is_last: bool,
     /// By extent: records below this file offset are from before the previous checkpoint.
     known: Vec<u64>,
+    /// The keys in order are written, too.
+    #[cfg(feature = "ordered")]
+    has_order: bool,
 }
+
+/// The keys in order are written by a background checkpoint when they take no more than 1/4 of the log after the previous one: checkpoints
+/// must not write more than half of what the log does.
+#[cfg(feature = "ordered")]
+const ORDER_PARTS: u64 = 4;
 
 impl Plan {
     fn new(engine: &Engine, names: &Names, directory: &Directory, extent: Extent) -> Result<Self> {
@@ -103,6 +144,19 @@ impl Plan {
         let segments = log.segments();
         let some_expire = log.clock.in_use();
         let len = estimate(engine.index.len_all(), some_expire, names, segments.len(), log.storage.len()?);
+        #[cfg(feature = "ordered")]
+        let (order_len, has_order) = {
+            let (whole, unwritten) = engine.order_len();
+            let has_order = match extent {
+                Extent::Closing | Extent::Whole => whole > 0,
+                Extent::Changes => whole > 0 && unwritten * ORDER_PARTS <= log.replay_debt(),
+                Extent::Passing => false,
+            };
+            (whole, has_order)
+        };
+        #[cfg(not(feature = "ordered"))]
+        let order_len = 0;
+        let len = len + order_len;
         let most = if extent == Extent::Closing { len + len / 8 } else { len + len / 2 };
         let is_last = extent == Extent::Passing;
         let is_whole = extent == Extent::Whole
@@ -112,7 +166,13 @@ impl Plan {
             || directory.parts_max() >= PARTS_MAX;
         let place = log.newest_checkpoint().filter(|place| place.directory.is_some());
         let (Some(place), false) = (place, is_whole || directory.shards.is_empty()) else {
-            return Ok(Self { whole: Some(len), is_last, known: Vec::new() });
+            return Ok(Self {
+                whole: Some(len),
+                is_last,
+                known: Vec::new(),
+                #[cfg(feature = "ordered")]
+                has_order,
+            });
         };
         let mut known = alloc::vec![0; log.usage().extents as usize];
         for segment in segments.iter().take_while(|segment| segment.base <= place.base) {
@@ -120,7 +180,13 @@ impl Plan {
             let extents = segment.extent as usize..segment.extent.saturating_add(segment.extents) as usize;
             known.get_mut(extents).unwrap_or_default().fill(end);
         }
-        Ok(Self { whole: None, is_last, known })
+        Ok(Self {
+            whole: None,
+            is_last,
+            known,
+            #[cfg(feature = "ordered")]
+            has_order,
+        })
     }
 
     /// True when the live record at `offset` was written after the previous checkpoint. In an extent that was not in use then, or has been
@@ -151,7 +217,7 @@ fn write_snapshot(
     before: &Directory,
     listed: &Listed,
     taken: &mut Vec<SnapshotSegment>,
-) -> Result<(Directory, DirectoryPlace)> {
+) -> Result<Written> {
     let log = &engine.log;
     let wanted = Cell::new(plan.whole.unwrap_or(0));
     let take = |bytes: u64| log.take_snapshot_segment(wanted.take(), bytes, plan.is_last);
@@ -165,6 +231,8 @@ fn write_snapshot(
     // Parts from before the first record that expires have no calendar, and need none.
     next.knows_expiring = plan.whole.is_some() || before.knows_expiring || !log.clock.was_in_use();
     // Several shards are locked together, so that a commit waits once for all of them, and this waits once for the commit.
+    #[cfg(feature = "ordered")]
+    let forgotten = engine.forgotten.load(Ordering::Relaxed);
     let together = SHARDS * DUMPED_TOGETHER / (engine.index.len_all() as usize + DUMPED_TOGETHER) + 1;
     for first in (0..SHARDS).step_by(together) {
         let mut held = engine.lock_shards(first..SHARDS.min(first + together))?;
@@ -187,9 +255,18 @@ fn write_snapshot(
     if engine.events.last() > 0 {
         next.events = engine.events.dump(&mut writer, &before.events, plan.whole.is_some())?;
     }
+    #[cfg_attr(not(feature = "ordered"), expect(unused_mut, reason = "nothing else moves"))]
+    let mut moved = Moved::default();
+    #[cfg(feature = "ordered")]
+    {
+        (next.order, moved.order) = engine.dump_order(&mut writer, plan.has_order, plan.whole.is_some())?;
+        // What has expired was taken out of the index meanwhile, and the log does not say so: the order may have it.
+        next.order.is_whole &= engine.forgotten.load(Ordering::Relaxed) == forgotten;
+    }
     next.uses = segment_uses(engine)?;
     next.segments.extend_from_slice(if plan.whole.is_some() { &[] } else { &before.segments });
-    writer.finish(next)
+    let (directory, place) = writer.finish(next)?;
+    Ok(Written { directory, place, moved })
 }
 
 /// The parts of a shard: those `before`, and one of what has changed since; or one of everything.

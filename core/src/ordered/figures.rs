@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use super::map::Map;
+use super::part::NoParts;
 use crate::sync::RwLock;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -71,8 +72,8 @@ fn figures_of_the_map_beside_a_skip_list_and_a_b_tree() {
     let ours = measure(
         "skip list of blocks",
         Map::new(),
-        |map, key, number| map.put(key, number),
-        |map, from, each| map.walk(Bound::Included(from), |_, offset| each(offset)),
+        |map, key, number| map.put(key, number, &NoParts).unwrap(),
+        |map, from, each| map.walk(Bound::Included(from), &NoParts, |_, offset| each(offset)).unwrap(),
     );
     let skip_list = measure(
         "crossbeam-skiplist",

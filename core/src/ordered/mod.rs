@@ -3,26 +3,39 @@
 //! A map for each namespace. Writers change an entry while they hold the key's shard of the hash index, so per key both change in the
 //! order of the log. Readers lock the list of maps until they have found theirs, and hold no lock after that; an offset that they have
 //! read stays valid as long as their pin, which they took before.
+//!
+//! It is kept in the index snapshot as offsets in the order of the keys, in parts. Opening only notes where these are; the keys of a part are
+//! read from its records when one of them is first needed. That may fail. Then the index is incomplete until its owner has built it anew.
 
 mod block;
 mod key;
 mod leaf;
 mod map;
+mod part;
 
 pub(crate) use key::Key;
+pub(crate) use part::{PART_RECORDS, Part, Piece, Source, Stopped};
 
-use crate::sync::RwLock;
+use crate::error::Result;
+use crate::sync::{AtomicBool, Ordering, RwLock};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use map::Map;
 
+/// Takes a piece of a namespace, with its separator.
+pub(crate) type EachPiece<'a> = dyn FnMut(u32, &[u8], Piece) -> Result<()> + 'a;
+
 /// The ordered index of a store.
 #[derive(Default)]
 pub(crate) struct Ordered {
     /// Maps by namespace number.
     maps: RwLock<BTreeMap<u32, Arc<Map>>>,
+    /// There may be parts that nobody has read.
+    may_be_unread: AtomicBool,
+    /// A change is missing, for the part in which it belongs could not be read.
+    is_incomplete: AtomicBool,
 }
 
 impl Ordered {
@@ -33,12 +46,46 @@ impl Ordered {
             let pairs: Vec<(&[u8], u64)> = keys.iter().map(|(_, key, offset)| (key.bytes(), *offset)).collect();
             keys.first().map(|&(namespace, ..)| (namespace, Arc::new(Map::of(&pairs))))
         });
-        Self { maps: RwLock::new(of_namespace.collect()) }
+        Self { maps: RwLock::new(of_namespace.collect()), ..Self::default() }
     }
 
-    /// Takes over the maps of another index.
+    /// An index of parts of the snapshot, each with its separator: by namespaces, and in order.
+    pub(crate) fn of_parts(parts: Vec<(Key, Part)>) -> Self {
+        let ordered = Self { may_be_unread: AtomicBool::new(true), ..Self::default() };
+        let of_namespace = parts
+            .chunk_by(|(_, one), (_, other)| one.namespace == other.namespace)
+            .filter_map(|parts| parts.first().map(|&(_, part)| (part.namespace, Arc::new(Map::of_parts(parts.iter().cloned())))));
+        ordered.maps.write().extend(of_namespace);
+        ordered
+    }
+
+    /// Takes over the maps of another index, of which nothing is unread.
     pub(crate) fn adopt(&self, other: &Self) {
         *self.maps.write() = core::mem::take(&mut *other.maps.write());
+        self.may_be_unread.store(false, Ordering::Release);
+        self.is_incomplete.store(false, Ordering::Release);
+    }
+
+    /// True when there may be parts that nobody has read.
+    pub(crate) fn may_be_unread(&self) -> bool {
+        self.may_be_unread.load(Ordering::Acquire)
+    }
+
+    /// True when a change is missing: the index must be built anew before it is read.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete.load(Ordering::Acquire)
+    }
+
+    /// A part of it cannot be read.
+    pub(crate) fn is_missing_something(&self) {
+        self.is_incomplete.store(true, Ordering::Release);
+    }
+
+    /// Takes note of what a writer could not do: it has written its record, and cannot fail any more.
+    fn note<E>(&self, result: Result<(), E>) {
+        if result.is_err() {
+            self.is_missing_something();
+        }
     }
 
     fn map(&self, namespace: u32) -> Option<Arc<Map>> {
@@ -46,23 +93,23 @@ impl Ordered {
     }
 
     /// Sets the offset of the record of `key`. The caller holds the key's shard.
-    pub(crate) fn put(&self, namespace: u32, key: &[u8], offset: u64) {
+    pub(crate) fn put(&self, namespace: u32, key: &[u8], offset: u64, source: &dyn Source) {
         let map = self.map(namespace);
-        map.unwrap_or_else(|| self.maps.write().entry(namespace).or_insert_with(|| Arc::new(Map::new())).clone())
-            .put(key, offset);
+        let map = map.unwrap_or_else(|| self.maps.write().entry(namespace).or_insert_with(|| Arc::new(Map::new())).clone());
+        self.note(map.put(key, offset, source));
     }
 
     /// Removes `key`. The caller holds the key's shard.
-    pub(crate) fn remove(&self, namespace: u32, key: &[u8]) {
+    pub(crate) fn remove(&self, namespace: u32, key: &[u8], source: &dyn Source) {
         if let Some(map) = self.map(namespace) {
-            map.remove(key);
+            self.note(map.remove(key, source));
         }
     }
 
     /// Removes the keys that begin with `prefix`. The caller holds all shards.
-    pub(crate) fn remove_prefix(&self, namespace: u32, prefix: &[u8]) {
+    pub(crate) fn remove_prefix(&self, namespace: u32, prefix: &[u8], source: &dyn Source) {
         if let Some(map) = self.map(namespace) {
-            map.remove_prefix(prefix);
+            self.note(map.remove_prefix(prefix, source));
         }
     }
 
@@ -78,16 +125,64 @@ impl Ordered {
     }
 
     /// Calls `each` with key and offset of the records from `from` on, in key order, until it returns `false`.
-    pub(crate) fn walk(&self, namespace: u32, from: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) {
-        if let Some(map) = self.map(namespace) {
-            map.walk(from, each);
-        }
+    ///
+    /// # Errors
+    ///
+    /// When a part cannot be read: with what is left of the walk.
+    pub(crate) fn walk(
+        &self,
+        namespace: u32,
+        from: Bound<&[u8]>,
+        source: &dyn Source,
+        each: impl FnMut(&[u8], u64) -> bool,
+    ) -> Result<(), Stopped> {
+        self.map(namespace).map_or(Ok(()), |map| map.walk(from, source, each))
     }
 
     /// Calls `each` with key and offset of the records up to `to`, the last key first, until it returns `false`.
-    pub(crate) fn walk_back(&self, namespace: u32, to: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) {
-        if let Some(map) = self.map(namespace) {
-            map.walk_back(to, each);
+    ///
+    /// # Errors
+    ///
+    /// When a part cannot be read: with what is left of the walk.
+    pub(crate) fn walk_back(
+        &self,
+        namespace: u32,
+        to: Bound<&[u8]>,
+        source: &dyn Source,
+        each: impl FnMut(&[u8], u64) -> bool,
+    ) -> Result<(), Stopped> {
+        self.map(namespace).map_or(Ok(()), |map| map.walk_back(to, source, each))
+    }
+
+    fn all(&self) -> Vec<(u32, Arc<Map>)> {
+        self.maps.read().iter().map(|(&number, map)| (number, map.clone())).collect()
+    }
+
+    /// Keys in memory: those of unread parts are not.
+    pub(crate) fn read_keys(&self) -> u64 {
+        self.all().iter().map(|(_, map)| map.read_keys()).sum()
+    }
+
+    /// Reads all parts that are unread. If one cannot be read, the index is incomplete.
+    pub(crate) fn read_all(&self, source: &dyn Source) {
+        if self.may_be_unread() {
+            let read = self.all().iter().try_for_each(|(_, map)| map.read_all(source));
+            if read.is_ok() {
+                self.may_be_unread.store(false, Ordering::Release);
+            }
+            self.note(read);
+        }
+    }
+
+    /// Calls `each` with the pieces of each namespace in order, with their separators, while others change the index.
+    pub(crate) fn pieces(&self, each: &mut EachPiece<'_>) -> Result<()> {
+        self.all().iter().try_for_each(|(number, map)| map.pieces(&mut |from, piece| each(*number, from, piece)))
+    }
+
+    /// Names another place for a part that is still unread.
+    pub(crate) fn relocate(&self, from: &[u8], part: Part, to: Part) {
+        if let Some(map) = self.map(part.namespace) {
+            map.relocate(from, part, to);
         }
     }
 }
@@ -99,22 +194,24 @@ mod schedules;
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
     use super::*;
 
     #[test]
     fn keys_come_in_order_with_their_newest_offset() {
         let ordered = Ordered::default();
         for (key, offset) in [("b", 1), ("a", 2), ("c", 3), ("b", 4), ("a key longer than what a node holds", 5)] {
-            ordered.put(7, key.as_bytes(), offset);
+            ordered.put(7, key.as_bytes(), offset, &part::NoParts);
         }
-        ordered.put(8, b"other", 9);
-        ordered.remove(7, b"c");
+        ordered.put(8, b"other", 9, &part::NoParts);
+        ordered.remove(7, b"c", &part::NoParts);
         let from = |bound: Bound<&[u8]>| {
             let mut seen = Vec::new();
-            ordered.walk(7, bound, |_, offset| {
+            let each = |_: &[u8], offset| {
                 seen.push(offset);
                 true
-            });
+            };
+            ordered.walk(7, bound, &part::NoParts, each).unwrap();
             seen
         };
         assert_eq!(from(Bound::Unbounded), [2, 5, 4]);

@@ -1,6 +1,7 @@
 //! The map under a scheduler that tries orders of its threads' steps; see `core/tests/schedules.rs`.
 
 use super::map::Map;
+use super::part::NoParts;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -10,16 +11,18 @@ fn key(first: u8) -> Vec<u8> {
     alloc::vec![first; 2000]
 }
 
+fn put(map: &Map, first: u8, offset: u64) {
+    assert!(map.put(&key(first), offset, &NoParts).is_ok());
+}
+
 fn firsts(map: &Map) -> [Vec<u8>; 2] {
     let (mut rising, mut falling) = (Vec::new(), Vec::new());
-    map.walk(Bound::Unbounded, |key, _| {
-        rising.extend(key.first());
+    let push = |firsts: &mut Vec<u8>, key: &[u8]| {
+        firsts.extend(key.first());
         true
-    });
-    map.walk_back(Bound::Unbounded, |key, _| {
-        falling.extend(key.first());
-        true
-    });
+    };
+    assert!(map.walk(Bound::Unbounded, &NoParts, |key, _| push(&mut rising, key)).is_ok());
+    assert!(map.walk_back(Bound::Unbounded, &NoParts, |key, _| push(&mut falling, key)).is_ok());
     falling.reverse();
     [rising, falling]
 }
@@ -30,12 +33,12 @@ fn firsts(map: &Map) -> [Vec<u8>; 2] {
 fn a_walk_meets_no_key_that_was_removed_before_it_began() {
     let body = || {
         let map = Arc::new(Map::new());
-        map.put(&key(b'm'), 1);
-        map.put(&key(b'n'), 2);
+        put(&map, b'm', 1);
+        put(&map, b'n', 2);
         let writer = Arc::clone(&map);
-        let cutting = shuttle::thread::spawn(move || writer.put(&key(b'a'), 3));
-        map.remove(&key(b'm'));
-        map.remove(&key(b'n'));
+        let cutting = shuttle::thread::spawn(move || put(&writer, b'a', 3));
+        assert!(map.remove(&key(b'm'), &NoParts).is_ok());
+        assert!(map.remove(&key(b'n'), &NoParts).is_ok());
         for seen in firsts(&map) {
             assert!(seen.is_empty() || seen == b"a", "a walk found {seen:?}");
         }

@@ -66,6 +66,9 @@ pub struct OpenReport {
     pub stranded_at: Option<u64>,
     /// What became of the index snapshot.
     pub snapshot: SnapshotState,
+    /// Where the ordered index comes from.
+    #[cfg(feature = "ordered")]
+    pub order: OrderState,
     /// Records replayed from the log.
     pub replayed_records: u64,
     /// Bytes of log read to replay them.
@@ -91,6 +94,20 @@ pub struct OpenReport {
     /// Whether reads go through io_uring; `None` if [`Builder::io_uring`](crate::Builder::io_uring) was not called.
     #[cfg(feature = "io-uring")]
     pub io_uring: Option<crate::storage::IoUringState>,
+}
+
+/// Where the [ordered index](crate::Builder::ordered) comes from.
+#[cfg(feature = "ordered")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OrderState {
+    /// The store was opened without it.
+    #[default]
+    None,
+    /// From the index snapshot: opening read no keys. Those of some two thousand records are read when one of them is first needed.
+    Loaded,
+    /// The snapshot had none that could be used: opening read all keys. Closing the store writes one.
+    Built,
 }
 
 /// What became of the index snapshot.

@@ -2,7 +2,7 @@
 
 use super::parts::{Reader, SegmentUse, put, put_long};
 use crate::index::SHARDS;
-use crate::limits::{FILE_LEN_MAX, LOG_POSITION_MAX};
+use crate::limits::{FILE_LEN_MAX, KEY_LEN_MAX, LOG_POSITION_MAX, NAMESPACE_NUMBER_MAX};
 use crate::log::{Geometry, SEGMENT_HEADER_LEN, SnapshotSegment};
 use crate::sorted::Set;
 use alloc::vec::Vec;
@@ -24,6 +24,29 @@ const CALENDARS: u64 = 1;
 /// Number of the places of events, and of the newest events of chains.
 const EVENT_PLACES: u64 = 2;
 const EVENT_HEADS: u64 = 3;
+/// Number of the keys in order.
+const ORDER: u64 = 4;
+/// Records that a part of the order may have: a reader reads their keys at once.
+const ORDER_RECORDS_MAX: u64 = 1 << 16;
+
+/// Places of the parts that have the keys in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OrderParts {
+    /// By namespaces, in order.
+    pub(crate) parts: Vec<OrderPart>,
+    /// All keys are in them. If not, the directory in the file does not name them: they are only kept for a session that has not read them.
+    pub(crate) is_whole: bool,
+}
+
+/// The place of some records of a namespace whose keys follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OrderPart {
+    pub(crate) namespace: u32,
+    pub(crate) records: u32,
+    /// The separator: above all keys of the part in front, and not above any of this one; empty for the first of a namespace.
+    pub(crate) from: Vec<u8>,
+    pub(crate) place: PartPlace,
+}
 
 /// Places of the parts that have the index of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +98,8 @@ pub(crate) struct Directory {
     pub(crate) uses: Vec<SegmentUse>,
     /// The index of events.
     pub(crate) events: EventParts,
+    /// The keys in order.
+    pub(crate) order: OrderParts,
 }
 
 impl Directory {
@@ -87,7 +112,8 @@ impl Directory {
     /// Every part, in no order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartPlace> {
         let events = self.events.chunks.iter().map(|(_, place)| *place).chain(self.events.heads.iter().copied());
-        self.names.into_iter().chain(self.shard_parts()).chain(events)
+        let order = self.order.parts.iter().map(|part| part.place);
+        self.names.into_iter().chain(self.shard_parts()).chain(events).chain(order)
     }
 
     /// The parts of all shards, calendars included.
@@ -155,7 +181,7 @@ impl Directory {
         let calendars: Vec<Option<PartPlace>> = self.shard_places().map(|place| place.calendar).collect();
         let used = calendars.iter().flatten().count();
         let (has_calendars, has_events) = (self.knows_expiring && used > 0, !self.events.chunks.is_empty());
-        put_long(out, u64::from(has_calendars) + 2 * u64::from(has_events));
+        put_long(out, u64::from(has_calendars) + 2 * u64::from(has_events) + u64::from(self.order.is_whole));
         if has_calendars {
             [CALENDARS, used as u64].into_iter().for_each(|number| put_long(out, number));
             calendars.iter().flatten().for_each(|calendar| place(out, calendar));
@@ -168,6 +194,24 @@ impl Directory {
         if has_events {
             self.encode_events(out, place);
         }
+        if self.order.is_whole {
+            self.encode_order(out, place);
+        }
+    }
+
+    fn encode_order(&self, out: &mut Vec<u8>, place: impl Fn(&mut Vec<u8>, &PartPlace)) {
+        let parts = &self.order.parts;
+        [ORDER, parts.len() as u64].into_iter().for_each(|number| put_long(out, number));
+        parts.iter().for_each(|part| place(out, &part.place));
+        let mut bytes = Vec::new();
+        for part in parts {
+            [part.namespace.into(), part.records.into(), part.from.len() as u64]
+                .into_iter()
+                .for_each(|number| put_long(&mut bytes, number));
+            bytes.extend_from_slice(&part.from);
+        }
+        put_long(out, bytes.len() as u64);
+        out.extend_from_slice(&bytes);
     }
 
     fn encode_events(&self, out: &mut Vec<u8>, place: impl Fn(&mut Vec<u8>, &PartPlace)) {
@@ -215,7 +259,7 @@ impl Directory {
             shards.push((shard, parts));
         }
         let uses = decode_uses(&mut reader)?;
-        let (mut knows_expiring, mut events) = (false, EventParts::default());
+        let (mut knows_expiring, mut events, mut order) = (false, EventParts::default(), OrderParts::default());
         for _ in 0..reader.count()? {
             let kind = reader.long()?;
             let count = reader.count()?;
@@ -233,10 +277,13 @@ impl Directory {
                 EVENT_HEADS if cfg!(feature = "events") => {
                     (events.heads, events.last) = (places, Reader(bytes).long()?);
                 }
+                ORDER if cfg!(feature = "ordered") => {
+                    order = OrderParts { parts: order_of(&places, bytes)?, is_whole: true };
+                }
                 _ => {}
             }
         }
-        reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, knows_expiring, uses, events })
+        reader.0.is_empty().then_some(Self { segments, names, names_hash: 0, shards, knows_expiring, uses, events, order })
     }
 }
 
@@ -251,6 +298,28 @@ fn chunks_of(places: &[PartPlace], bytes: &[u8]) -> Option<Vec<(usize, PartPlace
         chunks.push((number, place));
     }
     reader.0.is_empty().then_some(chunks)
+}
+
+/// The parts of the order; `None` unless namespaces and separators rise.
+fn order_of(places: &[PartPlace], bytes: &[u8]) -> Option<Vec<OrderPart>> {
+    let mut reader = Reader(bytes);
+    let mut parts: Vec<OrderPart> = Vec::with_capacity(places.len());
+    for &place in places {
+        let namespace = u32::try_from(reader.long()?).ok()?;
+        let records = reader.long().filter(|records| (1..=ORDER_RECORDS_MAX).contains(records))? as u32;
+        let len = reader.count().filter(|&len| len <= KEY_LEN_MAX)?;
+        let from = reader.take(len)?.to_vec();
+        let rises = match parts.last() {
+            Some(before) if before.namespace == namespace => before.from < from,
+            Some(before) => before.namespace < namespace && from.is_empty(),
+            None => from.is_empty(),
+        };
+        if !rises || namespace > NAMESPACE_NUMBER_MAX {
+            return None;
+        }
+        parts.push(OrderPart { namespace, records, from, place });
+    }
+    reader.0.is_empty().then_some(parts)
 }
 
 /// Gives the parts whose bits are set their calendars; `None` unless there are as many of them.
@@ -343,6 +412,7 @@ mod tests {
                 SegmentUse { base: 20_480, live: 0, tombstones: 0 }
             ],
             events: EventParts::default(),
+            order: OrderParts::default(),
         };
         let (own, len) = (last.end, geometry.start(9));
         let bytes_of = |directory: &Directory| {

@@ -121,7 +121,7 @@ pub(crate) fn load_shard(storage: &dyn Storage, shard: usize, places: &[ShardPla
 /// # Errors
 ///
 /// [`Error::Corrupt`] when it is damaged.
-#[cfg(feature = "events")]
+#[cfg(any(feature = "events", feature = "ordered"))]
 pub(crate) fn read_part(storage: &dyn Storage, place: PartPlace) -> Result<Vec<u8>> {
     Chunks::new(storage, storage.len()?).read(place, |bytes| Some(bytes.to_vec()))
 }

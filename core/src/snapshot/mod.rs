@@ -16,14 +16,20 @@ mod merge;
 mod parts;
 mod write;
 
-pub(crate) use directory::{Directory, ShardPlace};
 #[cfg(feature = "events")]
-pub(crate) use directory::{EventParts, PartPlace};
+pub(crate) use directory::EventParts;
+#[cfg(any(feature = "events", feature = "ordered"))]
+pub(crate) use directory::PartPlace;
+pub(crate) use directory::{Directory, ShardPlace};
+#[cfg(feature = "ordered")]
+pub(crate) use directory::{OrderPart, OrderParts};
 #[cfg(feature = "salvage")]
 pub(crate) use load::load_names;
-#[cfg(feature = "events")]
+#[cfg(any(feature = "events", feature = "ordered"))]
 pub(crate) use load::read_part;
 pub(crate) use load::{check_chunks, load, load_shard, read_directory};
+#[cfg(feature = "ordered")]
+pub(crate) use parts::decode_order;
 pub(crate) use parts::{NamedNumber, SegmentUse};
 #[cfg(feature = "events")]
 pub(crate) use parts::{Reader, put, put_long};

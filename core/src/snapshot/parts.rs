@@ -291,6 +291,27 @@ pub(super) fn decode_calendar(bytes: &[u8], shard: usize, slots: &[Slot]) -> Opt
     reader.0.is_empty().then_some(expiring)
 }
 
+/// A part of the order: the offsets of adjacent records.
+#[cfg(feature = "ordered")]
+pub(super) fn encode_order(out: &mut Vec<u8>, offsets: &[u64]) {
+    let largest = offsets.iter().copied().max().unwrap_or_default();
+    let width = (largest.max(1).ilog2() as usize / 8 + 1).min(6);
+    put(out, width as u64, 1);
+    offsets.iter().for_each(|&offset| put(out, offset, width));
+}
+
+/// `None` unless it holds whole offsets.
+#[cfg(feature = "ordered")]
+pub(crate) fn decode_order(bytes: &[u8]) -> Option<Vec<u64>> {
+    let mut reader = Reader(bytes);
+    let width = Some(reader.number(1)? as usize).filter(|width| (1..=6).contains(width))?;
+    let mut offsets = Vec::with_capacity(reader.0.len() / width);
+    while !reader.0.is_empty() {
+        offsets.push(reader.number(width)?);
+    }
+    Some(offsets)
+}
+
 /// Figures of one segment: its base, the bytes of its live records and of its tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentUse {
@@ -330,6 +351,18 @@ mod tests {
         let mut bytes = Vec::new();
         encode_shard(&mut bytes, 9, &twice, 4);
         assert!(decode_shard(&bytes, 9).is_none(), "one slot twice");
+    }
+
+    #[cfg(feature = "ordered")]
+    #[test]
+    fn orders_read_back_and_cut_ones_are_refused() {
+        for offsets in [&[][..], &[20_000, 16_384, 1 << 40], &[255, 1], &[1 << 47]] {
+            let mut bytes = Vec::new();
+            encode_order(&mut bytes, offsets);
+            assert_eq!(decode_order(&bytes).as_deref(), Some(offsets));
+            assert!(offsets.is_empty() || decode_order(&bytes[..bytes.len() - 1]).is_none_or(|cut| cut.len() < offsets.len()));
+        }
+        assert!([&[][..], &[0, 1], &[7, 1, 2, 3, 4, 5, 6, 7], &[4, 1, 2, 3]].iter().all(|bytes| decode_order(bytes).is_none()));
     }
 
     #[test]

@@ -117,9 +117,15 @@ impl<'a> SnapshotWriter<'a> {
     }
 
     /// Adds a part that is not of a shard.
-    #[cfg(feature = "events")]
+    #[cfg(any(feature = "events", feature = "ordered"))]
     pub(crate) fn part(&mut self, bytes: &[u8]) -> Result<PartPlace> {
         self.chunk(|out| out.extend_from_slice(bytes))
+    }
+
+    /// Adds a part of the order: the offsets of adjacent records.
+    #[cfg(feature = "ordered")]
+    pub(crate) fn order(&mut self, offsets: &[u64]) -> Result<PartPlace> {
+        self.chunk(|out| parts::encode_order(out, offsets))
     }
 
     pub(crate) fn shard(&mut self, shard: usize, image: &ShardImage) -> Result<ShardPlace> {

@@ -34,6 +34,7 @@ mod isolation;
 mod moments;
 mod namespaces;
 mod nested;
+mod order_snapshot;
 mod overtaken;
 mod owned;
 mod pages_and_versions;

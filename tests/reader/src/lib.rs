@@ -97,6 +97,8 @@ pub struct Found {
     pub has_snapshot: bool,
     /// Records of the snapshot of which its calendars know when they expire.
     pub calendar: usize,
+    /// Records of which the snapshot says where they stand in the order of their keys, if it has that.
+    pub order: Option<usize>,
     /// The store was closed.
     pub is_closed: bool,
 }
@@ -143,6 +145,7 @@ pub fn read_at(file: &[u8], now: u64) -> Result<Contents, Refusal> {
         has_checkpoint: superblock.checkpoint.is_some(),
         has_snapshot: by_snapshot.is_some(),
         calendar: by_snapshot.as_ref().map_or(0, |state| state.calendar),
+        order: by_snapshot.as_ref().and_then(|state| state.order),
         is_closed: superblock.closed.is_some(),
     };
     // What has expired may have left the index, and be in the log.

@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) names: BTreeMap<String, (u32, Vec<u8>)>,
     /// Records of which the calendars of a snapshot know when they expire.
     pub(crate) calendar: usize,
+    /// Records of which a snapshot says where they stand in the order of their keys.
+    pub(crate) order: Option<usize>,
 }
 
 impl State {

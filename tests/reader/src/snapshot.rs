@@ -14,7 +14,8 @@ use crate::{Record, Refusal};
 pub(crate) fn state(file: &[u8], superblock: &Superblock, log: &Log) -> Result<Option<State>, Refusal> {
     let Some(snapshot) = superblock.snapshot.and_then(|place| Snapshot::read(file, superblock, place)) else { return Ok(None) };
     let calendar = snapshot.calendar.as_ref().map_or(0, BTreeMap::len);
-    let mut state = State { names: snapshot.names, calendar, ..State::new() };
+    let order = snapshot.order.as_ref().map(|parts| check_order(file, log, parts)).transpose()?;
+    let mut state = State { names: snapshot.names, calendar, order, ..State::new() };
     // Slots that point anywhere else were taken behind the checkpoint, or into segments that the tail retires: the tail has those records.
     for (shard, slots) in &snapshot.shards {
         for &(tag, offset) in slots {
@@ -44,6 +45,29 @@ pub(crate) fn state(file: &[u8], superblock: &Superblock, log: &Log) -> Result<O
     Ok(Some(state))
 }
 
+/// Records whose keys the parts give in order. Of an offset that points elsewhere than a listed segment the tail has the record.
+fn check_order(file: &[u8], log: &Log, parts: &[OrderPart]) -> Result<usize, Refusal> {
+    let mut records = 0;
+    let mut last: Option<(u32, Vec<u8>)> = None;
+    for part in parts {
+        for (place, &offset) in part.offsets.iter().enumerate() {
+            let Some(stretch) = log.listed.iter().find(|stretch| (stretch.from..stretch.to).contains(&offset)) else { continue };
+            let frame = bytes_to(file, offset, stretch.to).and_then(|bytes| Frame::decode(bytes, stretch.salt, offset));
+            let frame = frame.filter(|frame| frame.kind == Kind::Put && frame.namespace == part.namespace);
+            let key = frame.map(|frame| (frame.namespace, frame.key.to_vec()));
+            let is_behind = key.as_ref().is_some_and(|key| last.as_ref().is_none_or(|last| last < key) && key.1 >= part.from);
+            // A separator is above every key in front of it.
+            let is_apart = place > 0 || last.as_ref().is_none_or(|last| *last < (part.namespace, part.from.clone()));
+            if !is_behind || !is_apart {
+                return Err(Refusal::Damaged { offset, what: "a record that is not in its place in the order of the snapshot" });
+            }
+            records += 1;
+            last = key;
+        }
+    }
+    Ok(records)
+}
+
 fn bytes_to(file: &[u8], from: u64, to: u64) -> Option<&[u8]> {
     part(file, from, usize::try_from(to.checked_sub(from)?).ok()?).map(|bytes| bytes.0)
 }
@@ -51,7 +75,16 @@ fn bytes_to(file: &[u8], from: u64, to: u64) -> Option<&[u8]> {
 /// Tag and offset.
 type Slots = BTreeSet<(u64, u64)>;
 
+/// Some records of a namespace whose keys follow each other.
+struct OrderPart {
+    namespace: u32,
+    from: Vec<u8>,
+    offsets: Vec<u64>,
+}
+
 pub(crate) struct Snapshot {
+    /// Where the records stand in the order of their keys, if that is said.
+    order: Option<Vec<OrderPart>>,
     names: BTreeMap<String, (u32, Vec<u8>)>,
     shards: Vec<(u8, Slots)>,
     /// The earliest time at which the record of a slot of a shard may expire, of those that do; `None` if that is not said.
@@ -122,7 +155,7 @@ impl Snapshot {
             let (live, tombstones) = (rest.long()?, rest.long()?);
             uses.push((base, live > 0 || tombstones > 0));
         }
-        let mut calendar = None;
+        let (mut calendar, mut order) = (None, None);
         for _ in 0..rest.count()? {
             let (kind, count) = (rest.long()?, rest.count()?);
             let places = (0..count).map(|_| read(&mut rest)).collect::<Option<Vec<_>>>()?;
@@ -130,10 +163,12 @@ impl Snapshot {
             let bits = rest.take(len)?;
             if kind == 1 {
                 calendar = Some(decode_calendars(&places, bits, &parts)?);
+            } else if kind == 4 {
+                order = Some(decode_order(&places, Bytes(bits))?);
             }
         }
         let places = pieces.iter().map(|piece| (piece.start, piece.end)).collect();
-        rest.is_empty().then_some(Self { names, shards, calendar, uses, places })
+        rest.is_empty().then_some(Self { order, names, shards, calendar, uses, places })
     }
 }
 
@@ -166,6 +201,26 @@ fn decode_names(bytes: &[u8]) -> Option<BTreeMap<String, (u32, Vec<u8>)>> {
 }
 
 /// The times of the slots of all parts; a later part says what counts.
+fn decode_order(parts: &[&[u8]], mut bytes: Bytes<'_>) -> Option<Vec<OrderPart>> {
+    let mut all = Vec::new();
+    for part in parts {
+        let namespace = u32::try_from(bytes.long()?).ok()?;
+        let (records, len) = (bytes.long()?, bytes.count()?);
+        let from = bytes.take(len)?.to_vec();
+        let mut rest = Bytes(part);
+        let width = usize::try_from(rest.number(1)?).ok().filter(|width| (1..=6).contains(width))?;
+        let mut offsets = Vec::new();
+        while !rest.is_empty() {
+            offsets.push(rest.number(width)?);
+        }
+        if offsets.is_empty() || offsets.len() as u64 != records {
+            return None;
+        }
+        all.push(OrderPart { namespace, from, offsets });
+    }
+    bytes.is_empty().then_some(all)
+}
+
 fn decode_calendars(calendars: &[&[u8]], bits: &[u8], parts: &[(u8, Slots)]) -> Option<BTreeMap<(u8, u64, u64), u64>> {
     if bits.len() != parts.len().div_ceil(8) || calendars.len() as u32 != bits.iter().map(|byte| byte.count_ones()).sum() {
         return None;

@@ -258,3 +258,22 @@ fn the_examples_of_the_specification_hold_what_it_says() {
     assert_eq!(records(&second), expect(&[("", "a", "1"), ("", "b", "2"), ("", "color", "green")]));
     assert!(second.found.has_checkpoint && second.found.has_snapshot);
 }
+
+/// Key and value of a record of the stores with keys in order.
+fn in_order(number: u32) -> ((String, Vec<u8>), Vec<u8>) {
+    ((String::new(), format!("key/{number:04}").into_bytes()), number.to_le_bytes().to_vec())
+}
+
+#[test]
+fn stores_with_keys_in_order_are_read_and_the_order_is_right() {
+    let files = golden("order");
+    assert_eq!(files.len(), 2);
+    for path in files {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let contents = read(&fs::read(&path).unwrap()).unwrap();
+        let numbers = if name == "killed" { 10..2510 } else { 0..2500 };
+        let records: Vec<_> = contents.records.iter().map(|(key, record)| (key.clone(), record.value.clone())).collect();
+        assert_eq!(records, numbers.map(in_order).collect::<Vec<_>>(), "{name}");
+        assert_eq!((contents.found.order, contents.found.is_closed), (Some(2500), name == "closed"), "{name}");
+    }
+}

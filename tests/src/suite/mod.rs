@@ -20,6 +20,7 @@ pub mod lives;
 pub mod lost_headers;
 pub mod mixed;
 pub mod moments;
+pub mod order;
 pub mod projections;
 pub mod rot;
 pub mod salvage;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Durability, SnapshotState};
+use pipkin::{Db, Durability, OrderState, SnapshotState};
 use pipkin_tape::Tape;
 use pipkin_tape::expiring::{SPACE, check_expiring, expected};
 use pipkin_tape::kinds::check_kinds;
@@ -94,6 +94,33 @@ fn stores_with_records_that_expire_are_read_and_go_on() {
         check_expiring(&db).unwrap();
         db.close().unwrap();
         check_expiring(&builder().path(&path).open().unwrap()).unwrap();
+    }
+}
+
+/// 2500 keys: in the killed store ten were removed behind the snapshot, and as many added.
+#[test]
+fn stores_with_keys_in_order_open_with_that_order_and_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("order.pipkin");
+    for (name, numbers) in [("closed", 0..2500_u32), ("killed", 10..2510)] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/order").join(name).with_extension("pipkin");
+        let before = fs::read(&source).unwrap();
+        let is_right = |db: &Db, numbers: std::ops::Range<u32>| {
+            let found: Vec<_> = db.range(..).unwrap().map(Result::unwrap).collect();
+            let expected = numbers.map(|number| (format!("key/{number:04}").into_bytes(), number.to_le_bytes().to_vec()));
+            assert!(found.into_iter().eq(expected), "{name}");
+        };
+        let db = Db::builder().path(&source).ordered(true).read_only(true).open().unwrap();
+        assert_eq!(db.open_report().order, OrderState::Loaded, "{name}");
+        is_right(&db, numbers.clone());
+        drop(db);
+        assert!(fs::read(&source).unwrap() == before, "reading changed {name}");
+        fs::write(&path, &before).unwrap();
+        for end in [numbers.end + 1, numbers.end + 2] {
+            let db = Db::builder().path(&path).ordered(true).open().unwrap();
+            db.insert(format!("key/{:04}", end - 1), (end - 1).to_le_bytes()).unwrap();
+            is_right(&db, numbers.start..end);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_STORES_FOLLOWED", "5000", "evidence-following: stores with readers beside the writer"),
     ("PIPKIN_FUZZ_SECONDS", "600", "fuzz-build: seconds for each target"),
     ("PIPKIN_GROUP_IMAGES", "300000", "evidence-groups: images of stores with deleted groups"),
+    ("PIPKIN_ORDER_IMAGES", "100000", "evidence-order: images of stores with keys in order"),
     ("PIPKIN_SEALED_SESSIONS", "50000", "evidence-sealed: sessions on copies of a sealed store"),
     ("PIPKIN_COMPRESSION_IMAGES", "300000", "evidence-compression: images of stores with compressed values"),
     ("PIPKIN_HEALTHY", "all", "evidence-planted: suites that also run without a bug"),

@@ -1,0 +1,277 @@
+//! The ordered index of a store: from the index snapshot or from the hash index at opening, changed with every record, read in order, and written
+//! to the snapshot.
+
+use crate::engine::{Engine, GROUP, Origin};
+use crate::error::{Error, Result};
+use crate::frame::{Kind, NAMESPACE_OF_NAMES};
+use crate::index::{SHARDS, ShardGuard, Slot};
+use crate::log::Window;
+use crate::ordered::{Key, Ordered, PART_RECORDS, Part, Piece, Source};
+use crate::planted::{Bug, is};
+use crate::snapshot::{self, OrderPart, OrderParts, PartPlace, SnapshotWriter};
+use crate::sync::Ordering;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+/// Keys that are read at the most when a store is opened without parts of the order: reading more takes longer than writing the parts.
+const KEYS_READ_AT_OPEN: u64 = 64 * 1024;
+/// About the bytes of a part's entry in the directory.
+const ENTRY_LEN: u64 = 48;
+/// Bytes of an offset in a part, at most.
+const OFFSET_LEN: u64 = 6;
+
+/// A part that has been written at another place, and its separator.
+pub(crate) struct Moved {
+    from: Vec<u8>,
+    part: Part,
+    to: Part,
+}
+
+/// The keys of all records.
+struct AllKeys {
+    /// Namespace, key and offset.
+    keys: Vec<(u32, Key, u64)>,
+    /// Shards and slots of the records whose keys cannot be read.
+    nameless: Vec<(usize, Slot)>,
+}
+
+impl Engine {
+    /// Begins the ordered index. Called while opening, before the store is in use. True if it comes from the snapshot.
+    pub(crate) fn order(&self) -> Result<bool> {
+        if self.order_of_snapshot()? {
+            return Ok(true);
+        }
+        let AllKeys { keys, nameless } = self.all_keys(&|shard| Ok(self.lock_shard(shard)?.slots()))?;
+        // Only opening sets it, once, so `set` cannot fail.
+        let _ = self.ordered.set(Box::new(Ordered::of(keys)));
+        let _ = self.nameless.set(Box::new(nameless));
+        Ok(false)
+    }
+
+    /// Takes the order from the snapshot, and applies to it what the log has behind that. False when there is none that can be used.
+    fn order_of_snapshot(&self) -> Result<bool> {
+        let nothing = Origin::default();
+        let Origin { snapshot, retired, namespaces } = self.origin.get().unwrap_or(&nothing);
+        // What has been retired since may be used again: an offset there could name another record.
+        let is_stale = !retired.is_empty() && !is(Bug::OrderOfRetiredSegments);
+        if !snapshot.order.is_whole || is_stale || self.log.follows() || self.doubt.get().is_some() {
+            return Ok(false);
+        }
+        let living = snapshot.order.parts.iter().filter(|part| namespaces.contains(part.namespace.into()));
+        let parts = living.map(|part| (Key::new(&part.from), part_of(part)));
+        let _ = self.ordered.set(Box::new(Ordered::of_parts(parts.collect())));
+        let mut window = Window::new(&*self.log.storage, self.log.storage.len()?);
+        for shard in 0..SHARDS {
+            let later = self.index.lock_shard(shard).later();
+            for &offset in later.iter().filter(|_| !is(Bug::OrderEndsAtSnapshot)) {
+                self.order_later(offset, &mut window)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Applies a record behind the snapshot, which opening has checked.
+    fn order_later(&self, offset: u64, window: &mut Window<'_>) -> Result<()> {
+        let header = window.header(offset)?;
+        let namespaces = self.origin.get().map(|origin| &origin.namespaces);
+        if header.namespace == NAMESPACE_OF_NAMES || namespaces.is_none_or(|living| !living.contains(header.namespace.into())) {
+            return Ok(());
+        }
+        let frame;
+        let key = if header.is_sealed() {
+            frame = self.log.frame(offset)?;
+            frame.key()
+        } else {
+            window.bytes(offset + header.header_len() as u64, header.key_len())?
+        };
+        match header.kind {
+            Kind::Put => self.order_put(header.namespace, key, offset),
+            _ => self.order_remove(header.namespace, key),
+        }
+        Ok(())
+    }
+
+    /// The keys of the records at the slots of all shards.
+    fn all_keys(&self, slots_of: &dyn Fn(usize) -> Result<Vec<Slot>>) -> Result<AllKeys> {
+        let (mut keys, mut nameless) = (Vec::new(), Vec::new());
+        for shard in 0..SHARDS {
+            for slot in slots_of(shard)? {
+                match self.owned(shard, slot)? {
+                    Some(frame) if frame.header.namespace != NAMESPACE_OF_NAMES => {
+                        keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
+                    }
+                    Some(_) => {}
+                    None => nameless.push((shard, slot)),
+                }
+            }
+        }
+        Ok(AllKeys { keys, nameless })
+    }
+
+    /// Builds the ordered index anew from the hash index, while all writers wait: a part of the snapshot, or a key, could not be read.
+    #[cold]
+    fn order_again(&self, ordered: &Ordered) -> Result<()> {
+        let held: Vec<ShardGuard<'_>> = self.lock_all()?;
+        if !ordered.may_be_unread() {
+            // Another thread has done it meanwhile.
+            return Ok(());
+        }
+        let AllKeys { keys, nameless } = self.all_keys(&|shard| Ok(held.get(shard).map_or_else(Vec::new, ShardGuard::slots)))?;
+        ordered.adopt(&Ordered::of(keys));
+        // Until now none was set: what came from the snapshot had all keys.
+        let _ = self.nameless.set(Box::new(nameless));
+        self.orders_lost.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The ordered index, whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotOrdered`] when the store was opened without it.
+    #[inline]
+    pub(crate) fn ordered(&self) -> Result<&Ordered> {
+        let ordered: &Ordered = self.ordered.get().ok_or(Error::NotOrdered)?;
+        if ordered.is_incomplete() {
+            self.order_again(ordered)?;
+        }
+        Ok(ordered)
+    }
+
+    /// Calls `each` with key and offset of the records from `from` on, in key order, until it returns `false`. The caller holds no shard.
+    pub(crate) fn walk_keys(&self, namespace: u32, from: Bound<&[u8]>, mut each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
+        let ordered = self.ordered()?;
+        let Err(stopped) = ordered.walk(namespace, from, self, &mut each) else { return Ok(()) };
+        self.order_again(ordered)?;
+        let rest = stopped.rest.as_ref().map(|key| &key[..]);
+        ordered.walk(namespace, rest, self, each).map_err(|stopped| stopped.error)
+    }
+
+    /// Calls `each` with key and offset of the records up to `to`, the last key first, until it returns `false`. The caller holds no shard.
+    pub(crate) fn walk_keys_back(
+        &self,
+        namespace: u32,
+        to: Bound<&[u8]>,
+        mut each: impl FnMut(&[u8], u64) -> bool,
+    ) -> Result<()> {
+        let ordered = self.ordered()?;
+        let Err(stopped) = ordered.walk_back(namespace, to, self, &mut each) else { return Ok(()) };
+        self.order_again(ordered)?;
+        let rest = stopped.rest.as_ref().map(|key| &key[..]);
+        ordered.walk_back(namespace, rest, self, each).map_err(|stopped| stopped.error)
+    }
+
+    /// Enters a record, before its slot changes: what an unread part names are records that count, so that their space is not reused.
+    #[inline]
+    pub(crate) fn order_put(&self, namespace: u32, key: &[u8], offset: u64) {
+        if let Some(ordered) = self.ordered.get() {
+            ordered.put(namespace, key, offset, self);
+        }
+    }
+
+    /// Takes a key out, before its slot goes, as above.
+    #[inline]
+    pub(crate) fn order_remove(&self, namespace: u32, key: &[u8]) {
+        if let Some(ordered) = self.ordered.get() {
+            ordered.remove(namespace, key, self);
+        }
+    }
+
+    /// True when opening would read many keys without parts of the order: the snapshot should have them when the store is closed.
+    pub(crate) fn has_much_in_order(&self) -> bool {
+        self.ordered.get().is_some() && self.index.len_all().max(self.unread_keys()) > KEYS_READ_AT_OPEN
+    }
+
+    /// Keys that no session has read from their parts yet, as opening has found them.
+    fn unread_keys(&self) -> u64 {
+        let parts = self.origin.get().map(|origin| &origin.snapshot.order.parts);
+        parts.into_iter().flatten().map(|part| u64::from(part.records)).sum()
+    }
+
+    /// Bytes that the parts of the order take, and those of them that a checkpoint has to write.
+    pub(crate) fn order_len(&self) -> (u64, u64) {
+        let len = |keys: u64| keys * OFFSET_LEN + (keys / PART_RECORDS as u64 + 1) * ENTRY_LEN;
+        self.ordered.get().map_or((0, 0), |ordered| (len(self.index.len_all()), len(ordered.read_keys())))
+    }
+
+    /// Writes the order to a snapshot, or what of the one before nobody has read since. With `copies`, that is copied, as the segments that
+    /// hold it are about to go. Returns the parts, and those that have moved.
+    pub(crate) fn dump_order(
+        &self,
+        writer: &mut SnapshotWriter<'_>,
+        is_whole: bool,
+        copies: bool,
+    ) -> Result<(OrderParts, Vec<Moved>)> {
+        let (mut parts, mut moved) = (Vec::new(), Vec::new());
+        let Some(ordered) = self.ordered.get() else { return Ok((OrderParts::default(), moved)) };
+        ordered.pieces(&mut |namespace, from, piece| {
+            if namespace == NAMESPACE_OF_NAMES {
+                return Ok(());
+            }
+            let (records, place) = match piece {
+                Piece::Unread(part) if copies => {
+                    let Ok(bytes) = snapshot::read_part(&*self.log.storage, place_of(part)) else {
+                        // Whoever reads the order next builds it anew.
+                        ordered.is_missing_something();
+                        return Ok(());
+                    };
+                    let place = writer.part(&bytes)?;
+                    moved.push(Moved { from: from.to_vec(), part, to: Part { offset: place.offset, salt: place.salt, ..part } });
+                    (part.records, place)
+                }
+                Piece::Unread(part) => (part.records, place_of(part)),
+                Piece::Offsets(offsets) if is_whole => (offsets.len() as u32, writer.order(&offsets)?),
+                Piece::Offsets(_) => return Ok(()),
+            };
+            parts.push(OrderPart { namespace, records, from: from.to_vec(), place });
+            Ok(())
+        })?;
+        // What is missing there would be missing in the snapshot, too.
+        let has_all = !ordered.is_incomplete() && self.nameless.get().is_none_or(Vec::is_empty);
+        Ok((OrderParts { parts, is_whole: is_whole && has_all }, moved))
+    }
+
+    /// From now on, what has moved is read at its new place. Called once that is written, and before the old place is free.
+    pub(crate) fn order_has_moved(&self, moved: &[Moved]) {
+        if let Some(ordered) = self.ordered.get() {
+            let moved = moved.iter().filter(|_| !is(Bug::OrderNotMoved));
+            moved.for_each(|one| ordered.relocate(&one.from, one.part, one.to));
+        }
+    }
+
+    /// Reads all parts that nobody has read: the snapshot that holds them is about to go.
+    pub(crate) fn read_order(&self) {
+        if let Some(ordered) = self.ordered.get() {
+            ordered.read_all(self);
+        }
+    }
+}
+
+impl Source for Engine {
+    fn keys(&self, part: Part) -> Result<Vec<(Key, u64)>> {
+        let damaged = || Error::corrupt(part.offset, "a part of the order in the index snapshot");
+        let bytes = snapshot::read_part(&*self.log.storage, place_of(part))?;
+        let offsets = snapshot::decode_order(&bytes).ok_or_else(damaged)?;
+        let mut keys = Vec::with_capacity(offsets.len());
+        for group in offsets.chunks(GROUP) {
+            self.log.will_read(group);
+            for &offset in group {
+                let frame = self.log.frame(offset)?;
+                if frame.header.kind != Kind::Put || frame.header.namespace != part.namespace {
+                    return Err(damaged());
+                }
+                keys.push((Key::new(frame.key()), offset));
+            }
+        }
+        Ok(keys)
+    }
+}
+
+const fn place_of(part: Part) -> PartPlace {
+    PartPlace { offset: part.offset, salt: part.salt }
+}
+
+const fn part_of(part: &OrderPart) -> Part {
+    Part { namespace: part.namespace, records: part.records, offset: part.place.offset, salt: part.place.salt }
+}
