@@ -1,4 +1,5 @@
 //! The ordered index out of the index snapshot: the same keys as a model, whatever sessions, crashes and damage came between.
+#![cfg(feature = "ordered")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use pipkin::storage::MemoryStorage;
