@@ -140,26 +140,21 @@ impl Engine {
     }
 
     /// Calls `each` with key and offset of the records from `from` on, in key order, until it returns `false`. The caller holds no shard.
-    pub(crate) fn walk_keys(&self, namespace: u32, from: Bound<&[u8]>, mut each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
+    pub(crate) fn walk_keys(&self, namespace: u32, from: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
         let ordered = self.ordered()?;
-        let Err(stopped) = ordered.walk(namespace, from, self, &mut each) else { return Ok(()) };
+        let Err(stopped) = ordered.walk(namespace, from, self, each) else { return Ok(()) };
         self.order_again(ordered)?;
         let rest = stopped.rest.as_ref().map(|key| &key[..]);
-        ordered.walk(namespace, rest, self, each).map_err(|stopped| stopped.error)
+        ordered.walk(namespace, rest, self, stopped.each).map_err(|stopped| stopped.error)
     }
 
     /// Calls `each` with key and offset of the records up to `to`, the last key first, until it returns `false`. The caller holds no shard.
-    pub(crate) fn walk_keys_back(
-        &self,
-        namespace: u32,
-        to: Bound<&[u8]>,
-        mut each: impl FnMut(&[u8], u64) -> bool,
-    ) -> Result<()> {
+    pub(crate) fn walk_keys_back(&self, namespace: u32, to: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
         let ordered = self.ordered()?;
-        let Err(stopped) = ordered.walk_back(namespace, to, self, &mut each) else { return Ok(()) };
+        let Err(stopped) = ordered.walk_back(namespace, to, self, each) else { return Ok(()) };
         self.order_again(ordered)?;
         let rest = stopped.rest.as_ref().map(|key| &key[..]);
-        ordered.walk_back(namespace, rest, self, each).map_err(|stopped| stopped.error)
+        ordered.walk_back(namespace, rest, self, stopped.each).map_err(|stopped| stopped.error)
     }
 
     /// Enters a record, before its slot changes: what an unread part names are records that count, so that their space is not reused.

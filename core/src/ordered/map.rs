@@ -21,7 +21,7 @@ use super::Key;
 use super::block::Block;
 use super::leaf::{Content, Leaf, Writer};
 use super::part::{Source, Stopped};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -210,12 +210,12 @@ impl Map {
     /// # Errors
     ///
     /// When a part cannot be read: with what is left of the walk.
-    pub(super) fn walk(
+    pub(super) fn walk<F: FnMut(&[u8], u64) -> bool>(
         &self,
         from: Bound<&[u8]>,
         source: &dyn Source,
-        mut each: impl FnMut(&[u8], u64) -> bool,
-    ) -> Result<(), Stopped> {
+        mut each: F,
+    ) -> Result<(), Stopped<F>> {
         let guard = epoch::pin();
         let (Bound::Included(first) | Bound::Excluded(first)) = from else {
             return self.walk(Bound::Included(&[]), source, each);
@@ -224,10 +224,18 @@ impl Map {
         let mut from = (first, from == Bound::Excluded(first));
         let mut next = self.leaves.upper_bound(Bound::Included(&Key::new(first)), &guard);
         while let Some(entry) = next {
-            let (block, _) = self.block(&entry, source, &guard).map_err(|error| {
-                let rest = if from.1 { Bound::Excluded(from.0.to_vec()) } else { Bound::Included(from.0.to_vec()) };
-                Stopped { rest, error }
-            })?;
+            let block = match entry.value().content(&guard) {
+                Content::Keys(block) => block,
+                Content::Unread(_) => match self.read(&entry, source, &guard) {
+                    Ok(()) => {
+                        next = Some(entry);
+                        continue;
+                    }
+                    Err(error) => {
+                        return Err(stopped(if from.1 { Bound::Excluded(from.0) } else { Bound::Included(from.0) }, each, error));
+                    }
+                },
+            };
             self.step();
             // Read the block first, then its neighbour: during a split, the neighbour has the newest state of the keys after the split, and
             // the block counts only up to there. Most walks meet no split and skip this.
@@ -254,12 +262,12 @@ impl Map {
     /// # Errors
     ///
     /// When a part cannot be read: with what is left of the walk.
-    pub(super) fn walk_back(
+    pub(super) fn walk_back<F: FnMut(&[u8], u64) -> bool>(
         &self,
         to: Bound<&[u8]>,
         source: &dyn Source,
-        mut each: impl FnMut(&[u8], u64) -> bool,
-    ) -> Result<(), Stopped> {
+        mut each: F,
+    ) -> Result<(), Stopped<F>> {
         let guard = epoch::pin();
         let mut to = to;
         let search = |to: Bound<&[u8]>| match to {
@@ -269,13 +277,17 @@ impl Map {
         };
         let mut next = search(to);
         while let Some(entry) = next {
-            let (block, was_unread) =
-                self.block(&entry, source, &guard).map_err(|error| Stopped { rest: to.map(<[u8]>::to_vec), error })?;
-            if was_unread {
-                // The last of its keys are in leaves behind it now.
-                next = search(to);
-                continue;
-            }
+            let block = match entry.value().content(&guard) {
+                Content::Keys(block) => block,
+                Content::Unread(_) => match self.read(&entry, source, &guard) {
+                    Ok(()) => {
+                        // The last of its keys are in leaves behind it now.
+                        next = search(to);
+                        continue;
+                    }
+                    Err(error) => return Err(stopped(to, each, error)),
+                },
+            };
             self.step();
             // Read the block first, then its neighbour: if the leaf was split before the block was read, the neighbour has the keys after
             // the split, and is walked first.
@@ -299,6 +311,11 @@ impl Map {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn stopped<F>(rest: Bound<&[u8]>, each: F, error: Error) -> Stopped<F> {
+    Stopped { each, rest: rest.map(<[u8]>::to_vec), error }
 }
 
 /// True when keys from `first` on may be below the bound.

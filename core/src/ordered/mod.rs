@@ -129,13 +129,14 @@ impl Ordered {
     /// # Errors
     ///
     /// When a part cannot be read: with what is left of the walk.
-    pub(crate) fn walk(
+    #[inline]
+    pub(crate) fn walk<F: FnMut(&[u8], u64) -> bool>(
         &self,
         namespace: u32,
         from: Bound<&[u8]>,
         source: &dyn Source,
-        each: impl FnMut(&[u8], u64) -> bool,
-    ) -> Result<(), Stopped> {
+        each: F,
+    ) -> Result<(), Stopped<F>> {
         self.map(namespace).map_or(Ok(()), |map| map.walk(from, source, each))
     }
 
@@ -144,13 +145,14 @@ impl Ordered {
     /// # Errors
     ///
     /// When a part cannot be read: with what is left of the walk.
-    pub(crate) fn walk_back(
+    #[inline]
+    pub(crate) fn walk_back<F: FnMut(&[u8], u64) -> bool>(
         &self,
         namespace: u32,
         to: Bound<&[u8]>,
         source: &dyn Source,
-        each: impl FnMut(&[u8], u64) -> bool,
-    ) -> Result<(), Stopped> {
+        each: F,
+    ) -> Result<(), Stopped<F>> {
         self.map(namespace).map_or(Ok(()), |map| map.walk_back(to, source, each))
     }
 

@@ -4,6 +4,7 @@
 use super::Key;
 use crate::error::{Error, Result};
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Bound;
 
 /// Records of a part, about: so few that their keys are read in an instant, so many that the list of parts stays short.
@@ -31,6 +32,12 @@ pub(crate) trait Source {
     fn keys(&self, part: Part) -> Result<Vec<(Key, u64)>>;
 }
 
+impl<F> fmt::Debug for Stopped<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stopped").field("rest", &self.rest).field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
 /// A piece of the order as it is written to the snapshot.
 pub(crate) enum Piece {
     /// A part that nobody has read since the store was opened: it is as it was.
@@ -40,8 +47,9 @@ pub(crate) enum Piece {
 }
 
 /// A walk that has met a part which cannot be read.
-#[derive(Debug)]
-pub(crate) struct Stopped {
+pub(crate) struct Stopped<F> {
+    /// Takes the rest.
+    pub(crate) each: F,
     /// Where the rest of the walk begins: what is in front of it has been walked through.
     pub(crate) rest: Bound<Vec<u8>>,
     pub(crate) error: Error,

@@ -321,7 +321,8 @@ fn a_part_that_cannot_be_read_or_names_other_records_stops_a_walk_in_front_of_it
             seen += 1;
             true
         });
-        (seen, stopped.unwrap_err().rest, map.put(&all[second].0, 1, stored).is_err(), map.put(&all[0].0, 1, stored).is_err())
+        let rest = stopped.map_err(|stopped| stopped.rest).unwrap_err();
+        (seen, rest, map.put(&all[second].0, 1, stored).is_err(), map.put(&all[0].0, 1, stored).is_err())
     };
     let expected = (second, Bound::Excluded(all[second - 1].0.clone()), true, false);
     stored.lost = Some(1);

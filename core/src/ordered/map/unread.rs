@@ -3,7 +3,6 @@
 use super::{Map, blocks_of, separator};
 use crate::error::{Error, Result};
 use crate::ordered::Key;
-use crate::ordered::block::Block;
 use crate::ordered::leaf::{Content, Leaf, Writer};
 use crate::ordered::part::{PART_RECORDS, Part, Piece, Source};
 use crate::sync::Ordering;
@@ -27,7 +26,8 @@ impl Map {
     }
 
     /// Reads the part that a leaf stands for, unless another thread has done so meanwhile.
-    fn read(&self, entry: &Entry<'_, '_, Key, Leaf>, source: &dyn Source, guard: &Guard) -> Result<()> {
+    #[cold]
+    pub(super) fn read(&self, entry: &Entry<'_, '_, Key, Leaf>, source: &dyn Source, guard: &Guard) -> Result<()> {
         let writer = entry.value().lock();
         match writer.content(guard) {
             Content::Unread(part) => self.unfold(&writer, entry, *part, source, guard),
@@ -90,23 +90,6 @@ impl Map {
             if matches!(writer.content(guard), Content::Unread(old) if *old == part) {
                 writer.replace(Content::Unread(to), guard);
             }
-        }
-    }
-
-    /// The block of a leaf; reads its part first, if it is unread. The second is true then: other leaves have most of its keys now.
-    pub(super) fn block<'g>(
-        &self,
-        entry: &Entry<'g, 'g, Key, Leaf>,
-        source: &dyn Source,
-        guard: &'g Guard,
-    ) -> Result<(&'g Block, bool)> {
-        let mut was_unread = false;
-        loop {
-            match entry.value().content(guard) {
-                Content::Keys(block) => return Ok((block, was_unread)),
-                Content::Unread(_) => self.read(entry, source, guard)?,
-            }
-            was_unread = true;
         }
     }
 
