@@ -261,10 +261,13 @@ pub enum Bug {
     CursorTakenAsItWas,
     /// An append of events lets others prepare theirs before it is in the log.
     AppendsPreparedTogether,
+    #[cfg(feature = "ordered")]
     /// The keys in order come from the snapshot without what the log has behind it.
     OrderEndsAtSnapshot,
+    #[cfg(feature = "ordered")]
     /// The keys in order come from the snapshot though segments that they stand in may have been used again.
     OrderOfRetiredSegments,
+    #[cfg(feature = "ordered")]
     /// A part of the order that was copied to a new snapshot is still read at its old place.
     OrderNotMoved,
 }
