@@ -140,7 +140,8 @@ impl Engine {
         let mut offsets = [0; GROUP];
         let mut unused = offsets.iter_mut();
         for (place, hash) in places.iter_mut().zip(hashes) {
-            *place = self.index.first_slot(pin, hash);
+            // A shard that is being built has slots of the index snapshot first, whose records may have been replaced since.
+            *place = if self.index.is_parked(hash) { None } else { self.index.first_slot(pin, hash) };
             if let Some(offset) = *place
                 && let Some(unused) = unused.next()
             {
