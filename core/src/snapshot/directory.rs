@@ -181,7 +181,8 @@ impl Directory {
         let calendars: Vec<Option<PartPlace>> = self.shard_places().map(|place| place.calendar).collect();
         let used = calendars.iter().flatten().count();
         let (has_calendars, has_events) = (self.knows_expiring && used > 0, !self.events.chunks.is_empty());
-        put_long(out, u64::from(has_calendars) + 2 * u64::from(has_events) + u64::from(self.order.is_whole));
+        let has_order = cfg!(feature = "ordered") && self.order.is_whole;
+        put_long(out, u64::from(has_calendars) + 2 * u64::from(has_events) + u64::from(has_order));
         if has_calendars {
             [CALENDARS, used as u64].into_iter().for_each(|number| put_long(out, number));
             calendars.iter().flatten().for_each(|calendar| place(out, calendar));
@@ -194,7 +195,7 @@ impl Directory {
         if has_events {
             self.encode_events(out, place);
         }
-        if self.order.is_whole {
+        if has_order {
             self.encode_order(out, place);
         }
     }
