@@ -32,7 +32,7 @@ pub(crate) struct Engine {
     pub(crate) ordered: OnceBox<Ordered>,
     /// Shard numbers and slots of records whose keys could not be read: they are missing in the ordered index.
     #[cfg(feature = "ordered")]
-    pub(crate) nameless: OnceBox<alloc::vec::Vec<(usize, crate::index::Slot)>>,
+    pub(crate) nameless: RwLock<alloc::vec::Vec<(usize, crate::index::Slot)>>,
     /// Times that the ordered index was built anew, as a part of it in the snapshot could not be read.
     #[cfg(feature = "ordered")]
     pub(crate) orders_lost: crate::sync::AtomicU64,

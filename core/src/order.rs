@@ -9,6 +9,7 @@ use crate::log::Window;
 use crate::ordered::{Key, Ordered, PART_RECORDS, Part, Piece, Source};
 use crate::planted::{Bug, is};
 use crate::snapshot::{self, OrderPart, OrderParts, PartPlace, SnapshotWriter};
+use crate::sorted::Set;
 use crate::sync::Ordering;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,7 +46,7 @@ impl Engine {
         let AllKeys { keys, nameless } = self.all_keys(&|shard| Ok(self.lock_shard(shard)?.slots()))?;
         // Only opening sets it, once, so `set` cannot fail.
         let _ = self.ordered.set(Box::new(Ordered::of(keys)));
-        let _ = self.nameless.set(Box::new(nameless));
+        *self.nameless.write() = nameless;
         Ok(false)
     }
 
@@ -73,23 +74,16 @@ impl Engine {
 
     /// Applies a record behind the snapshot, which opening has checked.
     fn order_later(&self, offset: u64, window: &mut Window<'_>) -> Result<()> {
-        let header = window.header(offset)?;
         let namespaces = self.origin.get().map(|origin| &origin.namespaces);
-        if header.namespace == NAMESPACE_OF_NAMES || namespaces.is_none_or(|living| !living.contains(header.namespace.into())) {
-            return Ok(());
-        }
-        let frame;
-        let key = if header.is_sealed() {
-            frame = self.log.frame(offset)?;
-            frame.key()
-        } else {
-            window.bytes(offset + header.header_len() as u64, header.key_len())?
-        };
-        match header.kind {
-            Kind::Put => self.order_put(header.namespace, key, offset),
-            _ => self.order_remove(header.namespace, key),
-        }
-        Ok(())
+        self.with_key_at(offset, window, |header, key| {
+            let lives = |living: &Set| living.contains(header.namespace.into());
+            match header.kind {
+                _ if header.namespace == NAMESPACE_OF_NAMES || !namespaces.is_some_and(lives) => {}
+                Kind::Put => self.order_put(header.namespace, key, offset),
+                _ => self.order_remove(header.namespace, key),
+            }
+            Ok(())
+        })
     }
 
     /// The keys of the records at the slots of all shards.
@@ -113,14 +107,13 @@ impl Engine {
     #[cold]
     fn order_again(&self, ordered: &Ordered) -> Result<()> {
         let held: Vec<ShardGuard<'_>> = self.lock_all()?;
-        if !ordered.may_be_unread() {
+        if !ordered.may_be_unread() && !ordered.is_incomplete() {
             // Another thread has done it meanwhile.
             return Ok(());
         }
         let AllKeys { keys, nameless } = self.all_keys(&|shard| Ok(held.get(shard).map_or_else(Vec::new, ShardGuard::slots)))?;
         ordered.adopt(&Ordered::of(keys));
-        // Until now none was set: what came from the snapshot had all keys.
-        let _ = self.nameless.set(Box::new(nameless));
+        *self.nameless.write() = nameless;
         self.orders_lost.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -223,7 +216,7 @@ impl Engine {
             Ok(())
         })?;
         // What is missing there would be missing in the snapshot, too.
-        let has_all = !ordered.is_incomplete() && self.nameless.get().is_none_or(Vec::is_empty);
+        let has_all = !ordered.is_incomplete() && self.nameless.read().is_empty();
         Ok((OrderParts { parts, is_whole: is_whole && has_all }, moved))
     }
 
@@ -253,6 +246,8 @@ impl Source for Engine {
             self.log.will_read(group);
             for &offset in group {
                 let frame = self.log.frame(offset)?;
+                // A key that has rotted would stay in the order once the right one is removed, and name space that is used again.
+                frame.check()?;
                 if frame.header.kind != Kind::Put || frame.header.namespace != part.namespace {
                     return Err(damaged());
                 }

@@ -105,17 +105,25 @@ impl Engine {
 
     /// Applies the record at `offset`, which opening has checked; returns what it is.
     pub(crate) fn apply_at(&self, shard: &mut ShardGuard<'_>, offset: u64, window: &mut Window<'_>) -> Result<(KeyHash, Header)> {
+        self.with_key_at(offset, window, |header, key| {
+            let key = self.full_key(header.namespace, key);
+            self.apply(shard, key, &header, offset)?;
+            Ok((key.hash, header))
+        })
+    }
+
+    /// Hands over header and key of the record at `offset`.
+    pub(crate) fn with_key_at<T>(
+        &self,
+        offset: u64,
+        window: &mut Window<'_>,
+        then: impl FnOnce(Header, &[u8]) -> Result<T>,
+    ) -> Result<T> {
         let header = window.header(offset)?;
-        let frame;
-        let key = if header.is_sealed() {
-            frame = self.log.frame(offset)?;
-            frame.key()
-        } else {
-            window.bytes(offset + header.header_len() as u64, header.key_len())?
-        };
-        let key = self.full_key(header.namespace, key);
-        self.apply(shard, key, &header, offset)?;
-        Ok((key.hash, header))
+        if header.is_sealed() {
+            return then(header, self.log.frame(offset)?.key());
+        }
+        then(header, window.bytes(offset + header.header_len() as u64, header.key_len())?)
     }
 
     /// Applies a record of the log to the index.

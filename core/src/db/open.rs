@@ -63,7 +63,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         #[cfg(feature = "ordered")]
         ordered: OnceBox::new(),
         #[cfg(feature = "ordered")]
-        nameless: OnceBox::new(),
+        nameless: RwLock::default(),
         #[cfg(feature = "ordered")]
         orders_lost: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),

@@ -179,3 +179,30 @@ fn a_damaged_part_of_the_order_costs_no_key() {
         assert_eq!((db.open_report().order, db.stats().unwrap().orders_rebuilt), (OrderState::Loaded, 0), "{what}");
     }
 }
+
+/// A bit of a key that rots: removed by its right name, it must not stay in the order under the other one, where its space is used again.
+#[test]
+fn a_rotten_key_does_not_stay_in_the_order() {
+    let storage = MemoryStorage::new();
+    let db = open(&storage);
+    let name = |number: u64| format!("key/{number:04}");
+    db.insert_many((0..500).map(|number| (name(number), [1; 40]))).unwrap();
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    let mut bytes = storage.to_vec();
+    let at = bytes.windows(8).position(|window| window == b"key/0250").unwrap();
+    // Below the one behind it, and above the one in front: the order of the keys stays as it was.
+    bytes[at + 6..at + 8].copy_from_slice(b"4~");
+    let storage = MemoryStorage::from_vec(bytes);
+    let db = open(&storage);
+    let _ = db.range("key/0200".."key/0210").unwrap().count();
+    db.remove(name(250)).unwrap();
+    db.remove_many((0..250).map(name)).unwrap();
+    for _ in 0..3 {
+        db.compact().unwrap();
+        db.insert_many((1000..1400).map(|number| (name(number), [2; 40]))).unwrap();
+    }
+    let keys: Vec<_> = db.range(..).unwrap().map(|record| record.unwrap().0).collect();
+    let expected: Vec<_> = (251..500).chain(1000..1400).map(|number| name(number).into_bytes()).collect();
+    assert_eq!(keys, expected);
+}
