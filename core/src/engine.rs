@@ -135,6 +135,7 @@ impl Engine {
     }
 
     /// Probable file offsets of the records of up to [`GROUP`] keys, whose slots should have been prefetched; announces them to the host.
+    /// None where the key has no slot, and in a shard that is being built or in doubt.
     pub(crate) fn locate(&self, pin: &Pin<'_>, hashes: impl Iterator<Item = KeyHash>) -> [Option<u64>; GROUP] {
         let mut places = [None; GROUP];
         let mut offsets = [0; GROUP];

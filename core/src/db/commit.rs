@@ -264,7 +264,10 @@ impl Store {
                 // The shards are locked, so a key that has no slot now gets none before the commit.
                 let shard = shards.place(target.key.hash)?;
                 let found = match shards.at(shard) {
-                    Some(guard) if place.is_some() => self.engine.find_locked(guard, target.key)?,
+                    // With the index in doubt, readers are kept off every shard, and no key has a place.
+                    Some(guard) if place.is_some() || self.engine.doubt.get().is_some() => {
+                        self.engine.find_locked(guard, target.key)?
+                    }
                     _ => None,
                 };
                 let is_gone = target.op.value.is_none() && self.is_gone(found, now)?;
