@@ -28,16 +28,20 @@ pub enum Expected {
     /// The newest event of the stream has this version: the first event of a stream has version 1, and there are no gaps. 0 is
     /// [`Self::NoStream`].
     Version(u64),
+    /// No event of the stream is left: it never had one, or all were [removed](crate::Events::delete_stream). Its versions begin with 1 again;
+    /// every other append goes on behind the last version that the stream has had.
+    Anew,
 }
 
 impl Expected {
-    /// True when a stream whose newest event has this version is as expected.
-    pub(crate) const fn is_met(self, version: u64) -> bool {
+    /// True when a stream whose newest event has this version is as expected. `is_removed`: of that event only a stub is left.
+    pub(crate) const fn is_met(self, version: u64, is_removed: bool) -> bool {
         match self {
             Self::Any => true,
             Self::NoStream => version == 0,
             Self::Exists => version > 0,
             Self::Version(expected) => version == expected,
+            Self::Anew => version == 0 || is_removed,
         }
     }
 }
@@ -49,6 +53,7 @@ impl fmt::Display for Expected {
             Self::NoStream => f.write_str("no event"),
             Self::Exists => f.write_str("an event"),
             Self::Version(version) => write!(f, "version {version}"),
+            Self::Anew => f.write_str("no event that is left"),
         }
     }
 }

@@ -239,6 +239,8 @@ pub enum Bug {
     EventsInTheirOwnCommit,
     /// An append of events does not check what it expects.
     ExpectedUnchecked,
+    /// A stream begins anew though events of it are left.
+    AnewUnchecked,
     /// An append of events does not check its conditions.
     ConditionUnchecked,
     /// The condition of an append meets events that retention has removed.
@@ -404,6 +406,7 @@ mod imp {
             Self::EventNumberLost,
             Self::EventsInTheirOwnCommit,
             Self::ExpectedUnchecked,
+            Self::AnewUnchecked,
             Self::ConditionUnchecked,
             Self::ConditionMeetsStubs,
             Self::StubDroppedEarly,

@@ -238,6 +238,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::EventNumberLost
         | Bug::EventsInTheirOwnCommit
         | Bug::ExpectedUnchecked
+        | Bug::AnewUnchecked
         | Bug::ConditionUnchecked
         | Bug::ConditionMeetsStubs
         | Bug::TagChainNotUpdated

@@ -121,6 +121,7 @@ impl<'a> Call<'a> {
         let expected = match self.number()? {
             -1.0 => Expected::Any,
             -2.0 => Expected::Exists,
+            -3.0 => Expected::Anew,
             version => Expected::Version(whole(version)),
         };
         let condition = if self.byte()? == 0 { None } else { Some(self.query()?.after(whole(self.number()?))) };

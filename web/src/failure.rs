@@ -138,6 +138,7 @@ fn refused(error: &Error, checks: &[pipkin::FailedCheck]) -> String {
                 match expected {
                     pipkin::Expected::NoStream => said.push('0'),
                     pipkin::Expected::Version(version) => said.push_str(&version.to_string()),
+                    pipkin::Expected::Anew => said.push_str("\"anew\""),
                     _ => said.push_str("\"exists\""),
                 }
                 said.push_str(&format!(",\"current\":{current}}}"));

@@ -1,5 +1,5 @@
-//! Numbers of events in long streams that were looked up before: every 64th version. A number never changes, so none of them ever becomes wrong;
-//! what is forgotten is found again along the stream.
+//! Numbers of events in long streams that were looked up before: every 64th version. A number never changes, so one of them can only become
+//! that of a removed event, of a stream that has begun anew, which counts for nothing; what is forgotten is found again along the stream.
 
 use hashbrown::HashTable;
 

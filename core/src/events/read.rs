@@ -239,7 +239,9 @@ impl EventIndex {
     pub(crate) fn by_version<'a>(&self, log: &'a Log, of: In, stream: &[u8], version: u64) -> Result<Option<Stored<'a>>> {
         let hash = Chain::Stream(stream).hash(of.seed, of.namespace);
         let is_it = |stored: &Stored<'_>, version: u64| -> Result<bool> {
-            Ok(stored.namespace() == of.namespace && stored.stream() == stream && stored.version()? == version)
+            // One that was removed may be of the stream as it was before it began anew.
+            let is_there = !stored.is_stub() && stored.namespace() == of.namespace && stored.stream() == stream;
+            Ok(is_there && stored.version()? == version)
         };
         let (front, behind) = {
             let milestones = self.milestones.read();

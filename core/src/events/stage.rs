@@ -75,6 +75,8 @@ struct Newest {
     jump: u64,
     /// The newest one in the log, in front of this append; 0: none.
     before: u64,
+    /// Of it only a stub is left, and so of all in front of it in its stream.
+    is_removed: bool,
 }
 
 /// What an append has found so far.
@@ -123,7 +125,7 @@ impl EventIndex {
     /// The places of events that an earlier append of the same events has got: of one that expected `version`, and whose answer was lost.
     pub(crate) fn repeated(&self, log: &Log, seed: u64, planned: &Planned<'_>) -> Result<Option<Range>> {
         let version = match planned.expected {
-            Expected::NoStream => 0,
+            Expected::NoStream | Expected::Anew => 0,
             Expected::Version(version) => version,
             Expected::Any | Expected::Exists => return Ok(None),
         };
@@ -170,9 +172,15 @@ impl<'a> Stage<'_, 'a> {
     fn stream(&mut self, planned: &Planned<'a>) -> Result<Option<FailedCheck>> {
         let chain = Chain::Stream(planned.stream.as_bytes());
         let mut newest = self.newest(planned.namespace, chain)?;
-        if !planned.expected.is_met(newest.version) && !is(Bug::ExpectedUnchecked) {
+        let is_anew = planned.expected == Expected::Anew;
+        let is_met = planned.expected.is_met(newest.version, newest.is_removed) || is_anew && is(Bug::AnewUnchecked);
+        if !is_met && !is(Bug::ExpectedUnchecked) {
             let (stream, expected) = (String::from(planned.stream), planned.expected);
             return Ok(Some(FailedCheck::Version { stream, expected, current: newest.version }));
+        }
+        if is_anew {
+            // A chain of its own: the first event has none in front of it.
+            newest = Newest { before: newest.before, ..Newest::default() };
         }
         let first = self.staged.next();
         for written in &planned.events {
@@ -207,7 +215,7 @@ impl<'a> Stage<'_, 'a> {
         let value = encode_event(head, written.kind.as_bytes(), tags.into_iter(), written.payload);
         self.staged.frames.push((planned.namespace, planned.stream, value));
         self.jumps.push(jump);
-        Ok(Newest { number, version, jump, ..newest })
+        Ok(Newest { number, version, jump, is_removed: false, ..newest })
     }
 
     /// The event `number` is the newest one of its type, or with a tag, behind the one that this returns.
@@ -251,7 +259,8 @@ impl<'a> Stage<'_, 'a> {
         }
         let Some(stored) = self.index.newest(self.log, self.seed, namespace, chain)? else { return Ok(Newest::default()) };
         let event = stored.event()?;
-        Ok(Newest { number: event.number, version: event.version, jump: jump_of(&event), before: event.number })
+        let (number, is_removed) = (event.number, stored.is_stub());
+        Ok(Newest { number, version: event.version, jump: jump_of(&event), before: number, is_removed })
     }
 }
 

@@ -15,6 +15,7 @@ macro_rules! impl_event_conversions {
                         types::Expected::NoStream => Self::NoStream,
                         types::Expected::Exists => Self::Exists,
                         types::Expected::Version(version) => Self::Version(version),
+                        types::Expected::Anew => Self::Anew,
                     }
                 }
             }
@@ -25,6 +26,7 @@ macro_rules! impl_event_conversions {
                         pipkin::Expected::NoStream => Self::NoStream,
                         pipkin::Expected::Exists => Self::Exists,
                         pipkin::Expected::Version(version) => Self::Version(version),
+                        pipkin::Expected::Anew => Self::Anew,
                         _ => Self::Any,
                     }
                 }

@@ -53,7 +53,7 @@ const CODES: readonly ErrorCode[] = [
 
 /** A check of an append that has failed: a stream is not at the version that was expected (`"none"` is 0), or the event of this number matches `unless`. */
 export type FailedCheck =
-  | { readonly stream: string; readonly expected: number | "exists"; readonly current: number; readonly matched?: undefined }
+  | { readonly stream: string; readonly expected: number | "exists" | "anew"; readonly current: number; readonly matched?: undefined }
   | { readonly matched: number; readonly stream?: undefined };
 
 /** Every error of this package. */

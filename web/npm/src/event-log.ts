@@ -108,7 +108,7 @@ export class EventLog {
     return countOf(await this.#write(this.#call(Kind.KeepLast).text(stream).place(count), options));
   }
 
-  /** The same for all events of a stream. Its version stays. */
+  /** The same for all events of a stream. Its version stays, unless it begins `"anew"`. */
   deleteStream(stream: string, options?: WriteOptions): Promise<number> {
     return this.truncate(stream, Infinity, options);
   }

@@ -50,8 +50,8 @@ export interface QueryItem {
   readonly tags?: readonly string[] | undefined;
 }
 
-/** What a stream is to have in front of an append: anything, no event, an event, or a newest one of this version. */
-export type Expected = "any" | "none" | "exists" | number;
+/** What a stream is to have in front of an append: anything, never an event, an event, a newest one of this version, or no event that is left: then its versions begin with 1 again. */
+export type Expected = "any" | "none" | "exists" | "anew" | number;
 
 /** Which events: of a stream, of one of these items, or all. */
 export interface Selected {
@@ -194,10 +194,10 @@ export class CallWriter {
   }
 
   append(stream: string, events: readonly NewEvent[], { expected = "any", unless, after = 0 }: Conditions): this {
-    const named = { any: -1, exists: -2, none: 0 };
+    const named = { any: -1, exists: -2, anew: -3, none: 0 };
     this.text(stream);
     if (typeof expected === "number") this.place(expected);
-    else this.number(named[expected] ?? this.refuse('`expected` is "any", "none", "exists" or a version'));
+    else this.number(named[expected] ?? this.refuse('`expected` is "any", "none", "exists", "anew" or a version'));
     if (unless === undefined) this.byte(0);
     else this.byte(1).query(unless).place(after);
     this.count(events.length);

@@ -66,7 +66,7 @@ export class SyncEventLog {
     return countOf(this.#write(this.#call(Kind.KeepLast).text(stream).place(count), options));
   }
 
-  /** The same for all events of a stream. Its version stays. */
+  /** The same for all events of a stream. Its version stays, unless it begins `"anew"`. */
   deleteStream(stream: string, options?: SyncWriteOptions): number {
     return this.truncate(stream, Infinity, options);
   }

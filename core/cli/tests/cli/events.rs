@@ -68,6 +68,11 @@ fn a_cursor_goes_on_where_it_has_ended_and_streams_are_truncated() {
     assert_eq!(lines(&folder, &["read", STORE, "orders"]).len(), 2);
     assert_eq!(truncate(&["--all"]), "2 events removed\n");
     append(&folder, &["s", "T", "", "--expect", "6"]);
+    let anew = || folder.run(&["events", "append", STORE, "orders", "s", "T", "", "--expect", "anew"]);
+    assert!(anew().code == 1 && anew().err.contains("should have no event that is left, and is at version 7"), "{:?}", anew());
+    assert_eq!(truncate(&["--all"]), "1 event removed\n");
+    assert_eq!(anew().success().text(), "event 8, version 1\n");
+    assert_eq!(lines(&folder, &["read", STORE, "orders", "--stream", "s"]).len(), 1);
     assert_eq!(folder.run(&["events", "truncate", STORE, "orders", "s"]).code, 2);
 }
 

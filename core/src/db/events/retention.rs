@@ -34,7 +34,8 @@ impl Events {
         self.remove(self.numbers_below(stream, before)?)
     }
 
-    /// Removes all events of a stream. Its version stays: the next event that is appended to it has the one behind the last.
+    /// Removes all events of a stream. Its version stays: the next event that is appended to it has the one behind the last, unless the append
+    /// asks for a stream that begins [anew](crate::Expected::Anew).
     ///
     /// ```
     /// use pipkin::{Expected, NewEvent};
@@ -44,6 +45,8 @@ impl Events {
     /// log.append("door", Expected::NoStream, [NewEvent::new("Opened", "")])?;
     /// assert_eq!(log.delete_stream("door")?, 1);
     /// assert_eq!(log.append("door", Expected::Version(1), [NewEvent::new("Closed", "")])?.version, 2);
+    /// log.delete_stream("door")?;
+    /// assert_eq!(log.append("door", Expected::Anew, [NewEvent::new("Hung", "")])?.version, 1);
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     ///

@@ -1,6 +1,6 @@
 //! Whether a store answers like the model, in every way of reading.
 
-use super::model::{Happened, LOGS, Model, Query, STREAMS, State, TAGS, TYPES, version};
+use super::model::{Happened, LOGS, Model, Query, STREAMS, State, TAGS, TYPES, since, version};
 use crate::rng::Rng;
 use crate::suite::{Checked, words};
 use pipkin::{Db, Event, EventReader, Events};
@@ -112,7 +112,9 @@ fn single(log: &Events, index: usize, model: &Model, (state, versions): (&State,
         let (happened, version) = (&model.happened[number as usize - 1], versions[number as usize - 1]);
         let is_there = happened.log == index && !state.is_gone(number);
         let by_number = log.get_by_number(number).map_err(words)?;
-        let by_version = if happened.log == index { log.get(happened.stream, version).map_err(words)? } else { None };
+        // Of a stream that has begun anew another event has the version.
+        let is_own = happened.log == index && since(model.of(state), index, happened.stream).contains(&number);
+        let by_version = if is_own { log.get(happened.stream, version).map_err(words)? } else { None };
         for found in [by_number, by_version] {
             match found {
                 Some(event) if is_there && event.number() == number => differs(&event, happened, version).map_or(Ok(()), Err)?,

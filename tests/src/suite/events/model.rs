@@ -30,6 +30,8 @@ pub(super) struct Happened {
     pub(super) payload: Vec<u8>,
     pub(super) id: Option<[u8; 16]>,
     pub(super) time: u64,
+    /// It is the first one of its stream again, of which no event was left.
+    pub(super) is_anew: bool,
 }
 
 impl Happened {
@@ -50,7 +52,8 @@ impl Happened {
         rng.fill(&mut id);
         let metadata = if rng.chance(1, 4) { vec![rng.below(256) as u8; rng.below(40) as usize] } else { Vec::new() };
         let time = if rng.chance(1, 2) { rng.below(OLD) } else { (1 << 47) + rng.below(1 << 47) };
-        Self { log, stream, kind: choose(rng, &TYPES), tags, metadata, payload, id: rng.chance(2, 3).then_some(id), time }
+        let (kind, id) = (choose(rng, &TYPES), rng.chance(2, 3).then_some(id));
+        Self { log, stream, kind, tags, metadata, payload, id, time, is_anew: false }
     }
 
     /// As it is given to the store.
@@ -233,7 +236,7 @@ impl Model {
         let mut newest = BTreeMap::new();
         let each = self.happened.iter().map(|event| {
             let version = newest.entry((event.log, event.stream)).or_insert(0);
-            *version += 1;
+            *version = if event.is_anew { 1 } else { *version + 1 };
             *version
         });
         each.collect()
@@ -246,9 +249,16 @@ impl Model {
     }
 }
 
-/// How many events a stream has among these.
+/// The version of the last event of a stream among these.
 pub(super) fn version(events: &[Happened], log: usize, stream: &str) -> u64 {
-    events.iter().filter(|event| event.log == log && event.stream == stream).count() as u64
+    since(events, log, stream).len() as u64
+}
+
+/// The numbers of the events of a stream since it has begun, or has begun anew.
+pub(super) fn since(events: &[Happened], log: usize, stream: &str) -> Vec<u64> {
+    let own = numbers(events, |event| event.log == log && event.stream == stream);
+    let begin = own.iter().rposition(|&number| events[number as usize - 1].is_anew).unwrap_or(0);
+    own[begin..].to_vec()
 }
 
 /// The numbers of the events that are wanted, in order.

@@ -1,7 +1,7 @@
 //! What a session does to a store and to the model alike.
 
 use super::answers::{agrees, differs, is_refused, logs, short, state_of};
-use super::model::{CURSOR, Happened, LOGS, Model, PROJECTED, Query, STREAMS, State, numbers, version};
+use super::model::{CURSOR, Happened, LOGS, Model, PROJECTED, Query, STREAMS, State, since, version};
 use crate::rng::{Rng, choose};
 use crate::suite::{Checked, words};
 use crate::watched::Watched;
@@ -220,12 +220,37 @@ impl Player {
 
     fn append_to(&mut self, log: usize, stream: &'static str, count: u64, small: bool) -> Step {
         let events: Vec<_> = (0..count).map(|_| Happened::choose(&mut self.rng, log, stream, small)).collect();
+        if self.is_empty(log, stream) && self.rng.chance(1, 2) {
+            return self.begin_anew(stream, events);
+        }
         let (version, first) = (self.model.version(log, stream), self.next_number());
         let existing = if version == 0 { Expected::NoStream } else { Expected::Exists };
         let expected = choose(&mut self.rng, &[Expected::Any, Expected::Version(version), Expected::Version(version), existing]);
         let new: Vec<_> = events.iter().map(Happened::new_event).collect();
         let got = self.commit(events, |_| (), |player| player.logs[log].append(stream, expected, new))?;
         is_placed(got, first, (version, count), false)
+    }
+
+    /// No event of the stream is left.
+    fn is_empty(&self, log: usize, stream: &str) -> bool {
+        self.model.there(self.model.now(), |event| event.log == log && event.stream == stream).is_empty()
+    }
+
+    /// Events for a stream of which none is left. It begins with version 1 again.
+    fn begin_anew(&mut self, stream: &'static str, mut events: Vec<Happened>) -> Step {
+        let (log, first, count) = (events[0].log, self.next_number(), events.len() as u64);
+        events[0].is_anew = true;
+        let new: Vec<_> = events.iter().map(Happened::new_event).collect();
+        let choice = self.rng.below(3);
+        let got = self.commit(events, |_| (), |player| {
+            let to = &player.logs[log];
+            match choice {
+                0 => player.db.batch().append(to, stream, Expected::Anew, new).commit().map(|()| None),
+                1 => player.db.transaction(|tx| tx.append(to, stream, Expected::Anew, new.iter().cloned())).map(|()| None),
+                _ => to.append(stream, Expected::Anew, new).map(Some),
+            }
+        })?;
+        got.map_or(Ok(()), |got| is_placed(got, first, (0, count), false))
     }
 
     /// An append that expects what is not so, also beside a record.
@@ -235,6 +260,7 @@ impl Player {
         let more = Expected::Version(version + 1 + self.rng.below(3));
         let wrong = match version {
             0 => choose(&mut self.rng, &[Expected::Exists, more]),
+            _ if self.model.now().keeps_all() && !self.is_empty(log, stream) && self.rng.chance(1, 4) => Expected::Anew,
             _ => choose(&mut self.rng, &[Expected::NoStream, more, Expected::Version(version - 1)]),
         };
         let event = [Happened::choose(&mut self.rng, log, stream, true).new_event()];
@@ -287,7 +313,7 @@ impl Player {
     /// Events that are there already are appended again, as by a caller who got no answer.
     fn repeated(&mut self) -> Step {
         let (log, stream) = self.place();
-        let own = numbers(&self.model.happened, |event| event.log == log && event.stream == stream);
+        let own = since(&self.model.happened, log, stream);
         let from = self.rng.below(own.len() as u64 + 1) as usize;
         let now = self.model.now();
         let events = |number: &&u64| self.model.happened[**number as usize - 1].id.is_some() && !now.is_gone(**number);

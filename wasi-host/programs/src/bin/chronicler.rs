@@ -180,6 +180,9 @@ fn selections(log: &Log) -> Outcome<()> {
     reads(log, &Selection::InStream("a".into()), 0, false, "a@2:two a@3:three")?;
     check(log.keep_last("a", 1).map_err(words)? == 1 && log.delete_stream("seats").map_err(words)? == 2, "so are others")?;
     check(log.append("seats", Expected::Version(2), &[event("Sat", "")]).map_err(words)?.version == 3, "versions go on")?;
+    check(log.append("seats", Expected::Anew, &[event("Sat", "")]).is_err(), "not where an event is left")?;
+    check(log.delete_stream("seats").map_err(words)? == 1, "it is removed")?;
+    check(log.append("seats", Expected::Anew, &[event("Sat", "")]).map_err(words)?.version == 1, "unless it is asked for")?;
     check(log.remove_before(1).map_err(words)? == 0 && log.delete_stream("none").map_err(words)? == 0, "nothing is that old")?;
     check(log.remove_before(u64::MAX).map_err(words)? == 3, "all of it goes")?;
     reads(log, &Selection::All, 0, true, "")

@@ -29,7 +29,8 @@ pub(crate) struct AppendArgs {
     /// A tag, by which the event is found; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// What the stream must have: `any`, `none` (no event), `exists` (an event), or the version of its newest event
+    /// What the stream must have: `any`, `none` (never an event), `exists` (an event), the version of its newest event, or `anew` (no event
+    /// that is left; versions begin with 1 again)
     #[arg(long, value_name = "WHAT", default_value = "any", value_parser = parse_expected)]
     expect: Expected,
     /// Bytes beside the payload
@@ -54,7 +55,10 @@ fn parse_expected(text: &str) -> Result<Expected, String> {
         "any" => Ok(Expected::Any),
         "none" => Ok(Expected::NoStream),
         "exists" => Ok(Expected::Exists),
-        version => version.parse().map(Expected::Version).map_err(|_| "give `any`, `none`, `exists` or a version".to_owned()),
+        "anew" => Ok(Expected::Anew),
+        version => {
+            version.parse().map(Expected::Version).map_err(|_| "give `any`, `none`, `exists`, `anew` or a version".to_owned())
+        }
     }
 }
 
