@@ -54,6 +54,12 @@ pub enum Bug {
     FollowedByTrailersAlone,
     /// A follower that reads the whole store again keeps the numbers of namespaces that it knew.
     FollowedKeepsNumbers,
+    /// A follower still shows events that the writer has removed.
+    FollowedEventsKept,
+    /// A follower does not enter new events into their chains.
+    FollowedChainsForgotten,
+    /// A follower looks for events in segments that the writer has retired.
+    FollowedRetiredEvents,
     /// A reader of a follower's changes goes on behind those that were compacted before it had read them.
     ChangesAreQuiet,
     /// A reader of a follower's changes takes a segment whose space the writer uses again meanwhile for one that ends there.
@@ -314,6 +320,9 @@ mod imp {
             Self::FollowedByHalves,
             Self::FollowedByTrailersAlone,
             Self::FollowedKeepsNumbers,
+            Self::FollowedEventsKept,
+            Self::FollowedChainsForgotten,
+            Self::FollowedRetiredEvents,
             Self::ChangesAreQuiet,
             Self::ReusedIsTheEnd,
             Self::ReplayByPlace,

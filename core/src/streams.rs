@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::events::{EventIndex, In, Stub};
 use crate::frame::{FrameSpec, HEADER_LEN_MAX, Kind, Meta, event_number};
-use crate::log::{Frame, Purpose, Window};
+use crate::log::{EventChange, Frame, Purpose, Window};
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
@@ -31,6 +31,30 @@ impl Engine {
     /// Builds the index of events if the store has any: maintenance needs it then.
     pub(crate) fn load_events(&self) -> Result<()> {
         if self.log.next_event() > 1 { self.events().map(drop) } else { Ok(()) }
+    }
+
+    /// Has the index of events of a follower, which the log behind it brings up to date: from now on, as what it is built of may be used again.
+    pub(crate) fn load_followed_events(&self) -> Result<()> {
+        if self.log.next_event() > 1 {
+            return self.events().map(drop);
+        }
+        self.events.begin_empty();
+        Ok(())
+    }
+
+    /// Applies what a follower has read of events. False if one of them cannot be read any more.
+    pub(crate) fn follow_events(&self, changes: &[EventChange]) -> Result<bool> {
+        if changes.is_empty() {
+            return Ok(true);
+        }
+        match self.events.follow(&self.log, self.seed, changes) {
+            Ok(last) => {
+                self.log.saw_event(last);
+                Ok(true)
+            }
+            Err(error) if error.may_be_reuse() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// [`Self::load_events`] before a segment is emptied.

@@ -2,7 +2,7 @@
 //! that a reader sees half of one at once; the follower notes what it has shown, and no later follower may show less.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use pipkin::{Builder, Db, Error};
+use pipkin::{Builder, Db, Error, Expected, NewEvent};
 use pipkin_tests::parallel::{Failure, Outcome, for_each, unwrap};
 use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::rng::{Rng, derive};
@@ -16,6 +16,8 @@ use std::time::Duration;
 const KILLS_LEAST: u64 = 300;
 /// Kills that one store lives through.
 const KILLS_PER_STORE: u64 = 20;
+/// Events that the writer keeps at least, and more than it removes in one commit.
+const EVENTS_KEPT: u64 = 40;
 /// Keys of a commit.
 const KEYS: u64 = 24;
 /// The note of the last acknowledged commit, and the one of the last that a follower has shown.
@@ -57,6 +59,7 @@ fn write(folder: &Path, seed: u64) {
     loop {
         let db = builder(folder, seed).background(seed.is_multiple_of(2)).open().unwrap();
         let all = db.namespace("all").unwrap();
+        let log = db.events("log").unwrap();
         let mut number = all.get(key(0)).unwrap().map_or(0, |value| u64::from_le_bytes(*value.first_chunk().unwrap()));
         number = number.max(note.read().unwrap());
         victim::is_at_work(folder).unwrap();
@@ -66,7 +69,8 @@ fn write(folder: &Path, seed: u64) {
             for at in 0..KEYS {
                 batch = batch.insert_in(&all, key(at), value(number));
             }
-            batch.commit().unwrap();
+            let event = NewEvent::new("Written", value(number)).tag(format!("turn {}", number % 3));
+            batch.append(&log, "s", Expected::Any, [event]).commit().unwrap();
             note.write(number).unwrap();
             db.insert_with_ttl(format!("short {}", number % 50), value(number), Duration::from_millis(3)).unwrap();
             match rng.below(60) {
@@ -74,6 +78,7 @@ fn write(folder: &Path, seed: u64) {
                 1 => db.checkpoint().unwrap(),
                 2 => drop(db.flush().unwrap()),
                 3 => db.namespace("cleared").and_then(|space| space.insert("a", "b").and_then(|()| space.clear())).unwrap(),
+                4 => drop(log.keep_last("s", EVENTS_KEPT).unwrap()),
                 _ => {}
             }
             if turn % 50 == 49 {
@@ -121,7 +126,32 @@ fn shown(db: &Db, way: u64) -> Result<u64, String> {
             values.iter().map(|value| value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))).collect();
         return Err(format!("half a commit, way {}: {numbers:?}", way % 3));
     }
+    if way % 3 < 2 {
+        newest_events(db, way, number)?
+    }
     Ok(number)
+}
+
+/// The events of the newest commits, one each, whichever way they are read.
+fn newest_events(db: &Db, way: u64, number: u64) -> Result<(), String> {
+    let words = |error: Error| format!("{error} ({error:?})");
+    let log = db.events("log").map_err(words)?;
+    let tag = format!("turn {}", number % 3);
+    let (reader, step) = match way % 4 {
+        0 => (log.tagged(tag), 3),
+        1 => (log.of_type("Written"), 1),
+        2 => (log.all(), 1),
+        _ => (log.stream("s"), 1),
+    };
+    let mut expected = number;
+    for event in reader.backwards(true).limit(EVENTS_KEPT / 4).iter().map_err(words)? {
+        let event = event.map_err(words)?;
+        if event.payload() != value(expected) {
+            return Err(format!("way {way}: event {} instead of that of commit {expected}", event.number()));
+        }
+        expected = expected.saturating_sub(step);
+    }
+    if expected == number { Err(format!("way {way}: no event of commit {number}")) } else { Ok(()) }
 }
 
 /// Follows for ever, or once: never less than was acknowledged before the refresh, never less than was shown before.

@@ -255,6 +255,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::DictionaryUnchecked
         | Bug::PlainLengthUnchecked => COMPRESSION,
         Bug::FollowedByHalves | Bug::FollowedByTrailersAlone | Bug::FollowedKeepsNumbers => FOLLOWING,
+        Bug::FollowedEventsKept | Bug::FollowedChainsForgotten | Bug::FollowedRetiredEvents => FOLLOWING,
         Bug::TransactionUnchecked
         | Bug::TransactionForgetsRanges
         | Bug::TransactionForgetsClear

@@ -5,7 +5,9 @@ use super::open::open;
 use crate::error::{Error, Result};
 use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::index::{SHARDS, ShardGuard};
-use crate::log::{Contained, Front, SegmentChange, Slots, Superblock, read_slots, read_superblocks, take_over};
+use crate::log::{
+    Contained, EventChange, Front, Segment, SegmentChange, Slots, Superblock, read_slots, read_superblocks, take_over,
+};
 use crate::names::Names;
 use crate::planted::{Bug, is};
 use crate::recover::{Advance, Advanced, News, Place, SnapshotState, advance, is_gone};
@@ -85,9 +87,15 @@ fn open_following(storage: &ByCopy, options: Options, attached: &Attached) -> Re
         storage.refresh()?;
         let opened = open(Box::new(storage.clone()), options, attached.clone()).and_then(|store| {
             store.engine.build_all(&|| false)?;
+            #[cfg(feature = "events")]
+            store.engine.load_followed_events()?;
             Ok(store)
         });
         let is_damaged = |store: &Store| {
+            #[cfg(feature = "events")]
+            if store.engine.events.has_met_damage() {
+                return true;
+            }
             store.report.snapshot == SnapshotState::Damaged || store.report.unsure_at.is_some() || store.report.damaged_list
         };
         let (met, result) = match opened {
@@ -236,9 +244,16 @@ impl Store {
         let mut present = if changes.is_empty() { Vec::new() } else { engine.log.segments() };
         // First, as a writer appends before it publishes: a snapshot that begins from here on waits for the shards.
         engine.log.follow_to(&changes, place.segment, read.changed, synced, &engine.pins);
-        let mut dead = Vec::new();
+        let (mut dead, mut events) = (Vec::new(), Vec::new());
+        let gone = |old: &Segment| EventChange::Gone(engine.log.geometry.start(old.extent), old.behind(engine.log.geometry));
         for news in &read.news {
             let is_known = match news {
+                News::Record { offset, header, .. } if header.kind.is_carried() => {
+                    let extent = engine.log.geometry.extent_of(*offset);
+                    engine.log.segment_stats.change_live(extent, header.frame_len() as i64, false);
+                    events.push(EventChange::At(*offset));
+                    true
+                }
                 News::Record { offset, header, key, value, expiry } => {
                     let key = read.bytes.get(key.clone()).unwrap_or_default();
                     let value = read.bytes.get(value.clone()).unwrap_or_default();
@@ -250,11 +265,16 @@ impl Store {
                     true
                 }
                 News::Retire(base) => match present.iter().position(|segment| segment.base == *base) {
-                    Some(place) => engine.empty(&mut shards, &present.swap_remove(place))?,
+                    Some(place) => {
+                        let old = present.swap_remove(place);
+                        events.push(gone(&old));
+                        engine.empty(&mut shards, &old)?
+                    }
                     None => true,
                 },
                 News::Enter(segment, _) => {
                     let old = take_over(&mut present, segment);
+                    events.extend(old.iter().map(gone));
                     let is_empty =
                         old.iter().try_fold(true, |all, old| Ok::<_, Error>(all && engine.empty(&mut shards, old)?))?;
                     present.push(*segment);
@@ -269,6 +289,12 @@ impl Store {
                 drop(names);
                 return self.rebuild(following, Some(shards));
             }
+        }
+        // A store without events has segments that go, too.
+        #[cfg(feature = "events")]
+        if !engine.follow_events(&events)? {
+            drop(names);
+            return self.rebuild(following, Some(shards));
         }
         drop((shards, names));
         for (number, end) in dead {
@@ -292,10 +318,6 @@ impl Store {
         dead: &mut Vec<(u32, u64)>,
     ) -> Result<bool> {
         let engine = &self.engine;
-        if header.kind.is_carried() {
-            engine.log.segment_stats.change_live(engine.log.geometry.extent_of(offset), header.frame_len() as i64, false);
-            return Ok(true);
-        }
         let is_name = header.namespace == NAMESPACE_OF_NAMES;
         if !is_name && !engine.living.read().contains(&header.namespace) {
             // A copy of what the writer keeps for its snapshots.
@@ -352,7 +374,7 @@ impl Store {
             }
             // Behind a checkpoint that a newer one has replaced meanwhile, segments may have been used again, and the log seems to end there.
             // What stands behind the newest one stays.
-            let now = Some(read_slots(&following.storage)?);
+            let now = Some((read_slots(&following.storage)?, log.at_the_end(|end| (end.lsn, end.salt))));
             if now == before {
                 return Err(Error::Diverged);
             }
@@ -399,6 +421,8 @@ impl Store {
         if let (Some(mine), Some(theirs)) = (engine.ordered.get(), newer.engine.ordered.get()) {
             mine.adopt(theirs);
         }
+        #[cfg(feature = "events")]
+        engine.events.adopt(&newer.engine.events);
         engine.log.feed.wake();
         let place = newer.following()?.state.lock().place;
         Ok(place)

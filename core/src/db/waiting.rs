@@ -21,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const LOOK_AGAIN_IDLE: Duration = Duration::from_millis(10);
 
 /// The pause before the next look: a hundredth of the time for which nothing has come, within these bounds. `None` when there is no time left.
-fn pause(begun: Instant, until: Option<Instant>) -> Option<Duration> {
+pub(super) fn pause(begun: Instant, until: Option<Instant>) -> Option<Duration> {
     let pause = (begun.elapsed() / 100).clamp(LOOK_AGAIN, LOOK_AGAIN_IDLE);
     let left = until.map_or(pause, |until| until.saturating_duration_since(Instant::now()));
     (!left.is_zero()).then(|| left.min(pause))

@@ -5,6 +5,7 @@
 //! rise in log order. Reading locks the index for one look-up; an offset that it has read stays valid as long as its pin, which it took before.
 
 mod chain;
+mod follow;
 mod heads;
 mod in_order;
 mod load;

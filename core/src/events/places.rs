@@ -104,6 +104,18 @@ impl Places {
         self.put(number, GONE, |_| true);
     }
 
+    /// The events that are found from an offset in `from..behind` are gone.
+    pub(super) fn drop_between(&mut self, from: u64, behind: u64) {
+        for chunk in self.chunks.values_mut() {
+            for one in &mut chunk.anchors {
+                if (from..behind).contains(&offset(*one)) {
+                    *one = anchor(within(*one), GONE);
+                    chunk.is_changed = true;
+                }
+            }
+        }
+    }
+
     /// The event `number` stands at `at` now. `is_one_segment` is true if the bytes from an offset to `at` are of one segment.
     pub(super) fn put(&mut self, number: u64, at: u64, is_one_segment: impl Fn(u64) -> bool) {
         let (chunk, own) = split(number);

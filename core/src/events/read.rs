@@ -93,7 +93,11 @@ impl EventIndex {
                     None => Self::search(log, anchor, number)?,
                     found => found,
                 };
-                found.map_or_else(|| Self::search_verified(log, anchor, number), |found| Ok(Some(found)))?
+                match found {
+                    None if log.follows() => Self::search_followed(log, anchor, number)?,
+                    None => Self::search_verified(log, anchor, number)?,
+                    found => found,
+                }
             }
             None => None,
         };
@@ -152,6 +156,16 @@ impl EventIndex {
             at += header.frame_len();
         }
         Ok(Walked::NotThere)
+    }
+
+    /// [`Self::search_verified`] on a follower: where the writer may have used the space again, what is not found says nothing.
+    #[cold]
+    fn search_followed(log: &Log, anchor: u64, number: u64) -> Result<Option<Stored<'_>>> {
+        let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
+        if !log.segments().iter().any(|segment| segment.salt == salt) {
+            return Err(Error::Overtaken);
+        }
+        Self::search_verified(log, anchor, number)
     }
 
     /// Walks the frames from an anchor on, and verifies each: a damaged one may be the event, or may have led past it.

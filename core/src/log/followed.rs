@@ -22,6 +22,16 @@ pub(crate) enum SegmentChange {
     Floor(u64),
 }
 
+/// What becomes of events.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "events"), allow(dead_code, reason = "without events nobody asks"))]
+pub(crate) enum EventChange {
+    /// An event, a stub, or a copy of one stands at this file offset.
+    At(u64),
+    /// A segment between these file offsets counts no more.
+    Gone(u64, u64),
+}
+
 const fn share_space(one: &Segment, other: &Segment) -> bool {
     other.extent < one.extent + one.extents && one.extent < other.extent + other.extents
 }

@@ -158,7 +158,7 @@ impl Log {
     }
 
     /// Makes the next event number higher than this one.
-    #[cfg(feature = "salvage")]
+    #[cfg(any(feature = "salvage", feature = "events"))]
     pub(crate) fn saw_event(&self, number: u64) {
         let mut tail = self.tail.lock();
         tail.next_event = tail.next_event.max(number + 1);

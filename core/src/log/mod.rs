@@ -52,7 +52,7 @@ pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{Placed, RETIRE_ROOM};
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN};
 pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};
-pub(crate) use followed::{SegmentChange, take_over};
+pub(crate) use followed::{EventChange, SegmentChange, take_over};
 pub(crate) use frames::Frames;
 pub(crate) use geometry::Geometry;
 pub(crate) use history::FollowerId;

@@ -77,6 +77,21 @@ fn a_cursor_goes_on_where_it_has_ended_and_streams_are_truncated() {
 }
 
 #[test]
+fn events_are_read_beside_the_process_that_appends_them() {
+    let folder = Folder::new();
+    let db = pipkin::Db::open(folder.path(STORE)).unwrap();
+    let log = db.events("orders").unwrap();
+    for kind in ["Placed", "Paid"] {
+        log.append("order-7", pipkin::Expected::Any, [pipkin::NewEvent::new(kind, "")]).unwrap();
+    }
+    assert_eq!(folder.run(&["events", "read", STORE, "orders"]).code, 4);
+    let read = || lines(&folder, &["read", STORE, "orders", "--follow", "--stream", "order-7"]).len();
+    assert_eq!(read(), 2);
+    log.truncate("order-7", 2).unwrap();
+    assert_eq!(read(), 1);
+}
+
+#[test]
 fn retention_is_set_shown_and_kept_in_the_file() {
     let folder = Folder::new();
     for version in 0..5 {

@@ -3,6 +3,7 @@
 use super::reader::EventReader;
 use super::walk::{At, Step, Walk};
 use super::{Event, EventRef, Events};
+use crate::db::refresh::READS_MAX;
 use crate::error::{Error, Result};
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -21,6 +22,8 @@ pub struct EventIter {
     left: u64,
     ready: VecDeque<Result<Event>>,
     ahead: usize,
+    /// How often a step was tried that has met space which the writer may have used again.
+    tries: usize,
     is_at_end: bool,
 }
 
@@ -30,6 +33,13 @@ impl fmt::Debug for EventIter {
     }
 }
 
+/// True when a follower has met space that the writer may have used again: after a refresh the step is tried again.
+fn is_tried_again(at: &At<'_>, error: &Error, tries: &mut usize) -> bool {
+    let is_reuse = at.log.follows() && error.may_be_reuse() && *tries < READS_MAX;
+    *tries += usize::from(is_reuse);
+    is_reuse
+}
+
 impl EventReader {
     /// The events that there are now. What is appended later does not come: see [`Self::follow`].
     ///
@@ -37,9 +47,9 @@ impl EventReader {
     ///
     /// [`Error::Corrupt`] when the index of events cannot be built.
     pub fn iter(&self) -> Result<EventIter> {
-        let walk = self.walk(&self.events.at()?)?;
+        let walk = self.events.look(&mut |at| self.walk(at))?;
         let (events, ready) = (self.events.clone(), VecDeque::new());
-        Ok(EventIter { events, walk, left: self.limit, ready, ahead: AHEAD_AT_FIRST, is_at_end: false })
+        Ok(EventIter { events, walk, left: self.limit, ready, ahead: AHEAD_AT_FIRST, tries: 0, is_at_end: false })
     }
 
     /// Hands each event that there is now to `visit`, in place: where the host maps the file, nothing is copied.
@@ -74,8 +84,8 @@ impl EventReader {
     ///
     /// Those of [`Self::for_each`] and of `visit`.
     pub fn try_for_each<E: From<Error>>(&self, mut visit: impl FnMut(EventRef<'_>) -> Result<(), E>) -> Result<(), E> {
-        let mut walk = self.walk(&self.events.at()?)?;
-        let mut left = self.limit;
+        let mut walk = self.events.look(&mut |at| self.walk(at))?;
+        let (mut left, mut tries) = (self.limit, 0);
         loop {
             let at = self.events.at()?;
             walk.repinned();
@@ -84,14 +94,20 @@ impl EventReader {
                 if left == 0 {
                     return Ok(());
                 }
-                match walk.step(&at)? {
-                    Step::Event(stored) => {
-                        left -= 1;
+                let step = if at.log.follows() && tries < READS_MAX { walk.try_step(&at) } else { walk.step(&at) };
+                match step {
+                    Ok(Step::Event(stored)) => {
+                        (left, tries) = (left - 1, 0);
                         bytes += stored.frame().header.frame_len();
                         visit(EventRef::of(&stored)?)?;
                     }
-                    Step::Another => {}
-                    Step::End => return Ok(()),
+                    Ok(Step::Another) => {}
+                    Ok(Step::End) => return Ok(()),
+                    Err(error) if is_tried_again(&at, &error, &mut tries) => {
+                        self.events.space.store.refresh()?;
+                        break;
+                    }
+                    Err(error) => return Err(error.into()),
                 }
                 if bytes >= TOGETHER_BYTES {
                     break;
@@ -114,7 +130,7 @@ impl EventIter {
 
     /// Reads the next events.
     fn read_ahead(&mut self) -> Result<()> {
-        let Self { events, walk, left, ready, ahead, is_at_end } = self;
+        let Self { events, walk, left, ready, ahead, tries, is_at_end } = self;
         let at = events.at()?;
         walk.repinned();
         let mut bytes = 0;
@@ -122,14 +138,20 @@ impl EventIter {
             if *is_at_end || *left == 0 || ready.len() >= *ahead || bytes >= TOGETHER_BYTES {
                 break;
             }
-            match walk.step(&at) {
+            let step = if at.log.follows() && *tries < READS_MAX { walk.try_step(&at) } else { walk.step(&at) };
+            match step {
                 Ok(Step::Event(stored)) => {
+                    *tries = 0;
                     bytes += stored.frame().header.frame_len();
                     *left -= 1;
                     ready.push_back(EventRef::of(&stored).map(|event| event.to_event()));
                 }
                 Ok(Step::Another) => {}
                 Ok(Step::End) => *is_at_end = true,
+                Err(error) if is_tried_again(&at, &error, tries) => {
+                    events.space.store.refresh()?;
+                    break;
+                }
                 Err(error) => {
                     *left -= 1;
                     ready.push_back(Err(error));

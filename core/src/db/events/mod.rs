@@ -101,10 +101,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::NamespaceName`] for an empty or long name; [`Error::ReadOnly`] where it would have to be created;
-    /// [`Error::InvalidArgument`] on a [follower](crate::Builder::follow).
+    /// [`Error::NamespaceName`] for an empty or long name; [`Error::ReadOnly`] where it would have to be created, as on a
+    /// [follower](crate::Builder::follow) of a store that has none of this name.
     pub fn events(&self, name: &str) -> Result<Events> {
-        self.store.refuse_following()?;
         if name.is_empty() {
             return Err(Error::NamespaceName { len: 0 });
         }
@@ -278,9 +277,13 @@ impl Events {
     /// Those of [`Self::get`].
     pub fn get_with<T>(&self, stream: &str, version: u64, read: impl FnOnce(EventRef<'_>) -> T) -> Result<Option<T>> {
         check_text("stream", stream)?;
-        let at = self.at()?;
-        let stored = at.index.by_version(at.log, at.of, stream.as_bytes(), version)?;
-        stored.filter(|stored| !stored.is_stub()).map(|stored| EventRef::of(&stored).map(read)).transpose()
+        let mut read = Some(read);
+        self.look(&mut |at| {
+            let stored = at.index.by_version(at.log, at.of, stream.as_bytes(), version)?;
+            let Some(stored) = stored.filter(|stored| !stored.is_stub()) else { return Ok(None) };
+            let event = EventRef::of(&stored)?;
+            Ok(read.take().map(|read| read(event)))
+        })
     }
 
     /// The event with this number; `None` if there is none in this log.
@@ -289,9 +292,10 @@ impl Events {
     ///
     /// [`Error::Corrupt`] when it is damaged.
     pub fn get_by_number(&self, number: u64) -> Result<Option<Event>> {
-        let at = self.at()?;
-        let stored = at.get(number)?.filter(|stored| !stored.is_stub());
-        stored.map(|stored| EventRef::of(&stored).map(|event| event.to_event())).transpose()
+        self.look(&mut |at| {
+            let stored = at.get(number)?.filter(|stored| !stored.is_stub());
+            stored.map(|stored| EventRef::of(&stored).map(|event| event.to_event())).transpose()
+        })
     }
 
     /// The version of the newest event of a stream; 0: it has none.
@@ -301,9 +305,10 @@ impl Events {
     /// [`Error::Corrupt`] when that event is damaged.
     pub fn version(&self, stream: &str) -> Result<u64> {
         check_text("stream", stream)?;
-        let at = self.at()?;
-        let newest = at.newest(Chain::Stream(stream.as_bytes()))?;
-        newest.map_or(Ok(0), |stored| Ok(stored.event()?.version))
+        self.look(&mut |at| {
+            let newest = at.newest(Chain::Stream(stream.as_bytes()))?;
+            newest.map_or(Ok(0), |stored| Ok(stored.event()?.version))
+        })
     }
 
     /// The highest number of any event of the store, of another log, too; 0: there is none. Later events have higher ones.

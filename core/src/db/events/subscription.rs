@@ -3,6 +3,8 @@
 use super::cursor::Cursor;
 use super::reader::{EventReader, Source};
 use super::{Event, EventRef, Events};
+#[cfg(feature = "std")]
+use crate::db::waiting::pause;
 use crate::error::{Error, Result};
 use crate::events::{QueryItem, Stored};
 use crate::planted::{Bug, is};
@@ -133,6 +135,10 @@ impl Subscription {
     ///
     /// [`Error::Corrupt`] for an event that is damaged: the next call goes on behind it. [`Error::Closed`].
     pub fn try_next(&mut self) -> Result<Option<Event>> {
+        let store = &self.events.space.store;
+        if store.engine.log.follows() && self.next > self.events.last_number()? {
+            store.refresh()?;
+        }
         let last = self.events.last_number()?;
         while self.next <= last {
             let next = self.events.index()?.0.next_from(self.next).unwrap_or(u64::MAX).min(last + 1);
@@ -239,7 +245,8 @@ impl Subscription {
     /// Those of [`Self::try_next`], and [`Error::Poisoned`] when a failed write or sync has ended the session.
     pub fn next_timeout(&mut self, timeout: std::time::Duration) -> Result<Option<Event>> {
         // One that no clock can show never comes.
-        let until = std::time::Instant::now().checked_add(timeout);
+        let begun = std::time::Instant::now();
+        let until = begun.checked_add(timeout);
         loop {
             let store = self.events.space.store.clone();
             // Asked first: what was written before the end is handed out.
@@ -251,6 +258,12 @@ impl Subscription {
             }
             match writable {
                 Ok(()) => {}
+                Err(Error::ReadOnly) if store.engine.log.follows() && !store.is_closed() => {
+                    let Some(pause) = pause(begun, until) else { return Ok(None) };
+                    std::thread::sleep(pause);
+                    store.refresh()?;
+                    continue;
+                }
                 Err(Error::Closed | Error::ReadOnly) => return Ok(None),
                 Err(error) => return Err(error),
             }

@@ -32,9 +32,16 @@ impl Events {
         Ok(At { index, of, log: &engine.log, _pin: engine.pins.pin(), published: Cell::default() })
     }
 
+    /// What `read` makes of the events, under one pin. A follower looks once more, after a refresh, where it meets space that is used again.
+    #[inline]
+    pub(super) fn look<T>(&self, read: &mut dyn FnMut(&At<'_>) -> Result<T>) -> Result<T> {
+        let mut look = || read(&self.at()?);
+        look().or_else(|error| self.space.store.read_again(error, &mut look))
+    }
+
     /// What `read` makes of the event with this number, if it is one of this log.
-    pub(super) fn with<T>(&self, number: u64, read: impl FnOnce(&Stored<'_>) -> Result<T>) -> Result<Option<T>> {
-        self.at()?.get(number)?.map(|stored| read(&stored)).transpose()
+    pub(super) fn with<T>(&self, number: u64, read: impl Fn(&Stored<'_>) -> Result<T>) -> Result<Option<T>> {
+        self.look(&mut |at| at.get(number)?.map(|stored| read(&stored)).transpose())
     }
 }
 
@@ -97,6 +104,7 @@ pub(super) enum Walk {
 
 /// Events of a stream by rising versions. The log leads back along a stream only: so numbers are found some at a time, from the last one back,
 /// unless the events of the stream follow each other.
+#[derive(Clone)]
 pub(super) struct Versions {
     stream: String,
     /// The version behind those whose numbers are known, and the last one to read.
@@ -109,6 +117,13 @@ pub(super) struct Versions {
     /// That event and the one before stood next to each other: the next one may, too.
     follows: bool,
     place: Place,
+}
+
+/// Where a walk was before a step.
+enum Before {
+    Number(u64),
+    Versions(Versions),
+    Last(Option<u64>),
 }
 
 /// What a step has come to.
@@ -191,6 +206,33 @@ impl Walk {
             Self::Versions(versions) => versions.place.repinned(),
             Self::NumbersBack { .. } | Self::Back { .. } | Self::Chains { .. } => {}
         }
+    }
+
+    /// [`Self::step`], after which an error leaves the walk where it was: it can be tried again.
+    #[cold]
+    pub(super) fn try_step<'a>(&mut self, at: &'a At<'_>) -> Result<Step<'a>> {
+        let before = match self {
+            Self::Numbers { next: number, .. } | Self::NumbersBack { last: number, .. } | Self::Back { number, .. } => {
+                Before::Number(*number)
+            }
+            Self::Versions(versions) => Before::Versions(versions.clone()),
+            Self::Found { numbers, .. } => Before::Last(numbers.last().copied()),
+            Self::Chains { numbers, .. } => Before::Last(numbers.last().copied()),
+        };
+        let result = self.step(at);
+        if result.is_err() {
+            match (self, before) {
+                (
+                    Self::Numbers { next: number, .. } | Self::NumbersBack { last: number, .. } | Self::Back { number, .. },
+                    Before::Number(before),
+                ) => *number = before,
+                (Self::Versions(versions), Before::Versions(before)) => *versions = before,
+                (Self::Found { numbers, .. }, Before::Last(last)) => numbers.extend(last),
+                (Self::Chains { numbers, .. }, Before::Last(last)) => numbers.extend(last),
+                _ => {}
+            }
+        }
+        result
     }
 
     /// Goes on to the next event. After an error it goes on behind the event that is damaged; along a chain it ends there.

@@ -4,6 +4,41 @@ use super::open;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error, Expected, NewEvent};
 
+/// Beside the process that appends: what it has written, once it looks, and what it has removed no more.
+#[test]
+fn a_follower_reads_events_and_hears_of_new_ones() {
+    let file = MemoryStorage::new();
+    let db = open(&file);
+    let follow = || Db::builder().follow(true).open_storage(Box::new(file.clone())).unwrap();
+    let early = follow();
+    assert!(matches!(early.events("log"), Err(Error::ReadOnly)), "there is none");
+    let log = db.events("log").unwrap();
+    let append = |kind: &'static str| log.append("s", Expected::Any, [NewEvent::new(kind, "").tag("t")]).unwrap();
+    append("A");
+    let (late, _) = (follow(), early.refresh().unwrap());
+    for follower in [&early, &late] {
+        let followed = follower.events("log").unwrap();
+        assert!(matches!(followed.append("s", Expected::Any, [NewEvent::new("B", "")]), Err(Error::ReadOnly)));
+        assert!(matches!(followed.all().cursor("c"), Err(Error::ReadOnly)));
+        let mut all = followed.all().follow().unwrap();
+        db.flush().unwrap();
+        while all.try_next().unwrap().is_some() {}
+        let before = append("C").last_number;
+        db.flush().unwrap();
+        assert_eq!(all.next_timeout(std::time::Duration::from_secs(9)).unwrap().map(|event| event.number()), Some(before));
+        let numbers = |reader: pipkin::EventReader| super::read(&reader).iter().map(pipkin::Event::number).collect::<Vec<_>>();
+        assert_eq!(numbers(followed.tagged("t").backwards(true)), numbers(log.tagged("t").backwards(true)));
+        assert_eq!(numbers(followed.stream("s")), numbers(log.stream("s")));
+        assert_eq!(followed.version("s").unwrap(), before);
+        log.truncate("s", before).unwrap();
+        db.compact().unwrap();
+        assert_eq!(numbers(followed.all()).last(), Some(&before));
+        follower.refresh().unwrap();
+        assert_eq!((numbers(followed.all()), followed.get("s", before - 1).unwrap()), (vec![before], None));
+        assert_eq!(followed.get_by_number(before).unwrap().map(|event| event.version()), Some(before));
+    }
+}
+
 #[test]
 fn subscriptions_hand_out_what_is_durable_and_go_on_behind_what_was_acknowledged() {
     let file = MemoryStorage::new();

@@ -242,14 +242,18 @@ impl Player {
         events[0].is_anew = true;
         let new: Vec<_> = events.iter().map(Happened::new_event).collect();
         let choice = self.rng.below(3);
-        let got = self.commit(events, |_| (), |player| {
-            let to = &player.logs[log];
-            match choice {
-                0 => player.db.batch().append(to, stream, Expected::Anew, new).commit().map(|()| None),
-                1 => player.db.transaction(|tx| tx.append(to, stream, Expected::Anew, new.iter().cloned())).map(|()| None),
-                _ => to.append(stream, Expected::Anew, new).map(Some),
-            }
-        })?;
+        let got = self.commit(
+            events,
+            |_| (),
+            |player| {
+                let to = &player.logs[log];
+                match choice {
+                    0 => player.db.batch().append(to, stream, Expected::Anew, new).commit().map(|()| None),
+                    1 => player.db.transaction(|tx| tx.append(to, stream, Expected::Anew, new.iter().cloned())).map(|()| None),
+                    _ => to.append(stream, Expected::Anew, new).map(Some),
+                }
+            },
+        )?;
         got.map_or(Ok(()), |got| is_placed(got, first, (0, count), false))
     }
 

@@ -1,10 +1,12 @@
 //! One store: its writer writes, compacts, closes, is killed and opens it again, while two followers look.
 
-use super::seen::{History, Records, SHORT, Seen};
+use super::appended::{Appended, Records};
+use super::seen::{History, SHORT, Seen};
 use super::stepped::Stepped;
 use crate::rng::Rng;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Compression, Db, Namespace};
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ struct Life {
     failed: Arc<Mutex<Option<String>>>,
     db: Option<Db>,
     file: Stepped,
+    /// What was appended of events.
+    events: RefCell<Appended>,
 }
 
 /// Runs a life; returns how often a follower looked.
@@ -28,7 +32,13 @@ pub(super) fn run(rng: &mut Rng, seed: u64, operations: u64) -> Result<u64, Stri
         builder.open_storage(Box::new(file.clone())).map_err(|error| format!("the writer: {error}"))
     };
     let words = |error: pipkin::Error| format!("{error} ({error:?})");
-    let mut life = Life { history: Arc::default(), failed: Arc::default(), db: Some(open()?), file: file.clone() };
+    let mut life = Life {
+        history: Arc::default(),
+        failed: Arc::default(),
+        db: Some(open()?),
+        file: file.clone(),
+        events: RefCell::default(),
+    };
     let follow = || {
         let builder = Db::builder().follow(true).ordered(true);
         builder.open_storage(Box::new(memory.clone())).map(Seen::new).map_err(words)
@@ -108,7 +118,15 @@ impl Life {
         let mut state = self.history.lock().unwrap().last();
         let name = ["", "", "one", "two"][rng.below(4) as usize];
         let in_space = |name: &str, key: Vec<u8>| (name.to_string(), key);
-        match rng.below(15) {
+        match rng.below(20) {
+            15..=18 => {
+                let events = self.events.borrow_mut().append(rng, &mut state);
+                self.commit(state, || events.run(db))
+            }
+            19 => match self.events.borrow_mut().remove(rng, &mut state) {
+                Some((stream, before)) => self.commit(state, || Appended::log(db)?.truncate(stream, before).map(drop)),
+                None => Ok(()),
+            },
             14 => {
                 // No part of the state, but compaction drops it without a word once it has expired.
                 let (key, value) = (key(rng), value(rng));

@@ -1,6 +1,7 @@
-//! Readers of a store that another session writes: one looks after every part of every write, another now and then. What each shows is the
+//! Readers of a store, of its records and its events, that another session writes: one looks after every part of every write, another now and then. What each shows is the
 //! state after one of the writer's commits, whole, never an earlier one than before, and never without what was acknowledged.
 
+mod appended;
 mod life;
 mod seen;
 mod stepped;

@@ -1,10 +1,7 @@
 //! What a follower shows, and what it may show.
 
+use super::appended::{Records, add_events};
 use pipkin::Db;
-use std::collections::BTreeMap;
-
-/// Namespace and key to value.
-pub(super) type Records = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
 /// The namespace of records that expire at once. They are walked, and are no part of a state.
 pub(super) const SHORT: &str = "short";
@@ -85,6 +82,7 @@ pub(super) fn records(db: &Db, walk: u64) -> pipkin::Result<Records> {
             "`{name}`: a walk of {count} records, a length of {len}"
         );
     }
+    add_events(db, walk, &mut records)?;
     Ok(records)
 }
 
@@ -135,7 +133,7 @@ impl Seen {
             ));
         };
         self.commits = commits;
-        for ((space, key), value) in shown.iter().take(20) {
+        for ((space, key), value) in shown.iter().filter(|((space, _), _)| !space.starts_with('\0')).take(20) {
             let space = if space.is_empty() { Some(self.db.default_namespace()) } else { self.db.find_namespace(space) };
             let found = space.map(|space| space.get(key)).transpose().map_err(words)?.flatten();
             if refresh && found.as_ref() != Some(value) {

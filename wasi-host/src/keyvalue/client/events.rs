@@ -75,8 +75,7 @@ impl ClientDb {
         let db = self.engine.call()?;
         let _names = db.names();
         let is_there = db.list_events().iter().any(|known| known == name);
-        // A follower is told that it has no events, whatever the name.
-        if !is_there && !self.follows() {
+        if !is_there {
             self.writable()?;
             db.limits().admit_namespace(&db)?;
         }

@@ -2,7 +2,7 @@
 
 use super::filter::{FilterArgs, print};
 use super::{existing, failed};
-use crate::args::NamespaceArg;
+use crate::args::{NamespaceArg, ReadArgs};
 use crate::exit::{Exit, Outcome};
 use crate::output;
 use crate::store::Store;
@@ -27,6 +27,9 @@ pub(crate) struct ReadEventsArgs {
     /// At most so many
     #[arg(long, value_name = "COUNT", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
+    /// Read beside a process that writes the store
+    #[arg(long)]
+    follow: bool,
 }
 
 /// Arguments of `events follow`.
@@ -44,7 +47,8 @@ pub(crate) struct FollowArgs {
 }
 
 pub(crate) fn run(args: &ReadEventsArgs) -> Outcome {
-    let store = Store::read(&args.store, &NamespaceArg::default())?;
+    let namespace = NamespaceArg::default();
+    let store = Store::read_as(&args.store, &ReadArgs { namespace, follow: args.follow })?;
     let log = existing(&store, &args.log)?;
     let reader = args.filter.reader(&log).from(args.from).backwards(args.reverse).limit(args.limit);
     let mut out = output::stdout();
