@@ -13,7 +13,7 @@ use crate::pins::{Pin, Pins};
 use crate::planted::{Bug, is};
 use crate::snapshot::Directory;
 use crate::sorted::Set;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{Mutex, Ordering, RwLock};
 use alloc::collections::BTreeSet;
 use once_cell::race::OnceBox;
 
@@ -38,6 +38,9 @@ pub(crate) struct Engine {
     pub(crate) orders_lost: crate::sync::AtomicU64,
     /// Records that have expired and were taken out of the index, which the log does not tell.
     pub(crate) forgotten: crate::sync::AtomicU64,
+    /// Records that were taken out of the index, because they were removed or have expired: a key that was not there twice may have been there
+    /// in between. Counted before the slot goes.
+    pub(crate) taken_out: crate::sync::AtomicU64,
     /// The index of events.
     #[cfg(feature = "events")]
     pub(crate) events: EventIndex,
@@ -181,6 +184,7 @@ impl Engine {
 
     /// Publishes a record: the index points at `new` from now on. Cannot fail.
     pub(crate) fn publish_put(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
+        debug_assert!(shard.is_publishing(), "a commit is published that no reader of several keys expects");
         self.leave_note(shard, key, old, new, Ends::Replaced);
         self.publish_copy(shard, key, old, new);
         self.leave_note_late(shard, key, old, new, Ends::Replaced);
@@ -202,6 +206,7 @@ impl Engine {
         new: Placed,
         tally: &mut Tally<'_>,
     ) {
+        debug_assert!(shard.is_publishing(), "a commit is published that no reader of several keys expects");
         tally.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
         self.leave_note(shard, key, old, new, Ends::Replaced);
         self.point(shard, key, old, new);
@@ -238,6 +243,7 @@ impl Engine {
 
     /// Publishes a removal: takes the key out of the index. Its tombstone is at `tombstone`. Cannot fail.
     pub(crate) fn publish_remove(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, tombstone: Placed) {
+        debug_assert!(shard.is_publishing(), "a commit is published that no reader of several keys expects");
         self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
         self.leave_note(shard, key, old, tombstone, Ends::Removed);
         #[cfg(feature = "ordered")]
@@ -254,6 +260,7 @@ impl Engine {
     /// Takes a record out of the hash index.
     #[inline]
     pub(crate) fn take_out(&self, shard: &mut ShardGuard<'_>, hash: KeyHash, namespace: u32, old: Placed) {
+        self.taken_out.fetch_add(1, Ordering::Relaxed);
         if shard.remove(hash, namespace, old.offset) {
             self.count_live(shard, old.offset, -(old.len as i64));
             if self.log.clock.in_use() {

@@ -179,6 +179,7 @@ impl Engine {
             return;
         }
         self.forgotten.fetch_add(1, Ordering::Relaxed);
+        self.taken_out.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "ordered")]
         if self.ordered.get().is_some() {
             if self.moments.any() {

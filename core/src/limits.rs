@@ -6,6 +6,8 @@ pub const KEY_LEN_MAX: usize = 64 * 1024;
 pub const VALUE_LEN_MAX: usize = 1024 * 1024 * 1024;
 /// Longest name of a namespace, in bytes of UTF-8.
 pub const NAMESPACE_NAME_LEN_MAX: usize = 1024;
+/// Keys that [`get_many`](crate::Namespace::get_many) reads as of one moment.
+pub const KEYS_OF_ONE_MOMENT: usize = 128;
 /// Smallest segment, in bytes. Tests use it; real stores use [`SEGMENT_SIZE_DEFAULT`].
 pub const SEGMENT_SIZE_MIN: u32 = 4 * 1024;
 /// Largest segment, in bytes.

@@ -8,8 +8,12 @@ use crate::log::{Frame, Placed};
 use crate::moments::{Moment, ShardNotes, needed};
 use crate::pins::Pin;
 use crate::planted::{Bug, dawdle, is};
+use crate::sync::relax;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+/// Looks at a shard that is being published, before its lock is waited for: that lets a thread run whose priority is lower.
+const LOOKS_MAX: usize = 64;
 
 impl Engine {
     /// Called before the index changes: if a living snapshot shows what the record at `new` ends, leaves a note about it.
@@ -180,6 +184,28 @@ impl Engine {
         }
         drop(self.lock_shard(shard)?);
         moment.set_settled(shard);
+        Ok(())
+    }
+
+    /// [`Self::settle`] for a call that must not wait for the closure of an `update`, its own thread's or another's. A commit that is being
+    /// published waits for nothing but the storage: it holds all of its shards, and a closure has returned before anything is appended.
+    pub(crate) fn settle_published(&self, moment: &Moment, hash: KeyHash) -> Result<()> {
+        let mut looks = 0;
+        while self.index.is_publishing(hash) {
+            looks += 1;
+            if looks < LOOKS_MAX {
+                relax();
+                continue;
+            }
+            match self.lock(hash) {
+                // What was appended before the moment is published; what is being published now is later.
+                Ok(_) => break,
+                // A lock of this thread is in the way.
+                Err(Error::Nested) => relax(),
+                Err(error) => return Err(error),
+            }
+        }
+        moment.set_settled(hash.shard());
         Ok(())
     }
 

@@ -171,6 +171,8 @@ pub enum Bug {
     NoteAfterSlot,
     /// A snapshot reads a shard in which commits from before it are not yet published.
     SnapshotUnsettled,
+    /// A read of several keys does not look whether something was published meanwhile.
+    ManyReadApart,
     /// Compaction's copy of a record that is younger than a snapshot does not say so.
     CopyWithoutOrigin,
     /// A retired segment is free although notes for snapshots point into it.
@@ -378,6 +380,7 @@ mod imp {
             Self::VerifyTrustsHeaders,
             Self::NoteAfterSlot,
             Self::SnapshotUnsettled,
+            Self::ManyReadApart,
             Self::CopyWithoutOrigin,
             Self::NotedSegmentFreed,
             Self::PurgedUnderSnapshot,

@@ -136,6 +136,7 @@ impl Engine {
             }
         }
         let old = self.find_locked(shard, key)?;
+        shard.will_publish();
         match header.kind {
             Kind::Put => self.publish_put(shard, key, old, placed),
             _ => self.publish_remove(shard, key, old, placed),

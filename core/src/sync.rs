@@ -4,12 +4,22 @@
 #[cfg(all(not(shuttle), target_has_atomic = "64"))]
 pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(shuttle))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
 pub(crate) use core::sync::atomic::{Ordering, compiler_fence};
 #[cfg(all(not(shuttle), not(target_has_atomic = "64")))]
 pub(crate) use portable_atomic::AtomicU64;
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
+
+/// Lets other threads run, for whoever waits for a few steps of one of them.
+pub(crate) fn relax() {
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
+    #[cfg(all(feature = "std", not(shuttle)))]
+    std::thread::yield_now();
+    #[cfg(not(feature = "std"))]
+    core::hint::spin_loop();
+}
 
 #[cfg(feature = "std")]
 mod imp {

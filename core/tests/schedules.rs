@@ -249,3 +249,92 @@ fn what_is_left_for_a_snapshot_beside_its_end_is_forgotten() {
         assert_eq!((stats.snapshots, stats.snapshot_held_bytes, stats.snapshot_memory_bytes), (0, 0, 0));
     });
 }
+
+/// What `get_many` has read of one namespace: the two keys of a batch say the same version.
+fn one_moment(db: &Db) -> u8 {
+    let found = db.get_many([[0], [1], [2]]).unwrap();
+    let (first, second, third) = (&found[0], &found[1], &found[2]);
+    assert_eq!(first.as_ref().map(|value| value[1]), second.as_ref().map(|value| value[1]), "half of a batch");
+    assert!(third.is_none() || first.is_some(), "what came later without what came earlier");
+    first.as_ref().map_or(0, |value| value[1])
+}
+
+/// Batches and single writes, one after the other, a compaction, and readers of several keys: each read is of one moment, and ends.
+#[test]
+fn several_keys_are_read_as_of_one_moment() {
+    check(|| {
+        let db = open(MemoryStorage::new());
+        let writer = {
+            let db = db.clone();
+            thread::spawn(move || {
+                for version in 1..4 {
+                    db.insert_many([([0], value(0, version)), ([1], value(1, version))]).unwrap();
+                    db.insert([2], [version]).unwrap();
+                    db.remove([2]).unwrap();
+                }
+                db.batch().remove([0]).remove([1]).commit().unwrap();
+            })
+        };
+        let keeper = db.clone();
+        let keeper = thread::spawn(move || assert!(keeper.compact().is_ok()));
+        for _ in 0..4 {
+            one_moment(&db);
+        }
+        writer.join().unwrap();
+        keeper.join().unwrap();
+        assert_eq!(one_moment(&db), 0);
+    });
+}
+
+/// Two keys are moved to and fro between two places, so that one of them is always there, and the places are never both empty: a look at
+/// the first, a move, and a look at the second must not find nothing.
+#[test]
+fn what_is_moved_between_two_keys_is_at_one_of_them() {
+    check(|| {
+        let db = open(MemoryStorage::new());
+        db.insert([0], [1]).unwrap();
+        let writer = {
+            let db = db.clone();
+            thread::spawn(move || {
+                for turn in 0..5_u8 {
+                    let (from, to) = (turn % 2, 1 - turn % 2);
+                    db.batch().remove([from]).insert([to], [1]).commit().unwrap();
+                }
+            })
+        };
+        for _ in 0..3 {
+            let there = db.get_many([[0], [1]]).unwrap().iter().flatten().count();
+            assert_eq!(there, 1, "it is at one of two places at every moment");
+        }
+        writer.join().unwrap();
+    });
+}
+
+/// A read of several keys inside the closure of an update, whose shard this thread holds, beside batches that need the same shard: neither
+/// waits for the other.
+#[test]
+fn a_read_of_several_keys_inside_an_update_waits_for_no_writer_of_its_shard() {
+    check(|| {
+        let db = open(MemoryStorage::new());
+        db.insert_many([([0], value(0, 0)), ([1], value(1, 0))]).unwrap();
+        let writer = {
+            let db = db.clone();
+            thread::spawn(move || {
+                for version in 1..4 {
+                    db.insert_many([([0], value(0, version)), ([1], value(1, version))]).unwrap();
+                }
+            })
+        };
+        let single = {
+            let db = db.clone();
+            thread::spawn(move || (0..3).for_each(|version| db.insert([2], [version]).unwrap()))
+        };
+        for _ in 0..2 {
+            // Its own shard is held, so no batch is published meanwhile.
+            db.update([3], |_| Some(vec![one_moment(&db)])).unwrap();
+            db.update([0], |old| old.map(<[u8]>::to_vec).inspect(|_| drop(db.get_many([[0], [1], [2]]).unwrap()))).unwrap();
+        }
+        writer.join().unwrap();
+        single.join().unwrap();
+    });
+}

@@ -10,7 +10,7 @@ use pipkin_tests::parallel::{Failure, Outcome};
 use pipkin_tests::quota::Quota;
 use pipkin_tests::suite::{
     behind_compaction, cache, changes, codec, compression, crash, errors, events, exhaustive, expiry, following, groups,
-    left_space, lies, lives, lost_headers, mixed, moments, order, projections, salvage, sealed, serializable, shared_sync,
+    left_space, lies, lives, lost_headers, many, mixed, moments, order, projections, salvage, sealed, serializable, shared_sync,
     sleepers, threads, two_writers, verbs, writers,
 };
 use std::time::Instant;
@@ -96,6 +96,11 @@ const BEHIND_COMPACTION: Suite =
 const SERIALIZABLE: Suite = ("serializable", || {
     let budget = serializable::Budget { histories: 12, tries: 150, seed: 1 };
     serializable::run(&budget, &serializable::Counts::new(0, 0))
+});
+
+const MANY: Suite = ("many", || {
+    let budget = many::Budget { histories: 4, commits: 400, seed: 1 };
+    many::run(&budget, &many::Counts::new(0, 0))
 });
 
 const SIBLINGS: Suite = ("moments (copies)", || (0..20).try_for_each(moments::siblings));
@@ -199,6 +204,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::PurgedUnderSnapshot
         | Bug::CountsKeptLate
         | Bug::GhostAfterRemoval => MOMENTS,
+        Bug::ManyReadApart => MANY,
         Bug::GroupInTwoCommits => GROUPS,
         Bug::OrderEndsAtSnapshot | Bug::OrderOfRetiredSegments | Bug::OrderNotMoved => ORDER,
         Bug::SealedHeaderUnchecked

@@ -20,8 +20,9 @@ use alloc::vec::Vec;
 /// Writes and removals that become one commit, across namespaces; from [`Db::batch`](crate::Namespace::batch).
 ///
 /// It borrows what it is given by reference, and owns what it is given by value, so it can be filled in a loop. It reads nothing, so it never
-/// conflicts. Of several writes of one key the last one counts. After a crash all of it is there or nothing; concurrent reads may see a
-/// part of it, except in a [`Db::transaction`](crate::Namespace::transaction).
+/// conflicts. Of several writes of one key the last one counts. After a crash all of it is there or nothing. So it is for concurrent
+/// [`get_many`](crate::Namespace::get_many), [snapshots](crate::Db::snapshot) and [transactions](crate::Namespace::transaction); single reads,
+/// one after the other, and walks may see a part of it.
 ///
 /// ```
 /// # fn main() -> pipkin::Result<()> {

@@ -189,6 +189,7 @@ impl Store {
             check.map_or(Ok(()), |check| self.engine.log.at_the_end(|_| check.finally()))?;
             return Ok(Committed::default());
         }
+        shards.0.iter().for_each(|(_, shard)| shard.will_publish());
         let placed = self.append_checked(&frames, check, purpose, staging.as_ref())?;
         let mut removed = 0;
         let mut tally = self.engine.log.segment_stats.tally();

@@ -237,6 +237,7 @@ impl Group<'_> {
             return Ok(0);
         }
         let mut placed = Vec::with_capacity(members.len());
+        shards.iter().for_each(ShardGuard::will_publish);
         engine.log.append_from(&Tombstones { engine, number: self.number, members }, Purpose::MakeSpace, &mut placed)?;
         for tombstone in &placed {
             engine.log.segment_stats.add_tombstone(engine.log.geometry.extent_of(tombstone.offset), tombstone.len);

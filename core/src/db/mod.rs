@@ -28,6 +28,7 @@ mod focus_keys;
 mod focus_range;
 mod follow;
 mod front;
+mod get_many;
 mod group;
 mod handle;
 #[cfg(feature = "ordered")]

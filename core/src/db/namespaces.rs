@@ -269,6 +269,7 @@ impl Store {
         let old = engine.find_locked(shard, full_key)?;
         let spec = FrameSpec { kind, continues: false, meta: Meta::plain(NAMESPACE_OF_NAMES), key, value };
         let purpose = if old.is_some() || name == DEFAULT { Purpose::MakeSpace } else { Purpose::Store };
+        shard.will_publish();
         let new = engine.log.append_one(&spec, purpose)?;
         match kind {
             Kind::Tombstone => engine.publish_remove(shard, full_key, old, new),

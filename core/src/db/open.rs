@@ -67,6 +67,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         #[cfg(feature = "ordered")]
         orders_lost: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),
+        taken_out: AtomicU64::new(0),
         #[cfg(feature = "events")]
         events: crate::events::EventIndex::default(),
         doubt: OnceBox::new(),

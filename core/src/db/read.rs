@@ -3,9 +3,8 @@
 use super::handle::Namespace;
 use super::value::Value;
 use crate::clock::Now;
-use crate::engine::{Engine, FullKey, GROUP};
+use crate::engine::{Engine, FullKey};
 use crate::error::{Error, Result};
-use crate::index::KeyHash;
 use crate::limits::VALUE_LEN_MAX;
 use crate::log::{Frame, ValueBytes};
 use crate::names::Name;
@@ -24,13 +23,6 @@ enum Lookup<'a> {
     Mapped(&'a [u8]),
     /// The fast path cannot tell; the full look-up has to decide.
     Unclear,
-}
-
-/// A key of a multi-get, and its hash under the number that its namespace had when the key was hashed.
-struct Asked<K> {
-    key: K,
-    number: u32,
-    hash: KeyHash,
 }
 
 impl Namespace {
@@ -75,115 +67,6 @@ impl Namespace {
     /// ```
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.store.frame(&self.store.engine.pin(), &self.name, key.as_ref())?.is_some())
-    }
-
-    /// The values of many keys, in the order of the keys. Not atomic: each value was current at some point during the call, so part of a
-    /// concurrent commit may be visible. Read values that must be consistent in a [`Self::transaction`].
-    ///
-    /// ```
-    /// # fn main() -> pipkin::Result<()> {
-    /// # let db = pipkin::Db::open_in_memory()?;
-    /// db.insert_many([("a", "1"), ("b", "2")])?;
-    /// assert_eq!(db.get_many(["b", "c"])?, [Some(b"2".to_vec()), None]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), and those of [`Self::get`]: one key that cannot be read fails the call.
-    pub fn get_many<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = Vec::new();
-        // All of them are in memory at the same time.
-        let mut decoded = DECODED_SUM_MAX;
-        self.get_each(keys, &mut decoded, |_, value| values.push(value.map(<[u8]>::to_vec)))?;
-        Ok(values)
-    }
-
-    /// Hands each key with its value, or `None`, to `each`, without a copy where the host can map the file: the fastest way to read many
-    /// records. Not atomic: each value was current at some point during the call, and what `each` itself writes may not be seen by later
-    /// look-ups of the same call.
-    ///
-    /// ```
-    /// # fn main() -> pipkin::Result<()> {
-    /// # let db = pipkin::Db::open_in_memory()?;
-    /// # db.insert_many([("a", "1"), ("b", "22")])?;
-    /// let mut bytes = 0;
-    /// db.get_many_with(["a", "b", "c"], |_key, value| bytes += value.map_or(0, <[u8]>::len))?;
-    /// assert_eq!(bytes, 3);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn get_many_with<K: AsRef<[u8]>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-        each: impl FnMut(K, Option<&[u8]>),
-    ) -> Result<()> {
-        let mut decoded = usize::MAX;
-        self.get_each(keys, &mut decoded, each)
-    }
-
-    /// [`Self::get_many_with`] for compressed values of at most `decoded` bytes in all.
-    fn get_each<K: AsRef<[u8]>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-        decoded: &mut usize,
-        mut each: impl FnMut(K, Option<&[u8]>),
-    ) -> Result<()> {
-        // A pipeline of three groups, so that the waits for memory overlap: while the records of one group are read, those of the second
-        // and the slots of the third are on their way.
-        let (store, name): (&Store, _) = (&self.store, &*self.name);
-        let mut keys = keys.into_iter().map(|key| {
-            let number = name.number().unwrap_or_default();
-            Asked { number, hash: store.engine.full_key(number, key.as_ref()).hash, key }
-        });
-        let mut groups: [Vec<Asked<K>>; 3] = Default::default();
-        // Probable file offsets of the records of the first group, and the pin that keeps these segments from being reused.
-        let (mut places, mut _held) = ([None; GROUP], store.engine.pin());
-        loop {
-            let [third, second, first] = &mut groups;
-            third.extend(keys.by_ref().take(GROUP));
-            if third.is_empty() && second.is_empty() && first.is_empty() {
-                return Ok(());
-            }
-            let pin = store.engine.pin();
-            store.engine.prefetch_slots(&pin, third.iter().map(|asked| asked.hash));
-            let next = store.engine.locate(&pin, second.iter().map(|asked| asked.hash));
-            if store.engine.doubt.get().is_some() {
-                // With doubt, each key needs the full look-up.
-                places = [None; GROUP];
-            }
-            let mut ahead = next.into_iter().flatten();
-            for (Asked { key, number, hash }, place) in first.drain(..).zip(places) {
-                // One per record: the processor can have only a few cache misses in flight.
-                ahead.next().into_iter().for_each(|offset| store.engine.log.prefetch(offset));
-                check_key(key.as_ref())?;
-                // The namespace may have been cleared or dropped since the key was hashed.
-                let Some(namespace) = name.number() else {
-                    each(key, None);
-                    continue;
-                };
-                let located = place.and_then(|offset| store.engine.log.lookup(offset, namespace, key.as_ref(), store.verifies()));
-                if let Some(value) = located {
-                    each(key, Some(value));
-                    continue;
-                }
-                let hash = if namespace == number { hash } else { store.engine.full_key(namespace, key.as_ref()).hash };
-                let full_key = FullKey { namespace, key: key.as_ref(), hash };
-                match store.lookup(&pin, full_key) {
-                    Lookup::Mapped(value) => each(key, Some(value)),
-                    Lookup::Missing => each(key, None),
-                    Lookup::Unclear => {
-                        let frame = store.checked_frame(&pin, full_key)?;
-                        count_decoded(frame.as_ref(), decoded)?;
-                        each(key, frame.as_ref().map(Frame::value));
-                    }
-                }
-            }
-            ahead.for_each(|offset| store.engine.log.prefetch(offset));
-            groups.rotate_right(1);
-            (places, _held) = (next, pin);
-        }
     }
 
     /// Number of records in this namespace. The first call after opening builds the parts of the index that are not built yet.
@@ -255,7 +138,7 @@ impl Store {
         look().or_else(|error| self.read_again(error, &mut || look()))
     }
 
-    fn find_checked<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
+    pub(super) fn find_checked<'a>(&'a self, pin: &Pin<'_>, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         let Some(frame) = self.engine.find_kept(pin, key)? else {
             return Ok(None);
         };
@@ -265,7 +148,7 @@ impl Store {
         Ok(Some(frame))
     }
 
-    fn verifies(&self) -> bool {
+    pub(super) fn verifies(&self) -> bool {
         self.engine.log.verify_on_read && !is(Bug::ReadUnchecked)
     }
 

@@ -242,6 +242,7 @@ impl Store {
         let synced = marked.max().unwrap_or(0);
         // Those that the index may point into, at each step.
         let mut present = if changes.is_empty() { Vec::new() } else { engine.log.segments() };
+        shards.iter().for_each(ShardGuard::will_publish);
         // First, as a writer appends before it publishes: a snapshot that begins from here on waits for the shards.
         engine.log.follow_to(&changes, place.segment, read.changed, synced, &engine.pins);
         let (mut dead, mut events) = (Vec::new(), Vec::new());
@@ -397,6 +398,7 @@ impl Store {
         following.rebuilds.fetch_add(1, Ordering::Relaxed);
         let (mut names, other) = (self.names.write(), newer.names.read());
         engine.end_moments();
+        shards.iter().for_each(ShardGuard::will_publish);
         engine.log.adopt(&newer.engine.log);
         for (number, shard) in (0..SHARDS).zip(&mut shards) {
             shard.forget_expiring();

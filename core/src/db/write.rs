@@ -377,6 +377,7 @@ impl Store {
         expiry: u64,
         old: Option<Placed>,
     ) -> Result<Placed> {
+        locked.shard.will_publish();
         let new = match self.engine.log.append_one(spec, Purpose::Store) {
             Err(error) if is(Bug::IndexBeforeAppend) => {
                 if let Some(old) = old {
@@ -424,6 +425,7 @@ impl Store {
             log.begin_expiring()?;
         }
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
+        locked.shard.will_publish();
         let new = log.append_one(&spec, Purpose::Store)?;
         self.engine.publish_put(&mut locked.shard, locked.key, old, new);
         if let Some(expiry) = expiry {
@@ -435,6 +437,7 @@ impl Store {
     fn append_tombstone(&self, locked: &mut LockedKey<'_, '_>, old: Option<Placed>) -> Result<Placed> {
         let FullKey { namespace, key, .. } = locked.key;
         let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::plain(namespace), key, value: &[] };
+        locked.shard.will_publish();
         let placed = self.engine.log.append_one(&spec, Purpose::MakeSpace)?;
         self.engine.publish_remove(&mut locked.shard, locked.key, old, placed);
         Ok(placed)

@@ -253,7 +253,7 @@ impl Error {
         Self::Corrupt { offset, what, found: None }
     }
 
-    /// The key of the damaged record, if a range found it: the ordered index holds the keys.
+    /// The key of the damaged record, if it is known: from a range, for the ordered index holds the keys, and from a read of many keys.
     pub fn damaged_key(&self) -> Option<&[u8]> {
         self.found()?.key.as_deref()
     }
@@ -268,7 +268,6 @@ impl Error {
     }
 
     /// The same error with the key of the damaged record; only errors of damage keep it.
-    #[cfg(feature = "ordered")]
     pub(crate) fn with_damaged_key(mut self, damaged: &[u8]) -> Self {
         if let Self::Corrupt { found, .. } = &mut self {
             found.get_or_insert_default().key = Some(damaged.into());

@@ -34,7 +34,7 @@ pub(crate) fn seed_of(seed: &[u8; 16]) -> u64 {
 /// The hash of a key in a namespace.
 ///
 /// XXH3 (Yann Collet), seeded by the store: the snapshot keeps parts of it, so it belongs to the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyHash(u64);
 
 impl KeyHash {
@@ -127,6 +127,13 @@ impl Index {
     #[inline]
     pub(crate) fn is_parked(&self, hash: KeyHash) -> bool {
         self.shard(hash.shard()).is_parked()
+    }
+
+    /// True while a writer that holds the shard of `hash` has appended a commit of which a part may not be in the index yet. If not, the
+    /// shard has everything that was appended before an end of the log that the caller has read before.
+    #[inline]
+    pub(crate) fn is_publishing(&self, hash: KeyHash) -> bool {
+        self.shard(hash.shard()).is_publishing()
     }
 
     /// True when the index points at the record at `offset`. Without a lock.

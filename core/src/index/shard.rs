@@ -9,7 +9,7 @@ use super::state::{Changes, LazyState};
 use super::table::{LINE_SLOTS, Table, TableCell};
 use crate::error::Result;
 use crate::pins::{Pin, Pins};
-use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -33,6 +33,11 @@ const fn lines_for(records: usize) -> usize {
 /// this process.
 const OLD_BYTES_KEPT: u64 = 2048;
 
+/// A mark: the running dump of the index has copied this shard already.
+const DUMPED: u8 = 1;
+/// A mark: the calendar has all records that expire, those from before the store was opened included.
+const KNOWS_EXPIRING: u8 = 2;
+
 /// One shard of the index.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
@@ -41,10 +46,10 @@ pub(super) struct Shard {
     is_parked: AtomicBool,
     /// The same as `!state.old.is_empty()`, so that freeing them need not wait for the writers of shards that have none.
     has_old: AtomicBool,
-    /// The running dump of the index has copied this shard already. Used under the lock only.
-    dumped: AtomicBool,
-    /// The calendar has all records that expire, those from before the store was opened included. Used under the lock only.
-    knows_expiring: AtomicBool,
+    /// Its writer has appended a commit, or is about to, and has not published all of it.
+    is_publishing: AtomicBool,
+    /// [`DUMPED`] and [`KNOWS_EXPIRING`]. Used under the lock only.
+    marks: AtomicU8,
     /// Slots that point at a record. A file of 4 TiB holds fewer than 2^32 in each of 256 shards. Changed under the lock only.
     len: AtomicU32,
     state: Mutex<LazyState>,
@@ -85,6 +90,12 @@ impl Shard {
     #[inline]
     pub(super) fn is_parked(&self) -> bool {
         self.is_parked.load(Ordering::Acquire)
+    }
+
+    /// See [`Index::is_publishing`](super::Index::is_publishing).
+    #[inline]
+    pub(super) fn is_publishing(&self) -> bool {
+        self.is_publishing.load(Ordering::Acquire)
     }
 
     /// See [`Index::doubt_all`](super::Index::doubt_all).
@@ -139,7 +150,35 @@ pub(crate) struct ShardGuard<'a> {
     state: MutexGuard<'a, LazyState>,
 }
 
+impl Drop for ShardGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Before the lock is released. A reader that sees it sees what was published.
+        self.shard.is_publishing.store(false, Ordering::Release);
+    }
+}
+
 impl ShardGuard<'_> {
+    /// Called before a commit is appended to the log: until the shard is unlocked, reads of several keys take it for half published.
+    #[inline]
+    pub(crate) fn will_publish(&self) {
+        // Seen by whoever sees the new end of the log, which is stored later, with `Release`.
+        self.shard.is_publishing.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_publishing(&self) -> bool {
+        self.shard.is_publishing()
+    }
+
+    fn marks(&self, mark: u8) -> bool {
+        self.shard.marks.load(Ordering::Relaxed) & mark != 0
+    }
+
+    fn set_mark(&self, mark: u8, is_set: bool) {
+        let others = self.shard.marks.load(Ordering::Relaxed) & !mark;
+        self.shard.marks.store(if is_set { others | mark } else { others }, Ordering::Relaxed);
+    }
+
     fn table(&self) -> Option<&Table> {
         // SAFETY: this guard holds the shard's lock, and the result borrows the guard.
         unsafe { self.shard.table.get_locked() }
@@ -256,11 +295,11 @@ impl ShardGuard<'_> {
 
     /// True if the calendar has all records that expire.
     pub(crate) fn knows_expiring(&self) -> bool {
-        self.shard.knows_expiring.load(Ordering::Relaxed)
+        self.marks(KNOWS_EXPIRING)
     }
 
     pub(crate) fn set_knows_expiring(&mut self) {
-        self.shard.knows_expiring.store(true, Ordering::Relaxed);
+        self.set_mark(KNOWS_EXPIRING, true);
     }
 
     /// Forgets which records expire: they are looked for again.
@@ -268,7 +307,7 @@ impl ShardGuard<'_> {
         if self.has_expiring() {
             self.state.calendar = None;
         }
-        self.shard.knows_expiring.store(false, Ordering::Relaxed);
+        self.set_mark(KNOWS_EXPIRING, false);
     }
 
     /// True if it has, or has had, a record that expires, as far as it knows.
@@ -411,7 +450,7 @@ impl ShardGuard<'_> {
     /// A copy for a snapshot: later changes are not part of it. With `since`, which is true for offsets of records appended after
     /// the previous snapshot, only the changes, if they take less than the whole.
     pub(crate) fn dump(&mut self, since: Option<&dyn Fn(u64) -> bool>) -> Dump {
-        self.shard.dumped.store(true, Ordering::Relaxed);
+        self.set_mark(DUMPED, true);
         if self.state.is_unused() {
             return Dump::Whole(ShardImage::default());
         }
@@ -432,7 +471,7 @@ impl ShardGuard<'_> {
 
     /// Ends the dump. Unless a snapshot has it, the next one writes the whole shard.
     pub(crate) fn end_dump(&mut self, is_written: bool) {
-        self.shard.dumped.store(false, Ordering::Relaxed);
+        self.set_mark(DUMPED, false);
         self.state.shrink();
         if !is_written && !matches!(self.state.changes, Changes::Unknown) {
             self.state.changes = Changes::Unknown;
@@ -441,7 +480,7 @@ impl ShardGuard<'_> {
 
     /// True when the running dump has copied this shard already.
     pub(crate) fn is_dumped(&self) -> bool {
-        self.shard.dumped.load(Ordering::Relaxed)
+        self.marks(DUMPED)
     }
 
     /// A copy, in no order.

@@ -81,6 +81,11 @@ impl<'a> Frame<'a> {
         Self { bytes: Bytes::Decoded(Box::new((self.bytes, plain))), ..self }
     }
 
+    /// True when it takes no memory of its own: its bytes are the host's.
+    pub(crate) const fn is_mapped(&self) -> bool {
+        matches!(self.bytes, Bytes::Mapped(_))
+    }
+
     /// The record's metadata.
     pub(crate) fn meta(&self) -> Meta<'_> {
         self.header.meta(self.bytes())

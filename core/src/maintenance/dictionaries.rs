@@ -142,6 +142,7 @@ impl Store {
         let mut shard = engine.lock(full_key.hash)?;
         let old = engine.find_locked(&shard, full_key)?;
         let spec = FrameSpec { kind: Kind::Put, continues: false, meta: Meta::plain(namespace), key, value };
+        shard.will_publish();
         let new = engine.log.append_one(&spec, Purpose::Store)?;
         engine.publish_put(&mut shard, full_key, old, new);
         Ok(())
@@ -153,6 +154,7 @@ impl Store {
         let mut shard = engine.lock(full_key.hash)?;
         if let Some(old) = engine.find_locked(&shard, full_key)? {
             let spec = FrameSpec { kind: Kind::Tombstone, continues: false, meta: Meta::plain(namespace), key, value: &[] };
+            shard.will_publish();
             let new = engine.log.append_one(&spec, Purpose::MakeSpace)?;
             engine.publish_remove(&mut shard, full_key, Some(old), new);
         }

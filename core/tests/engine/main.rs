@@ -31,6 +31,7 @@ mod format_example;
 mod groups;
 mod handles;
 mod isolation;
+mod many;
 mod moments;
 mod namespaces;
 mod nested;

@@ -18,6 +18,7 @@ pub mod left_space;
 pub mod lies;
 pub mod lives;
 pub mod lost_headers;
+pub mod many;
 pub mod mixed;
 pub mod moments;
 pub mod order;

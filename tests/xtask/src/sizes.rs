@@ -18,6 +18,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_SEALED_SESSIONS", "50000", "evidence-sealed: sessions on copies of a sealed store"),
     ("PIPKIN_COMPRESSION_IMAGES", "300000", "evidence-compression: images of stores with compressed values"),
     ("PIPKIN_HEALTHY", "all", "evidence-planted: suites that also run without a bug"),
+    ("PIPKIN_MANY", "1000", "evidence-many: histories of reads of several keys beside writers"),
     ("PIPKIN_HISTORIES", "1000", "evidence-moments: histories of snapshots under writers"),
     ("PIPKIN_INPUTS", "3000000", "evidence-hostile: hostile files"),
     ("PIPKIN_KILLS", "3000", "evidence-kill: processes that are killed"),
