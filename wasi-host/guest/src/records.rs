@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 use pipkin::{Namespace, Ttl};
-use pipkin_wasi_shared::{Packing, PackingValues, Source, Walk, millis, records, values};
+use pipkin_wasi_shared::{Packing, PackingValues, Source, Walk, millis, records, values_of};
 
 /// The records of one namespace, as one handle has opened them.
 pub(crate) struct Records {
@@ -46,11 +46,12 @@ impl GuestNamespace for Records {
     }
 
     fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        values(keys, |key| Ok(self.namespace()?.get(key)?))
+        values_of(&self.namespace, &keys, || Ok(self.open.end_call()?))
     }
 
     fn get_packed(&self, keys: Packed) -> Result<PackedValues, Error> {
-        let found = PackingValues::of(&keys.lengths, &keys.bytes, |key| Ok::<_, Error>(self.namespace()?.get_zerocopy(key)?))?;
+        let begin = || Ok::<_, Error>(self.open.end_call()?);
+        let found = PackingValues::of_records(&self.namespace, &keys.lengths, &keys.bytes, begin)?;
         Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 

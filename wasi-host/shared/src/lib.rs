@@ -17,7 +17,7 @@ mod transaction;
 mod walk;
 mod words;
 
-pub use answer::{Answer, values};
+pub use answer::{Answer, each_value, values, values_of};
 pub use bucket::{counted, keys};
 pub use changes::{Asked, Follow, Page, TOO_MANY_CONSUMERS, page};
 pub use commit::{Change, commit, millis};

@@ -1,9 +1,9 @@
 //! Many byte strings in one piece: a list of their lengths, and their concatenated bytes.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, each_value};
 use alloc::vec::Vec;
 use core::ops::Deref;
-use pipkin::{Error, Result};
+use pipkin::{Error, Namespace, Result};
 
 /// The strings of a packed list, in their order.
 ///
@@ -78,6 +78,23 @@ impl PackingValues {
         for key in strings(lengths, bytes)? {
             found.push(get(key)?.as_deref())?;
         }
+        Ok(found)
+    }
+
+    /// The values of a packed list of keys of a namespace, read as [`each_value`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`strings`], of [`each_value`] and of [`Answer::add`].
+    pub fn of_records<E: From<Error>>(
+        records: &Namespace,
+        lengths: &[u32],
+        bytes: &[u8],
+        begin: impl FnMut() -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut found = Self::default();
+        let keys: Vec<&[u8]> = strings(lengths, bytes)?.collect();
+        each_value(records, &keys, begin, |_, value| found.push(value))?;
         Ok(found)
     }
 

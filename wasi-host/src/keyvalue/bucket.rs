@@ -4,7 +4,7 @@ use super::context::{Entry, Kept, Unlisted, WasiKeyValueCtx};
 use super::quota::{Admitted, Failure};
 use super::store_file::{Call, Engine};
 use pipkin::{Db, Version};
-use pipkin_wasi_shared::{Answer, counted, keys, words};
+use pipkin_wasi_shared::{Answer, counted, each_value, keys, words};
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -161,13 +161,14 @@ impl Bucket {
         keys: Vec<String>,
         record: impl Fn(String, Option<Vec<u8>>) -> R,
     ) -> Result<Vec<R>, Refused> {
-        let (db, mut records, mut answer) = (self.db()?, Vec::new(), Answer::default());
-        for key in keys {
-            let value = db.get(&key)?;
-            answer.add(key.len().saturating_add(value.as_ref().map_or(0, Vec::len)))?;
-            records.push(record(key, value));
-        }
-        Ok(records)
+        let (db, mut values, mut answer) = (self.db()?, Vec::new(), Answer::default());
+        let begin = || Ok::<_, Refused>(());
+        each_value(&db, &keys, begin, |key, value| {
+            answer.add(key.len().saturating_add(value.map_or(0, <[u8]>::len)))?;
+            values.push(value.map(<[u8]>::to_vec));
+            Ok(())
+        })?;
+        Ok(keys.into_iter().zip(values).map(|(key, value)| record(key, value)).collect())
     }
 
     pub(super) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 use core::str::FromStr;
 use pipkin::{Storage, Version};
-use pipkin_wasi_shared::{Answer, counted, keys, words};
+use pipkin_wasi_shared::{Answer, counted, each_value, keys, words};
 use spin::Mutex;
 
 /// Bytes of cached blocks of a bucket's file.
@@ -136,13 +136,14 @@ impl Bucket {
         keys: Vec<String>,
         record: impl Fn(String, Option<Vec<u8>>) -> R,
     ) -> Result<Vec<R>, Refused> {
-        let (mut records, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
-        for key in keys {
-            let value = self.0.db()?.get(&key)?;
-            answer.add(key.len().saturating_add(value.as_ref().map_or(0, Vec::len)))?;
-            records.push(record(key, value));
-        }
-        Ok(records)
+        let (mut values, mut answer) = (Vec::with_capacity(keys.len()), Answer::default());
+        let begin = || Ok::<_, Refused>(self.0.end_call()?);
+        each_value(self.0.db()?, &keys, begin, |key, value| {
+            answer.add(key.len().saturating_add(value.map_or(0, <[u8]>::len)))?;
+            values.push(value.map(<[u8]>::to_vec));
+            Ok(())
+        })?;
+        Ok(keys.into_iter().zip(values).map(|(key, value)| record(key, value)).collect())
     }
 
     pub(crate) fn set_many(&self, records: &[Record]) -> Result<(), Refused> {

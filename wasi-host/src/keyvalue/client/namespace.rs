@@ -7,7 +7,7 @@ use crate::keyvalue::quota::Admitted;
 use crate::keyvalue::store_file::Engine;
 use crate::keyvalue::view::WasiKeyValue;
 use pipkin::{Namespace, Ttl};
-use pipkin_wasi_shared::{PackingValues, Walk, records, values};
+use pipkin_wasi_shared::{PackingValues, Walk, records, values_of};
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::Resource;
@@ -48,12 +48,13 @@ impl ClientNamespace {
 
     pub(super) fn get_many(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let _in = self.store.engine.call()?;
-        Ok(values(keys, |key| self.records.get(key))?)
+        Ok(values_of(&self.records, &keys, || Ok::<_, pipkin::Error>(()))?)
     }
 
     pub(super) fn get_packed(&self, keys: &Packed) -> Result<PackedValues, Error> {
         let _in = self.store.engine.call()?;
-        let found = PackingValues::of(&keys.lengths, &keys.bytes, |key| self.records.get_zerocopy(key))?;
+        let begin = || Ok::<_, pipkin::Error>(());
+        let found = PackingValues::of_records(&self.records, &keys.lengths, &keys.bytes, begin)?;
         Ok(PackedValues { lengths: found.lengths, bytes: found.bytes })
     }
 
