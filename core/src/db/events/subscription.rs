@@ -135,10 +135,17 @@ impl Subscription {
     ///
     /// [`Error::Corrupt`] for an event that is damaged: the next call goes on behind it. [`Error::Closed`].
     pub fn try_next(&mut self) -> Result<Option<Event>> {
+        let next = self.next_known()?;
         let store = &self.events.space.store;
-        if store.engine.log.follows() && self.next > self.events.last_number()? {
-            store.refresh()?;
+        if next.is_some() || !store.engine.log.follows() {
+            return Ok(next);
         }
+        // There may be more by now, and what was there may be durable.
+        store.refresh()?;
+        self.next_known()
+    }
+
+    fn next_known(&mut self) -> Result<Option<Event>> {
         let last = self.events.last_number()?;
         while self.next <= last {
             let next = self.events.index()?.0.next_from(self.next).unwrap_or(u64::MAX).min(last + 1);
@@ -261,7 +268,6 @@ impl Subscription {
                 Err(Error::ReadOnly) if store.engine.log.follows() && !store.is_closed() => {
                     let Some(pause) = pause(begun, until) else { return Ok(None) };
                     std::thread::sleep(pause);
-                    store.refresh()?;
                     continue;
                 }
                 Err(Error::Closed | Error::ReadOnly) => return Ok(None),
