@@ -149,6 +149,25 @@ fn records_expire_served_by_the_host_and_composed_and_natively_afterwards() {
     }
 }
 
+#[test]
+fn groups_and_ranges_hold_served_by_the_host_with_and_without_order_and_composed() {
+    let folder = tempfile::tempdir().unwrap();
+    let visitor = build::program("visitor");
+    let order =
+        |ordered| Db::builder().segment_size(16 * 1024).ordered(ordered).path(folder.path().join(format!("{ordered}.pipkin")));
+    for ordered in [false, true] {
+        let served = order(ordered).open().unwrap();
+        let context = WasiKeyValueCtx::builder().engine("named", served.clone(), SyncPolicy::Manual).build();
+        assert_eq!(Program::new(&visitor).run(&context, &["all", "named"]).unwrap(), "groups and ranges hold\n", "{ordered}");
+        assert!(served.verify().unwrap().is_ok());
+    }
+    let composed = Program::of(&build::composed(&visitor, build::product()));
+    assert_eq!(composed.run_in(folder.path(), &["all", "composed.pipkin"]).unwrap(), "groups and ranges hold\n");
+    let composed = Db::open(folder.path().join("composed.pipkin")).unwrap();
+    assert!(composed.verify().unwrap().is_ok());
+    assert_eq!(composed.find_namespace("users").unwrap().len().unwrap(), 2);
+}
+
 /// The README shows what the programs `sessions`, `trader`, `follower` and `chronicler` do.
 #[test]
 fn the_examples_of_the_readme_are_what_programs_run() {

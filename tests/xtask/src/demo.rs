@@ -9,6 +9,7 @@ mod digest;
 mod journey;
 mod native;
 mod plan;
+mod visits;
 mod wasi;
 mod watch;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     wasi::run(&stage, &plan)?;
     browser::run(&stage, &plan)?;
     journey::run(&stage)?;
+    visits::run(&stage)?;
     stage.close(keep)?;
     println!("\nthe demonstration has ended well: what came out is what the source says");
     Ok(())

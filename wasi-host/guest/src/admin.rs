@@ -45,6 +45,10 @@ impl Guest for Component {
         Ok(())
     }
 
+    fn sweep_expired(db: DbBorrow<'_>) -> Result<u64, Error> {
+        Ok(opened(&db).db()?.sweep_expired()?)
+    }
+
     fn reset_clock(db: DbBorrow<'_>) -> Result<u64, Error> {
         let open = opened(&db);
         let living = open.db()?.reset_clock()?;

@@ -1,7 +1,9 @@
 //! The resources `namespace` and `scan`.
 
 use crate::bindings::exports::pipkin::kv::store::{GuestNamespace, GuestScan, Namespace as Handle, Scan};
-use crate::bindings::exports::pipkin::kv::types::{self, Durability, Entry, Error, Packed, PackedValues, Version, Versioned};
+use crate::bindings::exports::pipkin::kv::types::{
+    self, Durability, Entry, Error, KeyRange, Packed, PackedValues, Version, Versioned,
+};
 use crate::open::{Closed, Open};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -115,8 +117,16 @@ impl GuestNamespace for Records {
         self.settled(self.namespace()?.clear())
     }
 
+    fn delete_group(&self, name: Vec<u8>) -> Result<u64, Error> {
+        self.settled(self.namespace()?.delete_group(name))
+    }
+
     fn scan(&self, prefix: Vec<u8>) -> Scan {
         Pages::scan(&self.open, self.namespace.clone(), prefix)
+    }
+
+    fn range(&self, range: KeyRange) -> Result<Scan, Error> {
+        Ok(Pages::range(&self.open, self.namespace()?.clone(), range))
     }
 }
 
@@ -130,6 +140,11 @@ impl Pages {
     /// A handle to a walk over `records`.
     pub(crate) fn scan(open: &Arc<Open>, records: impl Into<Source>, prefix: Vec<u8>) -> Scan {
         Scan::new(Self { open: open.clone(), walk: RefCell::new(Walk::new(records, prefix)) })
+    }
+
+    /// A handle to a walk over a range of `records`.
+    pub(crate) fn range(open: &Arc<Open>, records: impl Into<Source>, range: KeyRange) -> Scan {
+        Scan::new(Self { open: open.clone(), walk: RefCell::new(Walk::range(records, range.into())) })
     }
 
     fn page(&self, max_entries: u32, max_bytes: u32, take: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The resources `snapshot` and `snapshot-namespace`.
 
 use crate::bindings::exports::pipkin::kv::store::{GuestSnapshot, GuestSnapshotNamespace, Scan, SnapshotNamespace};
-use crate::bindings::exports::pipkin::kv::types::{Error, Packed, PackedValues, Position};
+use crate::bindings::exports::pipkin::kv::types::{Error, KeyRange, Packed, PackedValues, Position};
 use crate::open::{Closed, Open};
 use crate::records::Pages;
 use alloc::string::String;
@@ -89,5 +89,9 @@ impl GuestSnapshotNamespace for RecordsThen {
 
     fn scan(&self, prefix: Vec<u8>) -> Scan {
         Pages::scan(&self.open, self.records.clone(), prefix)
+    }
+
+    fn range(&self, range: KeyRange) -> Result<Scan, Error> {
+        Ok(Pages::range(&self.open, self.records()?.clone(), range))
     }
 }

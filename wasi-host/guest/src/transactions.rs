@@ -3,7 +3,7 @@
 use crate::bindings::exports::pipkin::kv::store::{
     GuestSavepoint, GuestTransaction, NamespaceBorrow, Savepoint, SavepointBorrow, Scan, Transaction as Handle,
 };
-use crate::bindings::exports::pipkin::kv::types::{self, Durability, Error, Packed, PackedValues, Position};
+use crate::bindings::exports::pipkin::kv::types::{self, Durability, Error, KeyRange, Packed, PackedValues, Position};
 use crate::kept::Kept;
 use crate::open::{Closed, Open};
 use crate::records::{Pages, Records};
@@ -111,6 +111,12 @@ impl GuestTransaction for InMemory {
         let records = named(&namespace)?;
         self.run(prefix.len(), |transaction| transaction.namespace(records).map(drop))?;
         Ok(Pages::scan(&self.open, self.transaction.transaction.records(records), prefix))
+    }
+
+    fn range(&self, namespace: NamespaceBorrow<'_>, range: KeyRange) -> Result<Scan, Error> {
+        let records = named(&namespace)?;
+        self.run(0, |transaction| transaction.namespace(records).map(drop))?;
+        Ok(Pages::range(&self.open, self.transaction.transaction.records(records), range))
     }
 
     fn savepoint(&self) -> Result<Savepoint, Error> {

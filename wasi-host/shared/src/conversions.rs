@@ -112,6 +112,17 @@ macro_rules! impl_conversions {
                 }
             }
 
+            impl From<types::KeyRange> for $crate::KeyRange {
+                fn from(range: types::KeyRange) -> Self {
+                    let bound = |bound| match bound {
+                        types::Bound::Unbounded => core::ops::Bound::Unbounded,
+                        types::Bound::Included(key) => core::ops::Bound::Included(key),
+                        types::Bound::Excluded(key) => core::ops::Bound::Excluded(key),
+                    };
+                    Self { start: bound(range.start), end: bound(range.end), reverse: range.reverse }
+                }
+            }
+
             impl From<pipkin::Position> for types::Position {
                 fn from(position: pipkin::Position) -> Self {
                     let both = u128::from_le_bytes(position.to_bytes());

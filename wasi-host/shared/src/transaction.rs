@@ -91,6 +91,17 @@ pub struct InTransaction {
 }
 
 impl InTransaction {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.transaction.run(|transaction| transaction.get_in(&self.records, key))
+    }
+
+    #[cfg(feature = "ordered")]
+    pub(crate) fn in_order(&self, range: &crate::range::KeyRange, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        self.transaction.run(|transaction| {
+            crate::walk::pass(transaction.namespace(&self.records)?.range(range.bounds())?, range.reverse, each)
+        })
+    }
+
     pub(crate) fn page(&self, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<Option<Cursor>> {
         self.transaction.run(|transaction| transaction.namespace(&self.records)?.page(from, each))
     }

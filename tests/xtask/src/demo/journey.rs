@@ -23,7 +23,7 @@ pub(super) fn run(stage: &Stage) -> Outcome {
     let relay = |step: Step, name: &str, who: &str| step.args(["--", "relay", name, who]).run();
     let served = host()?.args(["--store", "journey", "--directory"]).path(&stage.folder).path(&program);
     relay(served, "journey", "served")?;
-    let composed = host()?.arg("--root").path(&stage.folder).path(&composed(&stage.folder, &program)?);
+    let composed = host()?.arg("--root").path(&stage.folder).path(&composed(&stage.folder, "journey.wasm", &program)?);
     relay(composed, "journey.pipkin", "component")?;
 
     let (passed, last) =
@@ -41,10 +41,10 @@ pub(super) fn run(stage: &Stage) -> Outcome {
     Ok(fs::remove_file(&store)?)
 }
 
-/// The program with the component in it.
-fn composed(folder: &Path, program: &Path) -> Outcome<std::path::PathBuf> {
+/// The program with the component in it, as a file of that name.
+pub(super) fn composed(folder: &Path, name: &str, program: &Path) -> Outcome<std::path::PathBuf> {
     let component = built(&["-p", "pipkin-wasi-guest"])?.join("pipkin_wasi_guest.wasm");
-    let out = folder.join("journey.wasm");
+    let out = folder.join(name);
     let composer = Step::new("cargo run --quiet -p pipkin-wasi-composer --target-dir").path(&root().join("target/guest"));
     composer.arg("--").path(program).path(&component).path(&out).run()?;
     Ok(out)

@@ -97,6 +97,7 @@ pub(in crate::keyvalue) fn add_async_to_linker<T: Send + 'static>(
             |space| space.store.waits(), |space, key, expected, new| space.swap(&key, expected.as_deref(), new.as_deref());
         "[method]namespace.compare-version-and-swap"(key: Vec<u8>, expected: Option<Version>, new: Option<Vec<u8>>) -> bool,
             |space| space.store.waits(), |space, key, expected, new| space.swap_version(&key, expected, new.as_deref());
+        "[method]namespace.delete-group"(name: Vec<u8>) -> u64, |space| space.store.waits(), |space, name| space.delete_group(&name);
         "[method]namespace.clear"() -> (), |space| space.store.waits(), |space| space.clear();
     );
     Ok(())

@@ -30,6 +30,7 @@ pub(in crate::keyvalue) fn add_async_admin_to_linker<T: Send + 'static>(
         "verify"() -> Report, |_| true, |db| db.verify();
         "compact-step"() -> Option<Step>, |_| true, |db| db.compact_step();
         "checkpoint"() -> (), |_| true, |db| db.checkpoint();
+        "sweep-expired"() -> u64, |_| true, |db| db.sweep_expired();
         "reset-clock"() -> u64, |_| true, |db| db.reset_clock();
     );
     instance.func_wrap_async(
@@ -85,6 +86,10 @@ impl ClientDb {
         self.write(self.durability, |_| Ok(Admitted::none()), |db| db.checkpoint())
     }
 
+    fn sweep_expired(&self) -> Result<u64, Error> {
+        Ok(self.engine.call()?.sweep_expired()?)
+    }
+
     fn reset_clock(&self) -> Result<u64, Error> {
         self.write(self.durability, |_| Ok(Admitted::none()), |db| db.reset_clock())
     }
@@ -119,6 +124,10 @@ impl admin::Host for WasiKeyValue<'_> {
 
     fn checkpoint(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {
         self.db(&db)?.checkpoint()
+    }
+
+    fn sweep_expired(&mut self, db: Resource<ClientDb>) -> Result<u64, Error> {
+        self.db(&db)?.sweep_expired()
     }
 
     fn reset_clock(&mut self, db: Resource<ClientDb>) -> Result<u64, Error> {

@@ -63,6 +63,11 @@ impl ClientNamespace {
         (Walk::new(self.records.clone(), prefix), self.store.engine.clone())
     }
 
+    /// The same over a range.
+    pub(super) fn range(&self, range: types::KeyRange) -> Result<(Walk, Engine), Error> {
+        Ok((Walk::range(self.records()?, range.into()), self.store.engine.clone()))
+    }
+
     pub(super) fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.store(key, |records| records.insert(key, value))
     }
@@ -103,6 +108,10 @@ impl ClientNamespace {
     pub(super) fn swap_version(&self, key: &[u8], expected: Option<Version>, new: Option<&[u8]>) -> Result<bool, Error> {
         let swap = |records: &Namespace| records.compare_version_and_swap(key, expected.map(Into::into), new);
         if new.is_some() { self.store(key, swap) } else { self.remove(swap) }
+    }
+
+    pub(super) fn delete_group(&self, name: &[u8]) -> Result<u64, Error> {
+        self.remove(|records| records.delete_group(name))
     }
 
     pub(super) fn clear(&self) -> Result<(), Error> {

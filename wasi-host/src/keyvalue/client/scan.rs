@@ -1,7 +1,7 @@
 //! A guest's walk over records.
 
-use super::lost;
 use super::wit::pipkin::kv::types::Error;
+use super::{lost, over_quota};
 use crate::keyvalue::context::Kept;
 use crate::keyvalue::store_file::Engine;
 use crate::keyvalue::view::WasiKeyValue;
@@ -12,12 +12,12 @@ use wasmtime::component::Resource;
 pub struct ClientScan {
     walk: Walk,
     engine: Engine,
-    _kept: Kept,
+    kept: Kept,
 }
 
 impl ClientScan {
     pub(super) fn new(walk: Walk, engine: Engine, kept: Kept) -> Self {
-        Self { walk, engine, _kept: kept }
+        Self { walk, engine, kept }
     }
 
     #[cfg(test)]
@@ -27,6 +27,12 @@ impl ClientScan {
 }
 
 impl WasiKeyValue<'_> {
+    /// A handle to a walk that has just begun.
+    pub(super) fn walk(&mut self, (walk, engine): (Walk, Engine)) -> Result<Resource<ClientScan>, Error> {
+        let kept = self.ctx.keep(walk.kept_bytes()).map_err(over_quota)?;
+        self.table.push(ClientScan::new(walk, engine, kept)).map_err(lost)
+    }
+
     pub(super) fn page(
         &mut self,
         scan: &Resource<ClientScan>,
@@ -34,8 +40,13 @@ impl WasiKeyValue<'_> {
         max_bytes: u32,
         take: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), Error> {
-        let ClientScan { walk, engine, .. } = self.table.get_mut(scan).map_err(lost)?;
+        let ClientScan { walk, engine, kept } = self.table.get_mut(scan).map_err(lost)?;
         let _in = engine.call()?;
-        walk.page(max_entries, max_bytes, || Ok(()), take)
+        let page = walk.page(max_entries, max_bytes, || Ok(()), take);
+        if let Err(message) = kept.reserve(walk.kept_bytes()) {
+            walk.end();
+            return Err(over_quota(message));
+        }
+        page
     }
 }

@@ -2,8 +2,8 @@
 
 use super::wit::pipkin::kv::store::{self, Options};
 use super::wit::pipkin::kv::types::{
-    self, ChangesOptions, ConsumerState, Durability, Entry as Record, Error, Op, Packed, PackedValues, Position, PositionState,
-    Ttl, Version, Versioned,
+    self, ChangesOptions, ConsumerState, Durability, Entry as Record, Error, KeyRange, Op, Packed, PackedValues, Position,
+    PositionState, Ttl, Version, Versioned,
 };
 use super::{
     ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, lost, over_quota,
@@ -228,6 +228,10 @@ impl store::HostNamespace for WasiKeyValue<'_> {
         self.namespace(&namespace)?.read(|records| records.len())
     }
 
+    fn delete_group(&mut self, namespace: Resource<ClientNamespace>, name: Vec<u8>) -> Result<u64, Error> {
+        self.namespace(&namespace)?.delete_group(&name)
+    }
+
     fn clear(&mut self, namespace: Resource<ClientNamespace>) -> Result<(), Error> {
         self.namespace(&namespace)?.clear()
     }
@@ -236,6 +240,11 @@ impl store::HostNamespace for WasiKeyValue<'_> {
         let (walk, engine) = self.table.get(&namespace)?.scan(prefix);
         let kept = self.ctx.keep(walk.kept_bytes()).map_err(wasmtime::Error::msg)?;
         Ok(self.table.push(ClientScan::new(walk, engine, kept))?)
+    }
+
+    fn range(&mut self, namespace: Resource<ClientNamespace>, range: KeyRange) -> Result<Resource<ClientScan>, Error> {
+        let walk = self.namespace(&namespace)?.range(range)?;
+        self.walk(walk)
     }
 
     fn drop(&mut self, namespace: Resource<ClientNamespace>) -> Outcome<()> {

@@ -1,7 +1,7 @@
 //! Implements the snapshots of the interface `store` for Wasmtime: looks handles up in the resource table of the embedder.
 
 use super::wit::pipkin::kv::store;
-use super::wit::pipkin::kv::types::{Error, Packed, PackedValues, Position};
+use super::wit::pipkin::kv::types::{Error, KeyRange, Packed, PackedValues, Position};
 use super::{ClientScan, ClientSnapshot, ClientSnapshotNamespace, lost, over_quota};
 use crate::keyvalue::view::WasiKeyValue;
 use wasmtime::Result as Outcome;
@@ -65,6 +65,11 @@ impl store::HostSnapshotNamespace for WasiKeyValue<'_> {
         let (walk, engine) = self.table.get(&records)?.scan(prefix);
         let kept = self.ctx.keep(walk.kept_bytes()).map_err(wasmtime::Error::msg)?;
         Ok(self.table.push(ClientScan::new(walk, engine, kept))?)
+    }
+
+    fn range(&mut self, records: Resource<ClientSnapshotNamespace>, range: KeyRange) -> Result<Resource<ClientScan>, Error> {
+        let walk = self.records_then(&records)?.range(range);
+        self.walk(walk)
     }
 
     fn drop(&mut self, records: Resource<ClientSnapshotNamespace>) -> Outcome<()> {

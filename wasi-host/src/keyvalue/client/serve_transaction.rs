@@ -1,7 +1,7 @@
 //! Implements the transactions of the interface `store` for Wasmtime: looks handles up in the resource table of the embedder.
 
 use super::wit::pipkin::kv::store;
-use super::wit::pipkin::kv::types::{Durability, Error, Packed, PackedValues, Position, Ttl};
+use super::wit::pipkin::kv::types::{Durability, Error, KeyRange, Packed, PackedValues, Position, Ttl};
 use super::{ClientNamespace, ClientSavepoint, ClientScan, ClientTransaction, lost, over_quota};
 use crate::keyvalue::view::WasiKeyValue;
 use pipkin::Namespace;
@@ -60,6 +60,12 @@ impl store::HostTransaction for WasiKeyValue<'_> {
         let (walk, engine) = transaction.scan(&records, prefix)?;
         let kept = self.ctx.keep(walk.kept_bytes()).map_err(over_quota)?;
         self.table.push(ClientScan::new(walk, engine, kept)).map_err(lost)
+    }
+
+    fn range(&mut self, transaction: Own, namespace: Space, range: KeyRange) -> Result<Resource<ClientScan>, Error> {
+        let (transaction, records) = self.in_transaction(&transaction, &namespace)?;
+        let walk = transaction.range(&records, range)?;
+        self.walk(walk)
     }
 
     fn savepoint(&mut self, transaction: Own) -> Result<Resource<ClientSavepoint>, Error> {

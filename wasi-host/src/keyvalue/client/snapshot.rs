@@ -1,7 +1,7 @@
 //! A guest's handles to a snapshot and to a namespace of one, and their operations.
 
 use super::lost;
-use super::wit::pipkin::kv::types::{Error, Packed, PackedValues};
+use super::wit::pipkin::kv::types::{Error, KeyRange, Packed, PackedValues};
 use crate::keyvalue::context::Kept;
 use crate::keyvalue::store_file::Engine;
 use crate::keyvalue::view::WasiKeyValue;
@@ -71,6 +71,11 @@ impl ClientSnapshotNamespace {
     /// A walk over the records, and the engine that it reads from.
     pub(super) fn scan(&self, prefix: Vec<u8>) -> (Walk, Engine) {
         (Walk::new(self.records.clone(), prefix), self.engine.clone())
+    }
+
+    /// The same over a range.
+    pub(super) fn range(&self, range: KeyRange) -> (Walk, Engine) {
+        (Walk::range(self.records.clone(), range.into()), self.engine.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A guest's handles to a transaction and to its savepoints, and their operations.
 
-use super::wit::pipkin::kv::types::{Durability, Error, Packed, PackedValues, Position};
+use super::wit::pipkin::kv::types::{Durability, Error, KeyRange, Packed, PackedValues, Position};
 use super::{ClientDb, over_quota};
 use crate::keyvalue::context::Kept;
 use crate::keyvalue::quota::Failure;
@@ -100,6 +100,12 @@ impl ClientTransaction {
         // Refuses the namespace of another store at once.
         self.read(|transaction| transaction.namespace(records).map(drop))?;
         Ok((Walk::new(self.transaction.records(records), prefix), self.store.engine.clone()))
+    }
+
+    /// The same over a range.
+    pub(super) fn range(&mut self, records: &Namespace, range: KeyRange) -> Result<(Walk, Engine), Error> {
+        self.read(|transaction| transaction.namespace(records).map(drop))?;
+        Ok((Walk::range(self.transaction.records(records), range.into()), self.store.engine.clone()))
     }
 
     /// What it goes back to is less than what it has: no limit keeps it from that.
