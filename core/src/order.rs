@@ -6,12 +6,13 @@ use crate::error::{Error, Result};
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
 use crate::index::{SHARDS, ShardGuard, Slot};
 use crate::log::Window;
-use crate::ordered::{Key, Ordered, PART_RECORDS, Part, Piece, Source};
+use crate::ordered::{Choice, Key, Ordered, PART_RECORDS, Part, Piece, Source};
 use crate::planted::{Bug, is};
 use crate::snapshot::{self, OrderPart, OrderParts, PartPlace, SnapshotWriter};
 use crate::sorted::Set;
 use crate::sync::Ordering;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -38,30 +39,38 @@ struct AllKeys {
 }
 
 impl Engine {
-    /// Begins the ordered index. Called while opening, before the store is in use. True if it comes from the snapshot.
-    pub(crate) fn order(&self) -> Result<bool> {
-        if self.order_of_snapshot()? {
-            return Ok(true);
-        }
-        let AllKeys { keys, nameless } = self.all_keys(&|shard| Ok(self.lock_shard(shard)?.slots()))?;
+    /// Begins the ordered index of the namespaces that are chosen. Called while opening, before the store is in use. True if it comes from the
+    /// snapshot.
+    pub(crate) fn order(&self, choice: Choice) -> Result<bool> {
+        let choice = match self.order_of_snapshot(choice)? {
+            None => return Ok(true),
+            Some(choice) => choice,
+        };
+        let AllKeys { keys, nameless } = self.all_keys(&choice, &|shard| Ok(self.lock_shard(shard)?.slots()))?;
         // Only opening sets it, once, so `set` cannot fail.
-        let _ = self.ordered.set(Box::new(Ordered::of(keys)));
+        let _ = self.ordered.set(Box::new(Ordered::of(keys, choice)));
         *self.nameless.write() = nameless;
         Ok(false)
     }
 
-    /// Takes the order from the snapshot, and applies to it what the log has behind that. False when there is none that can be used.
-    fn order_of_snapshot(&self) -> Result<bool> {
+    /// Takes the order from the snapshot, and applies to it what the log has behind that. Returns the choice when there is none that can be used.
+    fn order_of_snapshot(&self, choice: Choice) -> Result<Option<Choice>> {
         let nothing = Origin::default();
         let Origin { snapshot, retired, namespaces } = self.origin.get().unwrap_or(&nothing);
         // What has been retired since may be used again: an offset there could name another record.
         let is_stale = !retired.is_empty() && !is(Bug::OrderOfRetiredSegments);
         if !snapshot.order.is_whole || is_stale || self.log.follows() || self.doubt.get().is_some() {
-            return Ok(false);
+            return Ok(Some(choice));
         }
-        let living = snapshot.order.parts.iter().filter(|part| namespaces.contains(part.namespace.into()));
-        let parts = living.map(|part| (Key::new(&part.from), part_of(part)));
-        let _ = self.ordered.set(Box::new(Ordered::of_parts(parts.collect())));
+        let is_wanted = |number: &u32| *number != NAMESPACE_OF_NAMES && choice.keeps(*number);
+        let is_there = |number: u32| snapshot.order.only.as_ref().is_none_or(|only| only.binary_search(&number).is_ok());
+        let has_all = namespaces.iter().map(|number| number as u32).filter(is_wanted).all(is_there);
+        if !has_all && !is(Bug::OrderOfOthers) {
+            return Ok(Some(choice));
+        }
+        let wanted = |part: &&OrderPart| namespaces.contains(part.namespace.into()) && choice.keeps(part.namespace);
+        let parts = snapshot.order.parts.iter().filter(wanted).map(|part| (Key::new(&part.from), part_of(part))).collect();
+        let _ = self.ordered.set(Box::new(Ordered::of_parts(parts, choice)));
         let mut window = Window::new(&*self.log.storage, self.log.storage.len()?);
         for shard in 0..SHARDS {
             let later = self.index.lock_shard(shard).later();
@@ -69,7 +78,7 @@ impl Engine {
                 self.order_later(offset, &mut window)?;
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Applies a record behind the snapshot, which opening has checked.
@@ -86,13 +95,13 @@ impl Engine {
         })
     }
 
-    /// The keys of the records at the slots of all shards.
-    fn all_keys(&self, slots_of: &dyn Fn(usize) -> Result<Vec<Slot>>) -> Result<AllKeys> {
+    /// The keys of the records at the slots of all shards, of the namespaces that are chosen.
+    fn all_keys(&self, choice: &Choice, slots_of: &dyn Fn(usize) -> Result<Vec<Slot>>) -> Result<AllKeys> {
         let (mut keys, mut nameless) = (Vec::new(), Vec::new());
         for shard in 0..SHARDS {
             for slot in slots_of(shard)? {
                 match self.owned(shard, slot)? {
-                    Some(frame) if frame.header.namespace != NAMESPACE_OF_NAMES => {
+                    Some(frame) if frame.header.namespace != NAMESPACE_OF_NAMES && choice.keeps(frame.header.namespace) => {
                         keys.push((frame.header.namespace, Key::new(frame.key()), slot.offset()));
                     }
                     Some(_) => {}
@@ -111,8 +120,9 @@ impl Engine {
             // Another thread has done it meanwhile.
             return Ok(());
         }
-        let AllKeys { keys, nameless } = self.all_keys(&|shard| Ok(held.get(shard).map_or_else(Vec::new, ShardGuard::slots)))?;
-        ordered.adopt(&Ordered::of(keys));
+        let slots = |shard| Ok(held.get(shard).map_or_else(Vec::new, ShardGuard::slots));
+        let AllKeys { keys, nameless } = self.all_keys(&ordered.choice, &slots)?;
+        ordered.adopt(&Ordered::of(keys, Choice::default()));
         *self.nameless.write() = nameless;
         self.orders_lost.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -122,19 +132,31 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::NotOrdered`] when the store was opened without it.
+    /// [`Error::NotOrdered`] when the namespace is not in it.
     #[inline]
-    pub(crate) fn ordered(&self) -> Result<&Ordered> {
-        let ordered: &Ordered = self.ordered.get().ok_or(Error::NotOrdered)?;
+    pub(crate) fn ordered(&self, namespace: u32) -> Result<&Ordered> {
+        let ordered: &Ordered = self.ordered.get().filter(|ordered| ordered.choice.keeps(namespace)).ok_or(Error::NotOrdered)?;
         if ordered.is_incomplete() {
             self.order_again(ordered)?;
         }
         Ok(ordered)
     }
 
+    /// Fails when ranges of a namespace cannot be read; `None` is one that has no records.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ordered`].
+    pub(crate) fn has_order(&self, namespace: Option<u32>) -> Result<()> {
+        match namespace {
+            Some(number) => self.ordered(number).map(drop),
+            None => self.ordered.get().map(drop).ok_or(Error::NotOrdered),
+        }
+    }
+
     /// Calls `each` with key and offset of the records from `from` on, in key order, until it returns `false`. The caller holds no shard.
     pub(crate) fn walk_keys(&self, namespace: u32, from: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
-        let ordered = self.ordered()?;
+        let ordered = self.ordered(namespace)?;
         let Err(stopped) = ordered.walk(namespace, from, self, each) else { return Ok(()) };
         self.order_again(ordered)?;
         let rest = stopped.rest.as_ref().map(|key| &key[..]);
@@ -143,17 +165,28 @@ impl Engine {
 
     /// Calls `each` with key and offset of the records up to `to`, the last key first, until it returns `false`. The caller holds no shard.
     pub(crate) fn walk_keys_back(&self, namespace: u32, to: Bound<&[u8]>, each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
-        let ordered = self.ordered()?;
+        let ordered = self.ordered(namespace)?;
         let Err(stopped) = ordered.walk_back(namespace, to, self, each) else { return Ok(()) };
         self.order_again(ordered)?;
         let rest = stopped.rest.as_ref().map(|key| &key[..]);
         ordered.walk_back(namespace, rest, self, stopped.each).map_err(|stopped| stopped.error)
     }
 
+    /// A namespace gets this number, with these options, instead of the one that it had.
+    pub(crate) fn choose_order(&self, old: Option<u32>, number: u32, options: &[u8]) {
+        if let Some(ordered) = self.ordered.get()
+            && old != Some(number)
+        {
+            ordered.choice.note(number, options);
+        }
+    }
+
     /// Enters a record, before its slot changes: what an unread part names are records that count, so that their space is not reused.
     #[inline]
     pub(crate) fn order_put(&self, namespace: u32, key: &[u8], offset: u64) {
-        if let Some(ordered) = self.ordered.get() {
+        if let Some(ordered) = self.ordered.get()
+            && ordered.choice.keeps(namespace)
+        {
             ordered.put(namespace, key, offset, self);
         }
     }
@@ -193,6 +226,9 @@ impl Engine {
     ) -> Result<(OrderParts, Vec<Moved>)> {
         let (mut parts, mut moved) = (Vec::new(), Vec::new());
         let Some(ordered) = self.ordered.get() else { return Ok((OrderParts::default(), moved)) };
+        // First: all records of a namespace that is created meanwhile are behind the checkpoint.
+        let kept = |numbers: &BTreeSet<u32>| numbers.iter().copied().filter(|&number| ordered.choice.keeps(number)).collect();
+        let only = if ordered.choice.keeps_all() { None } else { Some(kept(&self.living.read())) };
         ordered.pieces(&mut |namespace, from, piece| {
             if namespace == NAMESPACE_OF_NAMES {
                 return Ok(());
@@ -217,7 +253,7 @@ impl Engine {
         })?;
         // What is missing there would be missing in the snapshot, too.
         let has_all = !ordered.is_incomplete() && self.nameless.read().is_empty();
-        Ok((OrderParts { parts, is_whole: is_whole && has_all }, moved))
+        Ok((OrderParts { parts, is_whole: is_whole && has_all, only }, moved))
     }
 
     /// From now on, what has moved is read at its new place. Called once that is written, and before the old place is free.

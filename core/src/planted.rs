@@ -278,6 +278,9 @@ pub enum Bug {
     /// The keys in order come from the snapshot though segments that they stand in may have been used again.
     OrderOfRetiredSegments,
     #[cfg(feature = "ordered")]
+    /// The keys in order come from a snapshot that has those of other namespaces.
+    OrderOfOthers,
+    #[cfg(feature = "ordered")]
     /// A part of the order that was copied to a new snapshot is still read at its old place.
     OrderNotMoved,
 }
@@ -308,6 +311,8 @@ mod imp {
             Self::OrderEndsAtSnapshot,
             #[cfg(feature = "ordered")]
             Self::OrderOfRetiredSegments,
+            #[cfg(feature = "ordered")]
+            Self::OrderOfOthers,
             #[cfg(feature = "ordered")]
             Self::OrderNotMoved,
             Self::FlushSkipsSync,

@@ -85,7 +85,7 @@ pub(crate) fn each_option(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8]
 }
 
 /// The value of an option; `None` without it.
-#[cfg(feature = "compress")]
+#[cfg(any(feature = "compress", feature = "ordered"))]
 pub(crate) fn option(options: &[u8], kind: u8) -> Option<&[u8]> {
     each_option(options).find(|(other, _)| *other == kind).map(|(_, value)| value)
 }

@@ -206,7 +206,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::GhostAfterRemoval => MOMENTS,
         Bug::ManyReadApart => MANY,
         Bug::GroupInTwoCommits => GROUPS,
-        Bug::OrderEndsAtSnapshot | Bug::OrderOfRetiredSegments | Bug::OrderNotMoved => ORDER,
+        Bug::OrderEndsAtSnapshot | Bug::OrderOfRetiredSegments | Bug::OrderNotMoved | Bug::OrderOfOthers => ORDER,
         Bug::SealedHeaderUnchecked
         | Bug::SealedSuperblockUnchecked
         | Bug::SealedHeadUncovered

@@ -147,7 +147,7 @@ impl Group<'_> {
     /// The records of the group that were appended before the log position `since`.
     fn look(&self, since: u64) -> Result<Vec<Member>> {
         #[cfg(feature = "ordered")]
-        if self.store.engine.ordered.get().is_some() {
+        if self.store.engine.has_order(Some(self.number)).is_ok() {
             return self.look_in_order(since);
         }
         let engine = &self.store.engine;

@@ -72,7 +72,7 @@ impl Store {
         order: Order,
         mut each: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        self.engine.ordered()?;
+        self.engine.has_order(name.number())?;
         if self.engine.log.follows() {
             return self.range_followed(name, bounds, order, &mut each);
         }

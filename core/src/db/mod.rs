@@ -48,6 +48,8 @@ mod namespaces;
 #[cfg(not(feature = "events"))]
 mod no_events;
 mod open;
+#[cfg(feature = "ordered")]
+mod ordered;
 mod owned;
 mod page;
 mod position;

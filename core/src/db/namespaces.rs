@@ -223,6 +223,8 @@ impl Store {
             let mut living = self.engine.living.write();
             old.map(|old| living.remove(&old));
             living.insert(number);
+            #[cfg(feature = "ordered")]
+            self.engine.choose_order(old, number, &options);
             (names.set(name, number, &options), old, end)
         };
         if let Some(old) = old {

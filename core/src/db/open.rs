@@ -88,8 +88,12 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     report.clock_ahead_ms = engine.log.clock.ahead();
     engine.log.start_at(end_of(&engine, &chain, &pair, report.created), &engine.pins)?;
     #[cfg(feature = "ordered")]
-    if options.ordered {
-        report.order = if engine.order()? { OrderState::Loaded } else { OrderState::Built };
+    {
+        let namespaces = names.pairs().map(|(name, number)| (number, names.options(name)));
+        let choice = crate::ordered::Choice::new(options.ordered, namespaces);
+        if !choice.keeps_none() {
+            report.order = if engine.order(choice)? { OrderState::Loaded } else { OrderState::Built };
+        }
     }
     // Nothing has been written so far: a file that cannot be opened stays as it was.
     if !engine.log.read_only {

@@ -222,9 +222,9 @@ impl Store {
 impl<'a> Range<'a> {
     pub(super) fn of(source: Source<'a>, bounds: Bounds) -> Result<Self> {
         match &source {
-            Source::Now(store, _) => store.engine.ordered()?,
-            Source::At(namespace) => namespace.taken.engine().ordered()?,
-        };
+            Source::Now(store, name) => store.engine.has_order(name.number())?,
+            Source::At(namespace) => namespace.taken.engine().has_order(Some(namespace.number()?))?,
+        }
         let (front, back) = (Fetched::nothing(), Fetched::nothing());
         Ok(Self { source, bounds, front, back, done: false, keys_only: false, expiring: None })
     }

@@ -351,6 +351,8 @@ impl Store {
         let old = names.get(name).and_then(|name| name.number());
         let mut living = self.engine.living.write();
         if header.kind == Kind::Put {
+            #[cfg(feature = "ordered")]
+            self.engine.choose_order(old, number, value.get(4..).unwrap_or_default());
             names.set(name, number, value.get(4..).unwrap_or_default());
             living.insert(number);
         } else {
@@ -422,6 +424,7 @@ impl Store {
         #[cfg(feature = "ordered")]
         if let (Some(mine), Some(theirs)) = (engine.ordered.get(), newer.engine.ordered.get()) {
             mine.adopt(theirs);
+            mine.choice.adopt(&theirs.choice);
         }
         #[cfg(feature = "events")]
         engine.events.adopt(&newer.engine.events);

@@ -64,7 +64,7 @@ impl SnapshotNamespace {
         mut each: impl FnMut(&Frame<'_>) -> bool,
     ) -> Result<()> {
         let (engine, moment, number) = (self.taken.engine(), &self.taken.moment, self.number()?);
-        engine.ordered()?;
+        engine.has_order(Some(number))?;
         moment.still_lives()?;
         // A key that is being inserted by a commit from before the moment may not be in the order yet.
         engine.settle_all(moment)?;

@@ -8,11 +8,13 @@
 //! read from its records when one of them is first needed. That may fail. Then the index is incomplete until its owner has built it anew.
 
 mod block;
+mod choice;
 mod key;
 mod leaf;
 mod map;
 mod part;
 
+pub(crate) use choice::{Choice, with_order};
 pub(crate) use key::Key;
 pub(crate) use part::{PART_RECORDS, Part, Piece, Source, Stopped};
 
@@ -30,6 +32,8 @@ pub(crate) type EachPiece<'a> = dyn FnMut(u32, &[u8], Piece) -> Result<()> + 'a;
 /// The ordered index of a store.
 #[derive(Default)]
 pub(crate) struct Ordered {
+    /// The namespaces that are in it.
+    pub(crate) choice: Choice,
     /// Maps by namespace number.
     maps: RwLock<BTreeMap<u32, Arc<Map>>>,
     /// There may be parts that nobody has read.
@@ -39,19 +43,19 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    /// An index of keys of all namespaces, given in any order, each with the offset of its record.
-    pub(crate) fn of(mut keys: Vec<(u32, Key, u64)>) -> Self {
+    /// An index of the keys of the namespaces that are chosen, given in any order, each with the offset of its record.
+    pub(crate) fn of(mut keys: Vec<(u32, Key, u64)>, choice: Choice) -> Self {
         keys.sort_unstable();
         let of_namespace = keys.chunk_by(|(one, ..), (other, ..)| one == other).filter_map(|keys| {
             let pairs: Vec<(&[u8], u64)> = keys.iter().map(|(_, key, offset)| (key.bytes(), *offset)).collect();
             keys.first().map(|&(namespace, ..)| (namespace, Arc::new(Map::of(&pairs))))
         });
-        Self { maps: RwLock::new(of_namespace.collect()), ..Self::default() }
+        Self { choice, maps: RwLock::new(of_namespace.collect()), ..Self::default() }
     }
 
     /// An index of parts of the snapshot, each with its separator: by namespaces, and in order.
-    pub(crate) fn of_parts(parts: Vec<(Key, Part)>) -> Self {
-        let ordered = Self { may_be_unread: AtomicBool::new(true), ..Self::default() };
+    pub(crate) fn of_parts(parts: Vec<(Key, Part)>, choice: Choice) -> Self {
+        let ordered = Self { choice, may_be_unread: AtomicBool::new(true), ..Self::default() };
         let of_namespace = parts
             .chunk_by(|(_, one), (_, other)| one.namespace == other.namespace)
             .filter_map(|parts| parts.first().map(|&(_, part)| (part.namespace, Arc::new(Map::of_parts(parts.iter().cloned())))));
@@ -59,7 +63,7 @@ impl Ordered {
         ordered
     }
 
-    /// Takes over the maps of another index, of which nothing is unread.
+    /// Takes over the maps of another index of the same namespaces, of which nothing is unread.
     pub(crate) fn adopt(&self, other: &Self) {
         *self.maps.write() = core::mem::take(&mut *other.maps.write());
         self.may_be_unread.store(false, Ordering::Release);

@@ -26,6 +26,8 @@ const EVENT_PLACES: u64 = 2;
 const EVENT_HEADS: u64 = 3;
 /// Number of the keys in order.
 const ORDER: u64 = 4;
+/// Number of the keys in order where not all namespaces are kept so.
+const ORDER_OF_SOME: u64 = 5;
 /// Records that a part of the order may have: a reader reads their keys at once.
 const ORDER_RECORDS_MAX: u64 = 1 << 16;
 
@@ -36,6 +38,8 @@ pub(crate) struct OrderParts {
     pub(crate) parts: Vec<OrderPart>,
     /// All keys are in them. If not, the directory in the file does not name them: they are only kept for a session that has not read them.
     pub(crate) is_whole: bool,
+    /// Numbers of the namespaces whose keys are in them, rising; `None`: all.
+    pub(crate) only: Option<Vec<u32>>,
 }
 
 /// The place of some records of a namespace whose keys follow each other.
@@ -201,10 +205,15 @@ impl Directory {
     }
 
     fn encode_order(&self, out: &mut Vec<u8>, place: impl Fn(&mut Vec<u8>, &PartPlace)) {
-        let parts = &self.order.parts;
-        [ORDER, parts.len() as u64].into_iter().for_each(|number| put_long(out, number));
+        let (parts, only) = (&self.order.parts, &self.order.only);
+        let kind = if only.is_some() { ORDER_OF_SOME } else { ORDER };
+        [kind, parts.len() as u64].into_iter().for_each(|number| put_long(out, number));
         parts.iter().for_each(|part| place(out, &part.place));
         let mut bytes = Vec::new();
+        if let Some(only) = only {
+            put_long(&mut bytes, only.len() as u64);
+            only.iter().for_each(|&number| put_long(&mut bytes, number.into()));
+        }
         for part in parts {
             [part.namespace.into(), part.records.into(), part.from.len() as u64]
                 .into_iter()
@@ -278,8 +287,9 @@ impl Directory {
                 EVENT_HEADS if cfg!(feature = "events") => {
                     (events.heads, events.last) = (places, Reader(bytes).long()?);
                 }
-                ORDER if cfg!(feature = "ordered") => {
-                    order = OrderParts { parts: order_of(&places, bytes)?, is_whole: true };
+                ORDER | ORDER_OF_SOME if cfg!(feature = "ordered") => {
+                    let (only, bytes) = if kind == ORDER { (None, bytes) } else { order_of_some(bytes)? };
+                    order = OrderParts { parts: order_of(&places, bytes)?, is_whole: true, only };
                 }
                 _ => {}
             }
@@ -299,6 +309,20 @@ fn chunks_of(places: &[PartPlace], bytes: &[u8]) -> Option<Vec<(usize, PartPlace
         chunks.push((number, place));
     }
     reader.0.is_empty().then_some(chunks)
+}
+
+/// The numbers of the namespaces that are kept in order, and the bytes behind them.
+fn order_of_some(bytes: &[u8]) -> Option<(Option<Vec<u32>>, &[u8])> {
+    let mut reader = Reader(bytes);
+    let mut only = Vec::new();
+    for _ in 0..reader.count()? {
+        let number = u32::try_from(reader.long()?).ok()?;
+        if number > NAMESPACE_NUMBER_MAX || only.last().is_some_and(|&before| before >= number) {
+            return None;
+        }
+        only.push(number);
+    }
+    Some((Some(only), reader.0))
 }
 
 /// The parts of the order; `None` unless namespaces and separators rise.

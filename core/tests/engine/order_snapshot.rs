@@ -206,3 +206,71 @@ fn a_rotten_key_does_not_stay_in_the_order() {
     let expected: Vec<_> = (251..500).chain(1000..1400).map(|number| name(number).into_bytes()).collect();
     assert_eq!(keys, expected);
 }
+
+/// A namespace that is kept in order because it says so, and one that is not although the store is: over closes, clears, compaction and snapshots.
+#[test]
+fn a_namespace_says_itself_whether_it_is_kept_in_order() {
+    let storage = MemoryStorage::new();
+    let reopened = |by_default: bool| builder().ordered(by_default).open_storage(Box::new(storage.clone())).unwrap();
+    let db = reopened(false);
+    let (kept, plain) = (db.namespace("kept").unwrap(), db.namespace("plain").unwrap());
+    kept.set_ordered(Some(true)).unwrap();
+    assert!(!kept.is_ordered() && matches!(kept.range(..), Err(pipkin::Error::NotOrdered)), "from the next opening on");
+    let model: Model = (0..9000).map(|number| (key(number), number.to_le_bytes().to_vec())).collect();
+    kept.insert_many(model.iter().map(|(key, value)| (key.clone(), value.clone()))).unwrap();
+    plain.insert_many(model.iter().map(|(key, value)| (key.clone(), value.clone()))).unwrap();
+    db.close().unwrap();
+
+    for (session, expected) in [OrderState::Built, OrderState::Loaded, OrderState::Loaded].into_iter().enumerate() {
+        let db = reopened(false);
+        assert_eq!(db.open_report().order, expected, "{session}");
+        let (kept, plain) = (db.namespace("kept").unwrap(), db.namespace("plain").unwrap());
+        assert!(kept.is_ordered() && !plain.is_ordered() && !db.is_ordered());
+        assert_same(&kept, &model, "kept");
+        assert!(matches!(plain.range(..), Err(pipkin::Error::NotOrdered)));
+        assert!(matches!(db.snapshot().namespace("plain").unwrap().unwrap().range(..), Err(pipkin::Error::NotOrdered)));
+        assert_eq!(db.snapshot().namespace("kept").unwrap().unwrap().range(..).unwrap().count(), model.len());
+        assert_eq!((kept.group("7").unwrap().count(), plain.group("7").unwrap().count()), {
+            let group = model.keys().filter(|key| key.starts_with(b"7.")).count();
+            (group, group)
+        });
+        match session {
+            // A close after little was written leaves the snapshot as it is.
+            0 => db.checkpoint().unwrap(),
+            _ => drop(db.compact().unwrap()),
+        }
+        kept.insert("written", [session as u8]).unwrap();
+        kept.remove("written").unwrap();
+        db.close().unwrap();
+    }
+
+    // All but one: what the snapshot has is too little, and what it has then is more than is wanted later.
+    let db = reopened(true);
+    assert_eq!(db.open_report().order, OrderState::Built);
+    let plain = db.namespace("plain").unwrap();
+    assert_same(&plain, &model, "plain");
+    plain.set_ordered(Some(false)).unwrap();
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    let db = reopened(true);
+    assert_eq!(db.open_report().order, OrderState::Loaded);
+    let (kept, plain) = (db.namespace("kept").unwrap(), db.namespace("plain").unwrap());
+    assert!(kept.is_ordered() && !plain.is_ordered() && db.is_ordered());
+    assert_same(&kept, &model, "kept");
+
+    // A cleared namespace has another number, and says the same.
+    kept.clear().unwrap();
+    plain.clear().unwrap();
+    kept.insert("a", "1").unwrap();
+    plain.insert("a", "1").unwrap();
+    assert_eq!(kept.range(..).unwrap().count(), 1);
+    assert!(matches!(plain.range(..), Err(pipkin::Error::NotOrdered)));
+    assert_eq!(plain.delete_group("7").unwrap(), 0);
+    drop(db);
+    let db = reopened(false);
+    let kept = db.namespace("kept").unwrap();
+    assert_eq!(kept.range(..).unwrap().count(), 1);
+    kept.set_ordered(None).unwrap();
+    db.close().unwrap();
+    assert_eq!(reopened(false).open_report().order, OrderState::None);
+}

@@ -18,7 +18,17 @@ const CALLS_BETWEEN: u64 = 8;
 /// Records that a store begins with: a few parts of the order.
 const LOADED: u64 = 3000;
 
+/// Records of a namespace beside it, which is kept in order in some sessions only.
+const BESIDE: u64 = 300;
+
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// An open store.
+struct Open {
+    db: Db,
+    records: Namespace,
+    beside: Namespace,
+}
 
 /// Runs stores until the images are used up.
 pub fn run(budget: &Budget, images: &Quota) -> Outcome {
@@ -30,11 +40,13 @@ pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
     stores::one(seed, images, watch, live)
 }
 
-fn open(storage: impl Storage + 'static) -> Checked<(Db, Namespace)> {
-    let builder = Db::builder().segment_size(32 * 1024).background(false).ordered(true).auto_compact_dead_share(2.0);
+/// The namespace in order is the default one, as all are that do not say otherwise, or one that says so itself.
+fn open(storage: impl Storage + 'static, says_so: bool) -> Checked<Open> {
+    let builder = Db::builder().segment_size(32 * 1024).background(false).ordered(!says_so).auto_compact_dead_share(2.0);
     let db = builder.open_storage(Box::new(storage)).map_err(words)?;
-    let records = db.default_namespace();
-    Ok((db, records))
+    let records = if says_so { db.namespace("records").map_err(words)? } else { db.default_namespace() };
+    let beside = db.namespace("beside").map_err(words)?;
+    Ok(Open { db, records, beside })
 }
 
 /// Of one of 16 groups.
@@ -46,7 +58,14 @@ fn key(number: u64) -> Vec<u8> {
 fn live(seed: u64, images: &Quota, watch: &Watch) -> Checked {
     let mut rng = derive(seed, 0x0d3e);
     let watched = Watched::new(CrashStorage::new(), CALLS_BETWEEN);
-    let (mut db, mut records) = open(watched.clone())?;
+    let says_so = seed % 3 == 1;
+    let Open { mut db, mut records, mut beside } = open(watched.clone(), says_so)?;
+    if says_so {
+        records.set_ordered(Some(true)).map_err(words)?;
+        db.close().map_err(words)?;
+        Open { db, records, beside } = open(watched.clone(), says_so)?;
+    }
+    beside.insert_many((0..BESIDE).map(|number| (key(number), b"b"))).map_err(words)?;
     let loaded: Records = (0..LOADED).map(|number| (key(number), vec![0; rng.below(40) as usize])).collect();
     records.insert_many(&loaded).map_err(words)?;
     db.checkpoint().map_err(words)?;
@@ -68,10 +87,14 @@ fn live(seed: u64, images: &Quota, watch: &Watch) -> Checked {
             0 => db.compact().map(drop).map_err(words)?,
             1 => db.checkpoint().map_err(words)?,
             2 | 3 => {
-                drop(records);
+                if rng.chance(1, 2) {
+                    beside.set_ordered(Some(rng.chance(1, 2))).map_err(words)?;
+                }
+                drop((records, beside));
                 db.close().map_err(words)?;
                 watched.flushed();
-                (db, records) = open(watched.clone())?;
+                Open { db, records, beside } = open(watched.clone(), says_so)?;
+                stands_beside(&beside)?;
             }
             4 => looks_like(&records, present, &mut rng)?,
             5 => is_like(&records, present)?,
@@ -83,7 +106,7 @@ fn live(seed: u64, images: &Quota, watch: &Watch) -> Checked {
         for (image, least) in moment.images(&mut rng) {
             images.add(1);
             let range = states.get(least..=moment.begun).unwrap_or_default();
-            goes_on(&image, range, &mut rng).map_err(|what| format!("of commits {least}..={}: {what}", moment.begun))?;
+            goes_on(&image, says_so, range, &mut rng).map_err(|what| format!("of commits {least}..={}: {what}", moment.begun))?;
         }
     }
     Ok(())
@@ -133,9 +156,19 @@ fn is_like(records: &Namespace, content: &Records) -> Checked {
     if is_same { Ok(()) } else { Err(format!("{} records in order instead of {}", rising.len(), content.len())) }
 }
 
+/// Checks the namespace beside, which nobody has changed since it was loaded.
+fn stands_beside(beside: &Namespace) -> Checked {
+    match beside.range(..).map(Iterator::count) {
+        Err(pipkin::Error::NotOrdered) if !beside.is_ordered() => Ok(()),
+        Ok(count) if beside.is_ordered() && count as u64 == BESIDE => Ok(()),
+        other => Err(format!("beside there are {other:?} in order")),
+    }
+}
+
 /// Checks that what a crash has left is one of these states, and stays so over what a store does next.
-fn goes_on(image: &CrashImage, states: &[Records], rng: &mut Rng) -> Checked {
-    let (db, records) = open(CrashStorage::from_image(image))?;
+fn goes_on(image: &CrashImage, says_so: bool, states: &[Records], rng: &mut Rng) -> Checked {
+    let Open { db, records, beside } = open(CrashStorage::from_image(image), says_so)?;
+    stands_beside(&beside)?;
     let mut content: Records = records.iter().collect::<pipkin::Result<_>>().map_err(words)?;
     if !states.contains(&content) {
         return Err(format!("{} records, which is none of {} states", content.len(), states.len()));

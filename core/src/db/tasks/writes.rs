@@ -213,6 +213,23 @@ impl AsyncNamespace {
         self.settled(written).await
     }
 
+    /// [`Namespace::set_ordered`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    #[cfg(feature = "ordered")]
+    pub async fn set_ordered(&self, ordered: Option<bool>) -> Result<()> {
+        let written = self.in_lane(move |namespace| namespace.set_ordered(ordered)).await;
+        self.settled(written).await
+    }
+
+    /// [`Namespace::is_ordered`].
+    #[cfg(feature = "ordered")]
+    pub fn is_ordered(&self) -> bool {
+        self.namespace.is_ordered()
+    }
+
     async fn write_with<T: Send + 'static>(
         &self,
         key: impl AsRef<[u8]>,

@@ -50,7 +50,7 @@ pub struct TransactionRangeKeys<'a>(TransactionRange<'a>);
 impl<'a> TransactionRange<'a> {
     pub(super) fn new(transaction: &'a Transaction, number: Option<u32>, own: Option<&'a Own>, bounds: Bounds) -> Result<Self> {
         let slices = (as_slice(&bounds.0), as_slice(&bounds.1));
-        transaction.taken.engine().ordered()?;
+        transaction.taken.engine().has_order(number)?;
         let stored =
             number.map(|number| Range::of(Source::At(transaction.taken.namespace(number)), bounds.clone())).transpose()?;
         let stored = stored.map(Range::with_expiries);
