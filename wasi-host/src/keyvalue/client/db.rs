@@ -58,11 +58,6 @@ impl ClientDb {
         if self.read_only { Err(Native::ReadOnly.into()) } else { Ok(()) }
     }
 
-    /// Whether the handle reads what somebody else writes.
-    pub(super) fn follows(&self) -> bool {
-        self.follow
-    }
-
     /// Whether a write of that durability waits for the device.
     pub(super) fn waits_for(&self, durability: Durability) -> bool {
         durability == Durability::Synced || self.entry.syncs()
