@@ -20,7 +20,8 @@ pub(super) fn run(stage: &Stage) -> Outcome {
     if store.exists() {
         fs::remove_file(&store)?;
     }
-    let put = |what: &str, value: &str| stage.command().arg("put").path(&store).args([&format!("visit.native.{what}"), value]);
+    let put =
+        |what: &str, value: &str| stage.command().arg("put").path(&store).args([format!("visit.native.{what}").as_str(), value]);
     put("name", "native").run()?;
     put("session", "s").args(["--ttl", "1h"]).run()?;
     put("code", "c").args(["--ttl", MOMENT]).run()?;
@@ -41,7 +42,7 @@ pub(super) fn run(stage: &Stage) -> Outcome {
     if left.lines().count() != 2 || left.contains(".code") {
         return failed("the name and the session should be left, and the code has expired");
     }
-    let ttl = stage.command().arg("ttl").path(&store).arg(&format!("{group}.session")).output()?;
+    let ttl = stage.command().arg("ttl").path(&store).arg(format!("{group}.session")).output()?;
     println!("the session has left: {ttl}");
     stage.command().arg("rm").path(&store).args(["--group", &group]).run()?;
     let count = stage.command().arg("scan").path(&store).arg("--count").output()?;
