@@ -1,9 +1,10 @@
 //! A walk over a range of keys in their order. A store that keeps its keys in order answers each page from its ordered index. In any other, and so in
 //! the component, the first page reads all keys of the namespace, and those in the range are held, sorted, until they have come.
 
-use crate::walk::{Limits, Source};
+use crate::answer::Limits;
+use crate::key_range::KeyRange;
+use crate::source::Source;
 use alloc::vec::Vec;
-use core::ops::{Bound, RangeBounds};
 use pipkin::{Cursor, Error};
 
 /// Keys that are held for one walk, at most, in bytes, with [`KEY_BYTES`] beside each.
@@ -12,33 +13,6 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 const KEY_BYTES: usize = 32;
 /// Keys that one call of the engine reads, at most, so that the views of the component's block cache do not pile up.
 const PAGE_KEYS: usize = 4096;
-
-/// Keys in their order, byte by byte.
-#[derive(Clone, Debug)]
-pub struct KeyRange {
-    /// The first key.
-    pub start: Bound<Vec<u8>>,
-    /// The last key.
-    pub end: Bound<Vec<u8>>,
-    /// The last key comes first.
-    pub reverse: bool,
-}
-
-impl KeyRange {
-    fn contains(&self, key: &[u8]) -> bool {
-        self.bounds().contains(key)
-    }
-
-    pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
-        (self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice))
-    }
-
-    /// Begins behind `key`.
-    fn go_on_behind(&mut self, key: Vec<u8>) {
-        let bound = if self.reverse { &mut self.end } else { &mut self.start };
-        *bound = Bound::Excluded(key);
-    }
-}
 
 /// A range that is being read.
 #[derive(Debug)]

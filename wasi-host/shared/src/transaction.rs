@@ -96,9 +96,9 @@ impl InTransaction {
     }
 
     #[cfg(feature = "ordered")]
-    pub(crate) fn in_order(&self, range: &crate::range::KeyRange, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+    pub(crate) fn in_order(&self, range: &crate::key_range::KeyRange, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         self.transaction.run(|transaction| {
-            crate::walk::pass(transaction.namespace(&self.records)?.range(range.bounds())?, range.reverse, each)
+            crate::key_range::pass(transaction.namespace(&self.records)?.range(range.bounds())?, range.reverse, each)
         })
     }
 

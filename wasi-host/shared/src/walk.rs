@@ -1,120 +1,12 @@
 //! A walk over records, a page at a time.
 
-use crate::answer::BYTES_MAX;
-use crate::range::{KeyRange, Ranging};
-use crate::transaction::InTransaction;
+use crate::answer::Limits;
+use crate::key_range::KeyRange;
+use crate::range::Ranging;
+use crate::source::Source;
 use alloc::vec::Vec;
 use pipkin::limits::KEY_LEN_MAX;
-use pipkin::{Cursor, Error, Namespace, SnapshotNamespace};
-
-/// What a walk reads: records as they are now, as they were at the moment of a snapshot, or as a transaction sees them.
-#[derive(Debug)]
-pub enum Source {
-    /// Each page as the records are when it is read.
-    Now(Namespace),
-    /// All pages at one moment.
-    At(SnapshotNamespace),
-    /// Each page as the transaction has made the records by then.
-    In(InTransaction),
-}
-
-impl From<Namespace> for Source {
-    fn from(records: Namespace) -> Self {
-        Self::Now(records)
-    }
-}
-
-impl From<SnapshotNamespace> for Source {
-    fn from(records: SnapshotNamespace) -> Self {
-        Self::At(records)
-    }
-}
-
-impl From<InTransaction> for Source {
-    fn from(records: InTransaction) -> Self {
-        Self::In(records)
-    }
-}
-
-impl Source {
-    pub(crate) fn page(&self, from: Cursor, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> pipkin::Result<Option<Cursor>> {
-        match self {
-            Self::Now(records) => records.page(from, each),
-            Self::At(records) => records.page(from, each),
-            Self::In(records) => records.page(from, each),
-        }
-    }
-
-    pub(crate) fn get(&self, key: &[u8]) -> pipkin::Result<Option<Vec<u8>>> {
-        match self {
-            Self::Now(records) => records.get(key),
-            Self::At(records) => records.get(key),
-            Self::In(records) => records.get(key),
-        }
-    }
-
-    /// Passes the records of a range to `each`, in their order, until it returns `false`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotOrdered`] where the store keeps no order, and those of reading.
-    #[cfg(feature = "ordered")]
-    pub(crate) fn in_order(&self, range: &KeyRange, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> pipkin::Result<()> {
-        match self {
-            Self::Now(records) => pass(records.range(range.bounds())?, range.reverse, each),
-            Self::At(records) => pass(records.range(range.bounds())?, range.reverse, each),
-            Self::In(records) => records.in_order(range, each),
-        }
-    }
-
-    #[cfg(not(feature = "ordered"))]
-    #[expect(clippy::unused_self, reason = "a store keeps no order without the feature")]
-    pub(crate) fn in_order(&self, _: &KeyRange, _: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> pipkin::Result<()> {
-        Err(Error::NotOrdered)
-    }
-}
-
-#[cfg(feature = "ordered")]
-pub(crate) fn pass(
-    mut records: impl DoubleEndedIterator<Item = pipkin::Result<(Vec<u8>, Vec<u8>)>>,
-    reverse: bool,
-    each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-) -> pipkin::Result<()> {
-    while let Some(record) = if reverse { records.next_back() } else { records.next() } {
-        let (key, value) = record?;
-        if !each(&key, &value) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Where a page ends.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    entries: usize,
-    bytes: usize,
-    is_empty: bool,
-}
-
-impl Limits {
-    fn new(max_entries: u32, max_bytes: u32) -> Self {
-        Self { entries: max_entries.max(1) as usize, bytes: (max_bytes.max(1) as usize).min(BYTES_MAX), is_empty: true }
-    }
-
-    /// Counts a record; true when the page is full.
-    pub(crate) fn count(&mut self, key: &[u8], value: &[u8]) -> bool {
-        self.is_empty = false;
-        self.entries = self.entries.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(key.len()).saturating_sub(value.len());
-        self.entries == 0 || self.bytes == 0
-    }
-
-    /// True if the page has a record.
-    pub(crate) const fn has_any(&self) -> bool {
-        !self.is_empty
-    }
-}
+use pipkin::{Cursor, Error};
 
 /// A walk.
 #[derive(Debug)]
