@@ -160,6 +160,12 @@ impl Db {
         self.admin(|admin, store, db| admin.call_checkpoint(store, db))
     }
 
+    /// Forgets all records that have expired, so that their memory is free at once; maintenance does so now and then. Returns how many there
+    /// were.
+    pub fn sweep_expired(&mut self) -> Result<u64> {
+        self.admin(|admin, store, db| admin.call_sweep_expired(store, db))
+    }
+
     /// Sets the time of the store back to the clock of the host, after that was wrong; returns how many records live again. Meanwhile
     /// [`Stats::clock_behind_ms`] says how far it is behind.
     pub fn reset_clock(&mut self) -> Result<u64> {

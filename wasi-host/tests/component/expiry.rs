@@ -73,6 +73,10 @@ impl Clocked {
         self.provider.pipkin_kv_admin().call_reset_clock(&mut self.store, self.db).unwrap().map_err(|error| error.reason)
     }
 
+    fn sweep_expired(&mut self) -> u64 {
+        self.provider.pipkin_kv_admin().call_sweep_expired(&mut self.store, self.db).unwrap().unwrap()
+    }
+
     fn close(mut self) {
         self.provider.pipkin_kv_store().db().call_close(&mut self.store, self.db).unwrap().unwrap();
     }
@@ -101,6 +105,10 @@ fn a_clock_that_goes_back_brings_nothing_back_until_it_is_asked_to() {
     assert_eq!(open.stats().1, 0);
     open.put(b"again", Some(Ttl::After(1_000))).unwrap();
     assert_eq!(open.expires_at(b"again"), Some(1_000_011_000), "by the clock of the host");
+    let (expiring, _) = open.stats();
+    open.seconds.store(1_000_012, Ordering::Relaxed);
+    assert_eq!((open.sweep_expired(), open.stats().0), (1, expiring - 1));
+    assert_eq!(open.sweep_expired(), 0, "once");
     open.close();
 }
 

@@ -3,9 +3,8 @@
 //! the same for whoever comes next.
 #![allow(missing_docs, reason = "a program; what is generated has its documents in the WIT")]
 
-wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/full-client" });
+wit_bindgen::generate!({ path: "../../wit", world: "pipkin:kv/client" });
 
-use pipkin::kv::admin;
 use pipkin::kv::store::{Db, Namespace, Options, Scan, Transaction};
 use pipkin::kv::types::{Bound, Durability, Error, KeyRange, Packed, Reason, Ttl};
 use std::ops;
@@ -149,18 +148,6 @@ fn groups(db: &Db) -> Outcome<()> {
     check(matches!(refused, Some(Reason::InvalidArgument)), "a group has a name")
 }
 
-fn sweep(db: &Db) -> Outcome<()> {
-    let codes = db.namespace(Some("codes")).map_err(words)?;
-    for number in 0..20 {
-        codes.put_with_ttl(&key(number), b"v", Ttl::After(1)).map_err(words)?;
-    }
-    expire(&codes, &key(19))?;
-    // Maintenance may have come first.
-    check(admin::sweep_expired(db).map_err(words)? <= 20, "no more is swept than has expired")?;
-    check(admin::sweep_expired(db).map_err(words)? == 0, "it is swept once")?;
-    check(admin::get_stats(db).map_err(words)?.expiring == 0, "nothing is left that expires")
-}
-
 /// Waits until a record has expired.
 fn expire(records: &Namespace, key: &[u8]) -> Outcome<()> {
     let begun = Instant::now();
@@ -194,7 +181,6 @@ fn run(arguments: &[String]) -> Outcome<String> {
             ranges(&records)?;
             moving(&db, &records)?;
             groups(&db)?;
-            sweep(&db)?;
             drop(records);
             Db::close(db).map_err(words)?;
             Ok("groups and ranges hold".to_owned())
