@@ -46,7 +46,8 @@ const NO_CLOCK: &str =
     "records cannot expire without a clock, and this host has none; give the store one with `Db::builder().clock(clock)`";
 const NO_SPACE: &str = "no space left for new data; nothing was written, and what is there is untouched. Free space, or remove records and \
      compact, then try again";
-const NOT_ORDERED: &str = "ranges and prefixes need the ordered index; open the store with `Db::builder().ordered(true)`, or give it to the namespace by `set_ordered`";
+const NOT_ORDERED: &str = "ranges and prefixes need the ordered index; open the store with `Db::builder().ordered(true)`, or choose it for \
+     the namespace by `set_ordered`, which counts from the next opening on";
 const READ_ONLY: &str = "the store cannot be written: it was opened read-only, or its file or medium is write-protected";
 const SYSTEM_NAMESPACE: &str = "names that begin with the byte 0 are kept for pipkin itself; choose one that begins otherwise";
 

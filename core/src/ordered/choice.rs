@@ -49,6 +49,13 @@ impl Choice {
         }
     }
 
+    /// Nobody can reach this number any more: a namespace that is cleared again and again would fill the memory with its numbers.
+    pub(crate) fn forget(&self, number: u32) {
+        if self.has_others.load(Ordering::Acquire) {
+            self.others.write().remove(&number);
+        }
+    }
+
     /// True when the namespace of this number is kept in order.
     #[inline]
     pub(crate) fn keeps(&self, number: u32) -> bool {
@@ -86,6 +93,8 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|number| some.keeps(number)), [false, true, false, false]);
         some.note(3, &yes);
         assert!(some.keeps(3) && !some.keeps_all() && !some.keeps_none());
+        some.forget(3);
+        assert!(some.keeps(1) && !some.keeps(3) && some.others.read().len() == 1);
         let most = Choice::new(true, [(1, &yes[..]), (2, &no)].into_iter());
         assert_eq!([0, 1, 2, 3].map(|number| most.keeps(number)), [true, true, false, true]);
         assert!(!most.keeps_all() && Choice::new(true, core::iter::empty()).keeps_all());

@@ -117,8 +117,9 @@ impl Ordered {
         }
     }
 
-    /// Removes the namespace with all its keys.
+    /// Removes the namespace with all its keys, once nobody can reach its number.
     pub(crate) fn drop_namespace(&self, namespace: u32) {
+        self.choice.forget(namespace);
         self.maps.write().remove(&namespace);
     }
 

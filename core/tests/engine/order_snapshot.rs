@@ -274,3 +274,33 @@ fn a_namespace_says_itself_whether_it_is_kept_in_order() {
     db.close().unwrap();
     assert_eq!(reopened(false).open_report().order, OrderState::None);
 }
+
+/// The numbers of a namespace that is cleared change under whoever follows.
+#[test]
+#[cfg(unix)]
+fn a_follower_keeps_the_order_of_a_namespace_that_is_cleared_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("order.pipkin");
+    let open = || Db::builder().segment_size(64 * 1024).background(false).path(&path).open().unwrap();
+    let db = open();
+    db.namespace("kept").unwrap().set_ordered(Some(true)).unwrap();
+    db.close().unwrap();
+    let db = open();
+    let kept = db.namespace("kept").unwrap();
+    let follower = Db::builder().path(&path).follow(true).open().unwrap();
+    for round in 0..20_u64 {
+        kept.clear().unwrap();
+        kept.insert_many((0..50 + round).map(|number| (key(number), round.to_le_bytes()))).unwrap();
+        db.insert("plain", round.to_le_bytes()).unwrap();
+        if round % 7 == 6 {
+            db.compact().unwrap();
+        }
+        db.flush().unwrap();
+        follower.refresh().unwrap();
+        let shown = follower.find_namespace("kept").unwrap();
+        assert!(shown.is_ordered() && !follower.is_ordered(), "{round}");
+        assert_eq!(shown.range(..).unwrap().map(Result::unwrap).count() as u64, 50 + round);
+        assert_eq!(shown.group("7").unwrap().count(), kept.group("7").unwrap().count());
+        assert!(matches!(follower.range(..), Err(pipkin::Error::NotOrdered)));
+    }
+}

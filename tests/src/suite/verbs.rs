@@ -180,7 +180,19 @@ impl Trial<'_> {
                 }
             }
         }
-        Ok(())
+        (0..SPACES.len()).try_for_each(|number| self.check_together(number, what))
+    }
+
+    /// Many keys at once give what each gives alone.
+    fn check_together(&self, number: usize, what: &str) -> Result<(), Fault> {
+        let ids = (0..KEYS).map(|name| (number, key(name))).filter(|id| !self.lost.contains(id));
+        let ids: Vec<Key> = ids.filter(|id| !is_corrupt(&self.handles.space(number).get(&id.1))).collect();
+        let found =
+            self.handles.space(number).get_many(ids.iter().map(|id| &id.1)).map_err(|error| Fault::from(error).at(what))?;
+        match ids.iter().zip(found).find(|(id, found)| found.as_ref() != self.model.get(*id)) {
+            None => Ok(()),
+            Some((id, found)) => Fault::wrong(format!("{what}: many keys give {id:?} {found:?}")),
+        }
     }
 
     fn walk(&self, records: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>, number: usize) -> Result<(), Fault> {

@@ -90,6 +90,33 @@ pub fn values<E: From<Error>>(
     Ok(values)
 }
 
+/// Where a page ends.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    entries: usize,
+    bytes: usize,
+    is_empty: bool,
+}
+
+impl Limits {
+    pub(crate) fn new(max_entries: u32, max_bytes: u32) -> Self {
+        Self { entries: max_entries.max(1) as usize, bytes: (max_bytes.max(1) as usize).min(BYTES_MAX), is_empty: true }
+    }
+
+    /// Counts a record; true when the page is full.
+    pub(crate) fn count(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.is_empty = false;
+        self.entries = self.entries.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(key.len()).saturating_sub(value.len());
+        self.entries == 0 || self.bytes == 0
+    }
+
+    /// True if the page has a record.
+    pub(crate) const fn has_any(&self) -> bool {
+        !self.is_empty
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 mod tests {
@@ -123,32 +150,5 @@ mod tests {
         });
         assert!(matches!(refused, Err(Error::InvalidArgument(_))));
         assert_eq!(begun, 1, "nothing is read behind the limit");
-    }
-}
-
-/// Where a page ends.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    entries: usize,
-    bytes: usize,
-    is_empty: bool,
-}
-
-impl Limits {
-    pub(crate) fn new(max_entries: u32, max_bytes: u32) -> Self {
-        Self { entries: max_entries.max(1) as usize, bytes: (max_bytes.max(1) as usize).min(BYTES_MAX), is_empty: true }
-    }
-
-    /// Counts a record; true when the page is full.
-    pub(crate) fn count(&mut self, key: &[u8], value: &[u8]) -> bool {
-        self.is_empty = false;
-        self.entries = self.entries.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(key.len()).saturating_sub(value.len());
-        self.entries == 0 || self.bytes == 0
-    }
-
-    /// True if the page has a record.
-    pub(crate) const fn has_any(&self) -> bool {
-        !self.is_empty
     }
 }

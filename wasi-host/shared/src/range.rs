@@ -34,6 +34,11 @@ impl Ranging {
         self.held_bytes
     }
 
+    /// Goes back to where no key is held.
+    pub(crate) fn forget_keys(&mut self) {
+        (self.held, self.held_bytes, self.is_over) = (None, 0, false);
+    }
+
     /// Passes the records of the next page to `take`. After an error the next call goes on behind the damage, or returns the same page again.
     pub(crate) fn page<E: From<Error>>(
         &mut self,

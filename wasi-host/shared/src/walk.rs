@@ -52,9 +52,11 @@ impl Walk {
         }
     }
 
-    /// Ends the walk, and keeps nothing any more: there is no room for what it holds.
-    pub fn end(&mut self) {
-        (self.way, self.damage) = (Way::Scan { prefix: Vec::new(), next: None }, None);
+    /// Keeps nothing of the first page of a range, for which there is no room: the next call reads that page again.
+    pub fn forget_keys(&mut self) {
+        if let Way::Range(range) = &mut self.way {
+            range.forget_keys();
+        }
     }
 
     /// Passes the records of the next page to `take`; none when the walk has ended. `begin` is called before each call of the engine.

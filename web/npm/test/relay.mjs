@@ -4,8 +4,8 @@
 // one hands the store out again. `cargo xtask demo` calls this and looks at RESULT natively.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
 import { Browser } from "./support/browser.mjs";
+import { handOut, takeIn } from "./support/carried.mjs";
 import { serve } from "./support/site.mjs";
 
 const [store, result] = process.argv.slice(2);
@@ -14,10 +14,7 @@ const site = await serve();
 const browser = await Browser.start(site);
 try {
   const page = await browser.tab();
-  await page.evaluate(async (file) => {
-    window.db = await pipkin.open("journey");
-    await db.import(await (await fetch(`data:application/octet-stream;base64,${file}`)).blob(), { replace: true });
-  }, readFileSync(store, "base64"));
+  await takeIn(page, "journey", store);
   const other = await browser.tab();
   const [role, note] = await other.evaluate(async () => {
     const db = await pipkin.open("journey");
@@ -35,15 +32,7 @@ try {
   });
   assert.equal(role, "follower");
   console.log(`noted by a second tab: ${note}`);
-  const exported = await page.evaluate(async () => {
-    const blob = await db.exportBlob();
-    return new Promise((resolve) => {
-      const reader = new FileReader();
-      reader.onload = () => resolve(reader.result.split(",")[1]);
-      reader.readAsDataURL(blob);
-    });
-  });
-  writeFileSync(result, Buffer.from(exported, "base64"));
+  await handOut(page, result);
 } finally {
   await browser.end();
   await site.close();

@@ -4,8 +4,8 @@
 // has expired, deletes the group and leaves one of its own. The first tab hands the store out again. `cargo xtask demo` looks at RESULT natively.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
 import { Browser } from "./support/browser.mjs";
+import { handOut, takeIn } from "./support/carried.mjs";
 import { serve } from "./support/site.mjs";
 
 const [store, result] = process.argv.slice(2);
@@ -14,10 +14,7 @@ const site = await serve();
 const browser = await Browser.start(site);
 try {
   const page = await browser.tab();
-  await page.evaluate(async (file) => {
-    window.db = await pipkin.open("visits");
-    await db.import(await (await fetch(`data:application/octet-stream;base64,${file}`)).blob(), { replace: true });
-  }, readFileSync(store, "base64"));
+  await takeIn(page, "visits", store);
   const other = await browser.tab();
   const found = await other.evaluate(async () => {
     const db = await pipkin.open("visits");
@@ -41,15 +38,7 @@ try {
   assert.ok(found.left > 0 && found.left <= 3_600_000, `${found.left} ms`);
   assert.equal(found.empty, 0);
   console.log(`a second tab has taken over from ${found.name}; its session had ${Math.round(found.left / 1000)} s left`);
-  const exported = await page.evaluate(async () => {
-    const blob = await db.exportBlob();
-    return new Promise((resolve) => {
-      const reader = new FileReader();
-      reader.onload = () => resolve(reader.result.split(",")[1]);
-      reader.readAsDataURL(blob);
-    });
-  });
-  writeFileSync(result, Buffer.from(exported, "base64"));
+  await handOut(page, result);
 } finally {
   await browser.end();
   await site.close();

@@ -125,8 +125,8 @@ impl Builder {
     /// writer, and none of them makes it wait. Writes answer [`Error::ReadOnly`](crate::Error::ReadOnly). Default: false.
     ///
     /// A follower shows the store as it was when it was opened, or at its last [refresh](Db::refresh). It reads the whole index when it is
-    /// opened, and every read copies and verifies; events are read as records are, and a subscription to them refreshes by itself. A [snapshot](Db::snapshot) of it may answer
-    /// [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld), since the writer does not know of it. Checks and backups of the file belong to
+    /// opened, and every read copies and verifies; events are read as records are, and a subscription to them refreshes by itself. A
+    /// [snapshot](Db::snapshot) of it may answer [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld), since the writer does not know of it. Checks and backups of the file belong to
     /// the process that writes.
     ///
     /// ```

@@ -86,6 +86,18 @@ enum Source {
     At(SnapshotNamespace),
 }
 
+impl Source {
+    /// Fails at once where a range cannot be read; of a snapshot only where no namespace is in order: the walk looks at its own.
+    #[cfg(feature = "ordered")]
+    fn has_order(&self) -> Result<()> {
+        let is_ordered = match self {
+            Self::Now(namespace) => namespace.is_ordered(),
+            Self::At(namespace) => namespace.taken.engine().ordered.get().is_some(),
+        };
+        if is_ordered { Ok(()) } else { Err(crate::Error::NotOrdered) }
+    }
+}
+
 enum Rest {
     /// In pages, in no order.
     Pages(Cursor),
@@ -251,8 +263,8 @@ macro_rules! walks {
             }
 
             fn has_order(&$self) -> Result<()> {
-                // The walk itself looks at the namespace that it reads.
-                $home.namespace.store.engine.has_order(None)
+                let source: Source = $source;
+                source.has_order()
             }
         }
     };

@@ -26,8 +26,11 @@ pub(super) fn run(stage: &Stage) -> Outcome {
     let composed = host()?.arg("--root").path(&stage.folder).path(&composed(&stage.folder, "journey.wasm", &program)?);
     relay(composed, "journey.pipkin", "component")?;
 
-    let (passed, last) =
-        if in_browser(stage, &store)? { ("native served component ", "browser") } else { ("native served ", "component") };
+    let (passed, last) = if in_browser(stage, &store, "relay")? {
+        ("native served component ", "browser")
+    } else {
+        ("native served ", "component")
+    };
     let note = stage.command().arg("get").path(&store).arg("journey").output()?;
     let left = events("follow").args(["--cursor", "traveller"]).output()?;
     println!("noted on the way: {note}\nbehind the cursor: {left}");
@@ -50,8 +53,8 @@ pub(super) fn composed(folder: &Path, name: &str, program: &Path) -> Outcome<std
     Ok(out)
 }
 
-/// False where there is no browser to be had; with `CI=true` that is a failure.
-fn in_browser(stage: &Stage, store: &Path) -> Outcome<bool> {
+/// Takes the store through a browser, by the script of that name. False where there is no browser to be had; with `CI=true` that is a failure.
+pub(super) fn in_browser(stage: &Stage, store: &Path, script: &str) -> Outcome<bool> {
     let tools = Tools::default();
     match tools.chromium().and_then(|()| npm_package(&tools)) {
         Err(Stop::CannotRun(why)) if !must_run() => {
@@ -60,8 +63,8 @@ fn in_browser(stage: &Stage, store: &Path) -> Outcome<bool> {
         }
         other => other?,
     }
-    let exported = stage.folder.join("journey-browser.pipkin");
-    Step::new("node web/npm/test/relay.mjs").path(store).path(&exported).run()?;
+    let exported = stage.folder.join(format!("{script}.pipkin"));
+    Step::new(&format!("node web/npm/test/{script}.mjs")).path(store).path(&exported).run()?;
     fs::rename(&exported, store)?;
     Ok(true)
 }

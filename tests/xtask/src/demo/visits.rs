@@ -1,14 +1,11 @@
 //! A group of keys goes from host to host, with a record that stays, one that lives for an hour and one that expires on the way. Each host finds the first
 //! two, deletes the group of the host before as one commit, and leaves a group of its own.
 
-use super::journey::composed;
+use super::journey::{composed, in_browser};
 use super::native::Stage;
-use crate::checks::wasm::npm_package;
 use crate::component::{built, host_command};
 use crate::shell::{Outcome, Step, Stop, failed};
-use crate::tools::{Tools, must_run};
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 /// What is to expire at the next host has so long to live.
@@ -33,7 +30,7 @@ pub(super) fn run(stage: &Stage) -> Outcome {
     let alone = composed(&stage.folder, "visits.wasm", &program)?;
     let component = host()?.arg("--root").path(&stage.folder).path(&alone);
     component.args(["--", "relay", "visits.pipkin", "served", "component"]).run()?;
-    let last = if in_browser(stage, &store)? { "browser" } else { "component" };
+    let last = if in_browser(stage, &store, "visit")? { "browser" } else { "component" };
 
     std::thread::sleep(Duration::from_secs(1));
     let group = format!("visit.{last}");
@@ -51,20 +48,4 @@ pub(super) fn run(stage: &Stage) -> Outcome {
     }
     stage.command().arg("verify").path(&store).run()?;
     Ok(fs::remove_file(&store)?)
-}
-
-/// False where there is no browser to be had; with `CI=true` that is a failure.
-fn in_browser(stage: &Stage, store: &Path) -> Outcome<bool> {
-    let tools = Tools::default();
-    match tools.chromium().and_then(|()| npm_package(&tools)) {
-        Err(Stop::CannotRun(why)) if !must_run() => {
-            println!("skipped: {why}");
-            return Ok(false);
-        }
-        other => other?,
-    }
-    let exported = stage.folder.join("visits-browser.pipkin");
-    Step::new("node web/npm/test/visit.mjs").path(store).path(&exported).run()?;
-    fs::rename(&exported, store)?;
-    Ok(true)
 }

@@ -42,9 +42,13 @@ impl WasiKeyValue<'_> {
     ) -> Result<(), Error> {
         let ClientScan { walk, engine, kept } = self.table.get_mut(scan).map_err(lost)?;
         let _in = engine.call()?;
+        let before = walk.kept_bytes();
         let page = walk.page(max_entries, max_bytes, || Ok(()), take);
-        if let Err(message) = kept.reserve(walk.kept_bytes()) {
-            walk.end();
+        let bytes = walk.kept_bytes();
+        if bytes <= before {
+            kept.set(bytes);
+        } else if let Err(message) = kept.reserve(bytes) {
+            walk.forget_keys();
             return Err(over_quota(message));
         }
         page
