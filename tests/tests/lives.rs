@@ -173,7 +173,8 @@ fn a_store_that_a_full_medium_has_no_room_for_leaves_nothing() {
                 Db::builder().path(&path).read_only(true).open().unwrap_or_else(|error| panic!("{free} bytes free: {error}"));
             assert_eq!(db.len().unwrap(), u64::from(written.is_ok()));
         }
-        std::fs::remove_file(&other).unwrap();
+        // Truncated, not removed: a child that another test starts has this file open until it runs its program, and keeps its blocks.
+        std::fs::write(&other, []).unwrap();
         Db::open(&path).unwrap().insert("key", "value").unwrap();
     }
 }
