@@ -16,7 +16,7 @@ pub struct KeyRange {
 
 impl KeyRange {
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.bounds().contains(key)
+        RangeBounds::<[u8]>::contains::<[u8]>(&self.bounds(), key)
     }
 
     pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
