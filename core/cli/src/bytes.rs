@@ -155,15 +155,6 @@ impl<'a> RecordJson<'a> {
     }
 }
 
-/// A namespace in an export of all.
-#[derive(Serialize)]
-pub(crate) struct NamespaceJson<'a> {
-    pub(crate) namespace: &'a str,
-    /// How long its records live by default, in milliseconds; without it for ever.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) default_ttl_ms: Option<u64>,
-}
-
 /// The bytes of an argument or a file name. On Unix any bytes; elsewhere only valid Unicode has a reliable byte form.
 #[cfg(unix)]
 pub(crate) fn os_bytes(text: &OsStr) -> Option<&[u8]> {

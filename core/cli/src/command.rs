@@ -124,7 +124,7 @@ pub(crate) enum Verb {
     Watch(watch::WatchArgs),
     /// Append to event streams, and read them
     Events(events::EventsArgs),
-    /// List or drop namespaces
+    /// List namespaces, say how they keep their records, or drop them
     Namespaces(namespaces::NamespacesArgs),
     /// List or change what opens a sealed store
     Keys(keys::KeysArgs),

@@ -2,6 +2,7 @@
 
 mod args;
 mod bytes;
+mod choices;
 mod command;
 mod exit;
 mod expiry;

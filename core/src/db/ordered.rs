@@ -2,7 +2,7 @@
 
 use super::Namespace;
 use crate::error::Result;
-use crate::ordered::with_order;
+use crate::ordered::{order_of, with_order};
 
 impl Namespace {
     /// Says whether the keys of this namespace are kept in order, whatever [`Builder::ordered`](crate::Builder::ordered) says; `None`: as that says. It stands in
@@ -19,6 +19,7 @@ impl Namespace {
     /// let events = db.namespace("events")?;
     /// events.insert_many([("2026-02", "b"), ("2026-01", "a")])?;
     /// assert!(events.is_ordered() && !db.is_ordered());
+    /// assert_eq!((events.ordered(), db.ordered()), (Some(true), None));
     /// assert_eq!(events.range("2026"..)?.count(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -28,6 +29,13 @@ impl Namespace {
     /// Those of [`Self::set_default_ttl`], but for the clock.
     pub fn set_ordered(&self, ordered: Option<bool>) -> Result<()> {
         self.store.set_options(&self.name, &|options| with_order(options, ordered))
+    }
+
+    /// What [`Self::set_ordered`] has set; `None`: nothing, so that [`Builder::ordered`](crate::Builder::ordered) counts, or the namespace was
+    /// dropped.
+    pub fn ordered(&self) -> Option<bool> {
+        let names = self.store.names.read();
+        self.name.number().and_then(|_| order_of(names.options(&self.name.name)))
     }
 
     /// True when the keys of this namespace are kept in order in this session: [ranges](Self::range) can be read.

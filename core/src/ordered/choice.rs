@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 const OPTION: u8 = 7;
 
 /// What the options of a namespace say; `None` if they do not.
-fn order_of(options: &[u8]) -> Option<bool> {
+pub(crate) fn order_of(options: &[u8]) -> Option<bool> {
     match option(options, OPTION)? {
         [1] => Some(true),
         [2] => Some(false),

@@ -14,7 +14,7 @@ mod leaf;
 mod map;
 mod part;
 
-pub(crate) use choice::{Choice, with_order};
+pub(crate) use choice::{Choice, order_of, with_order};
 pub(crate) use key::Key;
 pub(crate) use part::{PART_RECORDS, Part, Piece, Source, Stopped};
 

@@ -215,6 +215,7 @@ fn a_namespace_says_itself_whether_it_is_kept_in_order() {
     let db = reopened(false);
     let (kept, plain) = (db.namespace("kept").unwrap(), db.namespace("plain").unwrap());
     kept.set_ordered(Some(true)).unwrap();
+    assert_eq!((kept.ordered(), plain.ordered()), (Some(true), None));
     assert!(!kept.is_ordered() && matches!(kept.range(..), Err(pipkin::Error::NotOrdered)), "from the next opening on");
     let model: Model = (0..9000).map(|number| (key(number), number.to_le_bytes().to_vec())).collect();
     kept.insert_many(model.iter().map(|(key, value)| (key.clone(), value.clone()))).unwrap();

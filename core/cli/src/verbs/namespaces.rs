@@ -1,20 +1,26 @@
 //! `pipkin namespaces`
 
 use crate::args::{Global, NamespaceArg};
-use crate::exit::{Exit, Outcome};
+use crate::choices::{Choices, NamespaceJson};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::expiry::parse_duration;
 use crate::output::{self, human_count};
 use crate::store::{Store, no_namespace};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
   pipkin namespaces list app.pipkin
+  pipkin namespaces set app.pipkin sessions --default-ttl 1h
+  pipkin namespaces set app.pipkin events --ordered yes
   pipkin namespaces drop app.pipkin sessions
 
-A namespace is made by writing to it: pipkin put app.pipkin --namespace sessions KEY VALUE";
+A namespace is made by writing to it, or by `set`:
+pipkin put app.pipkin --namespace sessions KEY VALUE";
 
 /// Arguments of `namespaces`.
 #[derive(Debug, Args)]
@@ -32,6 +38,15 @@ enum Action {
         /// The store file
         store: PathBuf,
     },
+    /// Say how a namespace keeps its records, in the file, whoever opens it; it is made if it is not there
+    Set {
+        /// The store file
+        store: PathBuf,
+        /// The namespace; without it the default one
+        name: Option<String>,
+        #[command(flatten)]
+        choices: ChoiceArgs,
+    },
     /// Drop a namespace with all its records; exits with 1 if it is not there
     Drop {
         /// The store file
@@ -41,15 +56,53 @@ enum Action {
     },
 }
 
+/// What a namespace may say; what is not given stays as it is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct ChoiceArgs {
+    /// Let records that are written without --ttl or --expires live this long: 90s, 5m, 2h, 7d, 4w, or never (for ever)
+    #[arg(long, value_name = "TIME")]
+    default_ttl: Option<String>,
+    /// Keep its keys in order, so that programs can read ranges, from the next opening of the store on
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    ordered: Option<OrderArg>,
+}
+
+/// Whether the keys of a namespace are kept in order.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OrderArg {
+    /// Whatever the program says that opens the store
+    Yes,
+    /// The same
+    No,
+    /// As the program says that opens the store
+    AsOpened,
+}
+
+impl From<OrderArg> for Option<bool> {
+    fn from(arg: OrderArg) -> Self {
+        match arg {
+            OrderArg::Yes => Some(true),
+            OrderArg::No => Some(false),
+            OrderArg::AsOpened => None,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Listed {
     name: String,
     records: u64,
+    #[serde(flatten)]
+    choices: Choices,
 }
 
 #[derive(Serialize)]
 struct ListReport {
     default_records: u64,
+    /// Of the default namespace.
+    #[serde(flatten)]
+    choices: Choices,
     namespaces: Vec<Listed>,
 }
 
@@ -61,24 +114,59 @@ struct DropReport<'a> {
 pub(crate) fn run(global: Global, args: &NamespacesArgs) -> Outcome {
     match &args.action {
         Action::List { store } => list(global, &Store::read(store, &NamespaceArg::default())?),
+        Action::Set { store, name, choices } => {
+            set(global, Store::change(store, &NamespaceArg::default())?, name.as_deref(), choices)
+        }
         Action::Drop { store, name } => drop_one(global, Store::change(store, &NamespaceArg::default())?, name),
     }
 }
 
 fn list(global: Global, store: &Store) -> Outcome {
-    let mut report =
-        ListReport { default_records: store.db().len().map_err(|error| store.failure(&error))?, namespaces: Vec::new() };
+    let mut report = ListReport {
+        default_records: store.db().len().map_err(|error| store.failure(&error))?,
+        choices: Choices::of(&store.db().default_namespace()),
+        namespaces: Vec::new(),
+    };
     for name in store.db().list_namespaces() {
-        let records = store.db().namespace(&name).and_then(|space| space.len()).map_err(|error| store.failure(&error))?;
-        report.namespaces.push(Listed { name, records });
+        let space = store.db().namespace(&name).map_err(|error| store.failure(&error))?;
+        let records = space.len().map_err(|error| store.failure(&error))?;
+        report.namespaces.push(Listed { name, records, choices: Choices::of(&space) });
     }
     let mut plain = String::new();
     for space in &report.namespaces {
         // A name may contain any character: escaped, so that it stays on one line.
-        let _ = writeln!(plain, "{}\t{}", space.name.escape_debug(), human_count(space.records));
+        let _ = writeln!(plain, "{}\t{}{}", space.name.escape_debug(), human_count(space.records), in_words(space.choices));
     }
     output::report(global.json, &report, plain.trim_end_matches('\n'))?;
     Ok(Exit::Done)
+}
+
+/// What a namespace says, behind its figures; nothing for most.
+fn in_words(choices: Choices) -> String {
+    let ttl = choices.default_ttl_ms.map(|ms| format!("\tdefault ttl {} s", human_count(ms.div_ceil(1000))));
+    let order = choices.ordered.map(|ordered| if ordered { "\tordered" } else { "\tnot ordered" });
+    format!("{}{}", ttl.unwrap_or_default(), order.unwrap_or_default())
+}
+
+fn set(global: Global, store: Store, name: Option<&str>, args: &ChoiceArgs) -> Outcome {
+    let ttl = args.default_ttl.as_deref().map(default_ttl).transpose()?;
+    let store = store.with_namespace(name)?;
+    let space = store.records();
+    let made = ttl.map_or(Ok(()), |ttl| space.set_default_ttl(ttl));
+    let made = made.and_then(|()| args.ordered.map_or(Ok(()), |ordered| space.set_ordered(ordered.into())));
+    made.map_err(|error| store.failure(&error))?;
+    let choices = Choices::of(space);
+    store.flush_and_close()?;
+    output::report(global.json, &NamespaceJson { namespace: name.unwrap_or_default(), choices }, "")?;
+    Ok(Exit::Done)
+}
+
+fn default_ttl(text: &str) -> Outcome<Option<Duration>> {
+    match (text, parse_duration(text)) {
+        ("never", _) => Ok(None),
+        (_, Some(ttl)) => Ok(Some(ttl)),
+        _ => Err(Failure::usage(format!("{text:?} is no time; give seconds, a number with s, m, h, d or w behind it, or never"))),
+    }
 }
 
 fn drop_one(global: Global, store: Store, name: &str) -> Outcome {

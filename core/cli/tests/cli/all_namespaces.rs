@@ -9,7 +9,7 @@ fn fill(folder: &Folder) {
     folder.ok(&["put", STORE, "coupon", "10 % less", "--expires", "2100-01-01"]);
     folder.write(
         "sessions.ndjson",
-        "{\"namespace\":\"sessions\",\"default_ttl_ms\":3600000}\n{\"namespace\":\"empty\"}\n\
+        "{\"namespace\":\"sessions\",\"default_ttl_ms\":3600000}\n{\"namespace\":\"empty\",\"ordered\":true}\n\
          {\"namespace\":\"sessions\",\"key\":\"7\",\"value\":\"ada\",\"expires_ms\":4102444800001}\n\
          {\"namespace\":\"sessions\",\"key\":\"/w==\",\"key_encoding\":\"base64\",\"value\":\"stays\"}\n",
     );
@@ -30,7 +30,7 @@ fn every_namespace_goes_out_and_comes_back_with_its_default_and_every_expiry() {
     let expected = [
         json!({"key": "coupon", "value": "10 % less", "expires_ms": 4_102_444_800_000_u64}),
         json!({"key": "plain", "value": "1"}),
-        json!({"namespace": "empty"}),
+        json!({"namespace": "empty", "ordered": true}),
         json!({"namespace": "sessions", "default_ttl_ms": 3_600_000}),
         json!({"namespace": "sessions", "key": "7", "value": "ada", "expires_ms": 4_102_444_800_001_u64}),
         json!({"namespace": "sessions", "key": "/w==", "key_encoding": "base64", "value": "stays"}),
@@ -101,7 +101,9 @@ fn what_does_not_go_with_all_namespaces_is_refused() {
     let run = folder.run(&["import", "copy.pipkin", "whole.ndjson"]);
     assert!(run.err.contains("--all-namespaces"), "{}", run.err);
     run.exits(8);
-    folder.write("zero.ndjson", "{\"namespace\":\"a\",\"default_ttl_ms\":0}\n");
-    folder.run(&["import", "copy.pipkin", "zero.ndjson", "--all-namespaces"]).exits(8);
+    for line in ["{\"namespace\":\"a\",\"default_ttl_ms\":0}\n", "{\"namespace\":\"a\",\"ordered\":\"yes\"}\n"] {
+        folder.write("wrong.ndjson", line);
+        folder.run(&["import", "copy.pipkin", "wrong.ndjson", "--all-namespaces"]).exits(8);
+    }
     folder.run(&["import", "copy.pipkin", "whole.ndjson", "--all-namespaces", "--key", "id"]).exits(2);
 }

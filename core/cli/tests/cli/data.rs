@@ -173,6 +173,41 @@ fn json_lines_of_scan_hold_every_byte_of_every_record() {
 }
 
 #[test]
+fn a_namespace_says_how_it_keeps_its_records() {
+    let folder = Folder::new();
+    folder.ok(&["put", STORE, "key", "default"]);
+    let set = folder.json(&["namespaces", "set", STORE, "sessions", "--default-ttl", "2h", "--ordered", "yes"]);
+    assert_eq!(set, json!({"namespace": "sessions", "default_ttl_ms": 7_200_000, "ordered": true}));
+    folder.ok(&["namespaces", "set", STORE, "--ordered", "no"]);
+    folder.ok(&["put", STORE, "1", "ada", "-n", "sessions"]);
+    let lives = folder.run(&["ttl", STORE, "1", "-n", "sessions"]).success();
+    assert!(lives.text().trim().parse::<u64>().is_ok_and(|seconds| (7000..=7200).contains(&seconds)), "{}", lives.text());
+    let listed = json!({"default_records": 1, "ordered": false,
+        "namespaces": [{"name": "sessions", "records": 1, "default_ttl_ms": 7_200_000, "ordered": true}]});
+    assert_eq!(folder.json(&["namespaces", "list", STORE]), listed);
+    assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"sessions\t1\tdefault ttl 7,200 s\tordered\n");
+    // A copy says the same.
+    folder.ok(&["backup", STORE, "copy.pipkin"]);
+    assert_eq!(folder.json(&["namespaces", "list", "copy.pipkin"]), listed);
+
+    // What is not given stays.
+    folder.ok(&["namespaces", "set", STORE, "sessions", "--default-ttl", "never"]);
+    assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"sessions\t1\tordered\n");
+    folder.ok(&["namespaces", "set", STORE, "sessions", "--ordered", "as-opened"]);
+    folder.ok(&["namespaces", "set", STORE, "--ordered", "as-opened"]);
+    assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"sessions\t1\n");
+    for wrong in [
+        &["sessions"][..],
+        &["sessions", "--default-ttl", "soon"],
+        &["sessions", "--ordered", "maybe"],
+        &["a", "b", "--ordered", "yes"],
+    ] {
+        folder.run(&[&["namespaces", "set", STORE][..], wrong].concat()).exits(2);
+    }
+    assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"sessions\t1\n", "a wrong argument makes no namespace");
+}
+
+#[test]
 fn namespaces_keep_records_apart() {
     let folder = Folder::new();
     folder.ok(&["put", STORE, "key", "default"]);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Every verb that needs an existing store.
-const VERBS: [&[&str]; 12] = [
+const VERBS: [&[&str]; 13] = [
     &["get", STORE, "key"],
     &["rm", STORE, "key"],
     &["scan", STORE],
@@ -18,6 +18,7 @@ const VERBS: [&[&str]; 12] = [
     &["export", STORE, "out.csv"],
     &["digest", STORE],
     &["namespaces", "list", STORE],
+    &["namespaces", "set", STORE, "name", "--ordered", "yes"],
     &["namespaces", "drop", STORE, "name"],
 ];
 

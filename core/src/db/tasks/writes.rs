@@ -224,6 +224,12 @@ impl AsyncNamespace {
         self.settled(written).await
     }
 
+    /// [`Namespace::ordered`].
+    #[cfg(feature = "ordered")]
+    pub fn ordered(&self) -> Option<bool> {
+        self.namespace.ordered()
+    }
+
     /// [`Namespace::is_ordered`].
     #[cfg(feature = "ordered")]
     pub fn is_ordered(&self) -> bool {

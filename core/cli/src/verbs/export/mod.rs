@@ -3,6 +3,7 @@
 mod sink;
 
 use crate::args::{FormArgs, Global, NamespaceArg};
+use crate::choices::Choices;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, human_bytes, records};
 use crate::progress::{Progress, Unit};
@@ -29,8 +30,9 @@ ndjson (.ndjson, .jsonl; the default on stdout)
   with \"key_encoding\":\"base64\" or \"value_encoding\":\"base64\" beside them.
   A record that expires has \"expires_ms\", in milliseconds since 1970.
   With --all-namespaces a line {\"namespace\":\"...\"} begins each but the
-  default one, with \"default_ttl_ms\" where its records expire by default, and
-  its records have \"namespace\", too.
+  default one, with \"default_ttl_ms\" where its records expire by default and
+  \"ordered\" where it says whether its keys are kept in order, and its records
+  have \"namespace\", too.
 csv (.csv; .tsv with tabs)
   The columns key, value, key_encoding and value_encoding; an encoding is
   empty for UTF-8 text.
@@ -148,8 +150,7 @@ impl Export<'_> {
         records: &SnapshotNamespace,
     ) -> Outcome<()> {
         let space = if name.is_empty() { Some(store.db().default_namespace()) } else { store.db().find_namespace(name) };
-        let default = space.and_then(|space| space.default_ttl());
-        self.sink.begin_namespace(name, default.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))?;
+        self.sink.begin_namespace(name, space.map_or_else(Choices::default, |space| Choices::of(&space)))?;
         self.report.namespaces = Some(self.report.namespaces.unwrap_or_default().saturating_add(1));
         selection.records_of(store, records, |key, value, expires_ms| self.record(progress, key, value, expires_ms))
     }

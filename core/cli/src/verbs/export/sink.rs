@@ -1,6 +1,7 @@
 //! Where exported records go.
 
-use crate::bytes::{Form, NamespaceJson, RecordJson};
+use crate::bytes::{Form, RecordJson};
+use crate::choices::{Choices, NamespaceJson};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::new_file::{NewFile, copy_rights, create_private};
 use crate::output::{self, json_line};
@@ -54,12 +55,12 @@ impl Sink {
         }
     }
 
-    /// Says that what follows is of this namespace, and how long its records live by default. Only NDJSON can.
-    pub(crate) fn begin_namespace(&mut self, name: &str, default_ttl_ms: Option<u64>) -> Outcome<()> {
+    /// Says that what follows is of this namespace, and what that says of its records. Only NDJSON can.
+    pub(crate) fn begin_namespace(&mut self, name: &str, choices: Choices) -> Outcome<()> {
         match self {
-            Self::Stdout(table) => table.begin_namespace(name, default_ttl_ms).map_err(|error| Failure::stdout(&error)),
+            Self::Stdout(table) => table.begin_namespace(name, choices).map_err(|error| Failure::stdout(&error)),
             Self::File { table, new_file } => {
-                table.begin_namespace(name, default_ttl_ms).map_err(|error| Failure::io("write", new_file.target(), &error))
+                table.begin_namespace(name, choices).map_err(|error| Failure::io("write", new_file.target(), &error))
             }
             Self::Tree { .. } => Ok(()),
         }
@@ -105,12 +106,12 @@ impl<W: Write> Table<W> {
         Ok(Self { rows, form, namespace: String::new() })
     }
 
-    fn begin_namespace(&mut self, name: &str, default_ttl_ms: Option<u64>) -> io::Result<()> {
+    fn begin_namespace(&mut self, name: &str, choices: Choices) -> io::Result<()> {
         name.clone_into(&mut self.namespace);
         match &mut self.rows {
             // The default one is there anyway.
-            Rows::Ndjson(out) if !name.is_empty() || default_ttl_ms.is_some() => {
-                json_line(out, &NamespaceJson { namespace: name, default_ttl_ms })
+            Rows::Ndjson(out) if !name.is_empty() || !choices.are_none() => {
+                json_line(out, &NamespaceJson { namespace: name, choices })
             }
             _ => Ok(()),
         }

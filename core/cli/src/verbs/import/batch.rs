@@ -1,5 +1,6 @@
 //! A batch of records on its way from the parser to the store: one buffer, used again and again.
 
+use crate::choices::Choices;
 use crate::exit::Failure;
 use pipkin::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 
@@ -20,8 +21,8 @@ pub(crate) struct Batch {
     expiries: Vec<(usize, u64)>,
     /// From these places in `records` on, records are of this namespace; an empty name is that of the default one. None before the first.
     spaces: Vec<(usize, String)>,
-    /// Namespaces that the source says are there, and how long their records live by default, in milliseconds.
-    pub(crate) named: Vec<(String, Option<u64>)>,
+    /// Namespaces that the source says are there, and what they say of their records.
+    pub(crate) named: Vec<(String, Choices)>,
     /// Lines, rows or files skipped since the previous batch.
     pub(crate) skipped: u64,
     /// How far the source was read at the end of this batch, in bytes.

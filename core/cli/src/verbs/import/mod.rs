@@ -43,8 +43,9 @@ ndjson (.ndjson, .jsonl)
   without its line break. A string is stored as its text, anything else as
   its JSON text. Blank lines are passed over. With --all-namespaces a line's
   \"namespace\" names the one that the record goes into, and a line
-  {\"namespace\":\"...\",\"default_ttl_ms\":...} makes one; a record without
-  \"expires_ms\" lives for ever there, too.
+  {\"namespace\":\"...\"} makes one, and sets what it says with
+  \"default_ttl_ms\":... and \"ordered\":true; a record without \"expires_ms\"
+  lives for ever there, too.
 csv (.csv; .tsv with tabs)
   Without --key and --value: the columns `key` and `value`, and
   `key_encoding` and `value_encoding` if they are there. With --key alone the

@@ -1,6 +1,7 @@
 //! NDJSON: one object per line.
 
 use crate::bytes::Form;
+use crate::choices::Choices;
 use crate::exit::{Exit, Failure};
 use crate::verbs::import::batch::{Batch, Trouble};
 use crate::verbs::import::lines::Lines;
@@ -66,14 +67,15 @@ fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
             take_own([key, value, key_encoding, value_encoding, expires], batch)
         }
         Fields::AllNamespaces => {
-            let [key, value, key_encoding, value_encoding, expires, namespace, default_ttl] = pick(line, ALL)?;
+            let [key, value, key_encoding, value_encoding, expires, namespace, default_ttl, ordered] = pick(line, ALL)?;
             let name = namespace.map(|name| text(name, "namespace")).transpose()?;
             if let (None, Some(name)) = (key, &name) {
                 let default_ttl = default_ttl.map(|json| milliseconds(json, "default_ttl_ms", "milliseconds, at least 1"));
                 if default_ttl == Some(Ok(0)) {
                     return Err("the field \"default_ttl_ms\" is 0; it is a number of milliseconds, at least 1".into());
                 }
-                batch.named.push((name.clone(), default_ttl.transpose()?));
+                let choices = Choices { default_ttl_ms: default_ttl.transpose()?, ordered: ordered.map(yes_or_no).transpose()? };
+                batch.named.push((name.clone(), choices));
                 return Ok(());
             }
             batch.enter(name.as_deref().unwrap_or_default());
@@ -92,7 +94,12 @@ fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
 }
 
 const OWN: [&str; 6] = ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace"];
-const ALL: [&str; 7] = ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace", "default_ttl_ms"];
+const ALL: [&str; 8] = ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace", "default_ttl_ms", "ordered"];
+
+/// The JSON of the field `ordered`.
+fn yes_or_no(json: &str) -> Result<bool, String> {
+    json.parse().map_err(|_| format!("the field \"ordered\" is {json}; it is true or false"))
+}
 
 fn take_own([key, value, key_encoding, value_encoding, expires]: [Option<&str>; 5], batch: &mut Batch) -> Result<(), String> {
     let key = decode(key_bytes(key, "key")?, key_encoding)?;

@@ -135,11 +135,8 @@ fn insert_expiring(store: &Store, batch: &Batch) -> pipkin::Result<()> {
 /// Makes the namespaces that the batch names, then writes its records as one commit. A record that does not expire does so under no default.
 fn insert_everywhere(store: &Store, batch: &Batch) -> pipkin::Result<()> {
     let namespace = |name: &str| if name.is_empty() { Ok(store.db().default_namespace()) } else { store.db().namespace(name) };
-    for (name, default_ttl_ms) in &batch.named {
-        let space = namespace(name)?;
-        if let Some(ms) = default_ttl_ms {
-            space.set_default_ttl(Some(Duration::from_millis(*ms)))?;
-        }
+    for (name, choices) in &batch.named {
+        choices.make(&namespace(name)?)?;
     }
     let spaces: Vec<Namespace> = batch.spaces().iter().map(|(_, name)| namespace(name)).collect::<Result<_, _>>()?;
     let mut begins = batch.spaces().iter().map(|(place, _)| *place).zip(&spaces).peekable();
