@@ -21,6 +21,8 @@ pub(crate) const THREADS: [usize; 4] = [4, 8, 16, 32];
 pub(crate) const MULTI: usize = 1_000;
 /// Records of one range.
 pub(crate) const RANGE: usize = 10;
+/// Records of one scan.
+pub(crate) const SCAN: usize = 1_000;
 /// Threads of the group commit.
 pub(crate) const GROUP: usize = 8;
 /// Bytes of a large value.
@@ -64,7 +66,9 @@ fn writes(rows: &mut Rows, scale: &Scale) {
         format!("{GROUP} threads, {} durable puts each", count(scale.group_puts)),
         Unit::Ms,
     );
+    rows.add("ranges", "Writes", "ordered_load", "bulk load with an ordered index".to_owned(), Unit::Ms);
     rows.add("main", "Writes", "removals", format!("removal of {}, durable at the end", count(scale.records / 2)), Unit::Ms);
+    rows.add("ranges", "Writes", "ordered_removals", "the same with an ordered index".to_owned(), Unit::Ms);
 }
 
 fn reads(rows: &mut Rows, scale: &Scale) {
@@ -80,6 +84,7 @@ fn reads(rows: &mut Rows, scale: &Scale) {
     add("multi_get", format!("{} multi-gets of {}", count(scale.reads / MULTI), count(MULTI)));
     add("missing", format!("{} reads of missing keys", count(scale.missing)));
     rows.add("ranges", "Reads", "ranges", format!("{} ranges of {RANGE} records", count(scale.ranges)), Unit::Ms);
+    rows.add("ranges", "Reads", "scans", format!("{} ranges of {}", count(scale.scans()), count(SCAN)), Unit::Ms);
 }
 
 fn mixed(rows: &mut Rows, scale: &Scale) {
@@ -116,6 +121,7 @@ fn life(rows: &mut Rows, scale: &Scale) {
     add("reopen_killed_warm", format!("the same, {} reads", count(WARM_READS)), Unit::Ms);
     add("survivors", format!("of {} unflushed puts before the kill, found after it", count(scale.unflushed_puts)), Unit::Count);
     rows.add("main", "Compaction", "compaction", "full compaction after the removals".to_owned(), Unit::Ms);
+    rows.add("ranges", "Compaction", "ordered_compaction", "the same with an ordered index".to_owned(), Unit::Ms);
     let mebibytes = scale.memory_limit >> 20;
     let (records, reads) = (count(scale.limited_records), count(scale.limited_reads));
     let about = format!("{mebibytes} MiB of memory for {records} values of 1 KiB");

@@ -116,6 +116,11 @@ impl Scale {
         scale.reads = scale.reads.min(scale.records);
         Ok(scale)
     }
+
+    /// Longer ranges, of which there are fewer.
+    pub(crate) fn scans(&self) -> usize {
+        self.ranges.div_ceil(500)
+    }
 }
 
 fn set(name: &str, count: &mut usize) -> Result<()> {

@@ -34,7 +34,7 @@ pub(super) fn run<E: Engine>(job: &Job) -> Result<()> {
     unchecked.close()?;
 
     let mut engine: E = job.open()?;
-    write::removals(job, &engine, &shuffled)?;
+    write::removals(job, &engine, &shuffled, "removals")?;
     engine.settle()?;
     job.size(&engine, "size_removed")?;
     if E::FACTS.compacts {

@@ -1,10 +1,10 @@
-//! Reads in the order of the keys.
+//! Reads in the order of the keys, and what that order costs those who write.
 
-use super::Job;
+use super::{Job, read, write};
 use crate::Result;
-use crate::data::{Record, keys, shuffled, sum, to_load};
+use crate::data::{Key, Record, keys, shuffled, sum, to_load};
 use crate::engine::{Engine, OpenOptions, Reader};
-use crate::rows::RANGE;
+use crate::rows::{RANGE, SCAN};
 use crate::sample::{expect_equal, timed};
 
 pub(super) fn run<E: Engine>(job: &Job) -> Result<()> {
@@ -14,37 +14,54 @@ pub(super) fn run<E: Engine>(job: &Job) -> Result<()> {
     let scale = job.scale_for::<E>();
     let mut records = to_load(&scale);
     let engine: E = job.open_with(&OpenOptions { ordered: true, ..job.options() })?;
-    engine.load(records.iter().map(Record::pair))?;
+    let (took, ()) = timed(|| engine.load(records.iter().map(Record::pair)))?;
+    job.durable_sink::<E>().time("ordered_load", took, records.len(), job.scale.records)?;
     engine.settle()?;
 
     let starts = shuffled(&keys(&records), 2);
-    let starts = starts.get(..scale.ranges).unwrap_or(&starts);
     records.sort_unstable_by_key(|record| record.key);
-    let expected = expected(&records, starts);
-    let found = ranges(&engine, starts)?; // warms the caches, and is checked
-    if !E::FACTS.is_limits() {
-        expect_equal("records and sum of the ranges", found, expected)?;
+    for (row, number, of, len) in
+        [("ranges", scale.ranges, job.scale.ranges, RANGE), ("scans", scale.scans(), job.scale.scans(), SCAN)]
+    {
+        let starts = starts.get(..number).unwrap_or(&starts);
+        let found = ranges(&engine, starts, len)?; // warms the caches, and is checked
+        if !E::FACTS.is_limits() {
+            expect_equal("records and sum of the ranges", found, expected(&records, starts, len))?;
+        }
+        let (took, again) = timed(|| ranges(&engine, starts, len))?;
+        expect_equal("records and sum of the ranges", again, found)?;
+        job.sink.time(row, took, starts.len(), of)?;
     }
-    let (took, again) = timed(|| ranges(&engine, starts))?;
-    expect_equal("records and sum of the ranges", again, found)?;
-    job.sink.time("ranges", took, starts.len(), job.scale.ranges)?;
+    drop(records);
+
+    write::removals(job, &engine, &starts, "ordered_removals")?;
+    engine.settle()?;
+    let engine = if E::FACTS.compacts {
+        let (took, compacted) = timed(|| engine.compact())?;
+        job.sink.time("ordered_compaction", took, scale.records, job.scale.records)?;
+        compacted
+    } else {
+        engine
+    };
+    read::removed(&engine, &starts)?;
     engine.close()
 }
 
-fn ranges<E: Engine>(engine: &E, starts: &[crate::data::Key]) -> Result<(usize, u64)> {
+/// Records and bytes of the `len` records from each key on.
+fn ranges<E: Engine>(engine: &E, starts: &[Key], len: usize) -> Result<(usize, u64)> {
     let mut reader = engine.reader()?;
     let (mut hits, mut total) = (0, 0);
     for start in starts {
-        hits += reader.range(start, RANGE, |key, value| total += sum(value) + key.len() as u64)?;
+        hits += reader.range(start, len, |key, value| total += sum(value) + key.len() as u64)?;
     }
     Ok((hits, total))
 }
 
-fn expected(sorted: &[Record], starts: &[crate::data::Key]) -> (usize, u64) {
+fn expected(sorted: &[Record], starts: &[Key], len: usize) -> (usize, u64) {
     let (mut hits, mut total) = (0, 0);
     for start in starts {
         let from = sorted.partition_point(|record| record.key < *start);
-        for record in sorted.iter().skip(from).take(RANGE) {
+        for record in sorted.iter().skip(from).take(len) {
             hits += 1;
             total += sum(&record.value) + record.key.len() as u64;
         }

@@ -68,11 +68,11 @@ pub(super) fn written(scale: &Scale) -> u64 {
     (scale.records + scale.durable_puts + scale.batches * scale.batch_size + 2 * scale.unflushed_puts) as u64
 }
 
-/// Removes the first half.
-pub(super) fn removals<E: Engine>(job: &Job, engine: &E, shuffled: &[Key]) -> Result<()> {
+/// Removes the first half, for a row.
+pub(super) fn removals<E: Engine>(job: &Job, engine: &E, shuffled: &[Key], row: &str) -> Result<()> {
     let half = shuffled.get(..shuffled.len() / 2).unwrap_or_default();
     let (took, ()) = timed(|| engine.remove(half))?;
-    job.durable_sink::<E>().time("removals", took, half.len(), job.scale.records / 2)
+    job.durable_sink::<E>().time(row, took, half.len(), job.scale.records / 2)
 }
 
 /// What had been written at some moment. The process's own count is blind to others, but charges a whole folio of the page cache for
