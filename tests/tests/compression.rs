@@ -10,7 +10,7 @@ use pipkin_tests::suite::compression::{Budget, bombs, one, run};
 static ALLOCATOR: Counting = Counting;
 
 /// Images that the normal run owes.
-const IMAGES_LEAST: u64 = 20_000;
+const IMAGES_LEAST: u64 = 8_000;
 
 #[test]
 fn every_crash_leaves_the_plain_values_of_a_prefix() {

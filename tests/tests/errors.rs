@@ -1,4 +1,4 @@
-//! Every I/O of 300 workloads fails, once and for good; full disks. See `pipkin_tests::suite::{errors, full}`.
+//! Every I/O of 150 workloads fails, once and for good; full disks. See `pipkin_tests::suite::{errors, full}`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use pipkin::{Db, Error, IoUring};
@@ -10,9 +10,9 @@ use pipkin_tests::suite::{full, shared_sync};
 use std::sync::atomic::Ordering;
 
 /// Workloads of the normal run, each swept to its last I/O.
-const WORKLOADS: u64 = 300;
+const WORKLOADS: u64 = 150;
 /// Runs that they owe: fewer would mean that the workloads hardly write.
-const RUNS_LEAST: u64 = 30_000;
+const RUNS_LEAST: u64 = 15_000;
 
 #[test]
 fn no_failed_io_loses_what_was_acknowledged() {

@@ -6,11 +6,11 @@ use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::events::{Budget, gone, one, races, run};
 
 /// Images that the normal run owes.
-const IMAGES_LEAST: u64 = 7_000;
+const IMAGES_LEAST: u64 = 4_000;
 /// Images of compactions that drop removed events.
 const GONE_LEAST: u64 = 500;
 /// Races for one version that the normal run owes.
-const RACES_LEAST: u64 = 3_000;
+const RACES_LEAST: u64 = 1_500;
 
 #[test]
 fn whatever_happens_to_a_store_its_events_are_those_of_a_prefix_of_the_commits() {

@@ -5,7 +5,7 @@ use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::following::run_one;
 
 /// Stores of the normal run; the nightly one has 5,000.
-const STORES: u64 = 120;
+const STORES: u64 = 60;
 /// Operations on each.
 const OPERATIONS: u64 = 150;
 /// Looks that a store owes.

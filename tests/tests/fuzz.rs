@@ -48,7 +48,7 @@ fn noise(most: usize) -> impl Fn(&mut Rng) -> Vec<u8> {
 fn bytes_are_an_error_or_a_store() {
     let bases = bases();
     let any = |rng: &mut Rng| bases[index(rng, bases.len())].bytes.as_slice();
-    feed("fuzz open_bytes", 10_000, 2000, |rng| mutate(any(rng), any(rng), rng), open_bytes);
+    feed("fuzz open_bytes", 4000, 1000, |rng| mutate(any(rng), any(rng), rng), open_bytes);
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn a_frame_that_decodes_encodes_to_the_same_bytes() {
 
 #[test]
 fn a_tape_of_any_bytes_plays_as_the_model_says() {
-    feed("fuzz ops_tape", 4000, 2000, noise(2000), ops_tape);
+    feed("fuzz ops_tape", 1600, 1000, noise(2000), ops_tape);
 }
 
 #[test]
 fn a_mutated_store_gives_nothing_that_was_never_written() {
     let bases = bases();
-    feed("fuzz mutated_store", 20_000, 5000, noise(60), |bytes| mutated_store(bytes, &bases));
+    feed("fuzz mutated_store", 8000, 3000, noise(60), |bytes| mutated_store(bytes, &bases));
 }

@@ -6,7 +6,7 @@ use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::groups::{Budget, one, run};
 
 /// Images that the normal run owes.
-const IMAGES_LEAST: u64 = 20_000;
+const IMAGES_LEAST: u64 = 8_000;
 
 #[test]
 fn a_crash_leaves_a_group_as_it_was_or_nothing_of_it() {

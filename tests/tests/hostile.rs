@@ -10,7 +10,7 @@ use pipkin_tests::suite::hostile::run;
 static ALLOCATOR: Counting = Counting;
 
 /// Inputs of the normal run.
-const INPUTS: u64 = 100_000;
+const INPUTS: u64 = 30_000;
 /// How many of them must open: inputs that are all refused at the first look test nothing behind it.
 const OPENED_LEAST: u64 = INPUTS / 50;
 

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kills that the normal run owes.
-const KILLS_LEAST: u64 = 300;
+const KILLS_LEAST: u64 = 180;
 /// Kills that one store lives through.
 const KILLS_PER_STORE: u64 = 30;
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Unclean ends that the normal run owes.
-const DEATHS_LEAST: u64 = 3_000;
+const DEATHS_LEAST: u64 = 2_000;
 
 #[test]
 fn whatever_number_of_unclean_ends_a_store_has_a_way_out_and_stays_bounded() {

@@ -6,7 +6,7 @@ use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::mixed::{Budget, one, run};
 
 /// Images that the normal run owes.
-const IMAGES_LEAST: u64 = 3_000;
+const IMAGES_LEAST: u64 = 1_500;
 
 #[test]
 fn capabilities_hold_beside_each_other_behind_every_crash() {

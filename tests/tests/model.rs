@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Keys of a tape.
 const KEYS: u16 = 40;
 /// Tapes of the normal run; each is played on every backend.
-const TAPES: u32 = 250;
+const TAPES: u32 = 100;
 
 fn val() -> impl Strategy<Value = Val> {
     let len = prop_oneof![1 => Just(0_u32), 16 => 0..300_u32, 3 => 300..3000_u32, 1 => 3000..20_000_u32];
@@ -311,7 +311,7 @@ fn threads_on(name: &'static str, rounds: u64, open: impl Fn() -> pipkin::Result
 fn threads_on_a_mapped_file_see_only_what_was_written() {
     let folder = tempfile::tempdir_in(fast_folder()).unwrap();
     let path = folder.path().join("threads.pipkin");
-    threads_on("threads, mapped file", 4, || Db::builder().path(&path).segment_size(64 * 1024).open());
+    threads_on("threads, mapped file", 2, || Db::builder().path(&path).segment_size(64 * 1024).open());
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn threads_in_memory_see_only_what_was_written() {
     let storage = MemoryStorage::new();
     let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000, clock: None, sealed: false };
     let opens = AtomicU64::new(1);
-    threads_on("threads, memory", 4, || setup.open(storage.clone(), opens.fetch_add(1, Ordering::Relaxed)));
+    threads_on("threads, memory", 2, || setup.open(storage.clone(), opens.fetch_add(1, Ordering::Relaxed)));
 }
 
 /// Where a range is read that is being written, ThreadSanitizer says so.
@@ -343,7 +343,7 @@ fn threads_on_bytes_that_nobody_guards_see_only_what_was_written() {
     let arena = Arena::new(64 << 20);
     let setup = Setup { segment_size: 16 * 1024, replay_debt_max: 100_000, clock: None, sealed: false };
     let opens = AtomicU64::new(1);
-    threads_on("threads, unguarded bytes", 4, || setup.open(arena.clone(), opens.fetch_add(1, Ordering::Relaxed)));
+    threads_on("threads, unguarded bytes", 2, || setup.open(arena.clone(), opens.fetch_add(1, Ordering::Relaxed)));
 }
 
 /// What the test above stands on.

@@ -6,7 +6,7 @@ use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::order::{Budget, one, run};
 
 /// Images that the normal run owes.
-const IMAGES_LEAST: u64 = 2_000;
+const IMAGES_LEAST: u64 = 1_000;
 
 #[test]
 fn ranges_show_what_a_store_has_behind_every_crash() {

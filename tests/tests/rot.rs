@@ -6,9 +6,9 @@ use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::suite::{lies, lost_headers, verbs};
 
 /// Rotten stores of the normal run.
-const STORES: u64 = 3_000;
+const STORES: u64 = 1_500;
 /// Chunks, headers and values of the normal run that are forged.
-const LIES: u64 = 600;
+const LIES: u64 = 300;
 
 #[test]
 fn a_damaged_record_costs_itself_whatever_is_called_then() {
@@ -35,7 +35,7 @@ fn verify_is_content_with_nothing_that_gives_wrong_answers() {
 
 #[test]
 fn a_block_with_the_header_of_a_flushed_segment_is_never_lost_without_a_word() {
-    let headers = env_u64("PIPKIN_LOST_HEADERS", 2_000);
+    let headers = env_u64("PIPKIN_LOST_HEADERS", 1_000);
     let quota = Quota::new("rot, lost headers", headers);
     unwrap("rot", lost_headers::run(headers / 4, &quota));
     quota.finish("both copies");

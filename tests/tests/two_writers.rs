@@ -32,7 +32,7 @@ fn two_sessions_on_one_file_lose_nothing_that_was_flushed() {
     let budget = Budget {
         pauses: env_u64("PIPKIN_PAUSES", 1) as usize,
         pauses_coarse: env_u64("PIPKIN_PAUSES_COARSE", 2) as usize,
-        random: env_u64("PIPKIN_PLANS", 3000),
+        random: env_u64("PIPKIN_PLANS", 1500),
         seed: 1,
         hosts: HOSTS,
     };

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 /// The npm package and its peers; the arguments are those of the script.
 fn in_browsers(args: &[String]) -> Outcome {
     const FOLDER: &str = "web/npm/bench";
-    let tools = Tools::default();
+    let tools = Tools;
     tools.chromium()?;
     tools.firefox()?;
     npm_package(&tools)?;
@@ -66,7 +66,7 @@ fn build(peers: Option<&str>) -> Outcome {
         step = step.args(["--no-default-features", "--features"]).arg(features.join(","));
     }
     if peers.is_none_or(|peers| peers.split(',').any(|peer| peer == "rocksdb")) {
-        Tools::default().rocksdb()?;
+        Tools.rocksdb()?;
     }
     // Beside everything else: its default would be a second folder of its own.
     step.env("CARGO_TARGET_DIR", target_dir().display().to_string()).limit_minutes(BUILD_MINUTES).run()

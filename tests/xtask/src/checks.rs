@@ -14,6 +14,7 @@ use crate::shell::{Outcome, Step, failed};
 use crate::tools::Tools;
 
 type Body = Box<dyn Fn(&Tools) -> Outcome + Send + Sync>;
+type Install = fn(&Tools) -> Outcome;
 
 /// Checks that compile in folders of their own, mostly on one processor, and measure no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,16 +40,18 @@ pub(crate) struct Check {
     pub(crate) pace: Pace,
     /// Checks that follow each other and have the same pair run at once.
     pub(crate) pair: Option<Pair>,
+    /// What the body begins with, and may be done long before: it waits for the network and for disks, not for a processor.
+    install: Option<Install>,
     body: Body,
 }
 
 impl Check {
     fn quick(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + Send + Sync + 'static) -> Check {
-        Check { name: name.to_owned(), about, pace: Pace::Quick, pair: None, body: Box::new(body) }
+        Check { name: name.to_owned(), about, pace: Pace::Quick, pair: None, install: None, body: Box::new(body) }
     }
 
     pub(crate) fn slow(name: &str, about: &'static str, body: impl Fn(&Tools) -> Outcome + Send + Sync + 'static) -> Check {
-        Check { name: name.to_owned(), about, pace: Pace::Slow, pair: None, body: Box::new(body) }
+        Check { name: name.to_owned(), about, pace: Pace::Slow, pair: None, install: None, body: Box::new(body) }
     }
 
     /// What is left for the night.
@@ -58,6 +61,17 @@ impl Check {
 
     pub(crate) fn paired(self, pair: Pair) -> Check {
         Check { pair: Some(pair), ..self }
+    }
+
+    pub(crate) fn installing(self, install: Install) -> Check {
+        Check { install: Some(install), ..self }
+    }
+
+    /// Installs what it can ahead of its turn. A failure is left to [`Self::run`], which tries again.
+    pub(crate) fn prepare(&self, tools: &Tools) {
+        if let Some(install) = self.install {
+            let _ = install(tools);
+        }
     }
 
     pub(crate) fn run(&self, tools: &Tools) -> Outcome {

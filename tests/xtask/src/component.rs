@@ -42,7 +42,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     if !args.is_empty() {
         return failed("`component` takes no arguments");
     }
-    let path = shipped(&Tools::default())?;
+    let path = shipped(&Tools)?;
     println!("{}: {} bytes", path.display(), fs::metadata(&path)?.len());
     Ok(())
 }

@@ -7,6 +7,7 @@ mod bench;
 mod checks;
 mod component;
 mod demo;
+mod native;
 mod release;
 mod report;
 mod shell;

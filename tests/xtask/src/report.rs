@@ -36,7 +36,14 @@ pub(crate) fn list(checks: &[Check]) {
 
 /// Runs all of them, whatever happens, and ends with the line `N passed, N failed`. Says whether all is well.
 pub(crate) fn run(checks: &[Check]) -> bool {
-    let tools = Tools::default();
+    thread::scope(|scope| {
+        // Beside the first checks, which compile.
+        scope.spawn(|| checks.iter().for_each(|check| check.prepare(&Tools)));
+        run_all(checks)
+    })
+}
+
+fn run_all(checks: &[Check]) -> bool {
     let start = Instant::now();
     let mut score = Vec::new();
     for group in checks.chunk_by(|check, next| check.pair.is_some() && check.pair == next.pair) {
@@ -44,7 +51,7 @@ pub(crate) fn run(checks: &[Check]) -> bool {
             println!("\n=== {} ({number} of {}): {}", check.name, checks.len(), check.about);
         }
         score.extend(match group {
-            [check] => vec![judge(check, &tools)],
+            [check] => vec![judge(check, &Tools)],
             _ => beside_each_other(group),
         });
     }
@@ -60,7 +67,7 @@ pub(crate) fn run(checks: &[Check]) -> bool {
 /// Their output mixes: whoever wants to read that of one runs it alone.
 fn beside_each_other(checks: &[Check]) -> Vec<(Verdict, String)> {
     thread::scope(|scope| {
-        let runs: Vec<_> = checks.iter().map(|check| scope.spawn(|| judge(check, &Tools::default()))).collect();
+        let runs: Vec<_> = checks.iter().map(|check| scope.spawn(|| judge(check, &Tools))).collect();
         let verdict = |(run, check): (thread::ScopedJoinHandle<'_, (Verdict, String)>, &Check)| {
             run.join().unwrap_or_else(|_| (Verdict::Failed, line(&check.name, Verdict::Failed, Duration::ZERO, "it panicked")))
         };

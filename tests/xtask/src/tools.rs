@@ -3,7 +3,6 @@
 //! Nothing of the user's is replaced: cargo tools go to `target/tools`, npm packages to the folder that asks for them.
 
 use crate::shell::{Outcome, Step, Stop, root, target_dir};
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -17,11 +16,12 @@ pub(crate) fn must_run() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// Remembers across checks what needs doing only once.
-#[derive(Default)]
-pub(crate) struct Tools {
-    apt_lists_fresh: Cell<bool>,
-}
+/// Whether the lists of `apt-get` are fresh. It installs for one caller at a time; whoever wants what another installs waits, and finds it.
+static APT_LISTS_FRESH: Mutex<bool> = Mutex::new(false);
+
+/// What checks need beyond the toolchain.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tools;
 
 /// A command that `cargo install` can build.
 struct CargoTool<'a> {
@@ -96,6 +96,11 @@ impl Tools {
     pub(crate) fn browser_tests(&self) -> Outcome {
         self.wasm_bindgen()?;
         self.cargo_tool(&CargoTool { package: "wasm-pack", binary: "wasm-pack", version: "0.15.1", exact: false, locked: true })?;
+        self.chromium_driver()
+    }
+
+    /// A driver and a Chromium.
+    pub(crate) fn chromium_driver(&self) -> Outcome {
         self.debian("chromedriver --version", &["chromium", "chromium-driver"])
     }
 
@@ -160,7 +165,8 @@ impl Tools {
             return Ok(());
         }
         let by_hand = "install libclang-dev by hand, or leave rocksdb out of --peers";
-        self.apt_get(&["libclang-dev"]).map_err(|stop| Stop::CannotRun(format!("{stop}; {by_hand}")))
+        let mut lists_fresh = APT_LISTS_FRESH.lock().unwrap_or_else(PoisonError::into_inner);
+        apt_get(&["libclang-dev"], &mut lists_fresh).map_err(|stop| Stop::CannotRun(format!("{stop}; {by_hand}")))
     }
 
     /// A C compiler for WebAssembly and the headers of a C library; the library itself comes with the Rust target.
@@ -178,12 +184,13 @@ impl Tools {
     }
 
     /// The programs that make file systems. One that cannot be had is no reason to do without the others.
-    pub(crate) fn file_systems(&self) {
+    pub(crate) fn file_systems(&self) -> Outcome {
         for (probe, package) in [("mkfs.ext4 -V", "e2fsprogs"), ("mkfs.xfs -V", "xfsprogs"), ("mkfs.btrfs -V", "btrfs-progs")] {
             if let Err(stop) = self.debian(probe, &[package]) {
                 println!("{stop}");
             }
         }
+        Ok(())
     }
 
     fn windows_compiler(&self) -> Outcome {
@@ -219,27 +226,28 @@ impl Tools {
 
     /// Asks `probe` whether the program is there, and `apt-get` for the packages if not.
     fn debian(&self, probe: &str, packages: &[&str]) -> Outcome {
+        let mut lists_fresh = APT_LISTS_FRESH.lock().unwrap_or_else(PoisonError::into_inner);
         if Step::new(probe).succeeds() {
             return Ok(());
         }
         let by_hand = format!("install {} by hand", packages.join(", "));
-        self.apt_get(packages).map_err(|stop| Stop::CannotRun(format!("{stop}; {by_hand}")))?;
+        apt_get(packages, &mut lists_fresh).map_err(|stop| Stop::CannotRun(format!("{stop}; {by_hand}")))?;
         if Step::new(probe).succeeds() {
             Ok(())
         } else {
             cannot(format!("`{probe}` still fails after the installation; {by_hand}"))
         }
     }
+}
 
-    fn apt_get(&self, packages: &[&str]) -> Outcome {
-        let apt = apt_command()?;
-        let log = target_dir().join("apt-get.log");
-        if !self.apt_lists_fresh.replace(true) {
-            // One package source of several that does not answer is no reason to give up.
-            let _ = Step::new(&format!("{apt} update")).run_into(&log);
-        }
-        Step::new(&format!("{apt} install -y --no-install-recommends")).args(packages.iter().copied()).run_into(&log)
+fn apt_get(packages: &[&str], lists_fresh: &mut bool) -> Outcome {
+    let apt = apt_command()?;
+    let log = target_dir().join("apt-get.log");
+    if !std::mem::replace(lists_fresh, true) {
+        // One package source of several that does not answer is no reason to give up.
+        let _ = Step::new(&format!("{apt} update")).run_into(&log);
     }
+    Step::new(&format!("{apt} install -y --no-install-recommends")).args(packages.iter().copied()).run_into(&log)
 }
 
 /// Looks where bindgen looks.

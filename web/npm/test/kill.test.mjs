@@ -7,7 +7,7 @@ import { Ledger } from "./support/ledger.mjs";
 import { endWorkers } from "./support/pages.mjs";
 import { setup } from "./support/setup.mjs";
 
-const KILLS = Number(process.env.PIPKIN_KILLS_CHROMIUM ?? 40);
+const KILLS = Number(process.env.PIPKIN_KILLS_CHROMIUM ?? 20);
 
 const { browser } = await setup();
 

@@ -21,7 +21,7 @@ pub(super) fn run(args: &[String]) -> Outcome {
             _ => return failed(format!("`bench --wasi` does not know {arg}, see `cargo xtask help`")),
         }
     }
-    let tools = Tools::default();
+    let tools = Tools;
     tools.rust_targets(&[TARGET])?;
     let guests = target_dir().join("compare-wasi");
     fs::create_dir_all(&guests)?;

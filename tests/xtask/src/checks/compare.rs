@@ -5,7 +5,7 @@ use crate::shell::{Outcome, Step, target_dir};
 use crate::tools::Tools;
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![Check::slow("compare", "the comparison is formatted, lint-free, and measures pipkin and the limits", compare)]
+    vec![Check::slow("compare", "the comparison is formatted, lint-free, and measures pipkin and the limits", compare).at_night()]
 }
 
 /// So little of everything that only errors are of interest.

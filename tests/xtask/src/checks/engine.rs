@@ -1,6 +1,8 @@
 //! The engine and the command line on this host: tests, miri, the demonstration.
 
+use super::evidence::suites;
 use super::{Check, Pair, run_tests};
+use crate::native::{ENGINE_FEATURES, NATIVE_PACKAGES};
 use crate::shell::{Outcome, Step, Stop, failed, root};
 use crate::sizes::is_nightly;
 use crate::tools::Tools;
@@ -23,19 +25,16 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::quick("xtask", "the tests of the task runner and of the suites' tools", |_| {
             Step::new("cargo test -p xtask").run()?;
-            Step::new("cargo test --release -p pipkin-tests --lib").run()
+            suites(Vec::new()).arg("--lib").run()
         }),
-        Check::quick("unit", "the engine's unit, integration and documentation tests", unit),
         Check::quick(
-            "golden",
-            "stores of every version of the format, read by the engine and by a reader that knows the specification alone",
-            |_| Step::new("cargo test -p pipkin-reader -p pipkin-tape").run(),
+            "unit",
+            "all tests of the engine, the command, the examples, and stores of every version of the format",
+            |_| Step::new(&format!("cargo test {NATIVE_PACKAGES} --features {ENGINE_FEATURES} --no-fail-fast")).run(),
         ),
-        Check::quick("cli", "the pipkin command, from the outside", |_| Step::new("cargo test -p pipkin-cli").run()),
         Check::slow("foreign", "stores of other engines, made by them, are imported whole", foreign).at_night(),
-        Check::quick("examples", "every example runs and ends as it says", |_| Step::new("cargo test -p pipkin-examples").run()),
         Check::slow("bench", "every bench runs once; no figures", bench).at_night(),
-        Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo),
+        Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo).installing(Tools::chromium_driver).at_night(),
         Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules)
             .paired(Pair::SchedulesAndMiri),
         Check::slow("miri", "frame, index, recovery, pins and the blocks of a cache are free of undefined behaviour", miri)
@@ -58,10 +57,6 @@ fn foreign(tools: &Tools) -> Outcome {
     let step = Step::new(&format!("cargo test {FOREIGN_PACKAGES}{rocksdb} --test")).limit_minutes(60);
     run_tests(step.clone().arg("engines"), &[])?;
     run_tests(step.arg("cli"), &["foreign::"])
-}
-
-fn unit(_: &Tools) -> Outcome {
-    Step::new("cargo test -p pipkin --features testing,typed,compress,rkyv,encrypt,async,io-uring").run()
 }
 
 /// In the profile of the tests, which compiles in half the time.

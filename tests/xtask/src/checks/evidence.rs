@@ -2,7 +2,7 @@
 
 use super::{Check, Pair, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
-use crate::sizes::setting;
+use crate::sizes::{is_nightly, setting};
 use crate::tools::{Tools, as_root};
 use std::collections::HashMap;
 use std::fs;
@@ -13,6 +13,8 @@ use tinyjson::JsonValue;
 
 type Object = HashMap<String, JsonValue>;
 
+/// The feature of the suites that compiles planted bugs into the engine.
+const PLANTED: &str = "planted-bugs";
 /// What a store must survive power cuts on.
 const FILE_SYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// Inputs of each target, the same in every run: what a search finds anew every day is for `PIPKIN_FUZZ_SECONDS`, not for a check.
@@ -33,13 +35,18 @@ pub(super) fn checks() -> Vec<Check> {
         .collect()
 }
 
-fn run_suite(suite: &str) -> Outcome {
-    let mut step = Step::new("cargo test --release -p pipkin-tests --test").arg(suite);
-    let features = required_features(suite)?;
-    if !features.is_empty() {
-        step = step.arg("--features").arg(features.join(","));
+/// The suites and their tools, for cargo's command line. By day the bugs that the suite `planted` switches on are compiled into all of them, each
+/// off: one engine and one compilation serve all. At night they are in no other suite.
+pub(super) fn suites(mut features: Vec<String>) -> Step {
+    if !is_nightly() && !features.iter().any(|feature| feature == PLANTED) {
+        features.push(PLANTED.to_owned());
     }
-    run_tests(step, &[])
+    let step = Step::new("cargo test --release -p pipkin-tests");
+    if features.is_empty() { step } else { step.arg("--features").arg(features.join(",")) }
+}
+
+fn run_suite(suite: &str) -> Outcome {
+    run_tests(suites(required_features(suite)?).args(["--test", suite]), &[])
 }
 
 /// What the manifest asks for with `required-features`; without them cargo would pass over the suite.
@@ -60,11 +67,8 @@ fn features_in(metadata: &JsonValue, suite: &str) -> Option<Vec<String>> {
 }
 
 pub(super) fn power_cut_checks() -> Vec<Check> {
-    vec![Check::slow(
-        "power-cut",
-        "cuts under ext4, XFS and Btrfs, on a device that drops, tears and reorders what was not flushed",
-        power_cut,
-    )]
+    let about = "cuts under ext4, XFS and Btrfs, on a device that drops, tears and reorders what was not flushed";
+    vec![Check::slow("power-cut", about, power_cut).installing(Tools::file_systems)]
 }
 
 /// As root, over the file systems that the machine has.
@@ -73,7 +77,7 @@ fn power_cut(tools: &Tools) -> Outcome {
         return Err(Stop::CannotRun("the suite mounts as Linux does".to_owned()));
     }
     let root = as_root().map_err(|stop| Stop::CannotRun(format!("only root may mount: {stop}")))?;
-    tools.file_systems();
+    tools.file_systems()?;
     let package = "--release -p pipkin-power-cut --features planted-bugs";
     run_tests(Step::new(&format!("cargo test {package}")), &[])?;
     Step::new(&format!("cargo build {package}")).run()?;

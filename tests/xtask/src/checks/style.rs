@@ -4,6 +4,7 @@ use super::Check;
 use super::engine::FOREIGN_PACKAGES;
 use crate::component::WASMTIME_PACKAGES;
 use crate::shell::{Outcome, Step};
+use crate::sizes::is_nightly;
 use crate::tools::Tools;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -23,10 +24,12 @@ fn fmt(_: &Tools) -> Outcome {
 }
 
 /// All packages of the workspace, in the groups that cargo can compile at once. The features of the host's crate exclude each other, and
-/// those of the command would compile RocksDB. Lints and documentation take the same groups: most of what one has compiled serves the other.
+/// those of the command would compile RocksDB; it has the other engines to import from at night alone. Lints and documentation take the same
+/// groups: most of what one has compiled serves the other.
 fn groups() -> [String; 3] {
     let apart = "--exclude pipkin-wasi-host --exclude pipkin-host --exclude pipkin-cli --exclude pipkin-foreign";
-    [format!("--workspace {apart} --all-features"), FOREIGN_PACKAGES.to_owned(), WASMTIME_PACKAGES.to_owned()]
+    let command = if is_nightly() { FOREIGN_PACKAGES } else { "-p pipkin-cli -p pipkin-foreign" };
+    [format!("--workspace {apart} --all-features"), command.to_owned(), WASMTIME_PACKAGES.to_owned()]
 }
 
 fn clippy(_: &Tools) -> Outcome {

@@ -2,6 +2,7 @@
 
 use super::Check;
 use crate::component::{WASMTIME_PACKAGES, built, host_command, shipped};
+use crate::native::pipkin_command;
 use crate::shell::{Outcome, Step, failed, root, target_dir};
 use crate::tools::Tools;
 use std::sync::{Mutex, PoisonError};
@@ -11,12 +12,14 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
         Check::slow("wasi-shipped", "the component as it is shipped passes the tests of the built one", wasi_shipped),
-        Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript),
+        Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript)
+            .installing(Tools::node),
         Check::slow(
             "web",
             "OPFS passes the storage suite in a worker of headless Chromium, and wasm-pack makes a package that works",
             web,
-        ),
+        )
+        .installing(Tools::chromium_driver),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
         Check::slow(
             "web-bundlers",
@@ -27,12 +30,14 @@ pub(super) fn checks() -> Vec<Check> {
             "web-firefox",
             "the built npm package in Firefox: several tabs, kills, files from and to the command",
             web_firefox,
-        ),
+        )
+        .installing(Tools::firefox),
         Check::slow(
             "web-webkit",
             "the built npm package in WebKitGTK, which lacks what it needs: typed errors, and memory",
             web_webkit,
-        ),
+        )
+        .installing(Tools::webkit),
     ]
 }
 
@@ -149,13 +154,6 @@ fn web_webkit(tools: &Tools) -> Outcome {
     tools.webkit()?;
     npm_package(tools)?;
     Step::new("node --test --test-timeout=600000 web/npm/test/webkit/webkit.test.mjs").run()
-}
-
-/// Builds the command that looks at files from a browser, and says where it is.
-fn pipkin_command() -> Outcome<String> {
-    Step::new("cargo build -p pipkin-cli").run()?;
-    let command = target_dir().join("debug").join(format!("pipkin{}", std::env::consts::EXE_SUFFIX));
-    Ok(command.display().to_string())
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ use std::path::Path;
 const DAY_MINUTES: u64 = 24 * 60;
 
 pub(super) fn serve(port: Option<&str>) -> Outcome {
-    npm_package(&Tools::default())?;
+    npm_package(&Tools)?;
     Step::new("node examples/web/serve.mjs").args(port).limit_minutes(DAY_MINUTES).run()
 }
 
 /// Skips, and says so, where there is no browser to be had; with `CI=true` that is a failure.
 pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     println!("\n=== the npm package in headless Chromium, on its origin private file system");
-    let tools = Tools::default();
+    let tools = Tools;
     match tools.chromium().and_then(|()| npm_package(&tools)) {
         Err(Stop::CannotRun(why)) if !must_run() => {
             println!("skipped: {why}");

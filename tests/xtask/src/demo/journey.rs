@@ -55,7 +55,7 @@ pub(super) fn composed(folder: &Path, name: &str, program: &Path) -> Outcome<std
 
 /// Takes the store through a browser, by the script of that name. False where there is no browser to be had; with `CI=true` that is a failure.
 pub(super) fn in_browser(stage: &Stage, store: &Path, script: &str) -> Outcome<bool> {
-    let tools = Tools::default();
+    let tools = Tools;
     match tools.chromium().and_then(|()| npm_package(&tools)) {
         Err(Stop::CannotRun(why)) if !must_run() => {
             println!("skipped: {why}");

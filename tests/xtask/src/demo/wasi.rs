@@ -14,7 +14,7 @@ use std::time::Instant;
 
 pub(super) fn run(stage: &Stage, plan: &Plan) -> Outcome {
     println!("\n=== the WebAssembly component under Wasmtime, and a program over wasi:keyvalue");
-    Tools::default().rust_targets(&["wasm32-wasip2"])?;
+    Tools.rust_targets(&["wasm32-wasip2"])?;
     let component = built(&["-p", "pipkin-wasi-guest"])?.join("pipkin_wasi_guest.wasm");
     let editor = built(&["-p", "pipkin-wasi-programs", "--bin", "editor"])?.join("editor.wasm");
     // What the component does is optimised in any case; an optimised Wasmtime would take three times as long to build.

@@ -8,7 +8,7 @@ import { endWorkers } from "../support/pages.mjs";
 import { roundTrip } from "../support/roundtrip.mjs";
 import { setup } from "./setup.mjs";
 
-const KILLS = Number(process.env.PIPKIN_KILLS_FIREFOX ?? 10);
+const KILLS = Number(process.env.PIPKIN_KILLS_FIREFOX ?? 6);
 
 const { site, browser } = await setup();
 
