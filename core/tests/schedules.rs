@@ -8,8 +8,9 @@
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::CrashStorage;
 use pipkin::{Db, Storage};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Mutex;
-use shuttle::thread;
+use shuttle::{Config, Runner, thread};
 use std::sync::Arc;
 
 /// Schedules of each kind that a test tries.
@@ -19,8 +20,11 @@ fn schedules() -> usize {
 
 /// Random orders, and orders with few preemptions, which find other things.
 fn check(body: impl Fn() + Send + Sync + Clone + 'static) {
-    shuttle::check_random(body.clone(), schedules());
-    shuttle::check_pct(body, schedules(), 4);
+    let mut config = Config::new();
+    // Opening a store takes more than the threads of the scheduler have.
+    config.stack_size = 1 << 18;
+    Runner::new(RandomScheduler::new(schedules()), config.clone()).run(body.clone());
+    Runner::new(PctScheduler::new(4, schedules()), config).run(body);
 }
 
 fn open(storage: impl Storage + 'static) -> Db {

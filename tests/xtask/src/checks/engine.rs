@@ -13,13 +13,14 @@ use std::thread;
 ///
 /// The epochs on which the ordered index stands go against the older model of borrows, and leave their last garbage to the end of the
 /// process. The skip list above goes against the newer model, too, so `ordered::map` is tested without miri.
-const MIRI: [(&[&str], &str); 4] = [
+const MIRI: [(&[&str], &str); 3] = [
     (&["frame::"], ""),
     (&["index::", "pins::", "storage::cached::"], ""),
-    // Of recovery, which has no `unsafe` of its own, a failed open, a torn tail and a closed store: each open takes a minute here.
-    (&["recover::tests::decisions::r11_", "recover::tests::decisions::r12_", "recover::tests::decisions::r16_"], ""),
     (&["ordered::block::", "ordered::leaf::"], "-Zmiri-tree-borrows -Zmiri-ignore-leaks"),
 ];
+/// At night, too: of recovery, which has no `unsafe` of its own, a failed open, a torn tail and a closed store. Each open takes a minute.
+const MIRI_AT_NIGHT: (&[&str], &str) =
+    (&["recover::tests::decisions::r11_", "recover::tests::decisions::r12_", "recover::tests::decisions::r16_"], "");
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -37,7 +38,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo).installing(Tools::chromium_driver).at_night(),
         Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules)
             .paired(Pair::SchedulesAndMiri),
-        Check::slow("miri", "frame, index, recovery, pins and the blocks of a cache are free of undefined behaviour", miri)
+        Check::slow("miri", "frame, index, pins and the blocks of a cache are free of undefined behaviour", miri)
             .paired(Pair::SchedulesAndMiri),
         Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races)
             .paired(Pair::RacesAndFuzzing),
@@ -104,7 +105,8 @@ fn miri(tools: &Tools) -> Outcome {
     let with_flags = |flags: &str| step.clone().env("MIRIFLAGS", format!("-Zmiri-disable-isolation {flags}"));
     with_flags("").arg("--no-run").run()?;
     thread::scope(|scope| {
-        let runs = MIRI.map(|(modules, flags)| scope.spawn(move || run_tests(with_flags(flags), modules)));
+        let all = MIRI.into_iter().chain(is_nightly().then_some(MIRI_AT_NIGHT));
+        let runs: Vec<_> = all.map(|(modules, flags)| scope.spawn(move || run_tests(with_flags(flags), modules))).collect();
         runs.into_iter().try_for_each(|run| run.join().unwrap_or_else(|_| failed("a run under miri panicked")))
     })
 }

@@ -21,7 +21,8 @@ pub(super) fn compile_checks() -> Vec<Check> {
         Check::quick("windows-check", "engine and command compile for Windows, lints included", |tools| {
             clippy_for(tools, WINDOWS)
         }),
-        Check::quick("macos-check", "engine and command compile for macOS, lints included", |tools| clippy_for(tools, MACOS)),
+        Check::quick("macos-check", "engine and command compile for macOS, lints included", |tools| clippy_for(tools, MACOS))
+            .at_night(),
     ]
 }
 
@@ -36,7 +37,7 @@ pub(super) fn run_checks() -> Vec<Check> {
             "a fresh program gets the Wasmtime that it asked for, once, whichever it is",
             wasmtime_versions,
         ),
-        Check::slow("windows-tests", "the engine's tests on Windows, under wine", windows_tests).installing(Tools::windows_tests),
+        Check::slow("windows-tests", "the engine's tests on Windows, under wine", windows_tests).at_night(),
     ]
 }
 
