@@ -5,14 +5,14 @@ use crate::bytes::KeyBounds;
 use crate::exit::{Failure, Outcome};
 use crate::store::Store;
 use clap::Args;
-use pipkin::SnapshotNamespace;
+use pipkin::{Error, Range, SnapshotNamespace};
 use std::ffi::OsString;
 use std::ops::RangeBounds;
 
 /// The selection, as arguments.
 #[derive(Debug, Args)]
 pub(crate) struct SelectArgs {
-    /// Only keys that begin with these bytes; every key is read
+    /// Only keys that begin with these bytes; every key is read, unless the namespace is kept in order
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// Only keys of this group: those that begin with its name and a dot
@@ -21,7 +21,7 @@ pub(crate) struct SelectArgs {
     /// Only keys in this range: a..b, a..=b, a.. or ..b; the border is the first two dots, so give keys that contain two with --hex
     #[arg(long, value_name = "FROM..TO", conflicts_with_all = ["prefix", "group"])]
     range: Option<OsString>,
-    /// Order by key, as unsigned bytes; holds all chosen keys in memory
+    /// Order by key, as unsigned bytes; holds all chosen keys in memory, unless the namespace is kept in order
     #[arg(long)]
     sort: bool,
     /// The last keys first; orders as --sort does
@@ -76,10 +76,13 @@ impl Selection {
 
     /// Passes every selected key to `each`.
     pub(crate) fn keys(&self, store: &Store, mut each: impl FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
-        if self.sort {
-            return self.sorted_keys(store, &store.moment()?)?.iter().try_for_each(|key| each(key));
-        }
         let records = store.moment()?;
+        if let Some(range) = self.in_order(store, &records)? {
+            return self.walk(store, range, |key, _| each(key));
+        }
+        if self.sort {
+            return self.sorted_keys(store, &records)?.iter().try_for_each(|key| each(key));
+        }
         let chosen = records.keys().filter(|key| self.chooses_key(key));
         for key in chosen.take(self.take()) {
             each(&key.map_err(|error| store.failure(&error))?)?;
@@ -109,6 +112,9 @@ impl Selection {
         let expiry = |key: &[u8]| {
             if some_expire { records.expires_at(key).map_err(|error| store.failure(&error)) } else { Ok(None) }
         };
+        if let Some(range) = self.in_order(store, records)? {
+            return self.walk(store, range, |key, value| each(key, value, expiry(key)?));
+        }
         if self.sort {
             for key in self.sorted_keys(store, records)? {
                 let value = records.get_zerocopy(&key);
@@ -128,6 +134,31 @@ impl Selection {
             each(&key, &value, expiry(&key)?)?;
         }
         Ok(())
+    }
+
+    /// The chosen records in the order of their keys, if that is of use and the namespace is kept in it.
+    fn in_order<'a>(&self, store: &Store, records: &'a SnapshotNamespace) -> Outcome<Option<Range<'a>>> {
+        let range = match &self.range {
+            Some((start, end)) => records.range((start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))),
+            None if self.sort || !self.prefix.is_empty() => records.range_prefix(&self.prefix),
+            None => return Ok(None),
+        };
+        match range {
+            Err(Error::NotOrdered) => Ok(None),
+            range => range.map(Some).map_err(|error| store.failure(&error)),
+        }
+    }
+
+    fn walk(&self, store: &Store, range: Range<'_>, mut each: impl FnMut(&[u8], &[u8]) -> Outcome<()>) -> Outcome<()> {
+        let mut each = |record: pipkin::Result<(Vec<u8>, Vec<u8>)>| {
+            let (key, value) = record.map_err(|error| store.failure(&error))?;
+            each(&key, &value)
+        };
+        if self.reverse {
+            range.rev().take(self.take()).try_for_each(&mut each)
+        } else {
+            range.take(self.take()).try_for_each(&mut each)
+        }
     }
 
     fn sorted_keys(&self, store: &Store, records: &SnapshotNamespace) -> Outcome<Vec<Vec<u8>>> {

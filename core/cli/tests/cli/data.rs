@@ -98,38 +98,47 @@ fn scan_prints_one_line_per_record_from_which_the_bytes_can_be_told() {
 
 #[test]
 fn scan_selects_by_prefix_sorts_and_stops_at_the_limit() {
-    let folder = Folder::new();
-    for key in ["b/2", "a/1", "b/1", "c", "b"] {
-        folder.ok(&["put", STORE, key, &key.to_uppercase()]);
+    for ordered in ["no", "yes"] {
+        let folder = Folder::new();
+        for key in ["b/2", "a/1", "b/1", "c", "b"] {
+            folder.ok(&["put", STORE, key, &key.to_uppercase()]);
+        }
+        folder.ok(&["namespaces", "set", STORE, "--ordered", ordered]);
+        assert_eq!(folder.run(&["scan", STORE, "--sort"]).success().text(), "a/1\tA/1\nb\tB\nb/1\tB/1\nb/2\tB/2\nc\tC\n");
+        assert_eq!(folder.run(&["scan", STORE, "--prefix", "b/", "--sort", "--keys-only"]).success().text(), "b/1\nb/2\n");
+        assert_eq!(
+            folder.run(&["scan", STORE, "--prefix", "622f", "--hex", "--sort", "-k"]).success().text(),
+            "622f31\n622f32\n"
+        );
+        assert_eq!(folder.run(&["scan", STORE, "--sort", "--limit", "1"]).success().text(), "a/1\tA/1\n");
+        assert_eq!(folder.run(&["scan", STORE, "--limit", "3"]).success().text().lines().count(), 3);
+        assert_eq!(folder.ok(&["scan", STORE, "--limit", "0"]), b"");
     }
-    assert_eq!(folder.run(&["scan", STORE, "--sort"]).success().text(), "a/1\tA/1\nb\tB\nb/1\tB/1\nb/2\tB/2\nc\tC\n");
-    assert_eq!(folder.run(&["scan", STORE, "--prefix", "b/", "--sort", "--keys-only"]).success().text(), "b/1\nb/2\n");
-    assert_eq!(folder.run(&["scan", STORE, "--prefix", "622f", "--hex", "--sort", "-k"]).success().text(), "622f31\n622f32\n");
-    assert_eq!(folder.run(&["scan", STORE, "--sort", "--limit", "1"]).success().text(), "a/1\tA/1\n");
-    assert_eq!(folder.run(&["scan", STORE, "--limit", "3"]).success().text().lines().count(), 3);
-    assert_eq!(folder.ok(&["scan", STORE, "--limit", "0"]), b"");
 }
 
 #[test]
 fn scan_selects_by_range_from_either_end() {
-    let folder = Folder::new();
-    for key in ["a", "b", "ba", "c", "d"] {
-        folder.ok(&["put", STORE, key, "x"]);
+    for ordered in ["no", "yes"] {
+        let folder = Folder::new();
+        for key in ["a", "b", "ba", "c", "d"] {
+            folder.ok(&["put", STORE, key, "x"]);
+        }
+        folder.ok(&["namespaces", "set", STORE, "--ordered", ordered]);
+        let keys = |args: &[&str]| {
+            let run = folder.run(&[&["scan", STORE, "-k"], args].concat()).success();
+            run.text().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&["--range", "b..c", "--sort"]), ["b", "ba"]);
+        assert_eq!(keys(&["--range", "b..=c", "--reverse"]), ["c", "ba", "b"]);
+        assert_eq!(keys(&["--range", "b..", "--reverse", "--limit", "2"]), ["d", "c"]);
+        assert_eq!(keys(&["--range", "..ba", "--sort"]), ["a", "b"]);
+        assert_eq!(keys(&["--range", "62..=6261", "--hex", "--sort"]), ["62", "6261"]);
+        assert_eq!(keys(&["--range", "..", "--reverse"]), ["d", "c", "ba", "b", "a"]);
+        assert_eq!(keys(&["--range", "d..a"]).len(), 0);
+        assert_eq!(folder.ok(&["scan", STORE, "--range", "b..d", "--count"]), b"3\n");
+        folder.run(&["scan", STORE, "--range", "b"]).exits(2);
+        folder.run(&["scan", STORE, "--range", "b..c", "--prefix", "b"]).exits(2);
     }
-    let keys = |args: &[&str]| {
-        let run = folder.run(&[&["scan", STORE, "-k"], args].concat()).success();
-        run.text().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert_eq!(keys(&["--range", "b..c", "--sort"]), ["b", "ba"]);
-    assert_eq!(keys(&["--range", "b..=c", "--reverse"]), ["c", "ba", "b"]);
-    assert_eq!(keys(&["--range", "b..", "--reverse", "--limit", "2"]), ["d", "c"]);
-    assert_eq!(keys(&["--range", "..ba", "--sort"]), ["a", "b"]);
-    assert_eq!(keys(&["--range", "62..=6261", "--hex", "--sort"]), ["62", "6261"]);
-    assert_eq!(keys(&["--range", "..", "--reverse"]), ["d", "c", "ba", "b", "a"]);
-    assert_eq!(keys(&["--range", "d..a"]).len(), 0);
-    assert_eq!(folder.ok(&["scan", STORE, "--range", "b..d", "--count"]), b"3\n");
-    folder.run(&["scan", STORE, "--range", "b"]).exits(2);
-    folder.run(&["scan", STORE, "--range", "b..c", "--prefix", "b"]).exits(2);
 }
 
 #[test]
