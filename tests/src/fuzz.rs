@@ -6,6 +6,7 @@ use crate::drive::{DiskHost, Fault, Player, Setup};
 use crate::forge::{forge, frame_len, sign, sign_all};
 use crate::model::State;
 use crate::rng::{Choices, Script, choose, derive, index};
+use crate::suite::events::scripted;
 use crate::suite::hostile::{Base, Measure, examine, mutate_once};
 use crate::tape::{Mix, Op, Tape, Times};
 use pipkin::frame::{event_reads_alike, reencode, reencode_event};
@@ -100,6 +101,12 @@ pub fn ops_tape(bytes: &[u8]) -> bool {
     tape.0.extend(last);
     play(&tape, &setup).unwrap_or_else(|fault| panic!("{setup:?}: {fault}\ntape: {tape}"));
     returns
+}
+
+/// Plays appends, projections, removals, compaction and ends of sessions on a store with event streams and on the model. True if a session began
+/// with events.
+pub fn events_tape(bytes: &[u8]) -> bool {
+    scripted(bytes).unwrap_or_else(|what| panic!("{what}"))
 }
 
 fn play(tape: &Tape, setup: &Setup) -> Result<(), Fault> {

@@ -1,6 +1,7 @@
 //! Random numbers that repeat from a seed: the same on every machine, so that a printed seed replays for ever.
 
 pub use pipkin::storage::random::Rng;
+use std::collections::VecDeque;
 
 /// A sequence for one use of a seed, so that two uses of one seed share nothing.
 pub fn derive(seed: u64, stream: u64) -> Rng {
@@ -77,6 +78,57 @@ impl Choices for Script<'_> {
         out[..now.len()].copy_from_slice(now);
         out[now.len()..].fill(0);
         self.0 = rest;
+    }
+}
+
+/// The choices of a script as long as it has any, then those of a seed.
+#[derive(Clone, Debug)]
+pub struct Scripted {
+    script: VecDeque<u8>,
+    then: Rng,
+}
+
+impl Scripted {
+    /// What the bytes choose, then the seed.
+    pub fn new(script: &[u8], then: Rng) -> Self {
+        Self { script: script.iter().copied().collect(), then }
+    }
+
+    /// The script is used up.
+    pub fn is_empty(&self) -> bool {
+        self.script.is_empty()
+    }
+
+    /// Passes the choice on to the script, or to the seed.
+    fn ask<T>(&mut self, script: impl FnOnce(&mut Script<'_>) -> T, seed: impl FnOnce(&mut Rng) -> T) -> T {
+        if self.is_empty() {
+            return seed(&mut self.then);
+        }
+        let mut asked = Script::new(self.script.make_contiguous());
+        let (answer, left) = (script(&mut asked), asked.rest().len());
+        self.script.drain(..self.script.len() - left);
+        answer
+    }
+}
+
+impl From<Rng> for Scripted {
+    fn from(then: Rng) -> Self {
+        Self::new(&[], then)
+    }
+}
+
+impl Choices for Scripted {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.ask(|script| script.below(bound), |rng| rng.below(bound))
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.ask(|script| script.next_u64(), Rng::next_u64)
+    }
+
+    /// Contents choose nothing: they come from the seed.
+    fn fill(&mut self, out: &mut [u8]) {
+        self.then.fill(out);
     }
 }
 

@@ -2,7 +2,7 @@
 //! `pipkin_tests::fuzz`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use pipkin_tests::fuzz::{frame_decode, mutated_store, open_bytes, ops_tape};
+use pipkin_tests::fuzz::{events_tape, frame_decode, mutated_store, open_bytes, ops_tape};
 use pipkin_tests::parallel::{Failure, for_each, guard, unwrap};
 use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::rng::{Rng, derive, index};
@@ -54,6 +54,11 @@ fn bytes_are_an_error_or_a_store() {
 #[test]
 fn a_frame_that_decodes_encodes_to_the_same_bytes() {
     feed("fuzz frame_decode", 5_000_000, 5000, noise(200), frame_decode);
+}
+
+#[test]
+fn a_session_of_any_bytes_leaves_the_event_streams_of_the_model() {
+    feed("fuzz events_tape", 600, 300, noise(400), events_tape);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Whether a store answers like the model, in every way of reading.
 
 use super::model::{Happened, LOGS, Model, Query, STREAMS, State, TAGS, TYPES, since, version};
-use crate::rng::Rng;
+use crate::rng::Choices;
 use crate::suite::{Checked, words};
 use pipkin::{Db, Event, EventReader, Events};
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ fn read(reader: &EventReader) -> Checked<Vec<Event>> {
 }
 
 /// Forwards and backwards, and from somewhere in between.
-fn is_read_as(reader: &EventReader, expected: &[u64], what: &str, rng: &mut Rng) -> Checked<Vec<Event>> {
+fn is_read_as(reader: &EventReader, expected: &[u64], what: &str, rng: &mut impl Choices) -> Checked<Vec<Event>> {
     let of = |events: &[Event]| events.iter().map(Event::number).collect::<Vec<_>>();
     let (forwards, backwards) = (read(reader)?, read(&reader.clone().backwards(true))?);
     let back: Vec<u64> = expected.iter().rev().copied().collect();
@@ -60,7 +60,7 @@ fn is_read_as(reader: &EventReader, expected: &[u64], what: &str, rng: &mut Rng)
 }
 
 /// Checks every way of reading.
-pub(super) fn agrees(db: &Db, model: &Model, state: &State, rng: &mut Rng) -> Checked {
+pub(super) fn agrees(db: &Db, model: &Model, state: &State, rng: &mut impl Choices) -> Checked {
     let found = state_of(db).map_err(words)?;
     if (&found.gone, model.is_in(&found, state)) != (&state.gone, true) {
         return Err(format!("it holds {}, and should {}", short(&found), short(state)));
@@ -106,7 +106,7 @@ fn suffix(numbers: &[u64], from: u64) -> Vec<u64> {
 }
 
 /// Single events, by number and by version: those that are there, and none that is gone.
-fn single(log: &Events, index: usize, model: &Model, (state, versions): (&State, &[u64]), rng: &mut Rng) -> Checked {
+fn single(log: &Events, index: usize, model: &Model, (state, versions): (&State, &[u64]), rng: &mut impl Choices) -> Checked {
     for _ in 0..4.min(state.events) {
         let number = 1 + rng.below(state.events as u64);
         let (happened, version) = (&model.happened[number as usize - 1], versions[number as usize - 1]);
@@ -127,7 +127,7 @@ fn single(log: &Events, index: usize, model: &Model, (state, versions): (&State,
 }
 
 /// `there`: numbers and versions of the events that a stream has. It has had events up to `last`.
-fn of_stream(log: &Events, stream: &'static str, last: u64, there: &[(u64, u64)], rng: &mut Rng) -> Checked {
+fn of_stream(log: &Events, stream: &'static str, last: u64, there: &[(u64, u64)], rng: &mut impl Choices) -> Checked {
     let version = log.version(stream).map_err(words)?;
     if version != last {
         return Err(format!("{stream} is at version {version} instead of {last}"));

@@ -54,7 +54,7 @@ pub(super) fn live(mut rng: Rng, images: &Quota, watch: &Watch) -> Checked {
 }
 
 /// Opens what is there. Its logs are durable from here on.
-fn begin(watched: &Watched, model: Model, setup: &Setup, rng: &mut Rng) -> Step<Player> {
+pub(super) fn begin(watched: &Watched, model: Model, setup: &Setup, rng: &mut Rng) -> Step<Player> {
     let mut player = Player::new(setup.open(watched.clone())?, watched.clone(), model, setup, rng.split())?;
     player.saw(state_of(&player.db)?)?;
     player.db.flush()?;
@@ -64,7 +64,7 @@ fn begin(watched: &Watched, model: Model, setup: &Setup, rng: &mut Rng) -> Step<
 }
 
 /// Ends a session, and finds how many commits are there.
-fn end(player: Player, watched: &Watched, setup: &Setup, rng: &mut Rng) -> Checked<(CrashImage, Model)> {
+pub(super) fn end(player: Player, watched: &Watched, setup: &Setup, rng: &mut Rng) -> Checked<(CrashImage, Model)> {
     let Player { db, mut model, .. } = player;
     let file = watched.file();
     let all = model.states.len() - 1;

@@ -10,11 +10,13 @@ mod model;
 mod races;
 mod removing;
 mod rotten;
+mod scripted;
 mod steps;
 
 use crate::parallel::{Failure, Outcome, Watch, for_each};
 use crate::quota::Quota;
 use crate::rng::derive;
+use crate::suite::Checked;
 
 /// How much is done.
 #[derive(Clone, Debug)]
@@ -45,6 +47,11 @@ pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
     let fail = |what: String| Failure::new(&replay, what);
     lives::live(derive(seed, 0xe7e1), images, watch).map_err(fail)?;
     faults::sweep(derive(seed, 0xe7e2), images, watch).map_err(fail)
+}
+
+/// A store on which a fuzzer does what its bytes say. True if it had events at the end of its first session.
+pub fn scripted(bytes: &[u8]) -> Checked<bool> {
+    self::scripted::play(bytes)
 }
 
 /// Stores of which every crash is looked at while stubs of removed events are dropped.

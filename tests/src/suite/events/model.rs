@@ -1,6 +1,6 @@
 //! What a store has to hold: its events in their order, and the state behind each commit.
 
-use crate::rng::{Rng, choose};
+use crate::rng::{Choices, choose};
 use pipkin::{Condition, NewEvent, Retention};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct Happened {
 
 impl Happened {
     /// Some event for a stream.
-    pub(super) fn choose(rng: &mut Rng, log: usize, stream: &'static str, is_small: bool) -> Self {
+    pub(super) fn choose(rng: &mut impl Choices, log: usize, stream: &'static str, is_small: bool) -> Self {
         let mut tags: Vec<&'static str> = (0..rng.below(4)).map(|_| choose(rng, &TAGS)).collect();
         tags.sort_unstable();
         tags.dedup();
@@ -84,7 +84,7 @@ impl Query {
         Self { types: Vec::new(), tags: Vec::new() }
     }
 
-    pub(super) fn choose(rng: &mut Rng) -> Self {
+    pub(super) fn choose(rng: &mut impl Choices) -> Self {
         let types = (0..rng.below(3)).map(|_| choose(rng, &TYPES)).collect();
         let tags = (0..rng.below(3)).map(|_| choose(rng, &TAGS)).collect();
         Self { types, tags }

@@ -2,7 +2,7 @@
 
 use super::model::{OLD, STREAMS};
 use super::steps::{Player, Step, Stop};
-use crate::rng::choose;
+use crate::rng::{Choices, choose};
 use pipkin::{Events, Retention};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::answers::{agrees, differs, is_refused, logs, short, state_of};
 use super::model::{CURSOR, Happened, LOGS, Model, PROJECTED, Query, STREAMS, State, since, version};
-use crate::rng::{Rng, choose};
+use crate::rng::{Choices, Scripted, choose};
 use crate::suite::{Checked, words};
 use crate::watched::Watched;
 use pipkin::{Appended, Db, Error, Events, Expected, FailedCheck, Storage, Subscription};
@@ -55,7 +55,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn choose(rng: &mut Rng) -> Self {
+    pub(super) fn choose(rng: &mut impl Choices) -> Self {
         let wanted = if rng.chance(1, 2) { Query::choose(rng) } else { Query::all() };
         Self {
             segment: 4096 << rng.below(5),
@@ -92,7 +92,7 @@ struct Follower {
 
 /// An open store beside its model.
 pub(super) struct Player {
-    pub(super) rng: Rng,
+    pub(super) rng: Scripted,
     pub(super) model: Model,
     /// Commits that have begun and not come back: the states behind them. Their events are in the model.
     pub(super) doubt: Vec<State>,
@@ -105,8 +105,8 @@ pub(super) struct Player {
 }
 
 impl Player {
-    pub(super) fn new(db: Db, watched: Watched, model: Model, setup: &Setup, rng: Rng) -> pipkin::Result<Self> {
-        let logs = logs(&db)?;
+    pub(super) fn new(db: Db, watched: Watched, model: Model, setup: &Setup, rng: impl Into<Scripted>) -> pipkin::Result<Self> {
+        let (logs, rng) = (logs(&db)?, rng.into());
         let setup = setup.clone();
         Ok(Self { rng, model, doubt: Vec::new(), db, logs, watched, projector: None, watcher: None, setup })
     }
@@ -497,7 +497,7 @@ impl Player {
     }
 }
 
-fn record(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
+fn record(rng: &mut impl Choices) -> (Vec<u8>, Vec<u8>) {
     let key = format!("key {}", rng.below(12)).into_bytes();
     (key, vec![rng.below(256) as u8; rng.below(300) as usize])
 }

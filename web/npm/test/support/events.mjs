@@ -49,6 +49,8 @@ export function testEvents(browser) {
           seen.many.push([versions.length, sorted]);
         }
         seen.kept = [await log.keepLast("long", 5), await log.truncate("long", 2999), await shown(log.read({ stream: "long" })), await log.deleteStream("long"), await log.version("long")];
+        const begun = { expected: "anew" };
+        seen.anew = [(await log.append("long", { type: "N" }, begun)).version, await log.append("long", { type: "N" }, begun).catch(({ code, failed }) => [code, failed])];
         seen.usage = [
           await code(log.append("a", [])), await code(log.append("", { type: "x" })), await code(log.append("a", { type: "\0" })), await code(log.append("a", { type: "x", tags: ["\0t"] })),
           await code(log.append("a", { type: "x", id: new Uint8Array(3) })), await code(log.append("a", { type: "x" }, { expected: -1 })), await code(collect(log.read({ query: [] }))), await code(collect(log.read({ stream: "a", query: {} }))),
@@ -62,7 +64,7 @@ export function testEvents(browser) {
         one: [1, 2, false], again: ["append-refused", false, true], first: [true, 1, "one", "x", ["t", "u"], "m", true, 9], refused: ["append-refused", "append-refused", "append-refused"], decided: 2,
         reads: ["a@1:one a@2:two b@1:B b@2:C", "b@2:C b@1:B", "a@2:two", "b@2:C b@1:B", "a@1:one b@2:C", "a@2:two a@1:one", ""],
         many: [[3000, true], [3000, true], [1000, true], [1000, true], [3003, true]],
-        kept: [2995, 3, "long@2999:L long@3000:L", 2, 3000], usage, removed: [1, "a@2:two", 0, [], 0],
+        kept: [2995, 3, "long@2999:L long@3000:L", 2, 3000], anew: [1, ["append-refused", [{ stream: "long", expected: "anew", current: 1 }]]], usage, removed: [1, "a@2:two", 0, [], 0],
       });
     }
     for (const page of pages) await page.close();
