@@ -25,7 +25,8 @@ const ATTEMPTS_MAX: u32 = 6;
 type Suite = (&'static str, fn() -> Outcome);
 
 const EXHAUSTIVE: Suite = ("exhaustive", || {
-    let budget = exhaustive::Budget { longest: 2, longest_elsewhere: 2, longest_expiring: 1, every: 1 };
+    let budget =
+        exhaustive::Budget { longest: 2, longest_elsewhere: 2, longest_expiring: 1, every: 1, sectors: exhaustive::SECTORS_MAX };
     exhaustive::run(&budget, &exhaustive::Counts::new(0))
 });
 

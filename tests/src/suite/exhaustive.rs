@@ -56,8 +56,8 @@ impl Start {
     }
 }
 
-/// Most unsynced sectors of which every subset is lost.
-const SECTORS_MAX: u32 = 12;
+/// Most unsynced sectors of which every subset is lost, at night and where a failure is run again.
+pub const SECTORS_MAX: u32 = 12;
 
 /// The operation of a letter at a place of the sequence: every place writes values of its own.
 fn letter(letter: usize, place: usize) -> Op {
@@ -166,6 +166,8 @@ pub struct Budget {
     pub longest_expiring: usize,
     /// One in so many of the longest sequences from a seasoned store, and of those in which a key expires: those whose letters have a sum that it divides. With 1 all of them.
     pub every: usize,
+    /// Most unsynced sectors of which every subset is lost.
+    pub sectors: u32,
 }
 
 impl Budget {
@@ -196,7 +198,7 @@ pub struct Counts {
     pub images: Quota,
     /// Crash points.
     pub points: AtomicU64,
-    /// Crash points with more than `SECTORS_MAX` unsynced sectors: there few are lost, or few are kept.
+    /// Crash points with more unsynced sectors than [`Budget::sectors`]: there few are lost, or few are kept.
     pub wide: AtomicU64,
 }
 
@@ -209,13 +211,13 @@ impl Counts {
 
 /// Runs every sequence of the budget.
 pub fn run(budget: &Budget, counts: &Counts) -> Outcome {
-    for_each(sequences(budget).into_iter(), |sequence, watch| run_one(&sequence, counts, watch))
+    for_each(sequences(budget).into_iter(), |sequence, watch| run_one(&sequence, budget.sectors, counts, watch))
 }
 
 /// Runs the sequence that a failure printed.
 pub fn replay(text: &str, counts: &Counts) -> Outcome {
     let sequence = Sequence::parse(text).unwrap_or_else(|| panic!("`{text}` is not START:LETTER,LETTER,..."));
-    watched(|watch| run_one(&sequence, counts, watch))
+    watched(|watch| run_one(&sequence, SECTORS_MAX, counts, watch))
 }
 
 /// A run whose last operation is the one that is crashed: earlier ones were crashed as shorter sequences.
@@ -254,7 +256,7 @@ fn prepare(sequence: &Sequence) -> Result<Run, Fault> {
     Ok(Run { moments: disk.take_moments(), history: player.history, low, flushed })
 }
 
-fn run_one(sequence: &Sequence, counts: &Counts, watch: &Watch) -> Outcome {
+fn run_one(sequence: &Sequence, sectors: u32, counts: &Counts, watch: &Watch) -> Outcome {
     let replay = format!("PIPKIN_SEED={}", sequence.text());
     watch.begin(replay.clone());
     let fail = |what: String| Failure::new(replay.clone(), format!("{what}\n  operations: {}", Tape(sequence.ops())));
@@ -264,7 +266,7 @@ fn run_one(sequence: &Sequence, counts: &Counts, watch: &Watch) -> Outcome {
     for (io, moment) in run.moments.iter().enumerate() {
         let done = io + 1 == run.moments.len();
         counts.points.fetch_add(1, Ordering::Relaxed);
-        let images = moment.crash.images(SECTORS_MAX);
+        let images = moment.crash.images(sectors);
         if !images.is_exhaustive() {
             counts.wide.fetch_add(1, Ordering::Relaxed);
         }
