@@ -33,6 +33,7 @@ const NIGHTLY: &[(&str, &str, &str)] = &[
     ("PIPKIN_LONGEST", "3", "evidence-exhaustive: operations in a row, from every start"),
     ("PIPKIN_LOST_HEADERS", "20000", "evidence-rot: lost headers of flushed segments"),
     ("PIPKIN_MIXED_IMAGES", "100000", "evidence-mixed: images of stores with all capabilities"),
+    ("PIPKIN_PAUSES_COARSE", "2", "evidence-two_writers: pauses in the plans that are all tried"),
     ("PIPKIN_PLANS", "60000", "evidence-two_writers: schedules of two sessions"),
     ("PIPKIN_PROJECTION_KILLS", "1000", "evidence-projections: processes that are killed"),
     ("PIPKIN_RECORDS_MAX", "20000000", "evidence-reopen: records of the largest store"),
