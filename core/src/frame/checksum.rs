@@ -137,7 +137,9 @@ mod tests {
         };
         // The check value of the catalogue of CRC algorithms.
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
-        for cut in [0, 1, 15, 16, 17, 31, 32, 33, 500, 999, 1000] {
+        // Under miri each takes seconds.
+        let cuts: &[usize] = if cfg!(miri) { &[500] } else { &[0, 1, 15, 16, 17, 31, 32, 33, 500, 999, 1000] };
+        for &cut in cuts {
             let (front, back) = bytes.split_at(cut);
             let mut sum = super::Checksum::new();
             sum.update(front);

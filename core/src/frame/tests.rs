@@ -37,7 +37,10 @@ fn a_frame_reads_back_as_it_was_written() {
 #[test]
 fn the_fast_path_of_named_records_agrees_with_the_whole_one() {
     let mut read = 0;
-    for head in 0..=255_u8 {
+    // Under miri all would take minutes: there only those that the fast path takes, and a few others.
+    let named = [0x41, 0x51, 0x61, 0x71, 0x47, 0x57, 0x67, 0x77, 0, 1, 7, 0xc1];
+    let all: Vec<u8> = (0..=255).collect();
+    for &head in if cfg!(miri) { &named[..] } else { &all } {
         for flags in [0, 1, 2, 3, 0x80, 0x81] {
             for lens in [
                 [0, 0, 1, 1],
@@ -141,7 +144,9 @@ fn short_ways_for_small_frames_come_to_the_same() {
     let mut small = 0;
     for namespace in [0, 1] {
         for key_len in [0, 1, 0x7f, 0x80, 300] {
-            for value_len in [0, 1, 0x7f, 0x80, 0x81, 150, 0x3fff, 0x4000] {
+            // Megabytes of checksums take miri many minutes.
+            let long: &[usize] = if cfg!(miri) { &[] } else { &[0x3fff, 0x4000] };
+            for &value_len in [0, 1, 0x7f, 0x80, 0x81, 150].iter().chain(long) {
                 for (kind, continues) in [(Kind::Put, false), (Kind::Put, true), (Kind::Tombstone, false), (Kind::Mark, false)] {
                     let spec = FrameSpec {
                         kind,
@@ -173,7 +178,7 @@ fn short_ways_for_small_frames_come_to_the_same() {
             }
         }
     }
-    assert_eq!(small, 3 * 7 * 4);
+    assert_eq!(small, 3 * if cfg!(miri) { 6 } else { 7 } * 4);
     for bytes in [[0, 0, 0, 0, 1, 0, 0x80, 0], [0, 0, 0, 0, 1, 0x80, 0x80, 1], [0, 0, 0, 0, 0x41, 0, 1, 1]] {
         assert_eq!(Header::decode_small(&bytes), None);
     }
