@@ -41,7 +41,8 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("miri", "frame, index, pins and the blocks of a cache are free of undefined behaviour", miri)
             .paired(Pair::SchedulesAndMiri),
         Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races)
-            .paired(Pair::RacesAndFuzzing),
+            .paired(Pair::RacesAndFuzzing)
+            .at_night(),
     ]
 }
 

@@ -11,9 +11,10 @@ use std::thread;
 pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
-        Check::slow("wasi-shipped", "the component as it is shipped passes the tests of the built one", wasi_shipped),
-        Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript)
+        Check::slow("wasi-shipped", "the component as it is shipped passes the tests of the built one", wasi_shipped)
             .installing(Tools::node),
+        Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript)
+            .at_night(),
         Check::slow(
             "web",
             "OPFS passes the storage suite in a worker of headless Chromium, and wasm-pack makes a package that works",
@@ -37,7 +38,7 @@ pub(super) fn checks() -> Vec<Check> {
             "the built npm package in WebKitGTK, which lacks what it needs: typed errors, and memory",
             web_webkit,
         )
-        .installing(Tools::webkit),
+        .at_night(),
     ]
 }
 
