@@ -23,9 +23,7 @@ pub(crate) struct TtlArgs {
 impl TtlArgs {
     pub(crate) fn ttl(&self) -> Outcome<Ttl> {
         match (&self.ttl, &self.expires) {
-            (Some(text), _) => parse_duration(text).map(Ttl::After).ok_or_else(|| {
-                Failure::usage(format!("{text:?} is no time; give seconds, or a number with s, m, h, d or w behind it"))
-            }),
+            (Some(text), _) => duration(text).map(Ttl::After),
             (None, Some(text)) => {
                 let time = parse_time(text).ok_or_else(|| {
                     Failure::usage(format!("{text:?} is no date; give one like 2030-12-31T23:59:59Z, or milliseconds since 1970"))
@@ -45,6 +43,12 @@ impl TtlArgs {
 
 fn is_past(time: u64) -> bool {
     SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| u128::from(time) <= now.as_millis())
+}
+
+/// The time of an argument like `5m`.
+pub(crate) fn duration(text: &str) -> Outcome<Duration> {
+    parse_duration(text)
+        .ok_or_else(|| Failure::usage(format!("{text:?} is no time; give seconds, or a number with s, m, h, d or w behind it")))
 }
 
 /// The time of a duration like `5m`; at least a second.

@@ -2,8 +2,8 @@
 
 use crate::args::{Global, NamespaceArg};
 use crate::choices::{Choices, NamespaceJson};
-use crate::exit::{Exit, Failure, Outcome};
-use crate::expiry::parse_duration;
+use crate::exit::{Exit, Outcome};
+use crate::expiry::duration;
 use crate::output::{self, human_count};
 use crate::store::{Store, no_namespace};
 use clap::{Args, Subcommand, ValueEnum};
@@ -162,11 +162,7 @@ fn set(global: Global, store: Store, name: Option<&str>, args: &ChoiceArgs) -> O
 }
 
 fn default_ttl(text: &str) -> Outcome<Option<Duration>> {
-    match (text, parse_duration(text)) {
-        ("never", _) => Ok(None),
-        (_, Some(ttl)) => Ok(Some(ttl)),
-        _ => Err(Failure::usage(format!("{text:?} is no time; give seconds, a number with s, m, h, d or w behind it, or never"))),
-    }
+    if text == "never" { Ok(None) } else { duration(text).map(Some) }
 }
 
 fn drop_one(global: Global, store: Store, name: &str) -> Outcome {
