@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Schedules of each kind that a test tries.
 fn schedules() -> usize {
-    std::env::var("PIPKIN_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000)
+    std::env::var("PIPKIN_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(300)
 }
 
 /// Random orders, and orders with few preemptions, which find other things.

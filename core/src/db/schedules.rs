@@ -25,6 +25,6 @@ fn nothing_is_left_in_memory_of_a_namespace_that_was_dropped_during_a_compaction
     let mut config = Config::new();
     // Opening a store takes more than the threads of the scheduler have.
     config.stack_size = 1 << 18;
-    Runner::new(RandomScheduler::new(1000), config.clone()).run(body);
-    Runner::new(PctScheduler::new(3, 1000), config).run(body);
+    Runner::new(RandomScheduler::new(300), config.clone()).run(body);
+    Runner::new(PctScheduler::new(3, 300), config).run(body);
 }

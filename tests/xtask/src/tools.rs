@@ -93,7 +93,7 @@ impl Tools {
     }
 
     /// `wasm-pack`, the `wasm-bindgen` that it would otherwise build in silence, a driver and a Chromium.
-    pub(crate) fn browser_tests(&self) -> Outcome {
+    pub(crate) fn wasm_pack(&self) -> Outcome {
         self.wasm_bindgen()?;
         self.cargo_tool(&CargoTool { package: "wasm-pack", binary: "wasm-pack", version: "0.15.1", exact: false, locked: true })?;
         self.chromium_driver()
@@ -140,7 +140,8 @@ impl Tools {
         or_cannot(Step::new("npm ci --no-audit --no-fund").dir(folder).run())
     }
 
-    fn wasm_bindgen(&self) -> Outcome {
+    /// `wasm-bindgen`, and the runner of its tests.
+    pub(crate) fn wasm_bindgen(&self) -> Outcome {
         self.rust_targets(&["wasm32-unknown-unknown"])?;
         let version = locked_version("wasm-bindgen").unwrap_or_else(|| WASM_BINDGEN.to_owned());
         // Not with its own lock file: that names versions which a registry may not carry yet.

@@ -13,20 +13,19 @@ use std::thread;
 ///
 /// The epochs on which the ordered index stands go against the older model of borrows, and leave their last garbage to the end of the
 /// process. The skip list above goes against the newer model, too, so `ordered::map` is tested without miri.
-const MIRI: [(&[&str], &str); 3] = [
+const MIRI: [(&[&str], &str); 4] = [
+    // Of recovery, which has no `unsafe` of its own: a failed open, a torn tail and a closed store. Each open takes a minute.
+    (&["recover::tests::decisions::r11_", "recover::tests::decisions::r12_", "recover::tests::decisions::r16_"], ""),
     (&["frame::"], ""),
     (&["index::", "pins::", "storage::cached::"], ""),
     (&["ordered::block::", "ordered::leaf::"], "-Zmiri-tree-borrows -Zmiri-ignore-leaks"),
 ];
-/// At night, too: of recovery, which has no `unsafe` of its own, a failed open, a torn tail and a closed store. Each open takes a minute.
-const MIRI_AT_NIGHT: (&[&str], &str) =
-    (&["recover::tests::decisions::r11_", "recover::tests::decisions::r12_", "recover::tests::decisions::r16_"], "");
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::quick("xtask", "the tests of the task runner and of the suites' tools", |_| {
             Step::new("cargo test -p xtask").run()?;
-            suites(Vec::new()).arg("--lib").run()
+            suites(false).arg("--lib").run()
         }),
         Check::quick(
             "unit",
@@ -38,8 +37,9 @@ pub(super) fn checks() -> Vec<Check> {
         Check::slow("demo", "the main job on real data: `cargo xtask demo`", demo).installing(Tools::chromium_driver).at_night(),
         Check::slow("schedules", "writers, readers, flushers and compaction in thousands of orders of their steps", schedules)
             .paired(Pair::SchedulesAndMiri),
-        Check::slow("miri", "frame, index, pins and the blocks of a cache are free of undefined behaviour", miri)
-            .paired(Pair::SchedulesAndMiri),
+        Check::slow("miri", "frame, index, recovery, pins and the blocks of a cache are free of undefined behaviour", miri)
+            .paired(Pair::SchedulesAndMiri)
+            .at_night(),
         Check::slow("races", "ThreadSanitizer sees no race between writers, readers and compaction", races)
             .paired(Pair::RacesAndFuzzing)
             .at_night(),
@@ -106,8 +106,8 @@ fn miri(tools: &Tools) -> Outcome {
     let with_flags = |flags: &str| step.clone().env("MIRIFLAGS", format!("-Zmiri-disable-isolation {flags}"));
     with_flags("").arg("--no-run").run()?;
     thread::scope(|scope| {
-        let all = MIRI.into_iter().chain(is_nightly().then_some(MIRI_AT_NIGHT));
-        let runs: Vec<_> = all.map(|(modules, flags)| scope.spawn(move || run_tests(with_flags(flags), modules))).collect();
+        let runs: Vec<_> =
+            MIRI.into_iter().map(|(modules, flags)| scope.spawn(move || run_tests(with_flags(flags), modules))).collect();
         runs.into_iter().try_for_each(|run| run.join().unwrap_or_else(|_| failed("a run under miri panicked")))
     })
 }

@@ -4,17 +4,16 @@ use super::{Check, Pair, run_tests};
 use crate::shell::{Outcome, Step, Stop, failed, root, target_dir};
 use crate::sizes::{is_nightly, setting};
 use crate::tools::{Tools, as_root};
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use tinyjson::JsonValue;
 
-type Object = HashMap<String, JsonValue>;
-
-/// The feature of the suites that compiles planted bugs into the engine.
-const PLANTED: &str = "planted-bugs";
+/// The suites, for cargo's command line. They are always chosen together: features depend on the choice, and with others cargo compiles the
+/// engine once more.
+const SUITES: &str = "--release -p pipkin-tests -p pipkin-power-cut";
+/// Compiles planted bugs into the engine.
+const PLANTED: &str = "pipkin-tests/planted-bugs,pipkin-power-cut/planted-bugs";
 /// What a store must survive power cuts on.
 const FILE_SYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 /// Inputs of each target, the same in every run: what a search finds anew every day is for `PIPKIN_FUZZ_SECONDS`, not for a check.
@@ -35,35 +34,15 @@ pub(super) fn checks() -> Vec<Check> {
         .collect()
 }
 
-/// The suites and their tools, for cargo's command line. By day the bugs that the suite `planted` switches on are compiled into all of them, each
-/// off: one engine and one compilation serve all. At night they are in no other suite.
-pub(super) fn suites(mut features: Vec<String>) -> Step {
-    if !is_nightly() && !features.iter().any(|feature| feature == PLANTED) {
-        features.push(PLANTED.to_owned());
-    }
-    let step = Step::new("cargo test --release -p pipkin-tests");
-    if features.is_empty() { step } else { step.arg("--features").arg(features.join(",")) }
+/// `cargo test` of the suites and their tools. By day the bugs that `planted` switches on are compiled into all of them, each off: one engine and one
+/// compilation serve all. At night only `planted` has them.
+pub(super) fn suites(planted: bool) -> Step {
+    let step = Step::new(&format!("cargo test {SUITES}"));
+    if planted || !is_nightly() { step.args(["--features", PLANTED]) } else { step }
 }
 
 fn run_suite(suite: &str) -> Outcome {
-    run_tests(suites(required_features(suite)?).args(["--test", suite]), &[])
-}
-
-/// What the manifest asks for with `required-features`; without them cargo would pass over the suite.
-fn required_features(suite: &str) -> Outcome<Vec<String>> {
-    let metadata = Step::new("cargo metadata --no-deps --format-version 1 --manifest-path tests/Cargo.toml").output()?;
-    let metadata: JsonValue = metadata.parse().map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
-    Ok(features_in(&metadata, suite).unwrap_or_default())
-}
-
-fn features_in(metadata: &JsonValue, suite: &str) -> Option<Vec<String>> {
-    let list = |value: &JsonValue, field: &str| value.get::<Object>()?.get(field)?.get::<Vec<JsonValue>>().cloned();
-    let text = |value: &JsonValue, field: &str| value.get::<Object>()?.get(field)?.get::<String>().cloned();
-    let named =
-        |values: Vec<JsonValue>, name: &str| values.into_iter().find(|value| text(value, "name").as_deref() == Some(name));
-    let package = named(list(metadata, "packages")?, "pipkin-tests")?;
-    let target = named(list(&package, "targets")?, suite)?;
-    list(&target, "required-features")?.iter().map(|feature| feature.get::<String>().cloned()).collect()
+    run_tests(suites(suite == "planted").args(["--test", suite]), &[])
 }
 
 pub(super) fn power_cut_checks() -> Vec<Check> {
@@ -78,9 +57,9 @@ fn power_cut(tools: &Tools) -> Outcome {
     }
     let root = as_root().map_err(|stop| Stop::CannotRun(format!("only root may mount: {stop}")))?;
     tools.file_systems()?;
-    let package = "--release -p pipkin-power-cut --features planted-bugs";
-    run_tests(Step::new(&format!("cargo test {package}")), &[])?;
-    Step::new(&format!("cargo build {package}")).run()?;
+    run_tests(suites(true).args(["--bin", "pipkin-power-cut"]), &[])?;
+    // Some test makes cargo count the dependencies of tests.
+    Step::new(&format!("cargo build {SUITES} --features {PLANTED} --bin pipkin-power-cut --test planted")).run()?;
     let binary = target_dir().join("release/pipkin-power-cut");
     let able = Step::new(root).path(&binary).arg("able").output().map_err(|stop| Stop::CannotRun(stop.to_string()))?;
     let able: Vec<&str> = able.lines().collect();
@@ -171,15 +150,6 @@ fn rust_files(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn features_are_those_of_the_suite_asked_for() {
-        let metadata = r#"{"packages":[{"name":"pipkin","targets":[]},{"name":"pipkin-tests","targets":[
-            {"name":"crash"},{"name":"planted","required-features":["planted-bugs"]}]}]}"#;
-        let metadata = metadata.parse().unwrap_or(JsonValue::Null);
-        assert_eq!(features_in(&metadata, "planted"), Some(vec!["planted-bugs".to_owned()]));
-        assert_eq!(features_in(&metadata, "crash"), None);
-    }
 
     #[test]
     fn inputs_of_a_fuzz_run_are_those_that_it_says_it_ran() {

@@ -3,6 +3,7 @@
 use super::Check;
 use super::engine::FOREIGN_PACKAGES;
 use crate::component::WASMTIME_PACKAGES;
+use crate::native::ENGINE_FEATURES;
 use crate::shell::{Outcome, Step};
 use crate::sizes::is_nightly;
 use crate::tools::Tools;
@@ -23,13 +24,15 @@ fn fmt(_: &Tools) -> Outcome {
     Step::new("cargo fmt --all --check --manifest-path bench/compare-wasi/Cargo.toml").run()
 }
 
-/// All packages of the workspace, in the groups that cargo can compile at once. The features of the host's crate exclude each other, and
-/// those of the command would compile RocksDB; it has the other engines to import from at night alone. Lints and documentation take the same
-/// groups: most of what one has compiled serves the other.
-fn groups() -> [String; 3] {
-    let apart = "--exclude pipkin-wasi-host --exclude pipkin-host --exclude pipkin-cli --exclude pipkin-foreign";
-    let command = if is_nightly() { FOREIGN_PACKAGES } else { "-p pipkin-cli -p pipkin-foreign" };
-    [format!("--workspace {apart} --all-features"), command.to_owned(), WASMTIME_PACKAGES.to_owned()]
+/// What is linted and documented, in the groups that cargo can compile at once: the features of the host's crate exclude each other, and those
+/// of the command compile other engines. By day what has no other engine, no Wasmtime and no web server among its dependencies.
+fn groups() -> Vec<String> {
+    if is_nightly() {
+        let apart = "--exclude pipkin-wasi-host --exclude pipkin-host --exclude pipkin-cli --exclude pipkin-foreign";
+        return vec![format!("--workspace {apart} --all-features"), FOREIGN_PACKAGES.to_owned(), WASMTIME_PACKAGES.to_owned()];
+    }
+    let packages = "-p pipkin -p pipkin-cli -p pipkin-tests -p pipkin-power-cut -p pipkin-reader -p pipkin-tape -p xtask";
+    vec![format!("{packages} --features {ENGINE_FEATURES},pipkin/planted-bugs")]
 }
 
 fn clippy(_: &Tools) -> Outcome {
@@ -37,20 +40,24 @@ fn clippy(_: &Tools) -> Outcome {
 }
 
 /// Packages whose code hides from this host behind `cfg`.
-const WASM_PACKAGES: [&str; 7] = [
+const WASM_PACKAGES: [&str; 2] = [
+    "-p pipkin-wasi-guest -p pipkin-wasi-programs --target wasm32-wasip2",
+    // Its tests have a standard library, and what pages load has none.
+    "-p pipkin-web --lib --features full --target wasm32-unknown-unknown",
+];
+/// With other features, which hide less.
+const WASM_PACKAGES_AT_NIGHT: [&str; 5] = [
     "-p pipkin --no-default-features --target wasm32-unknown-unknown",
     "-p pipkin --no-default-features --target wasm32-wasip2",
-    "-p pipkin-wasi-guest -p pipkin-wasi-programs --target wasm32-wasip2",
     "-p pipkin-wasi-guest --features proof,spin --target wasm32-wasip2",
-    // Its tests have a standard library, and what pages load has none.
     "-p pipkin-web --lib --target wasm32-unknown-unknown",
-    "-p pipkin-web --lib --features full --target wasm32-unknown-unknown",
     "-p pipkin-web --tests --target wasm32-unknown-unknown",
 ];
 
 fn clippy_wasm(tools: &Tools) -> Outcome {
     tools.rust_targets(&["wasm32-unknown-unknown", "wasm32-wasip2"])?;
-    for package in WASM_PACKAGES {
+    let at_night: &[&str] = if is_nightly() { &WASM_PACKAGES_AT_NIGHT } else { &[] };
+    for package in WASM_PACKAGES.iter().chain(at_night) {
         Step::new(&format!("cargo clippy {package} -- -D warnings")).run()?;
     }
     Ok(())

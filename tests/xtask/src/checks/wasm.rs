@@ -4,23 +4,20 @@ use super::Check;
 use crate::component::{WASMTIME_PACKAGES, built, host_command, shipped};
 use crate::native::pipkin_command;
 use crate::shell::{Outcome, Step, failed, root, target_dir};
+use crate::sizes::is_nightly;
 use crate::tools::Tools;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        Check::slow("wasi", "the component under Wasmtime, and wasi:keyvalue out of the engine", wasi),
-        Check::slow("wasi-shipped", "the component as it is shipped passes the tests of the built one", wasi_shipped)
+        Check::slow("wasi", "the component as it is shipped under Wasmtime, and wasi:keyvalue out of the engine", wasi)
             .installing(Tools::node),
         Check::slow("wasi-javascript", "a guest in JavaScript counts its runs in a store of the host", wasi_javascript)
             .at_night(),
-        Check::slow(
-            "web",
-            "OPFS passes the storage suite in a worker of headless Chromium, and wasm-pack makes a package that works",
-            web,
-        )
-        .installing(Tools::chromium_driver),
+        Check::slow("web", "OPFS passes the storage suite in a worker of headless Chromium", web)
+            .installing(Tools::chromium_driver),
+        Check::slow("web-wasm-pack", "wasm-pack runs the same tests, and makes a package that works", web_wasm_pack).at_night(),
         Check::slow("web-npm", "the built npm package in Chromium: several tabs, kills, files from and to the command", web_npm),
         Check::slow(
             "web-bundlers",
@@ -42,9 +39,8 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// What the tests build by themselves unless they find it built. Each is one unit of code, which takes one processor.
-const GUESTS: [&[&str]; 4] = [
-    &["-p", "pipkin-wasi-guest"],
+/// What the tests build by themselves unless they find it built, beside the component. Each is one unit of code, which takes one processor.
+const GUESTS: [&[&str]; 3] = [
     &["-p", "pipkin-wasi-guest", "--features", "proof"],
     &["-p", "pipkin-wasi-guest", "--features", "spin"],
     &["-p", "pipkin-wasi-programs", "--bins"],
@@ -54,19 +50,16 @@ const GUESTS: [&[&str]; 4] = [
 fn wasi(tools: &Tools) -> Outcome {
     tools.rust_targets(&["wasm32-wasip2"])?;
     let tests = Step::new(&format!("cargo test {WASMTIME_PACKAGES}"));
-    thread::scope(|scope| {
-        let guests = scope.spawn(|| GUESTS.iter().try_for_each(|guest| built(guest).map(drop)));
+    let component = thread::scope(|scope| {
+        let guests = scope.spawn(|| {
+            GUESTS.iter().try_for_each(|guest| built(guest).map(drop))?;
+            shipped(tools)
+        });
         tests.clone().arg("--no-run").run()?;
         guests.join().unwrap_or_else(|_| failed("building the guests panicked"))
     })?;
-    tests.run()
-}
-
-fn wasi_shipped(tools: &Tools) -> Outcome {
-    let component = shipped(tools)?;
     let page = std::fs::read_to_string(root().join("wasi-host/README.md"))?;
     is_as_large_as_said(std::fs::metadata(&component)?.len(), &page)?;
-    let tests = Step::new(&format!("cargo test {WASMTIME_PACKAGES} --test component"));
     tests.env("PIPKIN_COMPONENT", component.display().to_string()).run()
 }
 
@@ -119,8 +112,19 @@ pub(crate) fn npm_package(tools: &Tools) -> Outcome {
     Ok(())
 }
 
+/// By what wasm-pack calls, which takes less time to build than wasm-pack.
 fn web(tools: &Tools) -> Outcome {
-    tools.browser_tests()?;
+    tools.wasm_bindgen()?;
+    tools.chromium_driver()?;
+    Step::new("cargo test -p pipkin-web --target wasm32-unknown-unknown")
+        .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", "wasm-bindgen-test-runner")
+        .env("CHROMEDRIVER", "chromedriver")
+        .env("WASM_BINDGEN_TEST_TIMEOUT", "300")
+        .run()
+}
+
+fn web_wasm_pack(tools: &Tools) -> Outcome {
+    tools.wasm_pack()?;
     Step::new("wasm-pack test --headless --chrome --mode no-install web").env("WASM_BINDGEN_TEST_TIMEOUT", "300").run()?;
     // The package that wasm-pack makes works, too.
     tools.node()?;
@@ -133,7 +137,9 @@ fn web_firefox(tools: &Tools) -> Outcome {
     tools.firefox()?;
     npm_package(tools)?;
     tools.npm_packages(FOLDER)?;
-    Step::new("npm test").dir(FOLDER).env("PIPKIN", pipkin_command()?).run()
+    // By day what tells the browsers apart; the rest is what Chromium has been asked already.
+    let tests = if is_nightly() { "npm test" } else { "npm run test:day" };
+    Step::new(tests).dir(FOLDER).env("PIPKIN", pipkin_command()?).run()
 }
 
 fn web_npm(tools: &Tools) -> Outcome {
