@@ -12,6 +12,7 @@ mod removing;
 mod rotten;
 mod scripted;
 mod steps;
+mod subscriptions;
 
 use crate::parallel::{Failure, Outcome, Watch, for_each};
 use crate::quota::Quota;
