@@ -160,6 +160,34 @@ fn the_event_streams_of_golden_stores_are_read_and_go_on() {
     }
 }
 
+/// A golden store with a stream that was removed twice and has begun anew each time: its versions are those of its last life.
+#[test]
+fn a_stream_that_has_begun_anew_in_a_golden_store_goes_on() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/events/anew.pipkin");
+    let storage = MemoryStorage::from_vec(fs::read(&path).unwrap());
+    let db = open(&storage);
+    let orders = db.events("orders").unwrap();
+    let check = |last: u64| {
+        for reader in [orders.stream("order"), orders.all(), orders.tagged("all"), orders.of_type("Placed")] {
+            let events: Vec<_> = reader.iter().unwrap().map(Result::unwrap).collect();
+            assert_eq!(events.iter().map(pipkin::Event::version).collect::<Vec<_>>(), (2..=last).collect::<Vec<_>>());
+            assert!(events.iter().take(3).all(|event| event.payload() == [2, event.version() as u8] && event.time_ms() == 2));
+        }
+        assert_eq!((orders.version("order").unwrap(), orders.get("order", 1).unwrap()), (last, None));
+    };
+    check(4);
+    let refused = orders.append("order", pipkin::Expected::Anew, [pipkin::NewEvent::new("Placed", "")]);
+    assert!(matches!(refused, Err(pipkin::Error::AppendRefused { .. })), "{refused:?}");
+    let again = pipkin::NewEvent::new("Placed", [2, 5]).tag("all");
+    assert_eq!(orders.append("order", pipkin::Expected::Version(4), [again]).unwrap().version, 5);
+    check(5);
+    db.compact().unwrap();
+    check(5);
+    assert!(db.verify().unwrap().is_ok());
+    drop(orders);
+    db.close().unwrap();
+}
+
 /// What a later version says about a namespace behind its number, as its expiry: salvage left it out, and that version would have found the
 /// namespace without.
 #[test]

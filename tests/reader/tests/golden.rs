@@ -218,6 +218,26 @@ fn stores_with_event_streams_are_read_with_their_chains() {
     }
 }
 
+/// A stream that was removed and has begun anew: versions from 1 again, and a first event with none before in its stream.
+#[test]
+fn a_stream_that_has_begun_anew_has_a_chain_of_its_own() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/events/anew.pipkin");
+    let contents = read(&fs::read(&path).unwrap()).unwrap();
+    let kept: Vec<&Event> = contents.events.iter().filter(|event| event.payload.is_some()).collect();
+    assert_eq!(kept.iter().map(|event| event.version).collect::<Vec<_>>(), [2, 3, 4]);
+    for (event, index) in kept.iter().zip(2_u8..) {
+        assert_eq!((event.payload.as_deref(), event.id, event.time), (Some(&[2, index][..]), [20 + index; 16], 2));
+        let before = event.tags.iter().find(|tag| tag.key == [0]).map(|tag| tag.before);
+        assert_eq!(before, Some(event.number - 1), "{index}");
+    }
+    let first = contents
+        .events
+        .iter()
+        .filter(|event| event.version == 1)
+        .map(|event| event.tags.iter().find(|tag| tag.key == [0]).map(|tag| tag.before));
+    assert!(first.eq([Some(0)]), "the first one of its last life, a stub now, has none before it");
+}
+
 #[test]
 fn stores_of_a_newer_version_are_refused() {
     let files = golden("refused");
