@@ -8,6 +8,11 @@ use std::time::Duration;
 
 /// A store of 500 records, one of which has lost a bit of its value. Returns the other records and the place of the flip.
 fn damaged(folder: &Folder) -> (Records, u64) {
+    damaged_behind(folder, &[])
+}
+
+/// The same, with a command that runs in front of the loss.
+fn damaged_behind(folder: &Folder, command: &[&str]) -> (Records, u64) {
     let mut records: Records =
         (0..500).map(|i| (format!("key-{i}").into_bytes(), format!("value of record {i} ").repeat(8).into_bytes())).collect();
     records.insert(b"victim".to_vec(), b"here will be a flipped bit".to_vec());
@@ -18,6 +23,9 @@ fn damaged(folder: &Folder) -> (Records, u64) {
         folder.write("in.ndjson", text);
     }
     folder.ok(&["import", STORE, "in.ndjson"]);
+    if !command.is_empty() {
+        folder.ok(command);
+    }
     let mut bytes = folder.read(STORE);
     let value = records.remove(&b"victim"[..]).unwrap();
     let place = bytes.windows(value.len()).position(|window| window == value).expect("values are stored as they are");
@@ -43,6 +51,16 @@ fn verify_names_the_place_and_the_key() {
     let run = folder.run(&["verify", STORE]).exits(3);
     assert!(run.text().contains("damage at byte") && run.text().contains("salvage"), "{}", run.text());
     assert_eq!(folder.read(STORE), before, "verify changes nothing");
+}
+
+#[test]
+fn a_walk_in_order_ends_at_damage_like_any_other() {
+    let folder = Folder::new();
+    damaged_behind(&folder, &["namespaces", "set", STORE, "--ordered", "yes"]);
+    for how in [&["--sort"][..], &["--prefix", "vic"], &["--range", "v..w"], &["--reverse"]] {
+        let run = folder.run(&[&["scan", STORE][..], how].concat()).exits(3);
+        assert!(run.err.contains("pipkin verify") && run.err.contains("pipkin salvage"), "{how:?}: {}", run.err);
+    }
 }
 
 #[test]

@@ -209,6 +209,7 @@ fn a_namespace_says_how_it_keeps_its_records() {
         &["sessions"][..],
         &["sessions", "--default-ttl", "soon"],
         &["sessions", "--ordered", "maybe"],
+        &["", "--ordered", "yes"],
         &["a", "b", "--ordered", "yes"],
     ] {
         folder.run(&[&["namespaces", "set", STORE][..], wrong].concat()).exits(2);

@@ -107,3 +107,74 @@ fn retention_is_set_shown_and_kept_in_the_file() {
     assert_eq!(retention(&["--all"]), "all events are kept\n");
     assert_eq!(folder.run(&["events", "retention", STORE, "orders", "--max-age", "soon"]).code, 2);
 }
+
+/// All events of a log, without their numbers, which rise over all events of a store.
+fn events_of(folder: &Folder, store: &str, log: &str) -> Vec<Value> {
+    let mut events = lines(folder, &["read", store, log]);
+    for event in &mut events {
+        event.as_object_mut().unwrap().remove("number");
+    }
+    events
+}
+
+#[test]
+fn what_read_prints_is_imported_once_with_ids_times_and_versions() {
+    let folder = Folder::new();
+    append(&folder, &["order-7", "Placed", "3 apples", "--tag", "customer:ada", "--tag", "apples", "--metadata", "m"]);
+    append(&folder, &["order-8", "Placed", "\u{e4} \" \\", "--expect", "none"]);
+    append(&folder, &["order-7", "Paid", "", "--expect", "1"]);
+    let raw = folder.run_with_stdin(&["events", "append", STORE, "orders", "order-7", "Raw"], &[0xff, 0, 0xfe]);
+    raw.success();
+    let printed = folder.ok(&["events", "read", STORE, "orders"]);
+    folder.write("events.ndjson", &printed);
+    let import = |store: &str| folder.run(&["events", "import", store, "orders", "events.ndjson"]).success().text().to_owned();
+    assert_eq!(import("copy.pipkin"), "4 events imported into copy.pipkin\n");
+    assert_eq!(events_of(&folder, "copy.pipkin", "orders"), events_of(&folder, STORE, "orders"));
+    assert_eq!(import("copy.pipkin"), "4 events imported into copy.pipkin, 4 of them had been there already\n");
+    // What a run before has not come to is appended, what it has come to is passed over.
+    append(&folder, &["order-8", "Paid", "late"]);
+    let more = folder.ok(&["events", "read", STORE, "orders"]);
+    let piped = folder.run_with_stdin(&["events", "import", "copy.pipkin", "orders", "-", "--json"], &more).success();
+    assert_eq!(serde_json::from_str::<Value>(piped.text()).unwrap(), json!({"events": 5, "repeated": 4}));
+    assert_eq!(events_of(&folder, "copy.pipkin", "orders"), events_of(&folder, STORE, "orders"));
+    // An export of all namespaces says that events are not in it.
+    let exported = folder.json(&["export", STORE, "all.ndjson", "--all-namespaces"]);
+    assert_eq!(exported["left_out_event_logs"], 1);
+}
+
+#[test]
+fn an_import_of_events_refuses_what_would_not_be_the_same() {
+    let folder = Folder::new();
+    for payload in ["0", "1", "2"] {
+        append(&folder, &["s", "T", payload]);
+    }
+    folder.ok(&["events", "truncate", STORE, "orders", "s", "--before", "2"]);
+    let printed = folder.ok(&["events", "read", STORE, "orders"]);
+    folder.write("events.ndjson", &printed);
+    let import = |args: &[&str]| folder.run(&[&["events", "import", "copy.pipkin", "orders"][..], args].concat());
+    let refused = import(&["events.ndjson"]).exits(1);
+    assert!(refused.err.contains("line 1: ") && refused.err.contains("version 1, and is at version 0"), "{}", refused.err);
+    assert!(refused.err.contains("--new-versions") && refused.err.contains("0 events from before"), "{}", refused.err);
+    import(&["events.ndjson", "--new-versions"]).success();
+    let events = events_of(&folder, "copy.pipkin", "orders");
+    assert_eq!(events.iter().map(|event| event["version"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    for (line, hint) in [
+        ("{}", "stream"),
+        ("[1]", "no event"),
+        (r#"{"stream":"t","type":"T","payload":""}"#, "no version"),
+        (r#"{"stream":"t","version":0,"type":"T","payload":""}"#, "no version"),
+        (r#"{"stream":"t","version":2,"type":"T","payload":"","id":"xy"}"#, "32 hexadecimal digits"),
+        (r#"{"stream":"t","version":2,"type":"T","payload":"?","payload_encoding":"base64"}"#, "payload"),
+        (r#"{"stream":"t","version":2,"type":"T","payload":"","metadata_encoding":"rot13"}"#, "rot13"),
+        (r#"{"stream":"","version":1,"type":"T","payload":""}"#, "stream"),
+    ] {
+        let good = r#"{"stream":"t","version":1,"type":"T","payload":"","id":"000000000000000000000000000000ff"}"#;
+        folder.write("bad.ndjson", format!("{good}\n\n{line}\n"));
+        let failed = import(&["bad.ndjson"]).exits(8);
+        assert!(failed.err.contains("line 3: ") && failed.err.contains(hint), "{line}: {}", failed.err);
+        assert!(failed.err.contains("1 event from before"), "{line}: {}", failed.err);
+    }
+    // What came before the bad line is there, once.
+    assert_eq!(lines(&folder, &["read", "copy.pipkin", "orders", "--stream", "t"]).len(), 1);
+    import(&["missing.ndjson"]).exits(7);
+}

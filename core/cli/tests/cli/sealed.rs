@@ -49,3 +49,17 @@ fn a_passphrase_is_the_same_however_it_was_typed() {
     assert_eq!(in_environment.stdout, b"green");
     folder.run(&["get", STORE, "color", "--passphrase-file", "empty"]).exits(2);
 }
+
+#[test]
+fn a_sealed_store_says_how_a_namespace_keeps_its_records_to_whoever_has_the_key() {
+    let folder = Folder::new();
+    folder.write("key", [7; 32]);
+    let sealed = |args: &[&str]| folder.run(&[args, &["--key-file", "key"]].concat()).success().text().to_owned();
+    sealed(&["put", STORE, "1", "ada", "-n", "sessions"]);
+    sealed(&["namespaces", "set", STORE, "sessions", "--default-ttl", "2h", "--ordered", "yes"]);
+    assert_eq!(sealed(&["namespaces", "list", STORE]), "sessions\t1\tdefault ttl 7,200 s\tordered\n");
+    folder.run(&["namespaces", "set", STORE, "sessions", "--ordered", "no"]).exits(2);
+    assert_eq!(sealed(&["scan", STORE, "-n", "sessions", "--range", "1..2"]), "1\tada\n");
+    sealed(&["backup", STORE, "copy.pipkin"]);
+    assert_eq!(sealed(&["namespaces", "list", "copy.pipkin"]), "sessions\t1\tdefault ttl 7,200 s\tordered\n");
+}

@@ -62,7 +62,7 @@ fn parse_expected(text: &str) -> Result<Expected, String> {
     }
 }
 
-fn parse_id(text: &str) -> Result<[u8; 16], String> {
+pub(super) fn parse_id(text: &str) -> Result<[u8; 16], String> {
     let wrong = || "an id has 32 hexadecimal digits".to_owned();
     let id = u128::from_str_radix(text, 16).map_err(|_| wrong())?;
     if text.len() == 32 { Ok(id.to_be_bytes()) } else { Err(wrong()) }

@@ -3,6 +3,7 @@
 mod append;
 mod cursors;
 mod filter;
+mod import;
 mod read;
 mod remove;
 mod retention;
@@ -21,6 +22,7 @@ Examples:
   pipkin events append app.pipkin orders order-7 Placed '3 apples' --tag customer:ada --expect none
   pipkin events read app.pipkin orders --stream order-7
   pipkin events read app.pipkin orders --tag customer:ada --reverse --limit 10
+  pipkin events read app.pipkin orders | pipkin events import copy.pipkin orders -
   pipkin events follow app.pipkin orders --cursor mailer | while read -r line; do ...; done
   pipkin events truncate app.pipkin orders order-7 --keep 100
   pipkin events retention app.pipkin orders --max-age 30d --max-events 1000000
@@ -49,6 +51,8 @@ enum Action {
     Append(append::AppendArgs),
     /// Print events, from the oldest or the newest on
     Read(read::ReadEventsArgs),
+    /// Append the events of lines as `read` prints them: with the same ids, times and versions, and once however often it is done
+    Import(import::ImportEventsArgs),
     /// Print the events behind a cursor, which the store keeps, and move it
     Follow(read::FollowArgs),
     /// List the cursors of a log, or forget one
@@ -75,6 +79,7 @@ pub(crate) fn run(global: Global, args: &EventsArgs) -> Outcome {
         }
         Action::Append(args) => append::run(global, args),
         Action::Read(args) => read::run(args),
+        Action::Import(args) => import::run(global, args),
         Action::Follow(args) => read::follow(args),
         Action::Cursors(args) => cursors::run(global, args),
         Action::Truncate(args) => remove::run(global, args),

@@ -85,6 +85,9 @@ struct Report {
     /// Records that expire, in a format that does not say so.
     #[serde(skip_serializing_if = "is_none")]
     unsaid_expiries: u64,
+    /// Logs of events, which an export of all namespaces does not hold.
+    #[serde(skip_serializing_if = "is_none")]
+    left_out_event_logs: u64,
 }
 
 const fn is_none(count: &u64) -> bool {
@@ -129,6 +132,7 @@ struct Export<'a> {
 impl Export<'_> {
     /// Every namespace, as all of them are at one moment: the default one first, the others in the order of their names.
     fn all_namespaces(&mut self, store: &Store, selection: &Selection, progress: &Progress) -> Outcome<()> {
+        self.report.left_out_event_logs = u64::try_from(store.db().list_events().len()).unwrap_or(u64::MAX);
         let snapshot = store.db().snapshot();
         let mut names = snapshot.list_namespaces().map_err(|error| store.failure(&error))?;
         names.sort_unstable();
@@ -191,6 +195,10 @@ fn tell(global: Global, args: &ExportArgs, report: &Report) -> Outcome<()> {
     let skipped = match report.unsaid_expiries {
         0 => skipped,
         some => format!("{skipped}; {some} of them expire, which only ndjson says"),
+    };
+    let skipped = match report.left_out_event_logs {
+        0 => skipped,
+        some => format!("{skipped}; logs of events are not in it, {some} here: `pipkin events read` prints one"),
     };
     if is_stdout(&args.target) {
         let plain = format!("{} ({}) exported{skipped}", records(report.records), human_bytes(report.payload_bytes));

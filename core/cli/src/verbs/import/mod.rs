@@ -4,7 +4,7 @@ mod batch;
 mod csv;
 pub(crate) mod dir;
 mod foreign;
-mod lines;
+pub(crate) mod lines;
 mod ndjson;
 mod pipeline;
 mod quotes;
