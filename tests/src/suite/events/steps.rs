@@ -2,11 +2,10 @@
 
 use super::answers::{agrees, is_refused, logs, short, state_of};
 use super::model::{Happened, LOGS, Model, Query, STREAMS, State, since, version};
-use super::subscriptions::Follower;
 use crate::rng::{Choices, Scripted, choose};
 use crate::suite::{Checked, words};
 use crate::watched::Watched;
-use pipkin::{Appended, Db, Error, Events, Expected, FailedCheck, Storage};
+use pipkin::{Appended, Db, Error, Events, Expected, FailedCheck, Storage, Subscription};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -83,6 +82,12 @@ pub(super) fn next(opens: &AtomicU64) -> [u8; 32] {
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&opens.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     entropy
+}
+
+/// A subscription, and the number of the last event that it has handed out.
+pub(super) struct Follower {
+    pub(super) subscription: Subscription,
+    pub(super) passed: u64,
 }
 
 /// An open store beside its model.

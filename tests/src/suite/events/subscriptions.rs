@@ -2,15 +2,9 @@
 
 use super::answers::differs;
 use super::model::{CURSOR, Happened, PROJECTED, Query, State, version};
-use super::steps::{Player, Step, Stop};
+use super::steps::{Follower, Player, Step, Stop};
 use crate::rng::Choices;
-use pipkin::{Error, Expected, Subscription};
-
-/// A subscription, and the number of the last event that it has handed out.
-pub(super) struct Follower {
-    subscription: Subscription,
-    passed: u64,
-}
+use pipkin::{Error, Expected};
 
 impl Player {
     /// The next event of a follower, compared with what has to come next.
