@@ -105,6 +105,16 @@ impl Form {
     }
 }
 
+/// Decodes bytes from the encoding that the encoding field names.
+pub(crate) fn decode<'a>(bytes: Cow<'a, [u8]>, encoding: Option<&str>) -> Result<Cow<'a, [u8]>, String> {
+    let Some(encoding) = encoding else {
+        return Ok(bytes);
+    };
+    let form = Form::from_marker(encoding.trim_matches('"'))
+        .ok_or_else(|| format!("the encoding {encoding:.20} is unknown; it is \"base64\", \"hex\" or \"text\""))?;
+    if form == Form::Text { Ok(bytes) } else { form.decode(&bytes).map(|decoded| Cow::Owned(decoded.into_owned())) }
+}
+
 /// A key, alone in a JSON object or beside other fields.
 #[derive(Serialize)]
 pub(crate) struct KeyJson<'a> {

@@ -166,6 +166,7 @@ fn an_import_of_events_refuses_what_would_not_be_the_same() {
         (r#"{"stream":"t","version":2,"type":"T","payload":"","id":"xy"}"#, "32 hexadecimal digits"),
         (r#"{"stream":"t","version":2,"type":"T","payload":"?","payload_encoding":"base64"}"#, "payload"),
         (r#"{"stream":"t","version":2,"type":"T","payload":"","metadata_encoding":"rot13"}"#, "rot13"),
+        (r#"{"stream":"t","version":2,"type":"T","payload":"","time_ms":281474976710656}"#, "time_ms"),
         (r#"{"stream":"","version":1,"type":"T","payload":""}"#, "stream"),
     ] {
         let good = r#"{"stream":"t","version":1,"type":"T","payload":"","id":"000000000000000000000000000000ff"}"#;

@@ -28,6 +28,7 @@ pub(super) fn compile_checks() -> Vec<Check> {
 pub(super) fn run_checks() -> Vec<Check> {
     vec![
         Check::quick("bare-metal", "the engine works on a microcontroller with 256 KiB of memory, emulated", bare_metal)
+            .installing(Tools::arm_emulator)
             .at_night(),
         Check::slow("oldest-rust", "the engine and the command compile with the oldest Rust that they take", oldest_compiles)
             .at_night(),

@@ -3,7 +3,7 @@
 use super::append::parse_id;
 use super::failed;
 use crate::args::{Global, NamespaceArg, NewStoreArgs};
-use crate::bytes::Form;
+use crate::bytes::decode;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::progress::{Progress, Unit};
@@ -13,12 +13,16 @@ use crate::verbs::import::source;
 use clap::Args;
 use pipkin::{Error, Events, Expected, NewEvent};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Most events of a commit.
 const COMMIT_EVENTS_MAX: usize = 1000;
 /// A commit with so many bytes takes no further event.
 const COMMIT_BYTES: usize = 1024 * 1024;
+
+/// The latest time of an event: the file has 48 bits for it.
+const TIME_MS_MAX: u64 = (1 << 48) - 1;
 
 /// Arguments of `events import`.
 #[derive(Debug, Args)]
@@ -147,13 +151,7 @@ impl Import<'_> {
             _ => return Err("it has no version; say --new-versions if its stream is to go on".to_owned()),
         };
         let bytes = |field: &str, text: &str, encoding: Option<&str>| {
-            let form = Form::from_marker(encoding.unwrap_or_default()).ok_or_else(|| {
-                format!(
-                    "the encoding {:?} of its {field} is unknown; it is \"base64\", \"hex\" or \"text\"",
-                    encoding.unwrap_or_default()
-                )
-            })?;
-            form.decode(text.as_bytes()).map(std::borrow::Cow::into_owned).map_err(|what| format!("its {field}: {what}"))
+            decode(text.as_bytes().into(), encoding).map(Cow::into_owned).map_err(|what| format!("its {field}: {what}"))
         };
         let payload = bytes("payload", &line.payload, line.payload_encoding.as_deref())?;
         let metadata = bytes("metadata", &line.metadata, line.metadata_encoding.as_deref())?;
@@ -163,6 +161,7 @@ impl Import<'_> {
             None => event,
         };
         let event = match line.time_ms {
+            Some(time) if time > TIME_MS_MAX => return Err(format!("its time_ms is {time}, the most is {TIME_MS_MAX}")),
             Some(time) => event.time_ms(time),
             None => event,
         };

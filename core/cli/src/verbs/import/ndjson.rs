@@ -1,6 +1,6 @@
 //! NDJSON: one object per line.
 
-use crate::bytes::Form;
+use crate::bytes::decode;
 use crate::choices::Choices;
 use crate::exit::{Exit, Failure};
 use crate::verbs::import::batch::{Batch, Trouble};
@@ -213,16 +213,6 @@ fn milliseconds(json: &str, name: &str, what: &str) -> Result<u64, String> {
 /// The text of a string.
 fn text(json: &str, name: &str) -> Result<String, String> {
     serde_json::from_str(json).map_err(|_| format!("the field {name:?} is {json:.20}; it is a string"))
-}
-
-/// Decodes bytes from the encoding that the encoding field names.
-fn decode<'a>(bytes: Cow<'a, [u8]>, encoding: Option<&str>) -> Result<Cow<'a, [u8]>, String> {
-    let Some(encoding) = encoding else {
-        return Ok(bytes);
-    };
-    let form = Form::from_marker(encoding.trim_matches('"'))
-        .ok_or_else(|| format!("the encoding {encoding:.20} is unknown; it is \"base64\", \"hex\" or \"text\""))?;
-    if form == Form::Text { Ok(bytes) } else { form.decode(&bytes).map(|decoded| Cow::Owned(decoded.into_owned())) }
 }
 
 #[cfg(test)]
