@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pipkin_wasi_host::Sandbox;
-use wasmtime::component::{Linker, Resource};
+use wasmtime::component::{Linker, Resource, WasmList};
 use wasmtime::{StoreContextMut, format_err};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
 use wasmtime_wasi::p2::FsError;
@@ -38,7 +38,7 @@ impl Medium {
         files
             .func_wrap(
                 "[method]descriptor.write",
-                move |store: StoreContextMut<'_, Sandbox>, (file, bytes, offset): (Resource<Descriptor>, Vec<u8>, u64)| {
+                move |store: StoreContextMut<'_, Sandbox>, (file, bytes, offset): (Resource<Descriptor>, WasmList<u8>, u64)| {
                     if let Self::Dies(most) = self
                         && writes.fetch_add(1, Ordering::Relaxed) >= most
                     {
@@ -62,7 +62,7 @@ impl Medium {
         self,
         mut store: StoreContextMut<'_, Sandbox>,
         file: Resource<Descriptor>,
-        mut bytes: Vec<u8>,
+        bytes: WasmList<u8>,
         offset: u64,
     ) -> Answer<u64> {
         let room = match self {
@@ -70,10 +70,13 @@ impl Medium {
             Self::Short(len) => len,
             Self::Full(end) => end.saturating_sub(offset),
         };
+        // A slice of the guest's memory: only what the medium takes is copied.
+        let bytes = bytes.as_le_slice(&store);
         if room == 0 && !bytes.is_empty() {
             return Ok((Err(ErrorCode::InsufficientSpace),));
         }
-        bytes.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+        let taken = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let bytes = bytes.get(..taken).unwrap_or_default().to_vec();
         answer(HostDescriptor::write(&mut store.data_mut().filesystem(), file, bytes, offset))
     }
 
