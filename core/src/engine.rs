@@ -206,10 +206,24 @@ impl Engine {
         new: Placed,
         tally: &mut Tally<'_>,
     ) {
+        self.leave_note(shard, key, old, new, Ends::Replaced);
+        #[cfg(feature = "ordered")]
+        self.order_put(key.namespace, key.key, new.offset);
+        self.publish_prepared_put(shard, key, old, new, tally);
+    }
+
+    /// The last step of [`Self::publish_tallied`]: snapshots have their notes, and the order has the record.
+    pub(crate) fn publish_prepared_put(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        key: FullKey<'_>,
+        old: Option<Placed>,
+        new: Placed,
+        tally: &mut Tally<'_>,
+    ) {
         debug_assert!(shard.is_publishing(), "a commit is published that no reader of several keys expects");
         tally.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
-        self.leave_note(shard, key, old, new, Ends::Replaced);
-        self.point(shard, key, old, new);
+        self.point_slot(shard, key, old, new);
         self.leave_note_late(shard, key, old, new, Ends::Replaced);
     }
 
@@ -232,6 +246,11 @@ impl Engine {
     fn point(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         #[cfg(feature = "ordered")]
         self.order_put(key.namespace, key.key, new.offset);
+        self.point_slot(shard, key, old, new);
+    }
+
+    #[inline]
+    fn point_slot(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         match old {
             Some(old) => {
                 shard.replace(key.hash, old.offset, new.offset);
@@ -243,11 +262,22 @@ impl Engine {
 
     /// Publishes a removal: takes the key out of the index. Its tombstone is at `tombstone`. Cannot fail.
     pub(crate) fn publish_remove(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, tombstone: Placed) {
-        debug_assert!(shard.is_publishing(), "a commit is published that no reader of several keys expects");
-        self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
         self.leave_note(shard, key, old, tombstone, Ends::Removed);
         #[cfg(feature = "ordered")]
         self.order_remove(key.namespace, key.key);
+        self.publish_prepared_removal(shard, key, old, tombstone);
+    }
+
+    /// The last step of [`Self::publish_remove`]: snapshots have their notes, and the order is without the key.
+    pub(crate) fn publish_prepared_removal(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        key: FullKey<'_>,
+        old: Option<Placed>,
+        tombstone: Placed,
+    ) {
+        debug_assert!(shard.is_publishing(), "a commit is published that no reader of several keys expects");
+        self.log.segment_stats.add_tombstone(self.log.geometry.extent_of(tombstone.offset), tombstone.len);
         if let Some(old) = old {
             self.take_out(shard, key.hash, key.namespace, old);
         }

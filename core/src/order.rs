@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Kind, NAMESPACE_OF_NAMES};
 use crate::index::{SHARDS, ShardGuard, Slot};
 use crate::log::Window;
-use crate::ordered::{Choice, Key, Ordered, PART_RECORDS, Part, Piece, Source};
+use crate::ordered::{Change, Choice, Key, Ordered, PART_RECORDS, Part, Piece, Source, head_of};
 use crate::planted::{Bug, is};
 use crate::snapshot::{self, OrderPart, OrderParts, PartPlace, SnapshotWriter};
 use crate::sorted::Set;
@@ -189,6 +189,28 @@ impl Engine {
         {
             ordered.put(namespace, key, offset, self);
         }
+    }
+
+    /// Enters the records of a commit, the last one of each key, before their slots change: in one walk over the order, which copies each of its
+    /// blocks once for all keys in it.
+    pub(crate) fn order_many<'k>(&self, records: impl Iterator<Item = (u32, Change<'k>)>) {
+        let Some(ordered) = self.ordered.get() else { return };
+        let kept = records.filter(|(namespace, _)| ordered.choice.keeps(*namespace));
+        let mut changes: Vec<(u32, u64, Change<'k>)> = kept.map(|(number, change)| (number, head_of(change.0), change)).collect();
+        // A sort that keeps the order of equal ones: of several records of a key, the last one counts.
+        changes.sort_by(|(one, a, (key, _)), (other, b, (other_key, _))| (one, a, key).cmp(&(other, b, other_key)));
+        for of_namespace in changes.chunk_by(|(one, ..), (other, ..)| one == other) {
+            let last = of_namespace.chunk_by(|(.., (a, _)), (.., (b, _))| a == b).filter_map(|same| same.last());
+            let changes: Vec<Change<'_>> = last.map(|(.., change)| *change).collect();
+            if let Some((namespace, ..)) = of_namespace.first() {
+                ordered.change_many(*namespace, &changes, self);
+            }
+        }
+    }
+
+    /// True when there is an ordered index.
+    pub(crate) fn keeps_order(&self) -> bool {
+        self.ordered.get().is_some()
     }
 
     /// Takes a key out, before its slot goes, as above.

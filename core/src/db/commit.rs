@@ -9,6 +9,8 @@ use super::events::{Appends, Staging};
 #[cfg(not(feature = "events"))]
 use super::no_events::{Appends, Staging};
 use crate::clock::Now;
+#[cfg(feature = "ordered")]
+use crate::engine::Ends;
 use crate::engine::{FullKey, GROUP};
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta};
@@ -24,6 +26,10 @@ use alloc::vec::Vec;
 
 /// A commit of at least this many records locks all shards: finding out the few that it does not need would cost more.
 const ALL_SHARDS_FROM: usize = 128;
+
+/// A commit of at least this many records enters its keys into the order at once: copying a block for each of a few keys costs less than sorting.
+#[cfg(feature = "ordered")]
+const TOGETHER_FROM: usize = 32;
 
 /// One record of a commit.
 #[derive(Debug)]
@@ -71,6 +77,9 @@ struct Looked {
     is_gone: bool,
     replaces: Old,
 }
+
+/// A record of a commit by its place among them, with what it replaces, and where it was written.
+type Written<'r> = ((usize, (&'r Target<'r>, &'r Looked)), &'r Placed);
 
 /// What a commit has done.
 #[derive(Clone, Debug, Default)]
@@ -193,23 +202,34 @@ impl Store {
         let placed = self.append_checked(&frames, check, purpose, staging.as_ref())?;
         let mut removed = 0;
         let mut tally = self.engine.log.segment_stats.tally();
-        for ((index, (target, looked)), &new) in all().enumerate().filter(|(_, both)| is_needed(*both)).zip(&placed) {
-            let old = match looked.replaces {
-                Old::None => None,
-                Old::InStore(old) => Some(old),
-                Old::InCommit(index) => placed.get(index - skipped.partition_point(|&skipped| skipped < index)).copied(),
-            };
+        let old_of = |looked: &Looked| match looked.replaces {
+            Old::None => None,
+            Old::InStore(old) => Some(old),
+            Old::InCommit(index) => placed.get(index - skipped.partition_point(|&skipped| skipped < index)).copied(),
+        };
+        let written = || all().enumerate().filter(|(_, both)| is_needed(*both)).zip(&placed);
+        let is_prepared = self.prepare(&mut shards, records, &written, &old_of);
+        for ((index, (target, looked)), &new) in written() {
+            let old = old_of(looked);
             // `find_old` has found the shard: nothing can fail any more.
             let Some(shard) = shards.at(looked.shard) else { continue };
             match target.op.value {
                 Some(_) => {
-                    self.engine.publish_tallied(shard, target.key, old, new, &mut tally);
+                    if is_prepared {
+                        self.engine.publish_prepared_put(shard, target.key, old, new, &mut tally);
+                    } else {
+                        self.engine.publish_tallied(shard, target.key, old, new, &mut tally);
+                    }
                     if let Some(&(_, expiry)) = expiries.get(index).filter(|(_, expiry)| *expiry != 0) {
                         self.engine.expires(shard, target.key.hash.slot(new.offset), expiry);
                     }
                 }
                 None => {
-                    self.engine.publish_remove(shard, target.key, old, new);
+                    if is_prepared {
+                        self.engine.publish_prepared_removal(shard, target.key, old, new);
+                    } else {
+                        self.engine.publish_remove(shard, target.key, old, new);
+                    }
                     removed += usize::from(!looked.is_gone);
                 }
             }
@@ -223,6 +243,44 @@ impl Store {
             #[cfg(feature = "events")]
             ranges: staging.map(|staging| staging.staged.ranges).unwrap_or_default(),
         })
+    }
+
+    /// Of a large commit with keys in order: leaves the notes that snapshots need of all records, then enters all keys into the order at once. False
+    /// where that is done for each record when it is published.
+    #[cfg(feature = "ordered")]
+    fn prepare<'r, I: Iterator<Item = Written<'r>>>(
+        &self,
+        shards: &mut Shards<'_>,
+        records: usize,
+        written: &dyn Fn() -> I,
+        old_of: &dyn Fn(&Looked) -> Option<Placed>,
+    ) -> bool {
+        if records < TOGETHER_FROM || !self.engine.keeps_order() {
+            return false;
+        }
+        // The notes first: whoever reads the order for a snapshot and misses a key that has gone finds it in them.
+        for ((_, (target, looked)), &new) in written() {
+            if let Some(shard) = shards.at(looked.shard) {
+                let ends = if target.op.value.is_some() { Ends::Replaced } else { Ends::Removed };
+                self.engine.leave_note(shard, target.key, old_of(looked), new, ends);
+            }
+        }
+        let change =
+            |((_, (target, _)), new): Written<'r>| (target.key.namespace, (target.key.key, target.op.value.map(|_| new.offset)));
+        self.engine.order_many(written().map(change));
+        true
+    }
+
+    /// Without the ordered index there is nothing to do at once.
+    #[cfg(not(feature = "ordered"))]
+    fn prepare<'r, I: Iterator<Item = Written<'r>>>(
+        &self,
+        _: &mut Shards<'_>,
+        _: usize,
+        _: &dyn Fn() -> I,
+        _: &dyn Fn(&Looked) -> Option<Placed>,
+    ) -> bool {
+        false
     }
 
     /// Appends the frames of a commit, if what a transaction has read is unchanged under the lock of the append.

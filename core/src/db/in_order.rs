@@ -12,7 +12,8 @@ use core::ops::Bound;
 /// Records that are fetched at a time: from `GROUP_FIRST`, because many ranges are short, doubling up to `GROUP_MAX`.
 pub(super) const GROUP_FIRST: usize = 4;
 pub(super) const GROUP_MAX: usize = 32;
-/// Offsets that are read from the index at a time, under one pin.
+/// Offsets that are read from the index at a time, under one pin: fewer at first, because many ranges are short.
+const WINDOW_FIRST: usize = 12;
 const WINDOW: usize = 32;
 /// Prefetch distance, in records.
 const AHEAD: usize = 4;
@@ -40,13 +41,14 @@ pub(super) fn is_above(key: &[u8], start: Bound<&[u8]>) -> bool {
     }
 }
 
-/// Reads the offsets of the next records inside the bounds, at most [`WINDOW`], after the key that was seen last.
+/// Reads the offsets of the next records inside the bounds, at most `window`, after the key that was seen last.
 fn read_window(
     engine: &Engine,
     number: u32,
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),
     order: Order,
     last: Option<&[u8]>,
+    window: usize,
     offsets: &mut Vec<u64>,
 ) -> Result<()> {
     offsets.clear();
@@ -54,7 +56,7 @@ fn read_window(
         if inside {
             offsets.push(offset);
         }
-        inside && offsets.len() < WINDOW
+        inside && offsets.len() < window
     };
     let last = last.map(Bound::Excluded);
     match order {
@@ -80,11 +82,12 @@ impl Store {
         let log = &self.engine.log;
         let mut last: Option<Vec<u8>> = None;
         let mut group = GROUP_FIRST;
+        let mut window = WINDOW_FIRST;
         let mut offsets: Vec<u64> = Vec::with_capacity(WINDOW);
         loop {
             // Pin before the offsets are read: they stay valid while the pin lives.
             let pin = self.engine.pin();
-            read_window(&self.engine, number, bounds, order, last.as_deref(), &mut offsets)?;
+            read_window(&self.engine, number, bounds, order, last.as_deref(), window, &mut offsets)?;
             offsets.iter().take(AHEAD).for_each(|&offset| log.prefetch(offset));
             let mut told = 0;
             for (at, &offset) in offsets.iter().enumerate() {
@@ -97,13 +100,13 @@ impl Store {
                     log.prefetch(ahead);
                 }
                 if !self.engine.is_certain(offset) {
-                    if at + 1 == WINDOW {
+                    if at + 1 == window {
                         last = Some(log.frame(offset)?.key().to_vec());
                     }
                     continue;
                 }
                 let frame = self.checked(offset).map_err(|error| self.named(log.or_fenced(error), number, offset))?;
-                if at + 1 == WINDOW {
+                if at + 1 == window {
                     last = Some(frame.key().to_vec());
                 }
                 if self.engine.has_expired_now(&frame) {
@@ -114,9 +117,10 @@ impl Store {
                     return Ok(());
                 }
             }
-            if offsets.len() < WINDOW {
+            if offsets.len() < window {
                 return self.has_all_in_order(&pin, number);
             }
+            window = WINDOW;
             drop(pin);
         }
     }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 /// Keys of a block, at most: few enough to be copied for each new key, many enough for the leaves above them to stay in the
 /// processor's cache.
-const KEYS_MAX: usize = 64;
+pub(super) const KEYS_MAX: usize = 64;
 /// Bytes of keys after which a block of two keys counts as full.
 const BYTES_MAX: usize = 4096;
 
@@ -29,6 +29,9 @@ impl Entry {
     }
 }
 
+/// A key, and its offset from now on; `None`: it goes.
+pub(crate) type Change<'k> = (&'k [u8], Option<u64>);
+
 /// Keys in order with their offsets.
 #[derive(Debug, Default)]
 pub(super) struct Block {
@@ -41,7 +44,9 @@ pub(super) struct Block {
 impl Block {
     /// A block of keys that come in order.
     pub(super) fn of<'k>(from: impl Iterator<Item = (&'k [u8], u64)>) -> Self {
-        let (mut heads, mut entries, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let count = from.size_hint().0;
+        let (mut heads, mut entries, mut keys) =
+            (Vec::with_capacity(count), Vec::with_capacity(count), Vec::with_capacity(count * 24));
         for (key, offset) in from {
             heads.push(head_of(key));
             entries.push(Entry { offset: AtomicU64::new(offset), start: keys.len() as u32, len: key.len() as u32 });
@@ -121,6 +126,43 @@ impl Block {
         }
     }
 
+    /// This block with changes, which come in the order of their keys: a key with an offset is there with it, one without is gone. `None` if no key
+    /// comes or goes: then their offsets have been changed in place.
+    pub(super) fn changed(&self, changes: &[Change<'_>]) -> Option<Self> {
+        // Of one key its place is enough.
+        if let [(key, offset)] = changes {
+            return match (self.find(key), *offset) {
+                (Ok(at), Some(offset)) => {
+                    self.set(at, offset);
+                    None
+                }
+                (Ok(at), None) => Some(self.without(at)),
+                (Err(at), Some(offset)) => Some(self.with(at, key, offset)),
+                (Err(_), None) => None,
+            };
+        }
+        let mut merged: Vec<(&[u8], u64)> = Vec::with_capacity(self.len() + changes.len());
+        let (mut next, mut is_another) = (0, false);
+        for &(key, offset) in changes {
+            let found = self.find(key);
+            let (Ok(at) | Err(at)) = found;
+            merged.extend(self.part(next, at));
+            next = at + usize::from(found.is_ok());
+            is_another |= found.is_ok() != offset.is_some();
+            merged.extend(offset.map(|offset| (key, offset)));
+        }
+        if is_another {
+            merged.extend(self.part(next, self.len()));
+            return Some(Self::of(merged.into_iter()));
+        }
+        for &(key, offset) in changes {
+            if let (Ok(at), Some(offset)) = (self.find(key), offset) {
+                self.set(at, offset);
+            }
+        }
+        None
+    }
+
     /// This block without the key at `at`.
     pub(super) fn without(&self, at: usize) -> Self {
         let all = self.entries.iter().enumerate().filter(|(place, _)| *place != at);
@@ -154,6 +196,19 @@ mod tests {
         assert!(full.iter().all(|&(keys, bytes)| Block::is_full(keys, bytes)));
         let rest = [(64, 4096), (2, 4096), (1, 4097), (1, 1 << 20), (0, 0)];
         assert!(rest.iter().all(|&(keys, bytes)| !Block::is_full(keys, bytes)));
+    }
+
+    #[test]
+    fn a_block_takes_many_changes_at_once() {
+        let block = Block::of([(&b"b"[..], 1), (b"d", 2), (b"f", 3)].into_iter());
+        let changed = block.changed(&[(b"a", Some(4)), (b"b", Some(5)), (b"c", None), (b"d", None), (b"g", Some(6))]).unwrap();
+        let expected = [(&b"a"[..], 4), (b"b", 5), (b"f", 3), (b"g", 6)].map(|(key, offset)| (key.to_vec(), offset));
+        assert_eq!(keys(&changed), expected);
+        // Only offsets, and keys that are not there: in place.
+        assert!(block.changed(&[(b"a", None), (b"d", Some(7)), (b"x", None)]).is_none());
+        assert_eq!(keys(&block).iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), [1, 7, 3]);
+        assert!(block.changed(&[(b"b", None), (b"d", None), (b"f", None)]).unwrap().is_empty());
+        assert_eq!(keys(&Block::default().changed(&[(b"k", Some(8))]).unwrap()), [(b"k".to_vec(), 8)]);
     }
 
     #[test]

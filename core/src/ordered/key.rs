@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 /// The first eight bytes of a key as a number: where two of them differ, the keys differ the same way.
-pub(super) fn head_of(key: &[u8]) -> u64 {
+pub(crate) fn head_of(key: &[u8]) -> u64 {
     match key.first_chunk() {
         Some(head) => u64::from_be_bytes(*head),
         None => key.iter().chain([0; 8].iter()).take(8).fold(0, |head, &byte| head << 8 | u64::from(byte)),

@@ -18,7 +18,7 @@
 //! A `BTreeMap` would make every writer wait for all others and for every walk.
 
 use super::Key;
-use super::block::Block;
+use super::block::{Block, Change, KEYS_MAX};
 use super::leaf::{Content, Leaf, Writer};
 use super::part::{Source, Stopped};
 use crate::error::{Error, Result};
@@ -34,6 +34,8 @@ mod unread;
 
 /// Share of a block that is used when it is filled at once: leaves room for more keys.
 const FILL: (usize, usize) = (3, 4);
+/// Bytes of keys that are entered into a block at once, about.
+const BYTES_AT_ONCE: usize = 4096;
 
 pub(super) struct Map {
     /// Leaves by a separator key: at most the first key of the leaf, and above the last key of the previous leaf. The first leaf has the
@@ -148,19 +150,56 @@ impl Map {
             }
             // With ascending keys, split so that the old block stays full.
             let rises = at + 1 == grown.len() && entry.next().is_none();
-            let (left, right) = grown.cut(if rises { at } else { grown.len() / 2 });
-            self.begun.fetch_add(1, Ordering::Release);
-            // First add the new leaf: keys that are in both are read there (see `walk`). Its writers wait until the keys are only there: if
-            // they emptied it before, it would be removed, and the keys would be read here again.
-            let writers = Arc::new(Mutex::new(()));
-            let held = writers.lock();
-            let from = separator(left.key(left.len() - 1), right.key(0));
-            self.add(from, Leaf::locked_by(Content::Keys(right), writers.clone()), guard);
-            self.step();
-            writer.replace(Content::Keys(left), guard);
-            self.done.fetch_add(1, Ordering::Release);
-            drop(held);
+            self.split(writer, &grown, if rises { at } else { grown.len() / 2 }, guard);
         })
+    }
+
+    /// Puts a block of at least two keys, cut at `at`, into a leaf and a new one behind it.
+    fn split(&self, writer: &Writer<'_>, grown: &Block, at: usize, guard: &Guard) {
+        let (left, right) = grown.cut(at);
+        self.begun.fetch_add(1, Ordering::Release);
+        // First add the new leaf: keys that are in both are read there (see `walk`). Its writers wait until the keys are only there: if
+        // they emptied it before, it would be removed, and the keys would be read here again.
+        let writers = Arc::new(Mutex::new(()));
+        let held = writers.lock();
+        let from = separator(left.key(left.len() - 1), right.key(0));
+        self.add(from, Leaf::locked_by(Content::Keys(right), writers.clone()), guard);
+        self.step();
+        writer.replace(Content::Keys(left), guard);
+        self.done.fetch_add(1, Ordering::Release);
+        drop(held);
+    }
+
+    /// Makes changes, which come in the order of their keys, each key once: a block at a time, which is copied once for all of them.
+    pub(super) fn change_many(&self, changes: &[Change<'_>], source: &dyn Source) -> Result<()> {
+        let mut rest = changes;
+        while let Some((first, _)) = rest.first() {
+            let guard = &epoch::pin();
+            let mut done = 0;
+            self.change(first, source, guard, |writer, block, entry| {
+                let next = entry.next();
+                let mut bytes = 0;
+                // At most as many as make two blocks of one, so that both have room.
+                let belongs = |(key, _): &&Change<'_>| {
+                    bytes += key.len();
+                    bytes <= BYTES_AT_ONCE && next.as_ref().is_none_or(|next| *key < next.key().bytes())
+                };
+                // The first one belongs here, however long it is.
+                done = rest.iter().take(KEYS_MAX).take_while(belongs).count().max(1);
+                let here = rest.get(..done).unwrap_or_default();
+                let Some(grown) = block.changed(here) else { return };
+                if !grown.is_over() {
+                    return self.shorten(writer, entry, grown, guard);
+                }
+                let rises = next.is_none() && here.last().is_some_and(|(key, _)| *key == grown.key(grown.len() - 1));
+                self.split(writer, &grown, if rises { KEYS_MAX.min(grown.len() - 1) } else { grown.len() / 2 }, guard);
+            })?;
+            if done == 0 {
+                return Ok(());
+            }
+            rest = rest.get(done..).unwrap_or_default();
+        }
+        Ok(())
     }
 
     pub(super) fn remove(&self, key: &[u8], source: &dyn Source) -> Result<()> {
@@ -192,7 +231,7 @@ impl Map {
         Ok(())
     }
 
-    /// Replaces the block of a leaf by what is left of it; an empty leaf goes, unless it is the first.
+    /// Replaces the block of a leaf by another one, which is not over; an empty leaf goes, unless it is the first.
     fn shorten(&self, writer: &Writer<'_>, entry: &Entry<'_, '_, Key, Leaf>, rest: Block, guard: &Guard) {
         let is_over = rest.is_empty() && !entry.key().bytes().is_empty();
         writer.replace(Content::Keys(rest), guard);

@@ -14,8 +14,9 @@ mod leaf;
 mod map;
 mod part;
 
+pub(crate) use block::Change;
 pub(crate) use choice::{Choice, order_of, with_order};
-pub(crate) use key::Key;
+pub(crate) use key::{Key, head_of};
 pub(crate) use part::{PART_RECORDS, Part, Piece, Source, Stopped};
 
 use crate::error::Result;
@@ -108,6 +109,13 @@ impl Ordered {
         if let Some(map) = self.map(namespace) {
             self.note(map.remove(key, source));
         }
+    }
+
+    /// Makes the changes of a commit, in the order of their keys, each key once. The caller holds their shards.
+    pub(crate) fn change_many(&self, namespace: u32, changes: &[Change<'_>], source: &dyn Source) {
+        let map = self.map(namespace);
+        let map = map.unwrap_or_else(|| self.maps.write().entry(namespace).or_insert_with(|| Arc::new(Map::new())).clone());
+        self.note(map.change_many(changes, source));
     }
 
     /// Removes the keys that begin with `prefix`. The caller holds all shards.

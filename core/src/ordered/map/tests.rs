@@ -71,6 +71,49 @@ fn a_map_is_what_a_b_tree_is() {
     assert_eq!((listed(&map, Bound::Unbounded), map.leaves.len()), (Vec::new(), 1));
 }
 
+/// Of any size, from a single key to more than several leaves take, and so large that a leaf takes few of them.
+#[test]
+fn many_changes_at_once_are_what_they_are_one_by_one() {
+    let map = Map::new();
+    let mut model = BTreeMap::new();
+    let mut next = 1_u64;
+    for round in 0..if cfg!(miri) { 20 } else { 600 } {
+        let count = [1, 3, 40, 64, 65, 129, 700][round % 7] >> (usize::from(cfg!(miri)) * 3);
+        let mut changes = BTreeMap::new();
+        for _ in 0..count {
+            next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let mut key = key((next >> 33) % 3_000);
+            if round % 5 == 4 {
+                key.resize(key.len() + (next >> 40) as usize % 1_500, b'.');
+            }
+            // From rounds that mostly add to rounds that mostly remove.
+            let removes = (next >> 20) % 600 < round as u64;
+            changes.insert(key, (!removes).then_some(next >> 20));
+        }
+        for (key, offset) in &changes {
+            match offset {
+                Some(offset) => drop(model.insert(key.clone(), *offset)),
+                None => drop(model.remove(key)),
+            }
+        }
+        let changes: Vec<Change<'_>> = changes.iter().map(|(key, offset)| (&key[..], *offset)).collect();
+        map.change_many(&changes, &NoParts).unwrap();
+        if round % 20 == 19 {
+            let all: Vec<_> = model.clone().into_iter().collect();
+            assert_eq!(listed(&map, Bound::Unbounded), all);
+            assert_eq!(listed_back(&map, Bound::Unbounded), all);
+        }
+    }
+    let gone: Vec<Change<'_>> = model.keys().map(|key| (&key[..], None)).collect();
+    map.change_many(&gone, &NoParts).unwrap();
+    assert_eq!((listed(&map, Bound::Unbounded), map.leaves.len()), (Vec::new(), 1));
+    // In rising order blocks stay full.
+    let keys: Vec<_> = (0..640_u64).map(u64::to_be_bytes).collect();
+    let rising: Vec<Change<'_>> = keys.iter().map(|key| (&key[..], Some(1))).collect();
+    map.change_many(&rising, &NoParts).unwrap();
+    assert_eq!((listed(&map, Bound::Unbounded).len(), map.leaves.len()), (640, 10));
+}
+
 #[test]
 fn a_prefix_goes_with_all_its_keys_and_no_others() {
     for prefix in [&b""[..], b"s", b"shared prefix 1", b"\xff", b"shared prefix 999", b"nobody's", b"shared prefix"] {
