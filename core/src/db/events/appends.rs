@@ -19,6 +19,8 @@ const TEXT_LEN_MAX: usize = 1024;
 const TAGS_MAX: usize = 64;
 /// Longest metadata, in bytes.
 const METADATA_LEN_MAX: usize = 60 * 1024;
+/// Latest time, in milliseconds since 1970: it takes six bytes of the file.
+const TIME_MS_MAX: u64 = (1 << 48) - 1;
 
 /// Events to append, and conditions.
 #[derive(Debug, Default)]
@@ -48,6 +50,9 @@ pub(in crate::db) fn check_event(event: &NewEvent<'_>) -> Result<()> {
     }
     if event.metadata.len() > METADATA_LEN_MAX {
         return Err(Error::InvalidArgument("the metadata of an event has at most 60 KiB; put more into its payload"));
+    }
+    if event.time.is_some_and(|time| time > TIME_MS_MAX) {
+        return Err(Error::InvalidArgument("the time of an event is in milliseconds since 1970, and at most 281474976710655"));
     }
     // What stands around the payload is shorter than this.
     let len = event.payload.len() + (TAGS_MAX + 4) * (TEXT_LEN_MAX + 32) + METADATA_LEN_MAX;

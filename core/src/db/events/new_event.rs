@@ -59,7 +59,8 @@ impl<'a> NewEvent<'a> {
         self
     }
 
-    /// When it happened, in milliseconds since 1970. Without this call, the time of the append by the clock of the store; 0 where there is none.
+    /// When it happened, in milliseconds since 1970, at most 2^48 - 1. Without this call, the time of the append by the clock of the store; 0
+    /// where there is none.
     #[must_use]
     pub const fn time_ms(mut self, time: u64) -> Self {
         self.time = Some(time);

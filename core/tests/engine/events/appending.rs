@@ -69,11 +69,13 @@ fn names_and_sizes_that_cannot_be_are_refused() {
     assert!(is_refused("s", NewEvent::new("T", "").tag("")));
     assert!(is_refused("s", NewEvent::new("T", "").metadata(vec![0; 70_000])));
     assert!(is_refused("s", (0..65).fold(NewEvent::new("T", ""), |event, tag| event.tag(format!("tag {tag}")))));
+    assert!(is_refused("s", NewEvent::new("T", "").time_ms(1 << 48)));
     assert!(matches!(log.append("s", Expected::Any, []), Err(Error::InvalidArgument(_))));
     assert!(matches!(db.events(""), Err(Error::NamespaceName { .. })));
     let full = (0..64).fold(NewEvent::new("T".repeat(1024), ""), |event, tag| event.tag(format!("{tag}{}", "x".repeat(1000))));
-    log.append(&"s".repeat(1024), Expected::Any, [full.metadata(vec![7; 60 * 1024])]).unwrap();
-    assert_eq!(read(&log.all())[0].tags().count(), 64);
+    log.append(&"s".repeat(1024), Expected::Any, [full.metadata(vec![7; 60 * 1024]).time_ms((1 << 48) - 1)]).unwrap();
+    let kept = &read(&log.all())[0];
+    assert_eq!((kept.tags().count(), kept.time_ms()), (64, (1 << 48) - 1));
     let other = Db::open_in_memory().unwrap();
     assert!(matches!(
         other.batch().append(&log, "s", Expected::Any, [NewEvent::new("T", "")]).commit(),
