@@ -1,7 +1,7 @@
 //! pipkin itself.
 //!
-//! Default options; the log is the store, so a load is a run of commits of a thousand records, and single puts without a flush go to
-//! the page cache of the system, where a killed process leaves them.
+//! Default options; the log is the store, so a load is a run of commits, of a thousand records or, with the ordered index, of fifty thousand.
+//! Single puts without a flush go to the page cache of the system, where a killed process leaves them.
 
 use crate::Result;
 use crate::data::{Key, Pair};
@@ -11,12 +11,16 @@ use std::path::Path;
 
 /// Records of one commit of the load and of the removals: enough for their cost to be that of the records, few enough to stay in the cache.
 const LOAD_BATCH: usize = 1_000;
+/// The same where the ordered index is on: keys of one commit that belong beside each other are entered at once.
+const ORDERED_BATCH: usize = 50_000;
 /// The log of events, and the stream that all of them are in.
 const LOG: &str = "events";
 const STREAM: &str = "stream";
 
 pub(crate) struct Pipkin {
     db: Db,
+    /// Records of one commit.
+    batch: usize,
 }
 
 impl Engine for Pipkin {
@@ -31,13 +35,14 @@ impl Engine for Pipkin {
 
     fn open(folder: &Path, options: &OpenOptions) -> Result<Self> {
         let builder = Db::builder().path(folder.join("store.pipkin")).flush_policy(FlushPolicy::Group);
-        Ok(Self { db: builder.verify_on_read(options.verify).ordered(options.ordered).open()? })
+        let batch = if options.ordered { ORDERED_BATCH } else { LOAD_BATCH };
+        Ok(Self { db: builder.verify_on_read(options.verify).ordered(options.ordered).open()?, batch })
     }
 
     fn load<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()> {
         let mut records = records.peekable();
         while records.peek().is_some() {
-            self.db.insert_many(records.by_ref().take(LOAD_BATCH))?;
+            self.db.insert_many(records.by_ref().take(self.batch))?;
         }
         self.flush()
     }
@@ -52,7 +57,7 @@ impl Engine for Pipkin {
     }
 
     fn remove(&self, keys: &[Key]) -> Result<()> {
-        for keys in keys.chunks(LOAD_BATCH) {
+        for keys in keys.chunks(self.batch) {
             self.db.remove_many(keys)?;
         }
         self.flush()

@@ -14,7 +14,8 @@ use group::Group;
 use map::Map;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What is written to the log for a removal: a key and a header.
 const TOMBSTONE: [u8; 32] = [0; 32];
@@ -25,18 +26,18 @@ pub(crate) struct Limits {
     map: Map,
     group: Group,
     path: PathBuf,
-    /// A bit for each record of the load; looked at only after the first removal.
-    removed: Vec<AtomicU64>,
-    any_removed: AtomicBool,
+    /// A bit for each record of the load, from the first removal on.
+    removed: OnceLock<Vec<AtomicU64>>,
 }
 
 impl Limits {
     fn is_removed(&self, number: u64) -> bool {
-        self.removed.get(number as usize / 64).is_some_and(|word| word.load(Relaxed) & (1 << (number % 64)) != 0)
+        let word = self.removed.get().and_then(|removed| removed.get(number as usize / 64));
+        word.is_some_and(|word| word.load(Relaxed) & (1 << (number % 64)) != 0)
     }
 
     fn removed_bytes(&self, stride: usize) -> usize {
-        let removed: u32 = self.removed.iter().map(|word| word.load(Relaxed).count_ones()).sum();
+        let removed: u32 = self.removed.get().into_iter().flatten().map(|word| word.load(Relaxed).count_ones()).sum();
         removed as usize * (stride + TOMBSTONE.len())
     }
 
@@ -78,8 +79,7 @@ impl Engine for Limits {
             map::prepare(&path, options.expected)?;
         }
         let map = Map::open(&path)?;
-        let removed = (0..map.count().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { map, group: Group::default(), path, removed, any_removed: AtomicBool::new(false) })
+        Ok(Self { map, group: Group::default(), path, removed: OnceLock::new() })
     }
 
     fn load<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()> {
@@ -115,10 +115,11 @@ impl Engine for Limits {
     }
 
     fn remove(&self, keys: &[Key]) -> Result<()> {
-        self.any_removed.store(true, Relaxed);
+        let words = self.map.count().div_ceil(64);
+        let removed = self.removed.get_or_init(|| (0..words).map(|_| AtomicU64::new(0)).collect());
         for key in keys {
             let number = number(key);
-            let word = self.removed.get(number as usize / 64).ok_or("a key that is not there is removed")?;
+            let word = removed.get(number as usize / 64).ok_or("a key that is not there is removed")?;
             word.fetch_or(1 << (number % 64), Relaxed);
             self.map.append(&[&TOMBSTONE])?;
         }
@@ -134,7 +135,7 @@ impl Engine for Limits {
     }
 
     fn reader(&self) -> Result<View<'_>> {
-        Ok(View { store: self, count: self.map.count(), stride: self.map.stride(), removals: self.any_removed.load(Relaxed) })
+        Ok(View { store: self, count: self.map.count(), stride: self.map.stride(), removals: self.removed.get().is_some() })
     }
 
     /// Copies what lives into a new file. The map stays that of the old one: the places of the records are known there only.
