@@ -18,7 +18,8 @@ const COMPACTED: &str =
     "the changes behind this position are no longer kept, compaction has freed them; take the present state and go on from there";
 const CLOSED: &str = "the store was closed by another handle; open it again";
 const FENCED: &str = "another instance has taken this store over, on a host that has no locks; what was flushed here is safe, what was written \
-     since may be lost. Open the store again; where several share a store, let the host serve it to them";
+     since may be lost. Open the store again, after a random pause that doubles each time; where several share a store, let the host serve it to \
+     them";
 const OVERTAKEN: &str = "the process that writes this store has used the space of these records again, faster than they could be read; read again, and \
      refresh more often";
 const DIVERGED: &str = "the file does not contain any more what this follower has shown: it was replaced, set back, or lost its end in a power cut; \
