@@ -214,25 +214,44 @@ impl Follow {
     }
 
     pub(super) fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Commit>>> {
+        self.poll(cx, Poll::Ready(Err(Error::InvalidArgument(NO_WAKER))))
+    }
+
+    /// The same for who looks again later, where nothing wakes the task: on a follower.
+    #[cfg(feature = "async")]
+    pub(super) fn poll_or_look(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Commit>>> {
+        self.poll(cx, Poll::Pending)
+    }
+
+    /// `unwoken` is the answer where nothing is there, and nothing would wake the task.
+    fn poll(&mut self, cx: &Context<'_>, unwoken: Poll<Result<Option<Commit>>>) -> Poll<Option<Result<Commit>>> {
         if self.has_failed() {
             return Poll::Ready(None);
         }
-        let next = self.poll_once(cx).map(Result::transpose);
+        let next = self.poll_once(cx, unwoken).map(Result::transpose);
         self.fail_if(matches!(next, Poll::Ready(Some(Err(_)))));
         next
     }
 
-    fn poll_once(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Commit>>> {
+    /// The next commit, if there is one; none of a follower that was closed.
+    fn next_or_closed(&mut self) -> Result<Option<Commit>> {
+        match self.try_next() {
+            Err(Error::Closed) if self.store().engine.log.follows() => Ok(None),
+            next => next,
+        }
+    }
+
+    fn poll_once(&mut self, cx: &Context<'_>, unwoken: Poll<Result<Option<Commit>>>) -> Poll<Result<Option<Commit>>> {
         let mut is_waiting = false;
         loop {
             let writable = self.store().engine.log.writable();
-            if let Some(commit) = self.try_next()? {
+            if let Some(commit) = self.next_or_closed()? {
                 return Poll::Ready(Ok(Some(commit)));
             }
             match writable {
                 Ok(()) => {}
                 Err(Error::ReadOnly) if self.store().engine.log.follows() && !self.store().is_closed() => {
-                    return Poll::Ready(Err(Error::InvalidArgument(NO_WAKER)));
+                    return unwoken;
                 }
                 Err(Error::Closed | Error::ReadOnly) => return Poll::Ready(Ok(None)),
                 Err(error) => return Poll::Ready(Err(error)),
@@ -257,7 +276,7 @@ impl Follow {
             if stop() {
                 return Ok(None);
             }
-            if let Some(commit) = self.try_next()? {
+            if let Some(commit) = self.next_or_closed()? {
                 return Ok(Some(commit));
             }
             match writable {

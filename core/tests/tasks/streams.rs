@@ -257,6 +257,45 @@ fn events_are_appended_read_and_followed() {
     .unwrap();
 }
 
+/// What another process writes wakes nobody: streams of a follower look again, and end when it is closed.
+#[test]
+fn streams_of_a_follower_go_on_with_what_its_writer_appends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.pipkin");
+    let writer = Db::open(&path).unwrap();
+    let log = writer.events("log").unwrap();
+    log.append("a", Expected::Any, [NewEvent::new("T", "")]).unwrap();
+    writer.flush().unwrap();
+    let db = Db::builder().path(&path).follow(true).open().unwrap().to_async();
+    block_on(async {
+        let events = db.events("log").await?;
+        let mut following = events.follow(&events.all()).await?;
+        let mut changes = db.follow(db.watch("key")).await?;
+        assert_eq!(following.try_next().await?.unwrap().number(), 1);
+        for number in 2..5 {
+            assert!(at_once(following.next()).is_none() && at_once(changes.next()).is_none());
+            let (writer, log) = (writer.clone(), log.clone());
+            let writes = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                log.append("a", Expected::Any, [NewEvent::new("T", "")])?;
+                writer.insert("key", "value")?;
+                writer.flush()
+            });
+            assert_eq!(following.try_next().await?.unwrap().number(), number);
+            assert_eq!(changes.try_next().await?.unwrap().changes().len(), 1);
+            writes.join().unwrap()?;
+        }
+        let follower = db.to_sync();
+        let ends = std::thread::spawn(move || block_on(async move { (following.next().await, changes.next().await) }));
+        std::thread::sleep(Duration::from_millis(50));
+        follower.close()?;
+        let (event, commit) = ends.join().unwrap();
+        assert!(event.is_none() && commit.is_none(), "{event:?}, {commit:?}");
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+}
+
 /// Streams that are dropped while a thread reads for them leave nothing behind: no task is woken, and the file is free.
 #[test]
 fn streams_that_are_dropped_in_the_middle_let_the_store_go() {

@@ -229,6 +229,13 @@ impl Subscription {
         &self.events.space.store.engine.log
     }
 
+    /// This is a follower that is open: its writer may append more.
+    #[cfg(feature = "std")]
+    pub(in crate::db) fn may_look(&self) -> bool {
+        let store = &self.events.space.store;
+        store.engine.log.follows() && !store.is_closed()
+    }
+
     /// There may be an event, or the end.
     #[cfg(feature = "async")]
     pub(in crate::db) fn may_have_more(&self) -> bool {
@@ -265,7 +272,7 @@ impl Subscription {
             }
             match writable {
                 Ok(()) => {}
-                Err(Error::ReadOnly) if store.engine.log.follows() && !store.is_closed() => {
+                Err(Error::ReadOnly) if self.may_look() => {
                     let Some(pause) = pause(begun, until) else { return Ok(None) };
                     std::thread::sleep(pause);
                     continue;

@@ -16,7 +16,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Commits as they are made, as a stream: see [`Changes`]. From [`AsyncDb::follow`]. It ends when the store is closed.
+/// Commits as they are made, as a stream: see [`Changes`]. From [`AsyncDb::follow`]. It ends when the store is closed. On a
+/// [follower](crate::Builder::follow) it looks for what the writer has appended once a millisecond at first, and once in ten where nothing has come for
+/// a second.
 ///
 /// Commits are read in a thread of the pool, some 256 KiB of log at a time, and only when the stream is polled and has handed out what it has
 /// read. What it has not read is kept within the [limit](ChangesBuilder::retain) of its builder, behind which it gets
@@ -80,7 +82,7 @@ impl Follows for Changes {
     }
 
     fn read(&mut self, waker: &Waker) -> Poll<Option<Result<Commit>>> {
-        self.0.poll_next(&Context::from_waker(waker))
+        self.0.poll_or_look(&Context::from_waker(waker))
     }
 
     fn wake(&self, waker: &Waker) -> bool {
@@ -105,7 +107,7 @@ impl Follows for Arc<Mutex<Consumer>> {
     }
 
     fn read(&mut self, waker: &Waker) -> Poll<Option<Result<Commit>>> {
-        self.lock().follow.poll_next(&Context::from_waker(waker))
+        self.lock().follow.poll_or_look(&Context::from_waker(waker))
     }
 
     fn wake(&self, waker: &Waker) -> bool {

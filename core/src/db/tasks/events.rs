@@ -52,7 +52,8 @@ pub struct AsyncEvents {
 pub struct EventStream(Groups<EventIter, Result<Event>>);
 
 /// Events that there are, and then those that come, once they are durable, as a stream: see [`Subscription`]. From [`AsyncEvents::follow`] and
-/// [`AsyncEvents::cursor`]. It ends when the store is closed.
+/// [`AsyncEvents::cursor`]. It ends when the store is closed. On a [follower](crate::Builder::follow) it looks for what the writer has appended once a
+/// millisecond at first, and once in ten where nothing has come for a second.
 pub struct SubscriptionStream {
     followed: Followed<Subscribed>,
     /// Its cursor: at no event.
@@ -134,6 +135,7 @@ impl Follows for Subscribed {
                 self.wake(waker);
                 Poll::Pending
             }
+            Err(Error::ReadOnly) if self.subscription.may_look() => Poll::Pending,
             Err(Error::Closed | Error::ReadOnly) => Poll::Ready(None),
             Err(error) => Poll::Ready(Some(Err(error))),
         }

@@ -1,11 +1,15 @@
-//! Streams of what comes: a thread of the pool reads what is there, and nothing more is read before that was taken.
+//! Streams of what comes: a thread of the pool reads what is there, and nothing more is read before that was taken. What another process writes
+//! wakes nobody: the stream of a follower looks again after a pause.
 
 use super::handle::AsyncNamespace;
 use super::pool::{CALLS, Work};
+use crate::db::waiting::pause;
 use crate::error::Result;
+use futures_timer::Delay;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 /// Who reads what comes.
 pub(super) trait Follows: Send + 'static {
@@ -14,7 +18,7 @@ pub(super) trait Follows: Send + 'static {
     /// What it has read and not handed out.
     fn take_read(&mut self, cx: &mut Context<'_>) -> Option<Poll<Option<Result<Self::Item>>>>;
 
-    /// Reads on; has the waker woken if there is nothing.
+    /// Reads on; has the waker woken if there is nothing, unless the store is a follower.
     fn read(&mut self, waker: &Waker) -> Poll<Option<Result<Self::Item>>>;
 
     /// Has the waker woken at what comes from here on. False where that may wait for a lock, so that only [`Self::read`] may do it.
@@ -31,6 +35,8 @@ pub(super) struct Followed<F: Follows> {
     /// `None` while a thread has it.
     idle: Option<F>,
     running: Option<Reading<F>>,
+    /// Of a follower's stream.
+    looks: Option<Looks>,
     // Last: it keeps the store open.
     pub(super) home: AsyncNamespace,
 }
@@ -40,11 +46,37 @@ struct Reading<F: Follows> {
     waker: Waker,
 }
 
+/// When a stream looks again.
+#[derive(Default)]
+struct Looks {
+    /// Nothing has come since then.
+    quiet: Option<Instant>,
+    delay: Option<Delay>,
+}
+
+impl Looks {
+    /// Nothing was there: look again after a pause, a longer one the longer nothing has come.
+    fn later(&mut self) {
+        let quiet = *self.quiet.get_or_insert_with(Instant::now);
+        self.delay = pause(quiet, None).map(Delay::new);
+    }
+
+    /// True once the pause is over; before, the task is woken at its end.
+    fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        let is_due = self.delay.as_mut().is_none_or(|delay| Pin::new(delay).poll(cx).is_ready());
+        if is_due {
+            self.delay = None;
+        }
+        is_due
+    }
+}
+
 type Read<F> = (F, Poll<Option<Result<<F as Follows>::Item>>>);
 
 impl<F: Follows> Followed<F> {
     pub(super) fn new(follower: F, home: &AsyncNamespace) -> Self {
-        Self { idle: Some(follower), running: None, home: home.clone() }
+        let looks = home.follows().then(Looks::default);
+        Self { idle: Some(follower), running: None, looks, home: home.clone() }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<F::Item>>> {
@@ -56,7 +88,14 @@ impl<F: Follows> Followed<F> {
                 };
                 self.idle = Some(follower);
                 if read.is_ready() {
+                    if let Some(looks) = &mut self.looks {
+                        *looks = Looks::default();
+                    }
                     return read;
+                }
+                if let Some(looks) = &mut self.looks {
+                    looks.later();
+                    continue;
                 }
                 // What has woken the task before this poll may have been the same as the end of the work.
                 if self.wakes(cx) || reading.waker.will_wake(cx.waker()) && self.is_waiting() {
@@ -68,7 +107,11 @@ impl<F: Follows> Followed<F> {
             if let Some(ready) = follower.take_read(cx) {
                 return ready;
             }
-            if !follower.has_more() && self.wakes(cx) {
+            let is_due = match &mut self.looks {
+                Some(looks) => looks.is_due(cx),
+                None => follower.has_more() || !self.wakes(cx),
+            };
+            if !is_due {
                 return Poll::Pending;
             }
             let Some(mut follower) = self.idle.take() else { return Poll::Ready(None) };

@@ -261,6 +261,11 @@ impl AsyncNamespace {
         is_worker() || self.namespace.store.engine.is_inside()
     }
 
+    /// True where another process writes the store.
+    pub(super) fn follows(&self) -> bool {
+        self.namespace.store.engine.log.follows()
+    }
+
     /// Has a thread carry out a call that may wait, but for no code of a caller.
     pub(super) fn call<T: Send + 'static>(&self, work: impl FnOnce(&Namespace) -> T + Send + 'static) -> Work<T> {
         self.on(&CALLS, work)
