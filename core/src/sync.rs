@@ -148,4 +148,4 @@ mod imp {
     }
 }
 
-pub(crate) use imp::{Condvar, Mutex, MutexGuard, RwLock};
+pub(crate) use imp::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};

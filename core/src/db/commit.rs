@@ -1,6 +1,9 @@
 //! Writing a commit: locks the shards that it touches, appends all frames, then publishes them. Under the lock of the append, what a
 //! transaction has read is checked for the last time: no shard is locked for what was only read.
 
+mod publish;
+mod records;
+
 use super::check::Check;
 #[cfg(feature = "compress")]
 use super::compression::packed_frame;
@@ -9,77 +12,22 @@ use super::events::{Appends, Staging};
 #[cfg(not(feature = "events"))]
 use super::no_events::{Appends, Staging};
 use crate::clock::Now;
-#[cfg(feature = "ordered")]
-use crate::engine::Ends;
-use crate::engine::{FullKey, GROUP};
+use crate::engine::GROUP;
 use crate::error::{Error, Result};
-use crate::frame::{FrameSpec, Kind, Meta};
-use crate::index::{KeyHash, SHARDS, ShardGuard};
+use crate::frame::{FrameSpec, Meta};
+use crate::index::SHARDS;
 use crate::log::{Placed, Purpose};
-use crate::names::Name;
 use crate::planted::{Bug, is};
 use crate::position::Position;
 use crate::store::{Store, check_key, check_value};
 use crate::ttl::Ttl;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use records::{Looked, Old, Record, Records, Shards};
+
+pub(super) use records::{BatchOp, Target};
 
 /// A commit of at least this many records locks all shards: finding out the few that it does not need would cost more.
 const ALL_SHARDS_FROM: usize = 128;
-
-/// A commit of at least this many records enters its keys into the order at once: copying a block for each of a few keys costs less than sorting.
-#[cfg(feature = "ordered")]
-const TOGETHER_FROM: usize = 32;
-
-/// One record of a commit.
-#[derive(Debug)]
-pub(super) struct BatchOp<'a> {
-    pub(super) name: &'a Arc<Name>,
-    pub(super) key: &'a [u8],
-    /// `None` removes the key.
-    pub(super) value: Option<&'a [u8]>,
-}
-
-impl<'a> BatchOp<'a> {
-    fn frame(&self, meta: Meta<'a>, continues: bool) -> FrameSpec<'a> {
-        let kind = if self.value.is_some() { Kind::Put } else { Kind::Tombstone };
-        FrameSpec { kind, continues, meta, key: self.key, value: self.value.unwrap_or_default() }
-    }
-}
-
-/// The locked shards of a commit. They are locked in order, so that two commits cannot deadlock.
-struct Shards<'a>(Vec<(usize, ShardGuard<'a>)>);
-
-impl<'a> Shards<'a> {
-    /// The index of a key's shard among those that are locked.
-    fn place(&self, hash: KeyHash) -> Result<usize> {
-        let shard = hash.shard();
-        let place = if self.0.len() == SHARDS { Ok(shard) } else { self.0.binary_search_by_key(&shard, |(number, _)| *number) };
-        place.map_err(|_| Error::Bug("a commit has not locked the shard of one of its keys"))
-    }
-
-    fn at(&mut self, place: usize) -> Option<&mut ShardGuard<'a>> {
-        self.0.get_mut(place).map(|(_, guard)| guard)
-    }
-}
-
-/// A record of a commit with its full key, which is valid as long as its shard is locked.
-pub(super) struct Target<'a> {
-    pub(super) key: FullKey<'a>,
-    pub(super) op: &'a BatchOp<'a>,
-}
-
-/// The result of looking up a record of a commit.
-struct Looked {
-    /// The index of its shard in [`Shards`].
-    shard: usize,
-    /// It is a removal, and the record has expired: its tombstone changes nothing, and it removes nothing.
-    is_gone: bool,
-    replaces: Old,
-}
-
-/// A record of a commit by its place among them, with what it replaces, and where it was written.
-type Written<'r> = ((usize, (&'r Target<'r>, &'r Looked)), &'r Placed);
 
 /// What a commit has done.
 #[derive(Clone, Debug, Default)]
@@ -91,14 +39,6 @@ pub(super) struct Committed {
     /// What its events have got, by stream.
     #[cfg(feature = "events")]
     pub(super) ranges: Vec<crate::events::Range>,
-}
-
-/// What a record of a commit replaces.
-enum Old {
-    None,
-    InStore(Placed),
-    /// The record of that number in the same commit.
-    InCommit(usize),
 }
 
 impl Store {
@@ -169,23 +109,17 @@ impl Store {
         let now = self.engine.moment_of_now();
         let expiries = self.expiries(&targets, ttls, &now)?;
         let old = self.find_old(&mut shards, &targets, &now)?;
-        // A removal that finds nothing writes no tombstone.
-        let is_needed = |(target, old): (&Target<'_>, &Looked)| {
-            target.op.value.is_some() || !matches!(old.replaces, Old::None) || self.engine.may_be_there(target.key.hash)
-        };
-        let all = || targets.iter().zip(&old);
-        let skipped: Vec<usize> = all().enumerate().filter(|(_, both)| !is_needed(*both)).map(|(index, _)| index).collect();
-        let records = targets.len() - skipped.len();
-        let count = records + appends.count();
+        let records = Records::of(&self.engine, &targets, &old);
+        let count = records.len() + appends.count();
         // Behind the shards, in front of the tail: from here on nobody else appends events.
         let staging = self.stage(appends)?;
         let mut frames: Vec<FrameSpec<'_>> = Vec::with_capacity(count);
         #[cfg(feature = "compress")]
         let metas = Self::packed_metas(targets.iter().map(|target| target.key.namespace), &expiries, &packed);
-        for (index, (target, _)) in all().enumerate().filter(|(_, both)| is_needed(*both)) {
+        let end = if is(Bug::EventsInTheirOwnCommit) { records.len() } else { count };
+        for Record { index, target, .. } in records.iter() {
             let plain = Meta::plain(target.key.namespace);
             let meta = expiries.get(index).map_or(plain, |(until, _)| until.meta(target.key.namespace));
-            let end = if is(Bug::EventsInTheirOwnCommit) { records } else { count };
             let continues = frames.len() + 1 < end && !is(Bug::TransactionSplit);
             let frame = target.op.frame(meta, continues);
             #[cfg(feature = "compress")]
@@ -200,42 +134,9 @@ impl Store {
         }
         shards.0.iter().for_each(|(_, shard)| shard.will_publish());
         let placed = self.append_checked(&frames, check, purpose, staging.as_ref())?;
-        let mut removed = 0;
-        let mut tally = self.engine.log.segment_stats.tally();
-        let old_of = |looked: &Looked| match looked.replaces {
-            Old::None => None,
-            Old::InStore(old) => Some(old),
-            Old::InCommit(index) => placed.get(index - skipped.partition_point(|&skipped| skipped < index)).copied(),
-        };
-        let written = || all().enumerate().filter(|(_, both)| is_needed(*both)).zip(&placed);
-        let is_prepared = self.prepare(&mut shards, records, &written, &old_of);
-        for ((index, (target, looked)), &new) in written() {
-            let old = old_of(looked);
-            // `find_old` has found the shard: nothing can fail any more.
-            let Some(shard) = shards.at(looked.shard) else { continue };
-            match target.op.value {
-                Some(_) => {
-                    if is_prepared {
-                        self.engine.publish_prepared_put(shard, target.key, old, new, &mut tally);
-                    } else {
-                        self.engine.publish_tallied(shard, target.key, old, new, &mut tally);
-                    }
-                    if let Some(&(_, expiry)) = expiries.get(index).filter(|(_, expiry)| *expiry != 0) {
-                        self.engine.expires(shard, target.key.hash.slot(new.offset), expiry);
-                    }
-                }
-                None => {
-                    if is_prepared {
-                        self.engine.publish_prepared_removal(shard, target.key, old, new);
-                    } else {
-                        self.engine.publish_remove(shard, target.key, old, new);
-                    }
-                    removed += usize::from(!looked.is_gone);
-                }
-            }
-        }
+        let removed = self.publish(&mut shards, &records, &placed, &expiries);
         if let Some(staging) = &staging {
-            staging.publish(placed.get(records..).unwrap_or_default());
+            staging.publish(placed.get(records.len()..).unwrap_or_default());
         }
         Ok(Committed {
             removed,
@@ -243,44 +144,6 @@ impl Store {
             #[cfg(feature = "events")]
             ranges: staging.map(|staging| staging.staged.ranges).unwrap_or_default(),
         })
-    }
-
-    /// Of a large commit with keys in order: leaves the notes that snapshots need of all records, then enters all keys into the order at once. False
-    /// where that is done for each record when it is published.
-    #[cfg(feature = "ordered")]
-    fn prepare<'r, I: Iterator<Item = Written<'r>>>(
-        &self,
-        shards: &mut Shards<'_>,
-        records: usize,
-        written: &dyn Fn() -> I,
-        old_of: &dyn Fn(&Looked) -> Option<Placed>,
-    ) -> bool {
-        if records < TOGETHER_FROM || !self.engine.keeps_order() {
-            return false;
-        }
-        // The notes first: whoever reads the order for a snapshot and misses a key that has gone finds it in them.
-        for ((_, (target, looked)), &new) in written() {
-            if let Some(shard) = shards.at(looked.shard) {
-                let ends = if target.op.value.is_some() { Ends::Replaced } else { Ends::Removed };
-                self.engine.leave_note(shard, target.key, old_of(looked), new, ends);
-            }
-        }
-        let change =
-            |((_, (target, _)), new): Written<'r>| (target.key.namespace, (target.key.key, target.op.value.map(|_| new.offset)));
-        self.engine.order_many(written().map(change));
-        true
-    }
-
-    /// Without the ordered index there is nothing to do at once.
-    #[cfg(not(feature = "ordered"))]
-    fn prepare<'r, I: Iterator<Item = Written<'r>>>(
-        &self,
-        _: &mut Shards<'_>,
-        _: usize,
-        _: &dyn Fn() -> I,
-        _: &dyn Fn(&Looked) -> Option<Placed>,
-    ) -> bool {
-        false
     }
 
     /// Appends the frames of a commit, if what a transaction has read is unchanged under the lock of the append.

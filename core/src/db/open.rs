@@ -27,6 +27,36 @@ const LOST_PARTS: u64 = 4;
 const LOST_LEAST: u64 = 128 * 1024;
 const LOST_SEGMENTS_MAX: u64 = 8;
 
+/// The engine on a log, as it is before anything has been read.
+fn engine_on(log: Log, snapshot: Directory, seed: u64) -> Engine {
+    Engine {
+        index: Index::default(),
+        pins: Pins::default(),
+        log,
+        checkpoints: Mutex::new(snapshot),
+        origin: OnceBox::new(),
+        #[cfg(feature = "ordered")]
+        ordered: OnceBox::new(),
+        #[cfg(feature = "ordered")]
+        nameless: RwLock::default(),
+        #[cfg(feature = "ordered")]
+        orders_lost: AtomicU64::new(0),
+        forgotten: AtomicU64::new(0),
+        taken_out: AtomicU64::new(0),
+        #[cfg(feature = "events")]
+        events: crate::events::EventIndex::default(),
+        doubt: OnceBox::new(),
+        set_aside: Mutex::default(),
+        living: RwLock::default(),
+        #[cfg(feature = "compress")]
+        dictionaries: crate::compress::Known::default(),
+        #[cfg(feature = "compress")]
+        homes: RwLock::default(),
+        moments: Moments::default(),
+        seed,
+    }
+}
+
 pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attached) -> Result<Arc<Store>> {
     let mut report = OpenReport::default();
     #[cfg(feature = "encrypt")]
@@ -53,33 +83,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
         entropy: xxhash_rust::xxh3::xxh3_64_with_seed(&options.entropy.unwrap_or_default(), 0),
     };
     let log = Log::new(storage, pair, log_options);
-    let seed = seed_of(&pair.current.seed);
-    let engine = Engine {
-        index: Index::default(),
-        pins: Pins::default(),
-        log,
-        checkpoints: Mutex::new(snapshot),
-        origin: OnceBox::new(),
-        #[cfg(feature = "ordered")]
-        ordered: OnceBox::new(),
-        #[cfg(feature = "ordered")]
-        nameless: RwLock::default(),
-        #[cfg(feature = "ordered")]
-        orders_lost: AtomicU64::new(0),
-        forgotten: AtomicU64::new(0),
-        taken_out: AtomicU64::new(0),
-        #[cfg(feature = "events")]
-        events: crate::events::EventIndex::default(),
-        doubt: OnceBox::new(),
-        set_aside: Mutex::default(),
-        living: RwLock::default(),
-        #[cfg(feature = "compress")]
-        dictionaries: crate::compress::Known::default(),
-        #[cfg(feature = "compress")]
-        homes: RwLock::default(),
-        moments: Moments::default(),
-        seed,
-    };
+    let engine = engine_on(log, snapshot, seed_of(&pair.current.seed));
     let names = rebuild(&engine, &chain, &mut report).map_err(|error| engine.log.or_fenced(error))?;
     if lost_snapshot {
         report.snapshot = SnapshotState::Damaged;

@@ -1,16 +1,14 @@
 //! Following a store that another process writes: opening it, and bringing it up to what has been appended since.
 
+mod apply;
+
 use super::handle::Db;
 use super::open::open;
 use crate::error::{Error, Result};
-use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::index::{SHARDS, ShardGuard};
-use crate::log::{
-    Contained, EventChange, Front, Segment, SegmentChange, Slots, Superblock, read_slots, read_superblocks, take_over,
-};
-use crate::names::Names;
+use crate::log::{Contained, Front, Slots, Superblock, read_slots, read_superblocks};
 use crate::planted::{Bug, is};
-use crate::recover::{Advance, Advanced, News, Place, SnapshotState, advance, is_gone};
+use crate::recover::{Advanced, Place, SnapshotState, advance, is_gone};
 use crate::storage::{ByCopy, Storage};
 use crate::store::{Attached, Following, FollowingState, Options, Store};
 use crate::sync::Ordering;
@@ -223,146 +221,6 @@ impl Store {
     fn lost_its_place(&self, following: &Following, place: Option<Place>) -> Result<bool> {
         following.storage.refresh()?;
         is_gone(&following.storage, &self.engine.log.superblock(), place)
-    }
-
-    /// Applies what was read, all at once. Returns where the log ends now.
-    fn apply(&self, following: &Following, read: &Advance) -> Result<Option<Place>> {
-        let engine = &self.engine;
-        let Some(place) = read.place else { return Ok(None) };
-        let mut shards = engine.lock_all()?;
-        let mut names = self.names.write();
-        let change = |news: &News| match *news {
-            News::Enter(segment, previous_end) => Some(SegmentChange::Entered(segment, previous_end)),
-            News::Retire(base) => Some(SegmentChange::Retired(base)),
-            News::Floor(floor) => Some(SegmentChange::Floor(floor)),
-            News::Record { .. } | News::Mark(_) => None,
-        };
-        let changes: Vec<SegmentChange> = read.news.iter().filter_map(change).collect();
-        let marked = read.news.iter().filter_map(|news| if let News::Mark(mark) = news { Some(mark.synced) } else { None });
-        let synced = marked.max().unwrap_or(0);
-        // Those that the index may point into, at each step.
-        let mut present = if changes.is_empty() { Vec::new() } else { engine.log.segments() };
-        shards.iter().for_each(ShardGuard::will_publish);
-        // First, as a writer appends before it publishes: a snapshot that begins from here on waits for the shards.
-        engine.log.follow_to(&changes, place.segment, read.changed, synced, &engine.pins);
-        let (mut dead, mut events) = (Vec::new(), Vec::new());
-        let gone = |old: &Segment| EventChange::Gone(engine.log.geometry.start(old.extent), old.behind(engine.log.geometry));
-        for news in &read.news {
-            let is_known = match news {
-                News::Record { offset, header, .. } if header.kind.is_carried() => {
-                    let extent = engine.log.geometry.extent_of(*offset);
-                    engine.log.segment_stats.change_live(extent, header.frame_len() as i64, false);
-                    events.push(EventChange::At(*offset));
-                    true
-                }
-                News::Record { offset, header, key, value, expiry } => {
-                    let key = read.bytes.get(key.clone()).unwrap_or_default();
-                    let value = read.bytes.get(value.clone()).unwrap_or_default();
-                    let at = (*offset, *expiry);
-                    self.apply_record(&mut shards, &mut names, header, key, value, at, &mut dead)?
-                }
-                News::Mark(mark) => {
-                    engine.log.clock.raise(mark.clock);
-                    true
-                }
-                News::Retire(base) => match present.iter().position(|segment| segment.base == *base) {
-                    Some(place) => {
-                        let old = present.swap_remove(place);
-                        events.push(gone(&old));
-                        engine.empty(&mut shards, &old)?
-                    }
-                    None => true,
-                },
-                News::Enter(segment, _) => {
-                    let old = take_over(&mut present, segment);
-                    events.extend(old.iter().map(gone));
-                    let is_empty =
-                        old.iter().try_fold(true, |all, old| Ok::<_, Error>(all && engine.empty(&mut shards, old)?))?;
-                    present.push(*segment);
-                    if is_empty {
-                        engine.log.segment_stats.enter(engine.log.geometry, segment);
-                    }
-                    is_empty
-                }
-                News::Floor(_) => true,
-            };
-            if !is_known {
-                drop(names);
-                return self.rebuild(following, Some(shards));
-            }
-        }
-        // A store without events has segments that go, too.
-        #[cfg(feature = "events")]
-        if !engine.follow_events(&events)? {
-            drop(names);
-            return self.rebuild(following, Some(shards));
-        }
-        drop((shards, names));
-        for (number, end) in dead {
-            match self.purge_number(number, end) {
-                Err(error) if error.may_be_reuse() => return self.rebuild(following, None),
-                result => result?,
-            }
-        }
-        Ok(Some(place))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of one record, and what it changes")]
-    fn apply_record(
-        &self,
-        shards: &mut [ShardGuard<'_>],
-        names: &mut Names,
-        header: &Header,
-        key: &[u8],
-        value: &[u8],
-        (offset, expiry): (u64, Option<u64>),
-        dead: &mut Vec<(u32, u64)>,
-    ) -> Result<bool> {
-        let engine = &self.engine;
-        let is_name = header.namespace == NAMESPACE_OF_NAMES;
-        if !is_name && !engine.living.read().contains(&header.namespace) {
-            // A copy of what the writer keeps for its snapshots.
-            return Ok(true);
-        }
-        let full_key = engine.full_key(header.namespace, key);
-        let Some(shard) = shards.get_mut(full_key.hash.shard()) else { return Ok(true) };
-        if !engine.apply_followed(shard, full_key, header, offset, expiry)? {
-            return Ok(false);
-        }
-        if is_name && !header.copied {
-            self.apply_name(names, header, key, value, engine.log.lsn(offset), dead)?;
-        }
-        Ok(true)
-    }
-
-    /// Applies the record of a namespace. The number that it had before is dead.
-    fn apply_name(
-        &self,
-        names: &mut Names,
-        header: &Header,
-        name: &[u8],
-        value: &[u8],
-        end: u64,
-        dead: &mut Vec<(u32, u64)>,
-    ) -> Result<()> {
-        let malformed = || Error::Bug("the record of a namespace that a follower has read");
-        let name = core::str::from_utf8(name).map_err(|_| malformed())?;
-        let number = u32::from_le_bytes(*value.first_chunk().ok_or_else(malformed)?);
-        let old = names.get(name).and_then(|name| name.number());
-        let mut living = self.engine.living.write();
-        if header.kind == Kind::Put {
-            #[cfg(feature = "ordered")]
-            self.engine.choose_order(old, number, value.get(4..).unwrap_or_default());
-            names.set(name, number, value.get(4..).unwrap_or_default());
-            living.insert(number);
-        } else {
-            names.drop_name(name);
-        }
-        if let Some(old) = old.filter(|&old| old != number || header.kind != Kind::Put) {
-            living.remove(&old);
-            dead.push((old, end));
-        }
-        Ok(())
     }
 
     /// Opens the store as it is now. It contains what this follower has shown.

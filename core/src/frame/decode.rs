@@ -56,6 +56,22 @@ const _: () =
     assert!(HEADER_LEN_MAX <= u8::MAX as usize && KEY_LEN_MAX <= u32::MAX as usize && VALUE_LEN_MAX <= u32::MAX as usize);
 const _: () = assert!(size_of::<Header>() <= 20);
 
+/// Refuses what a record of a kind cannot have; `is_data` where its head says so of it that only data can be.
+const fn check_kind(kind: Kind, flags: u8, is_data: bool, value_len: usize) -> Result<(), &'static str> {
+    if kind.is_control() && (is_data || flags != 0) {
+        return Err("a control record with flags of a data record");
+    }
+    if !meta::fit(flags & !FLAG_NAMESPACE, kind) {
+        return Err("a record with flags of another kind");
+    }
+    let is_short = match kind {
+        Kind::Mark => value_len != MARK_VALUE_LEN,
+        Kind::Event | Kind::Stub => value_len < EVENT_NUMBER_LEN,
+        _ => false,
+    };
+    if is_short { Err("a record that is too short for its kind") } else { Ok(()) }
+}
+
 impl Header {
     /// Reads a header from the front of `bytes`, which may end anywhere after it.
     #[inline]
@@ -177,21 +193,8 @@ impl Header {
         let fields_len = meta::fields_len(flags, bytes.get(at..).unwrap_or_default()).map_err(DecodeError::Invalid)?;
         let fields_len = fields_len.ok_or(DecodeError::Truncated)?;
         let (continues, copied) = (head & HEAD_CONTINUES != 0, head & HEAD_COPIED != 0);
-        if kind.is_control() && (continues || copied || flags != 0) {
-            return Err(DecodeError::Invalid("a control record with flags of a data record"));
-        }
+        check_kind(kind, flags, continues || copied, value_len).map_err(DecodeError::Invalid)?;
         let flags = flags & !FLAG_NAMESPACE;
-        if !meta::fit(flags, kind) {
-            return Err(DecodeError::Invalid("a record with flags of another kind"));
-        }
-        let is_short = match kind {
-            Kind::Mark => value_len != MARK_VALUE_LEN,
-            Kind::Event | Kind::Stub => value_len < EVENT_NUMBER_LEN,
-            _ => false,
-        };
-        if is_short {
-            return Err(DecodeError::Invalid("a record that is too short for its kind"));
-        }
         let (header_len, fields_len) = ((at + fields_len) as u8, fields_len as u8);
         let (key_len, value_len) = (key_len as u32, value_len as u32);
         Ok(Self {

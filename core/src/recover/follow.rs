@@ -5,7 +5,7 @@ use super::chain::{Chain, Op};
 use super::headers::Noted;
 use super::headers::{are_apart, drop_within, is_inside_a_record};
 use crate::error::{Error, Result};
-use crate::frame::{DecodeError, Kind, Mark, Next, event_number};
+use crate::frame::{DecodeError, Header, Kind, Mark, Next, event_number};
 use crate::index::{KeyHash, seed_of};
 use crate::limits::{AHEAD_MAX, DATA_START, LOG_POSITION_FIRST, LOG_POSITION_MAX};
 use crate::log::{Geometry, Segment, SegmentHeader, SegmentKind, SegmentList, Step, Superblock, SuperblockPair, Walk, read_next};
@@ -283,18 +283,7 @@ impl<'a> Follower<'a> {
             match next {
                 Some(next) => {
                     position = next.first_frame(self.geometry);
-                    drop_within(&mut self.headers, &next);
-                    let mut linked = self.header_of(&next).is_some_and(|header| header.linked);
-                    // After a crash the trailer may not have reached the medium, though what follows has.
-                    if linked && !self.chain.clean && read_next(self.storage, self.geometry, &segment)?.is_none() {
-                        self.chain.lost_trailers.push((segment, next));
-                        linked = false;
-                    }
-                    if let Some(last) = self.chain.tail.last_mut() {
-                        last.linked = linked;
-                        last.end = end;
-                    }
-                    self.chain.tail.push(next);
+                    self.go_on(segment, end, next)?;
                     if self.pending.is_empty() {
                         commit_end = CommitEnd {
                             segments: self.chain.tail.len(),
@@ -307,6 +296,23 @@ impl<'a> Follower<'a> {
                 None => return self.finish(commit_end),
             }
         }
+    }
+
+    /// The log goes on behind the last segment of the tail, which ends at `end`, in the next one.
+    fn go_on(&mut self, segment: Segment, end: u64, next: Segment) -> Result<()> {
+        drop_within(&mut self.headers, &next);
+        let mut linked = self.header_of(&next).is_some_and(|header| header.linked);
+        // After a crash the trailer may not have reached the medium, though what follows has.
+        if linked && !self.chain.clean && read_next(self.storage, self.geometry, &segment)?.is_none() {
+            self.chain.lost_trailers.push((segment, next));
+            linked = false;
+        }
+        if let Some(last) = self.chain.tail.last_mut() {
+            last.linked = linked;
+            last.end = end;
+        }
+        self.chain.tail.push(next);
+        Ok(())
     }
 
     /// A frame retires a segment: it is history if the floor holds it at this place of the log.
@@ -350,37 +356,7 @@ impl<'a> Follower<'a> {
                     {
                         self.chain.last_tag = walk.last_tag();
                     }
-                    match header.kind {
-                        Kind::Mark => {
-                            if let Some(mark) = Mark::decode(walk.value(offset, &header)?) {
-                                self.chain.proven = self.chain.proven.max(mark.synced);
-                                self.chain.clock = self.chain.clock.max(mark.clock);
-                            }
-                        }
-                        Kind::Retire => {
-                            if let Some(base) = walk.value_u64(offset, &header)? {
-                                self.retire(base);
-                            }
-                        }
-                        Kind::Floor => self.set_floor(walk.value(offset, &header)?),
-                        Kind::Adopt => {
-                            return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" });
-                        }
-                        Kind::Next => {
-                            let next = Next::decode(walk.value(offset, &header)?);
-                            self.chain.claims.extend(next.map(|next| (next, self.chain.successions)));
-                        }
-                        Kind::Checkpoint | Kind::Pad => {}
-                        Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
-                            if header.kind.is_carried() {
-                                let number = event_number(walk.value(offset, &header)?);
-                                self.pending_event = self.pending_event.max(number.saturating_add(1));
-                            }
-                            let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, &header)?);
-                            let carried = header.kind.is_carried().then_some(header.frame_len() as u64);
-                            self.pending.push(Op { offset, namespace: header.namespace, hash, carried });
-                        }
-                    }
+                    self.take_frame(&mut walk, offset, &header)?;
                     let whole = !header.continues || is(Bug::BatchEndIgnored);
                     if !header.kind.is_control() && whole {
                         self.chain.ops.append(&mut self.pending);
@@ -398,5 +374,41 @@ impl<'a> Follower<'a> {
                 }
             }
         }
+    }
+
+    /// Notes what a frame of the tail says. Records wait for the end of their commit.
+    fn take_frame(&mut self, walk: &mut Walk<'_>, offset: u64, header: &Header) -> Result<()> {
+        match header.kind {
+            Kind::Mark => {
+                if let Some(mark) = Mark::decode(walk.value(offset, header)?) {
+                    self.chain.proven = self.chain.proven.max(mark.synced);
+                    self.chain.clock = self.chain.clock.max(mark.clock);
+                }
+            }
+            Kind::Retire => {
+                if let Some(base) = walk.value_u64(offset, header)? {
+                    self.retire(base);
+                }
+            }
+            Kind::Floor => self.set_floor(walk.value(offset, header)?),
+            Kind::Adopt => {
+                return Err(Error::Unsupported { offset, what: "a segment that was written beside the log" });
+            }
+            Kind::Next => {
+                let next = Next::decode(walk.value(offset, header)?);
+                self.chain.claims.extend(next.map(|next| (next, self.chain.successions)));
+            }
+            Kind::Checkpoint | Kind::Pad => {}
+            Kind::Put | Kind::Tombstone | Kind::Event | Kind::Stub => {
+                if header.kind.is_carried() {
+                    let number = event_number(walk.value(offset, header)?);
+                    self.pending_event = self.pending_event.max(number.saturating_add(1));
+                }
+                let hash = KeyHash::new(self.seed, header.namespace, walk.key(offset, header)?);
+                let carried = header.kind.is_carried().then_some(header.frame_len() as u64);
+                self.pending.push(Op { offset, namespace: header.namespace, hash, carried });
+            }
+        }
+        Ok(())
     }
 }
