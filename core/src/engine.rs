@@ -33,6 +33,9 @@ pub(crate) struct Engine {
     /// Shard numbers and slots of records whose keys could not be read: they are missing in the ordered index.
     #[cfg(feature = "ordered")]
     pub(crate) nameless: RwLock<alloc::vec::Vec<(usize, crate::index::Slot)>>,
+    /// What compaction has copied, and the ordered index does not know yet.
+    #[cfg(feature = "ordered")]
+    pub(crate) moves: Mutex<crate::ordered::Moves>,
     /// Times that the ordered index was built anew, as a part of it in the snapshot could not be read.
     #[cfg(feature = "ordered")]
     pub(crate) orders_lost: crate::sync::AtomicU64,
@@ -227,7 +230,8 @@ impl Engine {
         self.leave_note_late(shard, key, old, new, Ends::Replaced);
     }
 
-    /// Publishes compaction's copy of the live record `old`. The live bytes of both are added up in a tally each.
+    /// Publishes compaction's copy of the live record `old`. The live bytes of both are added up in a tally each. The caller gathers the move of
+    /// the ordered index.
     pub(crate) fn publish_copy_tallied(
         &self,
         shard: &mut ShardGuard<'_>,
@@ -235,8 +239,6 @@ impl Engine {
         (old, from): (Placed, &mut Tally<'_>),
         (new, to): (Placed, &mut Tally<'_>),
     ) {
-        #[cfg(feature = "ordered")]
-        self.order_put(key.namespace, key.key, new.offset);
         shard.replace(key.hash, old.offset, new.offset);
         from.add(self.log.geometry.extent_of(old.offset), -(old.len as i64), shard.is_dumped());
         to.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());

@@ -208,6 +208,27 @@ impl Engine {
         }
     }
 
+    /// True when compaction has to gather what it moves of a namespace.
+    pub(crate) fn gathers_moves(&self, namespace: u32) -> bool {
+        self.ordered.get().is_some_and(|ordered| ordered.choice.keeps(namespace))
+    }
+
+    /// Makes the moves if many were gathered. The caller holds no shard.
+    pub(crate) fn make_many_moves(&self) {
+        if self.moves.lock().are_many() {
+            self.make_moves();
+        }
+    }
+
+    /// Makes all moves that were gathered: the order has the places that the hash index has. Waits while another thread does so.
+    pub(crate) fn make_moves(&self) {
+        let Some(ordered) = self.ordered.get() else { return };
+        let mut moves = self.moves.lock();
+        if !moves.are_none() {
+            ordered.make_moves(&mut moves, self);
+        }
+    }
+
     /// True when there is an ordered index.
     pub(crate) fn keeps_order(&self) -> bool {
         self.ordered.get().is_some()

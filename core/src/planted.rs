@@ -283,6 +283,9 @@ pub enum Bug {
     #[cfg(feature = "ordered")]
     /// A part of the order that was copied to a new snapshot is still read at its old place.
     OrderNotMoved,
+    #[cfg(feature = "ordered")]
+    /// The order keeps the old places of the records that compaction has copied.
+    MovesForgotten,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -315,6 +318,8 @@ mod imp {
             Self::OrderOfOthers,
             #[cfg(feature = "ordered")]
             Self::OrderNotMoved,
+            #[cfg(feature = "ordered")]
+            Self::MovesForgotten,
             Self::FlushSkipsSync,
             Self::AckBeforeSync,
             Self::SyncErrorForgotten,

@@ -207,7 +207,11 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::GhostAfterRemoval => MOMENTS,
         Bug::ManyReadApart => MANY,
         Bug::GroupInTwoCommits => GROUPS,
-        Bug::OrderEndsAtSnapshot | Bug::OrderOfRetiredSegments | Bug::OrderNotMoved | Bug::OrderOfOthers => ORDER,
+        Bug::OrderEndsAtSnapshot
+        | Bug::OrderOfRetiredSegments
+        | Bug::OrderNotMoved
+        | Bug::OrderOfOthers
+        | Bug::MovesForgotten => ORDER,
         Bug::SealedHeaderUnchecked
         | Bug::SealedSuperblockUnchecked
         | Bug::SealedHeadUncovered

@@ -124,6 +124,9 @@ impl Store {
             let mut members = group.look(since)?;
             sort_by_key(&mut members, Member::order);
             let mut shards = engine.lock_all()?;
+            // For the notes of snapshots, which take the places from the order.
+            #[cfg(feature = "ordered")]
+            engine.make_moves();
             if name.number() != Some(number) {
                 continue;
             }
@@ -189,6 +192,8 @@ impl Group<'_> {
         for number in 0..SHARDS {
             drop(engine.lock_shard(number)?);
         }
+        // What was copied before `since` has its new place in the order, too.
+        engine.make_moves();
         self.store.has_all_in_order(&engine.pin(), self.number)?;
         let mut members = Vec::new();
         engine.walk_keys(self.number, Bound::Included(self.prefix), |key, offset| {

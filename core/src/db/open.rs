@@ -40,6 +40,8 @@ fn engine_on(log: Log, snapshot: Directory, seed: u64) -> Engine {
         #[cfg(feature = "ordered")]
         nameless: RwLock::default(),
         #[cfg(feature = "ordered")]
+        moves: Mutex::default(),
+        #[cfg(feature = "ordered")]
         orders_lost: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),
         taken_out: AtomicU64::new(0),

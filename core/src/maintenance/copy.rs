@@ -13,7 +13,7 @@ use crate::index::{KeyHash, SHARDS, ShardGuard};
 use crate::log::{Copies, Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
-use crate::scan::{Found, scan};
+use crate::scan::{Damage, Found, scan};
 use alloc::vec::Vec;
 
 /// Most segments that are emptied per sync. Each new one is compared with all of them, and if everything is dead, no copied bytes would end
@@ -94,6 +94,23 @@ impl<'a> Emptying<'a> {
     ///
     /// [`Error::NoSpace`](crate::Error::NoSpace) before anything is copied, when there is no room for the live records.
     pub(crate) fn empty(&mut self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
+        let engine = self.engine;
+        let oldest = self.is_oldest(segment);
+        let copied = self.copy(segment, oldest, pace);
+        // After a failure, too: copies that were published count.
+        #[cfg(feature = "ordered")]
+        engine.make_moves();
+        let (mut report, damage) = copied?;
+        self.copied += report.bytes_copied;
+        if engine.forget_damage(segment, oldest, &damage)? {
+            self.emptied.push(*segment);
+            report.segments_retired = 1;
+        }
+        Ok(report)
+    }
+
+    /// Copies the live records, and returns the damage that it has met.
+    fn copy(&mut self, segment: &Segment, oldest: bool, pace: &mut dyn FnMut(u64)) -> Result<(CompactReport, Vec<Damage>)> {
         let (engine, log) = (self.engine, &self.engine.log);
         log.writable()?;
         #[cfg(feature = "events")]
@@ -101,7 +118,6 @@ impl<'a> Emptying<'a> {
         let mut report = CompactReport::default();
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
-        let oldest = self.is_oldest(segment);
         let origins = origins_bytes(engine, segment)?;
         log.secure(choose::kept_bytes(engine, segment, oldest) + origins + choose::SLACK, &|| longest(engine, segment))?;
         let copies = &mut self.copies;
@@ -113,6 +129,8 @@ impl<'a> Emptying<'a> {
             #[cfg(not(feature = "compress"))]
             let recoded: [Option<Recoded>; 0] = [];
             copy_sifted(engine, &pin, (&frames, &recoded), oldest, copies, report)?;
+            #[cfg(feature = "ordered")]
+            engine.make_many_moves();
             pace(report.bytes_copied);
             Ok(())
         };
@@ -135,12 +153,7 @@ impl<'a> Emptying<'a> {
                 damage
             }
         };
-        self.copied += report.bytes_copied;
-        if engine.forget_damage(segment, oldest, &damage)? {
-            self.emptied.push(*segment);
-            report.segments_retired = 1;
-        }
-        Ok(report)
+        Ok((report, damage))
     }
 
     /// Retires the emptied segments. Their space is free after another sync, once no reader from before is left.
@@ -312,6 +325,8 @@ fn copy_wanted(
         let before_last = wanted.iter().rev().skip(1).map(|&(_, (frame, recoded), _)| len_of(frame, recoded)).sum::<u64>();
         engine.moments.made_copy(engine.log.lsn(first + before_last));
     }
+    #[cfg(feature = "ordered")]
+    let mut moves = wanted.iter().any(|(key, ..)| engine.gathers_moves(key.namespace)).then(|| engine.moves.lock());
     // Numbers and new places.
     let mut events: Vec<(u64, u64)> = Vec::new();
     let (mut from, mut to) = (engine.log.segment_stats.tally(), engine.log.segment_stats.tally());
@@ -328,6 +343,10 @@ fn copy_wanted(
         let old = Placed { offset: frame.offset, len };
         match (what, shards.of(key.hash)) {
             (Counts::Live, Some(shard)) => {
+                #[cfg(feature = "ordered")]
+                if let Some(moves) = moves.as_mut().filter(|_| engine.gathers_moves(key.namespace) && !is(Bug::MovesForgotten)) {
+                    moves.push(key.namespace, key.key, old.offset, new.offset);
+                }
                 engine.publish_copy_tallied(shard, key, (old, &mut from), (new, &mut to));
                 if let Some(expiry) = frame.expiry() {
                     engine.expires(shard, key.hash.slot(new.offset), expiry);

@@ -32,6 +32,9 @@ impl Entry {
 /// A key, and its offset from now on; `None`: it goes.
 pub(crate) type Change<'k> = (&'k [u8], Option<u64>);
 
+/// The key of a record that was moved, where it was, and where it is now.
+pub(crate) type Move<'k> = (&'k [u8], u64, u64);
+
 /// Keys in order with their offsets.
 #[derive(Debug, Default)]
 pub(super) struct Block {
@@ -99,6 +102,14 @@ impl Block {
     pub(super) fn set(&self, at: usize, offset: u64) {
         if let Some(entry) = self.entries.get(at) {
             entry.offset.store(offset, Ordering::Release);
+        }
+    }
+
+    /// Moves a record, if its key is here and it is still at its old place.
+    pub(super) fn move_to(&self, (key, from, to): Move<'_>) {
+        if let Some(entry) = self.find(key).ok().and_then(|at| self.entries.get(at)) {
+            // Another offset is that of a later record, or of a later move.
+            let _ = entry.offset.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 

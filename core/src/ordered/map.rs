@@ -18,7 +18,7 @@
 //! A `BTreeMap` would make every writer wait for all others and for every walk.
 
 use super::Key;
-use super::block::{Block, Change, KEYS_MAX};
+use super::block::{Block, Change, KEYS_MAX, Move};
 use super::leaf::{Content, Leaf, Writer};
 use super::part::{Source, Stopped};
 use crate::error::{Error, Result};
@@ -36,6 +36,9 @@ mod unread;
 const FILL: (usize, usize) = (3, 4);
 /// Bytes of keys that are entered into a block at once, about.
 const BYTES_AT_ONCE: usize = 4096;
+/// Leaves that moves go through under one guard, and those that they pass over from one move to the next before they search again.
+const STRETCH: usize = 256;
+const HOPS_MAX: usize = 8;
 
 pub(super) struct Map {
     /// Leaves by a separator key: at most the first key of the leaf, and above the last key of the previous leaf. The first leaf has the
@@ -202,6 +205,50 @@ impl Map {
         Ok(())
     }
 
+    /// Makes moves, which come in the order of their keys, along the list.
+    pub(super) fn move_many(&self, moves: &[Move<'_>], source: &dyn Source) -> Result<()> {
+        let mut rest = moves;
+        while !rest.is_empty() {
+            rest = self.move_along(rest, source)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the first of these moves, and more as far as their leaves are near each other, and returns the others.
+    fn move_along<'m, 'k>(&self, moves: &'m [Move<'k>], source: &dyn Source) -> Result<&'m [Move<'k>]> {
+        let guard = &epoch::pin();
+        let mut rest = moves;
+        let seen = self.done.load(Ordering::Acquire);
+        let first = |moves: &[Move<'_>]| moves.first().map_or_else(|| Key::new(&[]), |(key, ..)| Key::new(key));
+        // The first leaf always exists.
+        let Some(mut entry) = self.leaves.upper_bound(Bound::Included(&first(rest)), guard) else { return Ok(&[]) };
+        for _ in 0..STRETCH {
+            let next = entry.next();
+            let writer = entry.value().lock();
+            // As in `change`: a leaf that came or went may have had the key, or have it.
+            if self.done.load(Ordering::Acquire) != seen {
+                return Ok(rest);
+            }
+            match writer.content(guard) {
+                Content::Keys(block) => {
+                    let is_here = |(key, ..): &&Move<'_>| next.as_ref().is_none_or(|next| *key < next.key().bytes());
+                    let (here, others) = rest.split_at(rest.iter().take_while(is_here).count());
+                    here.iter().for_each(|&moved| block.move_to(moved));
+                    rest = others;
+                }
+                Content::Unread(part) => {
+                    self.unfold(&writer, &entry, *part, source, guard)?;
+                    return Ok(rest);
+                }
+            }
+            drop(writer);
+            let Some(next) = next.filter(|_| !rest.is_empty()) else { return Ok(rest) };
+            let Some(near) = near(next, &first(rest)) else { return Ok(rest) };
+            entry = near;
+        }
+        Ok(rest)
+    }
+
     pub(super) fn remove(&self, key: &[u8], source: &dyn Source) -> Result<()> {
         let guard = &epoch::pin();
         self.change(key, source, guard, |writer, block, entry| {
@@ -350,6 +397,18 @@ impl Map {
         }
         Ok(())
     }
+}
+
+/// The leaf of a key, if it is this one or one of the next ones.
+fn near<'a, 'g>(from: Entry<'a, 'g, Key, Leaf>, key: &Key) -> Option<Entry<'a, 'g, Key, Leaf>> {
+    let mut entry = from;
+    for _ in 0..HOPS_MAX {
+        match entry.next().filter(|next| next.key() <= key) {
+            Some(next) => entry = next,
+            None => return Some(entry),
+        }
+    }
+    None
 }
 
 #[cold]

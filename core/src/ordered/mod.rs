@@ -12,11 +12,13 @@ mod choice;
 mod key;
 mod leaf;
 mod map;
+mod moves;
 mod part;
 
 pub(crate) use block::Change;
 pub(crate) use choice::{Choice, order_of, with_order};
 pub(crate) use key::{Key, head_of};
+pub(crate) use moves::Moves;
 pub(crate) use part::{PART_RECORDS, Part, Piece, Source, Stopped};
 
 use crate::error::Result;
@@ -116,6 +118,15 @@ impl Ordered {
         let map = self.map(namespace);
         let map = map.unwrap_or_else(|| self.maps.write().entry(namespace).or_insert_with(|| Arc::new(Map::new())).clone());
         self.note(map.change_many(changes, source));
+    }
+
+    /// Notes where records are now that were moved, if they are still where they were, and forgets the moves.
+    pub(crate) fn make_moves(&self, moves: &mut Moves, source: &dyn Source) {
+        moves.take(|namespace, moves| {
+            if let Some(map) = self.map(namespace) {
+                self.note(map.move_many(moves, source));
+            }
+        });
     }
 
     /// Removes the keys that begin with `prefix`. The caller holds all shards.
