@@ -7,7 +7,7 @@ use pipkin_tests::victim;
 use std::sync::atomic::Ordering;
 
 /// Stores of the normal run.
-const STORES: u64 = 30;
+const STORES: u64 = 15;
 
 /// Not a test of its own: the process that writes, when the environment says so.
 #[test]
