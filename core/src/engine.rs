@@ -197,6 +197,8 @@ impl Engine {
     #[inline]
     pub(crate) fn publish_copy(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         self.count_live(shard, new.offset, new.len as i64);
+        #[cfg(feature = "ordered")]
+        self.order_put(key.namespace, key.key, new.offset);
         self.point(shard, key, old, new);
     }
 
@@ -226,7 +228,7 @@ impl Engine {
     ) {
         debug_assert!(shard.is_publishing(), "a commit is published that no reader of several keys expects");
         tally.add(self.log.geometry.extent_of(new.offset), new.len as i64, shard.is_dumped());
-        self.point_slot(shard, key, old, new);
+        self.point(shard, key, old, new);
         self.leave_note_late(shard, key, old, new, Ends::Replaced);
     }
 
@@ -246,13 +248,6 @@ impl Engine {
 
     #[inline]
     fn point(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
-        #[cfg(feature = "ordered")]
-        self.order_put(key.namespace, key.key, new.offset);
-        self.point_slot(shard, key, old, new);
-    }
-
-    #[inline]
-    fn point_slot(&self, shard: &mut ShardGuard<'_>, key: FullKey<'_>, old: Option<Placed>, new: Placed) {
         match old {
             Some(old) => {
                 shard.replace(key.hash, old.offset, new.offset);
