@@ -30,6 +30,12 @@ pub enum Bug {
     /// Without `verify_on_read` no tag is checked.
     #[cfg(feature = "encrypt")]
     TagSkipped,
+    /// The tag of a part of a sealed index snapshot is not checked.
+    #[cfg(feature = "encrypt")]
+    PartTagSkipped,
+    /// All index snapshots of a session are sealed under the bytes of the session.
+    #[cfg(feature = "encrypt")]
+    SnapshotsOfOneSeal,
     /// `flush` reports what the last sync achieved without running another.
     FlushSkipsSync,
     /// A flush counts as done before its sync has returned.
@@ -310,6 +316,10 @@ mod imp {
             Self::PlainOpenedWithKey,
             #[cfg(feature = "encrypt")]
             Self::TagSkipped,
+            #[cfg(feature = "encrypt")]
+            Self::PartTagSkipped,
+            #[cfg(feature = "encrypt")]
+            Self::SnapshotsOfOneSeal,
             #[cfg(feature = "ordered")]
             Self::OrderEndsAtSnapshot,
             #[cfg(feature = "ordered")]

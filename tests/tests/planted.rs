@@ -218,7 +218,9 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::SealedSegmentGoesOn
         | Bug::BorderUnchecked
         | Bug::PlainOpenedWithKey
-        | Bug::TagSkipped => SEALED,
+        | Bug::TagSkipped
+        | Bug::PartTagSkipped
+        | Bug::SnapshotsOfOneSeal => SEALED,
         Bug::PositionsNotUnique => SIBLINGS,
         Bug::ExpiredPutDropped
         | Bug::ExpiredTombstoneDropped

@@ -1,6 +1,6 @@
 //! The front of a sealed store: its superblocks name the page of keys that counts, and from where on the log is under the current key.
 
-use super::{Log, Segment, Superblock};
+use super::{CheckpointPlace, Log, Segment, SnapshotSegment, Superblock};
 use crate::error::{Error, Result};
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ impl Log {
     }
 
     /// The log goes on in another segment, under the key that `switch` makes the current one from the log position on that it is given. Both
-    /// superblocks name that, and the page of keys, before anything is written there.
+    /// superblocks name that, and the page of keys, before anything is written there. They name no index snapshot any more: it is under the key before.
     pub(crate) fn name_key(&self, version: u64, switch: &mut dyn FnMut(u64)) -> Result<()> {
         let mut tail = self.tail.lock();
         self.writable()?;
@@ -29,7 +29,10 @@ impl Log {
         self.seal_noted(&mut tail)?;
         let border = tail.next_base;
         switch(border);
-        self.flip_both(&|superblock| Superblock { key_page: version, sealed_from: border, ..superblock })
+        self.flip_both(&|superblock| {
+            let checkpoint = superblock.checkpoint.map(|place| CheckpointPlace { directory: None, ..place });
+            Superblock { key_page: version, sealed_from: border, checkpoint, ..superblock }
+        })
     }
 
     fn flip_both(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
@@ -75,6 +78,12 @@ impl Log {
             wiped.map_err(|error| self.poison(error))?;
         }
         Ok(())
+    }
+
+    /// The same for what stands behind the parts of the index snapshot.
+    pub(crate) fn wipe_behind_snapshot(&self) -> Result<()> {
+        let wiped = |segment: SnapshotSegment| self.wipe(segment.end, segment.behind(self.geometry));
+        self.snapshot_segments().into_iter().try_for_each(wiped).map_err(|error| self.poison(error))
     }
 
     /// What is zero already is only read: it may have no blocks.

@@ -1,5 +1,7 @@
 //! Segments for an index snapshot, and the superblock that makes a checkpoint the newest one.
 
+#[cfg(feature = "encrypt")]
+use super::opened::keys;
 use super::{
     CheckpointPlace, Cut, DirectoryPlace, Log, Purpose, SEGMENT_HEADER_LEN, SegmentHeader, SegmentKind, SnapshotSegment,
     Superblock, Tail, salt,
@@ -7,11 +9,34 @@ use super::{
 use crate::error::{Error, Result};
 use crate::frame::Next;
 use crate::planted::{Bug, is};
+#[cfg(feature = "encrypt")]
+use crate::seal::{HeaderSeal, Keys};
+
+/// What seals the segments of one snapshot; nothing in a plain store.
+#[derive(Clone, Copy)]
+pub(crate) struct SnapshotSeal {
+    #[cfg(feature = "encrypt")]
+    seal: Option<HeaderSeal>,
+}
 
 impl Log {
+    /// Draws what seals a snapshot that is about to be written.
+    pub(crate) fn new_snapshot_seal(&self) -> Result<SnapshotSeal> {
+        Ok(SnapshotSeal {
+            #[cfg(feature = "encrypt")]
+            seal: keys(&*self.storage).map(Keys::new_snapshot_seal).transpose()?,
+        })
+    }
+
     /// Takes a segment for parts of the snapshot, with room for `wanted` bytes if there is space, or else for `needed`, and writes its
     /// header. With `last` it is as near to the end of the file as it can be without growing it.
-    pub(crate) fn take_snapshot_segment(&self, wanted: u64, needed: u64, last: bool) -> Result<SnapshotSegment> {
+    pub(crate) fn take_snapshot_segment(
+        &self,
+        wanted: u64,
+        needed: u64,
+        last: bool,
+        seal: SnapshotSeal,
+    ) -> Result<SnapshotSegment> {
         let (run, segment, header) = {
             let mut tail = self.tail.lock();
             let take = |tail: &mut Tail, bytes: u64| {
@@ -33,7 +58,7 @@ impl Log {
             let header = SegmentHeader {
                 salt,
                 kind: SegmentKind::Snapshot,
-                base: tail.next_base,
+                base: self.base_of_snapshot(&tail),
                 extents: run.extents,
                 carried_over: 0,
                 previous_base: 0,
@@ -51,13 +76,27 @@ impl Log {
             (run, SnapshotSegment { extent: run.extent, extents: run.extents, salt, end, own: true }, header)
         };
         let start = self.geometry.start(run.extent);
-        match self.storage.write_at(start, &[&header.encode(self.store_id, start)]) {
+        match self.write_snapshot_header(header, start, seal) {
             Ok(()) => Ok(segment),
             Err(error) => {
                 self.tail.lock().space.release(run.extent, run.extents, true);
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    fn write_snapshot_header(&self, header: SegmentHeader, start: u64, seal: SnapshotSeal) -> Result<()> {
+        #[cfg(feature = "encrypt")]
+        let header = header.sealed_with(seal.seal, &*self.storage, self.store_id, start)?;
+        #[cfg(not(feature = "encrypt"))]
+        let SnapshotSeal {} = seal;
+        Ok(self.storage.write_at(start, &[&header.encode(self.store_id, start)])?)
+    }
+
+    /// The base in the header of a snapshot's segment: that of the next segment; in a sealed store that of the newest one, which is on the same side
+    /// of the border of a rotation.
+    fn base_of_snapshot(&self, tail: &Tail) -> u64 {
+        if self.is_sealed() { tail.active.map_or(tail.previous.base, |active| active.segment.base) } else { tail.next_base }
     }
 
     /// The commit point of a checkpoint: a superblock that points at the segment list and at the snapshot, which is in `used`. It is

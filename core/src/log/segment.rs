@@ -341,10 +341,22 @@ impl SegmentHeader {
 
     /// The same header with the seal of this session, in a sealed store.
     pub(super) fn sealed(self, storage: &dyn Storage, store_id: [u8; 16], start: u64, chain: [u8; TAG_LEN]) -> Result<Self> {
-        let Some(keys) = keys(storage) else { return Ok(self) };
-        let untagged = Self { seal: Some(keys.new_seal(chain)), ..self };
+        let seal = keys(storage).map(|keys| keys.new_seal(chain));
+        self.sealed_with(seal, storage, store_id, start)
+    }
+
+    /// The same header with a seal, in a sealed store.
+    pub(super) fn sealed_with(
+        self,
+        seal: Option<HeaderSeal>,
+        storage: &dyn Storage,
+        store_id: [u8; 16],
+        start: u64,
+    ) -> Result<Self> {
+        let (Some(keys), Some(seal)) = (keys(storage), seal) else { return Ok(self) };
+        let untagged = Self { seal: Some(seal), ..self };
         let tag = keys.tag_header(&untagged.fields(store_id, start), start)?;
-        let header = Self { seal: untagged.seal.map(|seal| HeaderSeal { tag, ..seal }), ..self };
+        let header = Self { seal: Some(HeaderSeal { tag, ..seal }), ..self };
         header.enter(keys, start)?;
         Ok(header)
     }

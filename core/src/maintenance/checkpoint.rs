@@ -91,8 +91,7 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
     let (cut, listed) = cut_log(engine, names)?;
     let mut taken = Vec::new();
     // Write no snapshot while the index is in doubt: it would make doubtful records look certain. The next open reads the log again.
-    // A sealed store has none.
-    let is_unsure = engine.doubt.get().is_some() || log.is_sealed();
+    let is_unsure = engine.doubt.get().is_some();
     let written = if is_unsure { Err(Error::NoSpace) } else { write_snapshot(engine, &plan, &directory, &listed, &mut taken) };
     engine.index.end_dump(written.is_ok());
     #[cfg(feature = "events")]
@@ -220,7 +219,8 @@ fn write_snapshot(
 ) -> Result<Written> {
     let log = &engine.log;
     let wanted = Cell::new(plan.whole.unwrap_or(0));
-    let take = |bytes: u64| log.take_snapshot_segment(wanted.take(), bytes, plan.is_last);
+    let seal = log.new_snapshot_seal()?;
+    let take = |bytes: u64| log.take_snapshot_segment(wanted.take(), bytes, plan.is_last, seal);
     let mut writer = SnapshotWriter::new(&*log.storage, log.geometry, &take, taken)?;
     let mut next = Directory::default();
     let known = if plan.whole.is_some() { (None, 0) } else { (before.names, before.names_hash) };

@@ -90,6 +90,7 @@ impl Store {
         self.write_checkpoint(Extent::Whole)?;
         log.write_superblock_again()?;
         log.wipe_free()?;
+        log.wipe_behind_snapshot()?;
         // The rest of the active segment is filled up.
         log.seal_active()?;
         log.sync_to(log.end())?;

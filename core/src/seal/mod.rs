@@ -1,6 +1,7 @@
 //! Sealed stores: everything that is done with keys. `core/FORMAT.md` says what is sealed, and how; nothing here knows the log or the file.
 
 mod keys;
+mod parts;
 mod ring;
 mod suite;
 mod vault;

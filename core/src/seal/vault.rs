@@ -274,6 +274,11 @@ impl Keys {
         Ok((offset.wrapping_add(place.shift), place.sealer.clone()))
     }
 
+    /// What seals the segment with this salt, in which `offset` is.
+    pub(super) fn sealer_at(&self, salt: u64, offset: u64) -> Result<Arc<Sealer>> {
+        Ok(self.place(salt, offset)?.1)
+    }
+
     /// Seals a frame in place: `frame` is its header without a checksum, key, value, and room for the tags.
     pub(crate) fn seal(&self, frame: &mut [u8], parts: &Parts, salt: u64, offset: u64) -> Result<()> {
         let (position, sealer) = self.place(salt, offset)?;

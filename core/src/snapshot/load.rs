@@ -80,7 +80,7 @@ pub(crate) fn check_chunks(storage: &dyn Storage, geometry: Geometry, segment: &
     let mut chunks = Chunks::new(storage, segment.end);
     let mut offset = geometry.start(segment.extent) + SEGMENT_HEADER_LEN as u64;
     while offset < segment.end {
-        let len = chunks.read(PartPlace { offset, salt: segment.salt }, |bytes| Some(bytes.len()))?;
+        let len = chunks.stored(PartPlace { offset, salt: segment.salt })?.len();
         offset += (CHUNK_HEADER_LEN + len) as u64;
     }
     Ok(())
@@ -127,31 +127,51 @@ pub(crate) fn read_part(storage: &dyn Storage, place: PartPlace) -> Result<Vec<u
 }
 
 struct Chunks<'a> {
+    #[cfg(feature = "encrypt")]
+    storage: &'a dyn Storage,
     window: Window<'a>,
     end: u64,
 }
 
 impl<'a> Chunks<'a> {
     fn new(storage: &'a dyn Storage, end: u64) -> Self {
-        Self { window: Window::new(storage, end), end }
+        Self {
+            #[cfg(feature = "encrypt")]
+            storage,
+            window: Window::new(storage, end),
+            end,
+        }
     }
 
     fn read<T>(&mut self, place: PartPlace, decode: impl FnOnce(&[u8]) -> Option<T>) -> Result<T> {
+        #[cfg(feature = "encrypt")]
+        let storage = self.storage;
+        let body = self.stored(place)?;
+        #[cfg(feature = "encrypt")]
+        let body = &*super::sealed::open(storage, place.salt, place.offset, body)?;
+        decode(body).ok_or_else(|| damaged(place))
+    }
+
+    /// The bytes of a chunk as they stand in the file.
+    fn stored(&mut self, place: PartPlace) -> Result<&[u8]> {
         let offset = place.offset;
-        let damaged = || Error::corrupt(offset, "a part of the index snapshot");
         let body_start = offset.saturating_add(CHUNK_HEADER_LEN as u64);
         if body_start > self.end {
-            return Err(damaged());
+            return Err(damaged(place));
         }
         let header = self.window.bytes(offset, CHUNK_HEADER_LEN)?.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let (len, crc) = (header as u32, (header >> 32) as u32);
         if body_start + u64::from(len) > self.end {
-            return Err(damaged());
+            return Err(damaged(place));
         }
         let body = self.window.bytes(body_start, len as usize)?;
         if crc != crc32c(body) ^ bind(place.salt, offset) && !is(Bug::SnapshotUnchecked) {
-            return Err(damaged());
+            return Err(damaged(place));
         }
-        decode(body).ok_or_else(damaged)
+        Ok(body)
     }
+}
+
+fn damaged(place: PartPlace) -> Error {
+    Error::corrupt(place.offset, "a part of the index snapshot")
 }

@@ -14,6 +14,8 @@ mod directory;
 mod load;
 mod merge;
 mod parts;
+#[cfg(feature = "encrypt")]
+mod sealed;
 mod write;
 
 #[cfg(feature = "events")]

@@ -46,6 +46,8 @@ pub(crate) struct SnapshotWriter<'a> {
     limit: u64,
     salt: u64,
     offset_width: usize,
+    /// Bytes of the tag of each part in a sealed store.
+    tag_len: usize,
 }
 
 impl<'a> SnapshotWriter<'a> {
@@ -56,7 +58,11 @@ impl<'a> SnapshotWriter<'a> {
         taken: &'a mut Vec<SnapshotSegment>,
     ) -> Result<Self> {
         let offset_width = offset_width(storage.len()?);
-        Ok(Self { storage, geometry, take, taken, buffer: Vec::new(), position: 0, limit: 0, salt: 0, offset_width })
+        #[cfg(feature = "encrypt")]
+        let tag_len = super::sealed::tag_len(storage);
+        #[cfg(not(feature = "encrypt"))]
+        let tag_len = 0;
+        Ok(Self { storage, geometry, take, taken, buffer: Vec::new(), position: 0, limit: 0, salt: 0, offset_width, tag_len })
     }
 
     /// Adds a part, in a new segment if the current one has no room for it. Returns its place.
@@ -64,9 +70,12 @@ impl<'a> SnapshotWriter<'a> {
         let from = self.buffer.len();
         self.buffer.extend_from_slice(&[0; CHUNK_HEADER_LEN]);
         encode(&mut self.buffer);
+        self.buffer.resize(self.buffer.len() + self.tag_len, 0);
         let from = if self.position + self.buffer.len() as u64 > self.limit { self.begin_segment(from)? } else { from };
         let place = PartPlace { offset: self.position + from as u64, salt: self.salt };
         if let Some((header, body)) = self.buffer.get_mut(from..).and_then(<[u8]>::split_first_chunk_mut::<CHUNK_HEADER_LEN>) {
+            #[cfg(feature = "encrypt")]
+            super::sealed::seal(self.storage, self.salt, place.offset, body)?;
             let crc = crc32c(body) ^ bind(self.salt, place.offset);
             *header = (body.len() as u64 | u64::from(crc) << 32).to_le_bytes();
         }
@@ -171,10 +180,11 @@ impl<'a> SnapshotWriter<'a> {
         directory.drop_unused(1);
         let mut bytes = Vec::new();
         directory.encode(&mut bytes, self.geometry);
+        let around = CHUNK_HEADER_LEN + self.tag_len;
         let room = self.limit - self.position;
-        if self.taken.is_empty() || (CHUNK_HEADER_LEN + bytes.len()) as u64 > room {
+        if self.taken.is_empty() || (around + bytes.len()) as u64 > room {
             // The directory must name its own segment, too.
-            let segment = (self.take)((CHUNK_HEADER_LEN + bytes.len() + SEGMENT_ENTRY_LEN_MAX) as u64)?;
+            let segment = (self.take)((around + bytes.len() + SEGMENT_ENTRY_LEN_MAX) as u64)?;
             self.taken.push(segment);
             if let Some(last) = directory.segments.last_mut() {
                 *last = last.used(self.geometry);
@@ -191,7 +201,7 @@ impl<'a> SnapshotWriter<'a> {
             (Some(last), Some(taken)) if last.salt == place.salt => *last = taken.used(self.geometry),
             _ => return Err(Error::Bug("a directory of the snapshot that does not name its own segment")),
         }
-        Ok((directory, DirectoryPlace { offset: place.offset, len: (CHUNK_HEADER_LEN + bytes.len()) as u64, salt: place.salt }))
+        Ok((directory, DirectoryPlace { offset: place.offset, len: (around + bytes.len()) as u64, salt: place.salt }))
     }
 }
 

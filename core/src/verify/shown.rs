@@ -27,7 +27,7 @@ pub(crate) struct Shown {
 pub(crate) type Zone = (Range<u64>, u64);
 
 impl Shown {
-    /// Loads the snapshot; `None` if there is none, or it is damaged.
+    /// Loads the snapshot; `None` if there is none, it is damaged, or its key is not at hand.
     pub(crate) fn load(storage: &dyn Storage, superblock: &Superblock) -> Result<Option<Self>> {
         let Some((place, directory)) = superblock.checkpoint.and_then(|place| Some((place, place.directory?))) else {
             return Ok(None);
@@ -46,6 +46,8 @@ impl Shown {
         match read() {
             Ok(shown) => Ok(Some(shown)),
             Err(Error::Corrupt { .. }) => Ok(None),
+            #[cfg(feature = "encrypt")]
+            Err(Error::KeyNeeded) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -70,7 +70,8 @@ fn a_listed_segment_that_has_lost_both_copies_of_its_header_is_read() {
     }
     let whole = bytes(&file);
     let (mut listed, mut lost) = (0, 0);
-    for (start, ..) in headers(&whole, EXTENT) {
+    // Those of the index snapshot are not listed.
+    for (start, ..) in headers(&whole, EXTENT).into_iter().filter(|&(start, ..)| whole[start + 20] == 1) {
         let mut damaged = whole.clone();
         damaged[start..start + HEADER_LEN].fill(0);
         let file = MemoryStorage::from_vec(damaged);

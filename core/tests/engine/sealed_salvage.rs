@@ -373,7 +373,9 @@ fn a_store_that_lost_a_listed_header_keeps_every_record() {
     let truth: Records = db.iter().map(Result::unwrap).collect();
     db.close().unwrap();
     let bytes = bytes(&file);
-    let all = headers(&bytes, EXTENT);
+    let mut all = headers(&bytes, EXTENT);
+    // The index snapshot is no record.
+    all.retain(|&(start, ..)| bytes[start + 20] == 1);
     assert!(all.len() > 3);
     for &(start, ..) in &all {
         let (report, records) = salvaged(&with(&bytes, start, &[9; 704]));

@@ -10,7 +10,7 @@ use pipkin::frame::crc32c;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::testing::{log_nonces, logged_nonces};
-use pipkin::{Db, Error};
+use pipkin::{Db, Error, SnapshotState};
 use std::collections::{BTreeMap, HashSet};
 
 /// How much is done.
@@ -39,6 +39,7 @@ pub fn run(budget: &Budget, trials: &Quota) -> Outcome {
         let all = || {
             plain_stores_take_no_key()?;
             attack(trials, watch)?;
+            attack_snapshot(trials, watch)?;
             the_key_of_before(trials, watch)?;
             side_by_side(budget, trials, watch)
         };
@@ -190,6 +191,57 @@ fn attack(trials: &Quota, watch: &Watch) -> Checked {
     Ok(())
 }
 
+/// Changes every byte of the index snapshot, and repairs the checksum: the snapshot counts no more, and everything is there.
+fn attack_snapshot(trials: &Quota, watch: &Watch) -> Checked {
+    let file = MemoryStorage::new();
+    let db = open(&file).map_err(words)?;
+    db.namespace("the name of a secret").and_then(|space| space.insert("key", "value")).map_err(words)?;
+    (0..20_u8).try_for_each(|number| db.insert([number], [number; 40])).map_err(words)?;
+    db.checkpoint().map_err(words)?;
+    db.close().map_err(words)?;
+    let good = bytes_of(&file)?;
+    let found = |bytes: Vec<u8>| {
+        let builder = Db::builder().encryption_key(KEY).read_only(true);
+        let db = builder.open_storage(Box::new(MemoryStorage::from_vec(bytes))).map_err(words)?;
+        let shown: Shown = db.iter().collect::<pipkin::Result<_>>().map_err(words)?;
+        Ok::<_, String>((db.open_report().snapshot, db.list_namespaces(), shown))
+    };
+    let (state, names, truth) = found(good.clone())?;
+    if state != SnapshotState::Loaded {
+        return Err(format!("the snapshot of an untouched store is {state:?}"));
+    }
+    let (mut chunks, mut bytes_changed) = (0, 0);
+    for start in (SEGMENT..good.len() - 704).step_by(4096).filter(|&start| good[start + 16..start + 21] == *b"PSEG\x02") {
+        let salt = u64::from_le_bytes(good[start..start + 8].try_into().unwrap_or_default());
+        let mut at = start + 704;
+        while let Some(len) = chunk_at(&good, at, salt) {
+            for place in at + 8..at + 8 + len {
+                watch.tick();
+                trials.add(1);
+                let mut bytes = good.clone();
+                bytes[place] ^= 1 << (place % 8);
+                repair(&mut bytes, at + 8, at + 8 + len, at + 4, bind(salt, at as u64));
+                let changed = found(bytes)?;
+                if changed != (SnapshotState::Damaged, names.clone(), truth.clone()) {
+                    return Err(format!("byte {place} of the index snapshot: {:?}, {} records", changed.0, changed.2.len()));
+                }
+                bytes_changed += 1;
+            }
+            chunks += 1;
+            at += 8 + len;
+        }
+    }
+    if chunks > 10 && bytes_changed > 300 { Ok(()) } else { Err(format!("the snapshot has {chunks} parts")) }
+}
+
+/// Length of the chunk at `at`, if its checksum fits.
+fn chunk_at(bytes: &[u8], at: usize, salt: u64) -> Option<usize> {
+    let len = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?) as usize;
+    let sum = u32::from_le_bytes(*bytes.get(at + 4..)?.first_chunk()?);
+    let body = bytes.get(at + 8..)?.get(..len).filter(|body| !body.is_empty())?;
+    (crc32c(body) ^ bind(salt, at as u64) == sum).then_some(len)
+}
+
 /// Sessions on copies of any earlier state of a store: restored backups, forks, kills.
 fn side_by_side(budget: &Budget, trials: &Quota, watch: &Watch) -> Checked {
     log_nonces();
@@ -239,10 +291,12 @@ fn live(db: &Db, rng: &mut Rng, model: &mut Shown) -> pipkin::Result<()> {
             model.insert(key, value);
         }
     }
-    match rng.below(6) {
+    match rng.below(8) {
         0 => db.compact().map(drop),
         1 => db.checkpoint(),
         2 => db.flush().map(drop),
+        // Each index snapshot frees the place of the one before.
+        3 => (0..4).try_for_each(|_| db.checkpoint()),
         _ => Ok(()),
     }
 }
