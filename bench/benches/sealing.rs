@@ -10,9 +10,8 @@
 //! and are left out. Measured so, the second one was chosen; `core/FORMAT.md` relies on it.
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
-use aes_gcm::aead::consts::U12;
-use aes_gcm::aead::generic_array::GenericArray;
-use aes_gcm::{AeadInPlace, Aes256Gcm, KeyInit};
+use aes_gcm::aead::AeadInOut;
+use aes_gcm::{Aes256Gcm, KeyInit};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,12 +61,12 @@ impl Log {
     }
 
     fn seal(&self, frame: &mut [u8], nonce: u64) {
-        let mut bytes = GenericArray::<u8, U12>::default();
+        let mut bytes = [0_u8; 12];
         if let Some(place) = bytes.first_chunk_mut() {
             *place = nonce.to_le_bytes();
         }
         let (body, tag) = frame.split_at_mut(FRAME);
-        let sum = self.cipher.encrypt_in_place_detached(&bytes, b"store, salt, head", body).expect("a short text");
+        let sum = self.cipher.encrypt_inout_detached((&bytes).into(), b"store, salt, head", body.into()).expect("a short text");
         for (place, byte) in tag.iter_mut().zip(sum) {
             *place = byte;
         }

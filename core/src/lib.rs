@@ -124,10 +124,10 @@ pub use retention::Retention;
 pub use salvage::{SalvageOptions, SalvageReport, salvage, salvage_with};
 pub use scan::Damage;
 #[cfg(feature = "encrypt")]
-pub use seal::Cipher;
-#[cfg(feature = "encrypt")]
 #[doc(hidden)]
 pub use seal::Vault;
+#[cfg(feature = "encrypt")]
+pub use seal::{Cipher, KeyProvider};
 pub use storage::{Durability, Storage, StorageError, StorageErrorKind};
 #[cfg(feature = "io-uring")]
 pub use storage::{IoUring, IoUringState};

@@ -36,6 +36,9 @@ pub enum Bug {
     /// All index snapshots of a session are sealed under the bytes of the session.
     #[cfg(feature = "encrypt")]
     SnapshotsOfOneSeal,
+    /// An earlier state of the file opens with an anchor that was taken later.
+    #[cfg(feature = "encrypt")]
+    AnchorUnchecked,
     /// `flush` reports what the last sync achieved without running another.
     FlushSkipsSync,
     /// A flush counts as done before its sync has returned.
@@ -320,6 +323,8 @@ mod imp {
             Self::PartTagSkipped,
             #[cfg(feature = "encrypt")]
             Self::SnapshotsOfOneSeal,
+            #[cfg(feature = "encrypt")]
+            Self::AnchorUnchecked,
             #[cfg(feature = "ordered")]
             Self::OrderEndsAtSnapshot,
             #[cfg(feature = "ordered")]

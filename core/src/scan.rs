@@ -100,19 +100,19 @@ fn readable_key(storage: &dyn Storage, offset: u64, limit: u64) -> Result<Option
 }
 
 /// The key of a record that was found in a segment with `salt`.
-#[cfg(feature = "salvage")]
+#[cfg(any(feature = "salvage", feature = "compress"))]
 pub(crate) fn key_of(storage: &dyn Storage, salt: u64, offset: u64, header: &Header) -> Result<Vec<u8>> {
     part_of(storage, salt, (offset, header), (header.header_len(), header.key_len()))
 }
 
 /// Its value.
-#[cfg(feature = "salvage")]
+#[cfg(any(feature = "salvage", feature = "compress"))]
 pub(crate) fn value_of(storage: &dyn Storage, salt: u64, offset: u64, header: &Header) -> Result<Vec<u8>> {
     part_of(storage, salt, (offset, header), (header.header_len() + header.key_len(), header.value_len()))
 }
 
 /// So many bytes of a record from one on.
-#[cfg(feature = "salvage")]
+#[cfg(any(feature = "salvage", feature = "compress"))]
 fn part_of(storage: &dyn Storage, salt: u64, (at, header): (u64, &Header), (from, len): (usize, usize)) -> Result<Vec<u8>> {
     #[cfg(feature = "encrypt")]
     if header.is_sealed() {

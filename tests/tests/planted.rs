@@ -220,7 +220,8 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::PlainOpenedWithKey
         | Bug::TagSkipped
         | Bug::PartTagSkipped
-        | Bug::SnapshotsOfOneSeal => SEALED,
+        | Bug::SnapshotsOfOneSeal
+        | Bug::AnchorUnchecked => SEALED,
         Bug::PositionsNotUnique => SIBLINGS,
         Bug::ExpiredPutDropped
         | Bug::ExpiredTombstoneDropped

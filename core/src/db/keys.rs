@@ -3,9 +3,11 @@
 use super::handle::Db;
 use crate::error::{Error, Result};
 use crate::log::keys_of;
-use crate::seal::{Keys, Secret};
+use crate::position::Position;
+use crate::seal::{KeyProvider, Keys, Secret};
 use crate::store::Store;
 use crate::unlock::{Change, KeySlot, changed, slots_of, write_front_of_page, write_page};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Db {
@@ -41,6 +43,23 @@ impl Db {
     /// As [`Self::add_encryption_key`], with a passphrase.
     pub fn add_encryption_passphrase(&self, passphrase: impl AsRef<[u8]>) -> Result<u8> {
         self.store.change_keys(&Change::Add(&secret_of(passphrase)))
+    }
+
+    /// As [`Self::add_encryption_key`], with a key that lives elsewhere.
+    pub fn add_encryption_key_provider(&self, provider: impl KeyProvider + 'static) -> Result<u8> {
+        self.store.change_keys(&Change::Add(&Secret::Provider(Arc::new(provider))))
+    }
+
+    /// What to keep elsewhere, so that an earlier state of the file is noticed: the position of the last commit, flushed; see
+    /// [`Builder::not_before`](crate::Builder::not_before). It tells nothing of the records. Take one whenever you have written what must not be undone.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::flush`].
+    pub fn anchor(&self) -> Result<Position> {
+        let position = self.position()?;
+        self.flush_to(position)?;
+        Ok(position)
     }
 
     /// The key or passphrase with this slot does not open the store any more. Durable when it returns.

@@ -4,7 +4,8 @@ use super::handle::Db;
 use crate::error::Result;
 use crate::maintenance::{CompactProgress, KeyRotation};
 use crate::nested::Held;
-use crate::seal::Secret;
+use crate::seal::{KeyProvider, Secret};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Db {
@@ -41,6 +42,11 @@ impl Db {
     /// As [`Self::rotate_encryption_key`], with a passphrase.
     pub fn rotate_encryption_passphrase(&self, passphrase: impl AsRef<[u8]>) -> Result<KeyRotation> {
         self.rotate(&Secret::Passphrase(Vec::from(passphrase.as_ref()).into()))
+    }
+
+    /// As [`Self::rotate_encryption_key`], with a key that lives elsewhere.
+    pub fn rotate_encryption_key_provider(&self, provider: impl KeyProvider + 'static) -> Result<KeyRotation> {
+        self.rotate(&Secret::Provider(Arc::new(provider)))
     }
 
     fn rotate(&self, secret: &Secret) -> Result<KeyRotation> {

@@ -41,6 +41,9 @@ const WRONG_KEY: &str = "the key or passphrase is not that of this store; nothin
 const ROLLED_BACK: &str = "the store says that it was closed, and has records that were written later: somebody has set the front of the file back. Go \
      back to a copy of the whole file that you trust";
 #[cfg(feature = "encrypt")]
+const OLDER_THAN_ANCHOR: &str = "the store does not contain the anchor: this is an earlier state of the file, or a copy that has gone its own way; go back to \
+     the file in which the anchor was taken, or open it without `not_before` if you want this state";
+#[cfg(feature = "encrypt")]
 const NO_RANDOMNESS: &str =
     "the host's cryptographic source of randomness failed; a sealed store is neither made nor written without it";
 const NO_CLOCK: &str =
@@ -160,6 +163,8 @@ impl Error {
             #[cfg(feature = "encrypt")]
             Self::RolledBack => ROLLED_BACK,
             #[cfg(feature = "encrypt")]
+            Self::OlderThanAnchor => OLDER_THAN_ANCHOR,
+            #[cfg(feature = "encrypt")]
             Self::NoRandomness => NO_RANDOMNESS,
             Self::InvalidArgument(what) => what,
             _ => "",
@@ -217,6 +222,8 @@ impl fmt::Display for Error {
                 "this {what} is not of the type {type_name}; it was written as another type, or as plain bytes. Read its bytes, or give each type \
                  a namespace, or a type of event, of its own"
             ),
+            #[cfg(feature = "encrypt")]
+            Self::KeyUnavailable { detail } => write!(f, "the key could not be had, and nothing was read or changed: {detail}"),
             Self::MergeRefused { operator, reason } => {
                 write!(
                     f,

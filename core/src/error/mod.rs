@@ -203,6 +203,15 @@ pub enum Error {
     /// The sealed store says that it was closed, and has segments of later sessions: its superblocks were set back.
     #[cfg(feature = "encrypt")]
     RolledBack,
+    /// The [`KeyProvider`](crate::KeyProvider) did not answer. Nothing was read or changed.
+    #[cfg(feature = "encrypt")]
+    KeyUnavailable {
+        /// Why, in its own words.
+        detail: String,
+    },
+    /// The store does not contain the [anchor](crate::Builder::not_before): it is an earlier state of the file, or another file. Nothing was changed.
+    #[cfg(feature = "encrypt")]
+    OlderThanAnchor,
     /// The host's cryptographic source of randomness failed, and keys are made of nothing else.
     #[cfg(feature = "encrypt")]
     NoRandomness,

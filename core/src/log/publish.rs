@@ -87,7 +87,10 @@ impl Log {
 
     fn write_snapshot_header(&self, header: SegmentHeader, start: u64, seal: SnapshotSeal) -> Result<()> {
         #[cfg(feature = "encrypt")]
-        let header = header.sealed_with(seal.seal, &*self.storage, self.store_id, start)?;
+        let header = {
+            let seal = seal.seal.map(|seal| seal.of_segment(header.number));
+            header.sealed_with(seal, &*self.storage, self.store_id, start)?
+        };
         #[cfg(not(feature = "encrypt"))]
         let SnapshotSeal {} = seal;
         Ok(self.storage.write_at(start, &[&header.encode(self.store_id, start)])?)

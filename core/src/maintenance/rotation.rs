@@ -10,6 +10,7 @@ use crate::log::keys_of;
 use crate::seal::{Keys, Secret};
 use crate::store::Store;
 use crate::unlock::{Page, ended, rotated, write_front_of_page, write_page};
+use alloc::vec::Vec;
 
 /// Rounds over the segments in front of the border: behind the first one only those are left for which there was no room, or that were in the way.
 const ROUNDS: usize = 3;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use hkdf::Hkdf;
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -30,7 +30,8 @@ pub(crate) fn derive<const N: usize>(key: &[u8], salt: &[u8], info: &[&[u8]]) ->
 
 /// The first 16 bytes of an HMAC-SHA256 over all the parts.
 pub(crate) fn tag_of(key: &Key, parts: &[&[u8]]) -> Result<[u8; TAG_LEN]> {
-    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key.as_slice()).map_err(|_| Error::Bug("a key of the wrong length"))?;
+    let mut mac =
+        <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_slice()).map_err(|_| Error::Bug("a key of the wrong length"))?;
     parts.iter().for_each(|part| mac.update(part));
     let whole = mac.finalize().into_bytes();
     Ok(whole.first_chunk().copied().unwrap_or_default())
@@ -68,6 +69,7 @@ impl Derived {
 pub(crate) enum Secret {
     Key(Zeroizing<[u8; 32]>),
     Passphrase(Zeroizing<alloc::vec::Vec<u8>>),
+    Provider(alloc::sync::Arc<dyn super::KeyProvider>),
     /// The data key itself, which leads to the one before it while that is being rotated.
     Current(Zeroizing<[u8; 32]>),
 }
@@ -77,6 +79,7 @@ impl core::fmt::Debug for Secret {
         f.write_str(match self {
             Self::Key(_) => "Key",
             Self::Passphrase(_) => "Passphrase",
+            Self::Provider(_) => "Provider",
             Self::Current(_) => "Current",
         })
     }
@@ -103,6 +106,7 @@ impl Cost {
 
 /// The key that wraps the data key in a slot.
 pub(crate) fn wrapping_key(secret: &Secret, cost: Cost, salt: &[u8; 16], store_id: &[u8; 16]) -> Result<Key> {
+    let label: &[u8] = if matches!(secret, Secret::Current(_)) { b"pipkin 1 previous" } else { b"pipkin 1 wrap" };
     let mut stretched = Zeroizing::new([0; 32]);
     let base = match secret {
         Secret::Key(key) | Secret::Current(key) => key.as_slice(),
@@ -116,7 +120,10 @@ pub(crate) fn wrapping_key(secret: &Secret, cost: Cost, salt: &[u8; 16], store_i
             hashed.map_err(|_| Error::InvalidArgument("a passphrase must not be longer than 4 GiB"))?;
             stretched.as_slice()
         }
+        Secret::Provider(provider) => {
+            let derived = provider.derive(salt, &[label, store_id].concat());
+            return derived.map(Zeroizing::new).map_err(|detail| Error::KeyUnavailable { detail });
+        }
     };
-    let label: &[u8] = if matches!(secret, Secret::Current(_)) { b"pipkin 1 previous" } else { b"pipkin 1 wrap" };
     derive(base, salt, &[label, store_id])
 }

@@ -2,6 +2,7 @@
 
 mod keys;
 mod parts;
+mod provider;
 mod ring;
 mod suite;
 mod vault;
@@ -9,6 +10,7 @@ mod vault;
 #[cfg(test)]
 pub(crate) use keys::derive;
 pub(crate) use keys::{Cost, Derived, Key, NONCE_LEN, Secret, TAG_LEN, is_same, random, tag_of, wrapping_key};
+pub use provider::KeyProvider;
 pub(crate) use ring::{KeySet, Ring};
 pub use suite::Cipher;
 pub(crate) use suite::Sealer;

@@ -8,6 +8,17 @@ use crate::planted::{Bug, is};
 /// The first byte of the nonces of parts.
 const DOMAIN_PARTS: u8 = 2;
 
+impl HeaderSeal {
+    /// The seal of a segment whose header has this number: no other header of the session has it, so no two segments are sealed under one key, even if
+    /// the source of randomness repeats itself.
+    pub(crate) fn of_segment(mut self, number: u64) -> Self {
+        if let Some(place) = self.session.last_chunk_mut().filter(|_| !is(Bug::SnapshotsOfOneSeal)) {
+            *place = number.to_le_bytes();
+        }
+        self
+    }
+}
+
 impl Keys {
     /// The seal of the segments that one writing of a snapshot takes, without its tag. Each writing draws its own: one that fails leaves parts at
     /// places where the next one may write.

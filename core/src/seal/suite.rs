@@ -2,8 +2,7 @@
 
 use super::keys::{Key, NONCE_LEN, TAG_LEN};
 use crate::error::{Error, Result};
-use aes_gcm::aead::generic_array::GenericArray;
-use aes_gcm::aead::{AeadInPlace, KeyInit};
+use aes_gcm::aead::{AeadInOut, KeyInit};
 
 /// The cipher of a sealed store. Every build with the feature `encrypt` reads both.
 ///
@@ -62,7 +61,7 @@ pub(crate) struct Sealer {
 
 impl Sealer {
     pub(crate) fn new(cipher: Cipher, key: &Key) -> Result<Self> {
-        let bytes = GenericArray::from_slice(key.as_slice());
+        let bytes = (&**key).into();
         let kind = match cipher {
             Cipher::Aes256Gcm => Kind::Aes(alloc::boxed::Box::new(aes_gcm::Aes256Gcm::new(bytes))),
             Cipher::ChaCha20Poly1305 => Kind::ChaCha(chacha20poly1305::ChaCha20Poly1305::new(bytes)),
@@ -78,20 +77,19 @@ impl Sealer {
     pub(crate) fn seal(&self, nonce: [u8; NONCE_LEN], associated: &[u8], text: &mut [u8]) -> Result<[u8; TAG_LEN]> {
         #[cfg(feature = "testing")]
         crate::testing::note_nonce((self.name, nonce));
-        let place = GenericArray::from_slice(&nonce);
         let sealed = match &self.kind {
-            Kind::Aes(cipher) => cipher.encrypt_in_place_detached(place, associated, text),
-            Kind::ChaCha(cipher) => cipher.encrypt_in_place_detached(place, associated, text),
+            Kind::Aes(cipher) => cipher.encrypt_inout_detached((&nonce).into(), associated, text.into()),
+            Kind::ChaCha(cipher) => cipher.encrypt_inout_detached((&nonce).into(), associated, text.into()),
         };
         sealed.map(Into::into).map_err(|_| Error::Bug("a text is too long to be sealed"))
     }
 
     /// Opens `text` in place; false, and the text as it was or unreadable, if the tag does not fit.
     pub(crate) fn open(&self, nonce: [u8; NONCE_LEN], associated: &[u8], text: &mut [u8], tag: &[u8; TAG_LEN]) -> bool {
-        let (place, tag) = (GenericArray::from_slice(&nonce), GenericArray::from_slice(tag));
+        let place = (&nonce).into();
         match &self.kind {
-            Kind::Aes(cipher) => cipher.decrypt_in_place_detached(place, associated, text, tag).is_ok(),
-            Kind::ChaCha(cipher) => cipher.decrypt_in_place_detached(place, associated, text, tag).is_ok(),
+            Kind::Aes(cipher) => cipher.decrypt_inout_detached(place, associated, text.into(), tag.into()).is_ok(),
+            Kind::ChaCha(cipher) => cipher.decrypt_inout_detached(place, associated, text.into(), tag.into()).is_ok(),
         }
     }
 }

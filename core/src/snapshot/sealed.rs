@@ -29,7 +29,8 @@ pub(super) fn open<'a>(storage: &dyn Storage, salt: u64, offset: u64, body: &'a 
     if !is_sealed(storage) {
         return Ok(Cow::Borrowed(body));
     }
-    let forged = || Error::corrupt(offset, "a part of the index snapshot that somebody without the key has made, changed or moved");
+    let forged =
+        || Error::corrupt(offset, "a part of the index snapshot that somebody without the key has made, changed or moved");
     let keys = keys_of(storage).ok_or(Error::KeyNeeded)?;
     let (text, tag) = body.split_last_chunk().ok_or_else(forged)?;
     let mut text = text.to_vec();

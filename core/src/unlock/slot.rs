@@ -43,7 +43,7 @@ pub(super) fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
 
 pub(super) const fn kind_of(secret: &Secret) -> u8 {
     match secret {
-        Secret::Key(_) => 1,
+        Secret::Key(_) | Secret::Provider(_) => 1,
         Secret::Passphrase(_) => 2,
         Secret::Current(_) => 3,
     }
@@ -63,10 +63,14 @@ impl Slot {
     /// Wraps the data key.
     pub(super) fn wrap(number: usize, data: &Key, secret: &Secret, owner: Owner<'_>) -> Result<Self> {
         let (mut salt, mut nonce) = ([0; 16], [0; NONCE_LEN]);
-        random(&mut salt)?;
+        let chosen = if let Secret::Provider(provider) = secret { provider.new_salt() } else { None };
+        match chosen {
+            Some(chosen) => salt = chosen,
+            None => random(&mut salt)?,
+        }
         random(&mut nonce)?;
         let cost = match secret {
-            Secret::Key(_) | Secret::Current(_) => Self::NONE.cost,
+            Secret::Key(_) | Secret::Provider(_) | Secret::Current(_) => Self::NONE.cost,
             Secret::Passphrase(_) => Cost::CHOSEN,
         };
         let mut slot = Self { kind: kind_of(secret), cost, salt, nonce, wrapped: **data, tag: [0; TAG_LEN] };

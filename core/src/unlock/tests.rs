@@ -4,10 +4,10 @@
 use super::page::{KeyPage, PAGE_PLACES, Stored, write};
 use crate::error::Error;
 use crate::frame::{FrameSpec, Header, Kind, Mark, Meta, crc32c, sum_sealed};
-use crate::seal::{Cipher, Cost, Derived, Key, KeySet, Keys, Ring, Sealer, Secret, derive, wrapping_key};
+use crate::seal::{Cipher, Cost, Derived, Key, KeyProvider, KeySet, Keys, Ring, Sealer, Secret, derive, wrapping_key};
 use crate::storage::{MemoryStorage, Storage};
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -86,6 +86,12 @@ fn vectors() -> Vec<String> {
                 crc32c(&long)
             ));
         }
+        let mut part = b"a part".to_vec();
+        let tag = keys.seal_part(&mut part, SALT, OFFSET).unwrap();
+        let (mut text, sealed) = (part.clone(), hex(&[&part[..], &tag].concat()));
+        lines.push(format!("part of an index snapshot, suite {}: {sealed}", cipher.code()));
+        assert!(keys.open_part(&mut text, &tag, SALT, OFFSET).unwrap() && text == b"a part");
+        assert!(!keys.open_part(&mut part, &tag, SALT, OFFSET + 1).unwrap());
     }
     let keys = keys(Cipher::Aes256Gcm);
     lines.push(format!(
@@ -164,6 +170,45 @@ fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
         write(&file, &changed, &PAGE_PLACES).unwrap();
         let opened = Stored::read(&file, 4).and_then(|page| page.ok_or(Error::WrongKey)?.unlock(&secret, &counted(0)).map(drop));
         assert!(matches!(opened, Err(Error::WrongKey | Error::Forged { .. })), "byte {at}: {opened:?}");
+    }
+}
+
+/// Derives as a key of WebCrypto does, and notes what it was asked.
+struct Elsewhere {
+    key: [u8; 32],
+    salt: Option<[u8; 16]>,
+}
+
+impl KeyProvider for Elsewhere {
+    fn derive(&self, salt: &[u8; 16], info: &[u8]) -> Result<[u8; 32], String> {
+        if self.key == [0; 32] {
+            return Err("the service does not answer".into());
+        }
+        Ok(*derive::<32>(&self.key, salt, &[info]).unwrap())
+    }
+
+    fn new_salt(&self) -> Option<[u8; 16]> {
+        self.salt
+    }
+}
+
+#[test]
+fn a_key_that_lives_elsewhere_opens_what_its_bytes_open_and_says_why_it_does_not_answer() {
+    let derived = Derived::new(&data(), &counted(0)).unwrap();
+    let provider = |key: [u8; 32], salt| Secret::Provider(Arc::new(Elsewhere { key, salt }));
+    let bytes = Secret::Key(Key::new([5; 32]));
+    for (made, opens) in [(&bytes, &provider([5; 32], None)), (&provider([5; 32], Some([9; 16])), &bytes)] {
+        let mut page = KeyPage::new(4, Cipher::Aes256Gcm, &derived);
+        page.put_slot(0, &data(), made, &counted(0)).unwrap();
+        let encoded = page.encode(&derived, &counted(0)).unwrap();
+        let stored = Stored::decode(&encoded, 1024).unwrap();
+        let (found, _) = stored.unlock(opens, &counted(0)).unwrap();
+        assert!(*found.data == *data());
+        assert_eq!(encoded[48..64] == [9; 16], matches!(made, Secret::Provider(_)), "the salt of the slot");
+        assert!(matches!(stored.unlock(&provider([6; 32], None), &counted(0)), Err(Error::WrongKey)));
+        let silent = stored.unlock(&provider([0; 32], None), &counted(0)).map(drop);
+        assert!(matches!(&silent, Err(Error::KeyUnavailable { detail }) if detail == "the service does not answer"));
+        assert!(silent.unwrap_err().to_string().contains("the service does not answer"));
     }
 }
 

@@ -269,12 +269,36 @@ fn side_by_side(budget: &Budget, trials: &Quota, watch: &Watch) -> Checked {
         }
         versions.push((left, model));
     }
+    anchors(&versions, watch)?;
     let used = logged_nonces();
     let different = used.iter().collect::<HashSet<_>>().len();
     if different == used.len() && used.len() as u64 > budget.sessions {
         return Ok(());
     }
     Err(format!("of {} nonces under their keys, {different} are different", used.len()))
+}
+
+/// Of every two versions, the one opens with an anchor of the other only if it goes on from there.
+fn anchors(versions: &[(Vec<u8>, Shown)], watch: &Watch) -> Checked {
+    for (bytes, _) in versions.iter().filter(|(bytes, _)| !bytes.is_empty()) {
+        watch.tick();
+        let file = MemoryStorage::from_vec(bytes.clone());
+        let db = open(&file).map_err(words)?;
+        db.insert("color", "green").map_err(words)?;
+        let anchor = db.anchor().map_err(words)?;
+        let later = bytes_of(&file)?;
+        db.close().map_err(words)?;
+        let with = |bytes: &[u8]| {
+            let builder = Db::builder().encryption_key(KEY).background(false).not_before(anchor);
+            builder.open_storage(Box::new(MemoryStorage::from_vec(bytes.to_vec()))).map(drop)
+        };
+        with(&later).map_err(words)?;
+        with(&bytes_of(&file)?).map_err(words)?;
+        if !matches!(with(bytes), Err(Error::OlderThanAnchor)) {
+            return Err("an earlier state of the file opens with an anchor that was taken later".into());
+        }
+    }
+    Ok(())
 }
 
 fn live(db: &Db, rng: &mut Rng, model: &mut Shown) -> pipkin::Result<()> {

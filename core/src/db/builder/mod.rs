@@ -438,6 +438,8 @@ impl Builder {
         self.options.check()?;
         #[cfg(feature = "encrypt")]
         let (storage, page) = self.seal.find(storage, &mut self.options, &mut self.attached)?;
+        #[cfg(feature = "encrypt")]
+        let anchor = self.seal.anchor();
         let entropy = Some(self.options.entropy.unwrap_or_else(default_entropy));
         let read_only = self.options.read_only || self.options.follows();
         let options = Options { entropy, read_only, ..self.options };
@@ -448,7 +450,10 @@ impl Builder {
             super::front::create_sealed(&*storage, &options, page.as_deref())?;
             super::open::open(storage, options, self.attached)
         };
-        store.map(Db::new)
+        let db = Db::new(store?);
+        #[cfg(feature = "encrypt")]
+        sealed::Asked::check_anchor(anchor, &db)?;
+        Ok(db)
     }
 
     /// Opens a store in memory; its data is gone when the last handle is dropped.

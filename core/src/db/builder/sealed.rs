@@ -1,15 +1,18 @@
 //! Options of sealed stores.
 
 use super::Builder;
+use crate::db::{Db, PositionState};
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{Front, SLOT_LEN, Superblock, read_superblocks};
 use crate::planted::{Bug, is};
-use crate::seal::{Cipher, Secret, random};
+use crate::position::Position;
+use crate::seal::{Cipher, KeyProvider, Secret, random};
 use crate::storage::Storage;
 use crate::store::{Attached, Options};
 use crate::unlock::{Sealed, create, has_page, unlock};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Bytes of a superblock.
@@ -24,6 +27,7 @@ pub(super) struct Asked {
     secret: Option<Secret>,
     cipher: Option<Cipher>,
     kept_page: Option<Vec<u8>>,
+    anchor: Option<Position>,
 }
 
 impl Builder {
@@ -63,6 +67,39 @@ impl Builder {
     pub fn encryption_passphrase(mut self, passphrase: impl AsRef<[u8]>) -> Self {
         self.seal.secret = Some(Secret::Passphrase(passphrase.as_ref().to_vec().into()));
         self
+    }
+
+    /// As [`Self::encryption_key`], with a key that lives elsewhere: it is asked when the store is created or opened, before anything is read.
+    pub fn encryption_key_provider(mut self, provider: impl KeyProvider + 'static) -> Self {
+        self.seal.secret = Some(Secret::Provider(Arc::new(provider)));
+        self
+    }
+
+    /// Refuses a store that does not contain this position, which [`Db::anchor`](crate::Db::anchor) has given out: somebody has put an earlier state of
+    /// the file in its place, which nothing in the file can tell. Whoever keeps the newest anchor elsewhere notices. A store that is not there is not
+    /// created.
+    ///
+    /// ```
+    /// use pipkin::storage::MemoryStorage;
+    /// use pipkin::{Builder, Db, Error};
+    ///
+    /// let file = MemoryStorage::new();
+    /// let open = |builder: Builder, file| builder.encryption_key([7; 32]).open_storage(Box::new(file));
+    /// let db = open(Db::builder(), file.clone())?;
+    /// db.insert("color", "red")?;
+    /// db.close()?;
+    /// let earlier = MemoryStorage::from_vec(file.to_vec());
+    /// let db = open(Db::builder(), file.clone())?;
+    /// db.insert("color", "green")?;
+    /// let anchor = db.anchor()?;
+    /// db.close()?;
+    /// assert!(matches!(open(Db::builder().not_before(anchor), earlier), Err(Error::OlderThanAnchor)));
+    /// open(Db::builder().not_before(anchor), file)?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn not_before(mut self, anchor: Position) -> Self {
+        self.seal.anchor = Some(anchor);
+        self.create(false)
     }
 
     /// The page of keys of a sealed store, as [`Db::export_key_page`](crate::Db::export_key_page) has given it out: it takes the place of the three
@@ -117,11 +154,23 @@ impl Builder {
 }
 
 impl Asked {
+    /// Fails if the store does not contain the anchor that was kept.
+    pub(super) fn check_anchor(anchor: Option<Position>, db: &Db) -> Result<()> {
+        let is_older = anchor.is_some_and(|anchor| db.state_of(anchor) == PositionState::Unknown);
+        if is_older && !is(Bug::AnchorUnchecked) { Err(Error::OlderThanAnchor) } else { Ok(()) }
+    }
+
+    pub(super) const fn anchor(&self) -> Option<Position> {
+        self.anchor
+    }
+
     /// The storage with the keys of its store, if that is sealed or is to be; of a new one also its page of keys.
     pub(super) fn find(&self, storage: Box<dyn Storage>, options: &mut Options, attached: &mut Attached) -> Result<Found> {
         let superblock = match read_superblocks(&*storage) {
             Ok(Front::Store(pair)) => Some(pair.current),
             Ok(Front::Blank) => None,
+            // Once more, it may be read, and then the keys would be missing.
+            Err(error @ Error::Storage(_)) => return Err(error),
             // Opening will say what is wrong.
             Err(_) => return Ok((storage, None)),
         };

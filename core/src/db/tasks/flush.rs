@@ -50,6 +50,20 @@ impl AsyncDb {
     }
 }
 
+#[cfg(feature = "encrypt")]
+impl AsyncDb {
+    /// [`Db::anchor`](crate::Db::anchor). Shares syncs as [`Self::flush`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn anchor(&self) -> Result<Position> {
+        let position = self.position().await?;
+        self.flush_to(position).await?;
+        Ok(position)
+    }
+}
+
 impl AsyncNamespace {
     /// Waits for a sync of everything that has been written.
     pub(super) async fn synced(&self) -> Result<Durability> {
