@@ -57,6 +57,11 @@ impl Setup {
         Self { clock: self.clock.as_ref().map(|_| TestClock::new(now)), ..self.clone() }
     }
 
+    /// Every third trial has a sealed store, and of those with records that expire every third one.
+    pub const fn seals(seed: u64) -> bool {
+        seed / 3 % 3 == 1
+    }
+
     /// What its clock shows; 0 where it has none.
     pub fn host_now(&self) -> u64 {
         self.clock.as_ref().map_or(0, Clock::now_ms)

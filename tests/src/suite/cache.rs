@@ -81,7 +81,7 @@ impl<'a> Life<'a> {
     fn new(seed: u64, counts: &'a Counts, watch: &'a Watch) -> Self {
         let mut rng = derive(seed, 0xcac4e);
         let (segment_size, replay_debt_max) = (4096 << choose(&mut rng, &[0, 0, 1]), choose(&mut rng, &[8192, 1 << 20]));
-        let setup = Setup { segment_size, replay_debt_max, clock: Times::of(seed).clock(), sealed: false };
+        let setup = Setup { segment_size, replay_debt_max, clock: Times::of(seed).clock(), sealed: Setup::seals(seed) };
         let mix = Mix {
             ops: 4 + index(&mut rng, 16),
             keys: 3 + rng.below(12) as u16,

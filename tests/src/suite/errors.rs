@@ -111,6 +111,10 @@ struct FaultHost {
 }
 
 impl Host for FaultHost {
+    fn is_sealed(&self) -> bool {
+        self.setup.sealed
+    }
+
     fn clock(&self) -> Option<&TestClock> {
         self.setup.clock.as_ref()
     }
@@ -150,7 +154,7 @@ impl Workload {
             segment_size: 4096,
             replay_debt_max: choose(&mut rng, &[8192, 1 << 20]),
             clock: mix.times.clock(),
-            sealed: false,
+            sealed: Setup::seals(seed),
         };
         Self { tape, setup }
     }

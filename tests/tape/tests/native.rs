@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pipkin::storage::MemoryStorage;
-use pipkin::{Db, Durability, OrderState, SnapshotState};
+use pipkin::{Db, Durability, Error, OrderState, SnapshotState};
 use pipkin_tape::Tape;
 use pipkin_tape::expiring::{SPACE, check_expiring, expected};
 use pipkin_tape::kinds::check_kinds;
@@ -48,6 +48,28 @@ fn every_golden_file_opens_reads_and_goes_on() {
         Db::open(&copy).unwrap().insert("written natively", "yes").unwrap();
         let db = Db::open(&copy).unwrap();
         assert_eq!(db.get("written natively").unwrap().as_deref(), Some(&b"yes"[..]), "{name}");
+        assert_eq!(pipkin_tape::digest(&db).unwrap().records, Tape::SMALL.expected().records + 1, "{name}");
+    }
+}
+
+#[test]
+fn sealed_stores_of_both_suites_are_read_with_their_key_and_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sealed.pipkin");
+    for name in ["aes", "chacha"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/sealed").join(name).with_extension("pipkin");
+        let before = fs::read(&source).unwrap();
+        let sealed = || Db::builder().encryption_key([7; 32]);
+        let db = sealed().path(&source).read_only(true).open().unwrap();
+        assert_eq!(db.open_report().snapshot, SnapshotState::Loaded, "{name}");
+        assert_eq!(Tape::SMALL.finish(&db), Ok(Tape::SMALL.expected()), "{name}");
+        drop(db);
+        assert!(matches!(Db::builder().path(&source).read_only(true).open(), Err(Error::KeyNeeded)), "{name}");
+        assert!(fs::read(&source).unwrap() == before, "reading changed {name}");
+        fs::write(&path, &before).unwrap();
+        sealed().path(&path).open().unwrap().insert("written natively", "yes").unwrap();
+        let db = sealed().path(&path).open().unwrap();
+        db.compact().unwrap();
         assert_eq!(pipkin_tape::digest(&db).unwrap().records, Tape::SMALL.expected().records + 1, "{name}");
     }
 }

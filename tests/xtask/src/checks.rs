@@ -5,6 +5,7 @@ mod compare;
 mod documents;
 mod engine;
 mod evidence;
+mod format;
 mod hosts;
 mod imports;
 mod style;
@@ -93,6 +94,7 @@ pub(crate) fn all() -> Vec<Check> {
         hosts::compile_checks(),
         compare::checks(),
         engine::checks(),
+        format::checks(),
         evidence::fuzz_checks(),
         evidence::checks(),
         evidence::power_cut_checks(),

@@ -9,6 +9,7 @@ mod digest;
 mod journey;
 mod native;
 mod plan;
+mod sealed;
 mod visits;
 mod wasi;
 mod watch;
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     browser::run(&stage, &plan)?;
     journey::run(&stage)?;
     visits::run(&stage)?;
+    sealed::run(&stage)?;
     stage.close(keep)?;
     println!("\nthe demonstration has ended well: what came out is what the source says");
     Ok(())

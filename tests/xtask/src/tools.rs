@@ -112,6 +112,17 @@ impl Tools {
         self.debian("firefox-esr --version", &["firefox-esr"])
     }
 
+    /// A Python that has the package `cryptography`: the one on the path, or that of the system.
+    pub(crate) fn python(&self) -> Outcome<String> {
+        const SYSTEM: &str = "/usr/bin/python3";
+        let probe = |python: &str| format!("{python} -c __import__('cryptography')");
+        if Step::new(&probe("python3")).succeeds() {
+            return Ok("python3".into());
+        }
+        self.debian(&probe(SYSTEM), &["python3-cryptography"])?;
+        Ok(SYSTEM.into())
+    }
+
     /// WebKitGTK, the driver of its test browser, and a screen in memory: it has no mode without one.
     pub(crate) fn webkit(&self) -> Outcome {
         self.debian("WebKitWebDriver --help", &["webkit2gtk-driver"])?;

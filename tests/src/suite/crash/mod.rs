@@ -167,7 +167,7 @@ impl<'a> Life<'a> {
             reopens: true,
             times: Times::of(seed),
         };
-        let setup = Setup { segment_size, replay_debt_max, clock: mix.times.clock(), sealed: seed % 4 == 3 };
+        let setup = Setup { segment_size, replay_debt_max, clock: mix.times.clock(), sealed: Setup::seals(seed) };
         Self { rng, setup, mix, tag: 0, entropy: seed << 8, flips, counts, watch, tapes: Vec::new() }
     }
 
