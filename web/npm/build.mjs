@@ -20,8 +20,10 @@ const local = (program) => join(here, "node_modules/.bin", program);
 const sources = join(process.env.CARGO_HOME ?? join(homedir(), ".cargo"), "registry/src");
 const places = [root, ...(existsSync(sources) ? readdirSync(sources).map((registry) => join(sources, registry)) : [])];
 const remapped = places.map((place) => `--remap-path-prefix=${place}=`);
+// As `.cargo/config.toml` says it, which these take the place of.
+const random = '--cfg=getrandom_backend="custom"';
 // What loops compute from their counters, LLVM would keep in variables of their own: 1.5 % of the bytes that travel.
-const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: [...remapped, "-Cllvm-args=-disable-lsr"].join(" ") };
+const flags = { CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: [...remapped, random, "-Cllvm-args=-disable-lsr"].join(" ") };
 const made = join(target, "wasm32-unknown-unknown/web/pipkin_web.wasm");
 const engine = join(here, "engine");
 /** The module with these features, and what wasm-bindgen puts in front of it. */
@@ -30,10 +32,10 @@ function built(folder, features) {
   run("wasm-bindgen", ["--target", "web", "--out-dir", folder, "--out-name", "pipkin", made], root, { PATH: [process.env.PATH, join(target, "tools/bin")].join(delimiter) });
   return readFileSync(join(folder, "pipkin.js"), "utf8");
 }
-// One in front of both: what only some pages use is packed into calls that the first module has, too, and it takes the other in the place of the first.
+// One in front of all: what only some pages use is packed into calls that the first module has, too, and it takes another in the place of the first.
 const ONCE = "if (wasm !== undefined) return wasm;";
-const [full, front] = [built(join(engine, "full"), ["--features", "full"]), built(engine, [])];
-if (full !== front) throw new Error("the modules have other exports or imports: the worker could not take one for the other");
+const [sealed, full, front] = [built(join(engine, "sealed"), ["--features", "sealed"]), built(join(engine, "full"), ["--features", "full"]), built(engine, [])];
+if (sealed !== front || full !== front) throw new Error("the modules have other exports or imports: the worker could not take one for the other");
 if (!front.includes(ONCE)) throw new Error("wasm-bindgen loads a module once by other words than it did");
 writeFileSync(join(engine, "pipkin.js"), front.replaceAll(ONCE, ""));
 
@@ -43,7 +45,7 @@ mkdirSync(join(here, "dist"));
 // computed twice compresses better than one that is kept, and zeros better than data in pieces around them. In the lowest kilobyte is only
 // the end of the stack, so that no address becomes small by what is added to it.
 const small = ["-Oz", "-Oz", "--one-caller-inline-max-function-size=30", "--skip-pass=local-cse", "--skip-pass=memory-packing", "--low-memory-unused"];
-for (const [folder, module] of [[engine, "pipkin_bg.wasm"], [join(engine, "full"), "pipkin_full_bg.wasm"]]) {
+for (const [folder, module] of [[engine, "pipkin_bg.wasm"], [join(engine, "full"), "pipkin_full_bg.wasm"], [join(engine, "sealed"), "pipkin_sealed_bg.wasm"]]) {
   run(local("wasm-opt"), [...small, "--strip-debug", "--strip-producers", "--strip-target-features", join(folder, "pipkin_bg.wasm"), "-o", `dist/${module}`], here);
 }
 
@@ -64,7 +66,7 @@ function instead(file) {
 /** Puts worker and module into a script as strings. */
 function inline() {
   const worker = () => readFileSync(join(here, "dist/worker.js"), "utf8").replace(/^\/\/# sourceMappingURL=.*$/m, "");
-  const module = () => readFileSync(join(here, "dist/pipkin_full_bg.wasm"), "base64");
+  const module = () => readFileSync(join(here, "dist/pipkin_sealed_bg.wasm"), "base64");
   return {
     name: "inline",
     setup(build) {

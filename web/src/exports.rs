@@ -22,7 +22,7 @@ use core::cell::{Ref, RefCell};
 use core::time::Duration;
 
 use pipkin::storage::{CachedStorage, MemoryStorage};
-use pipkin::{Db, Error, Position, PositionState, Storage, verify_storage};
+use pipkin::{Builder, Db, Error, Position, PositionState, Storage};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use web_sys::FileSystemSyncAccessHandle;
@@ -30,6 +30,7 @@ use web_sys::FileSystemSyncAccessHandle;
 use crate::clock::BrowserClock;
 use crate::failure::{Code, Failure};
 use crate::hold::Hold;
+use crate::secret::{self, Secret};
 use crate::shared::{self, NONE, Open, Said, give};
 use crate::storage::{OpfsStorage, cached};
 use crate::{cut, json, requests, run, wire};
@@ -54,7 +55,7 @@ fn parts(input: &[u8], key: usize) -> (&[u8], &[u8]) {
 #[wasm_bindgen]
 extern "C" {
     #[wasm_bindgen(js_namespace = crypto, js_name = getRandomValues, catch)]
-    fn fill_with_random(bytes: &mut [u8]) -> Result<JsValue, JsValue>;
+    pub(crate) fn fill_with_random(bytes: &mut [u8]) -> Result<JsValue, JsValue>;
 }
 
 /// 256 random bits of the browser's cryptographic generator.
@@ -88,27 +89,36 @@ pub struct Store(RefCell<Option<Open>>);
 
 #[wasm_bindgen]
 impl Store {
-    /// Opens the store in a file, with at most `cache` bytes of it in memory. A new store gets segments of `segment` bytes.
-    pub fn open(file: FileSystemSyncAccessHandle, create: bool, cache: u32, segment: u32) -> Result<Store, JsValue> {
+    /// Opens the store in a file, with at most `cache` bytes of it in memory. A new store gets segments of `segment` bytes. `kind` and `secret` say
+    /// what opens a sealed one; see [`Secret`].
+    pub fn open(
+        file: FileSystemSyncAccessHandle,
+        create: bool,
+        cache: u32,
+        segment: u32,
+        kind: u8,
+        secret: &[u8],
+    ) -> Result<Store, JsValue> {
         let file = OpfsStorage::from_handle(file).and_then(|file| cached(file, cache as usize));
         let file = Arc::new(file.map_err(|error| failed(error.into()))?);
-        Self::over(Box::new(file.clone()), Some(file), create, segment)
+        let builder = Db::builder().create(create).segment_size(segment);
+        Self::over(Box::new(file.clone()), Some(file), builder, Secret { kind, bytes: secret })
     }
 
     /// Opens an empty store in memory; it ends with this worker.
     #[wasm_bindgen(js_name = inMemory)]
     pub fn in_memory(segment: u32) -> Result<Store, JsValue> {
-        Self::over(Box::new(MemoryStorage::new()), None, true, segment)
+        let builder = Db::builder().segment_size(segment);
+        Self::over(Box::new(MemoryStorage::new()), None, builder, Secret { kind: 0, bytes: &[] })
     }
 
     fn over(
         storage: Box<dyn Storage>,
         file: Option<Arc<CachedStorage<OpfsStorage>>>,
-        create: bool,
-        segment: u32,
+        builder: Builder,
+        secret: Secret<'_>,
     ) -> Result<Store, JsValue> {
-        let builder = Db::builder().create(create).segment_size(segment).entropy(entropy()?).clock(BrowserClock);
-        let db = builder.open_storage(storage).map_err(failed)?;
+        let db = secret::opens(builder.clock(BrowserClock), secret, entropy()?)?.open_storage(storage).map_err(failed)?;
         Ok(Self(RefCell::new(Some(Open::new(db, file)))))
     }
 
@@ -315,6 +325,13 @@ impl Store {
         Ok(self.open_one()?.db.default_ttl().map_or(f64::INFINITY, |ttl| ttl.as_millis() as f64))
     }
 
+    /// Lists or changes what opens a sealed store; see [`secret::change`]. Returns what it has done as JSON.
+    #[wasm_bindgen(js_name = changeKeys)]
+    pub fn change_keys(&self, what: u8, slot: u8, kind: u8, secret: &[u8]) -> Result<String, JsValue> {
+        let open = self.open_one()?;
+        Ok(secret::change(&open.db, what, slot, Secret { kind, bytes: secret }).map_err(written)?)
+    }
+
     /// Sets the time of the store back to the browser's clock; returns how many records live again.
     #[wasm_bindgen(js_name = resetClock)]
     pub fn reset_clock(&self) -> Result<f64, JsValue> {
@@ -353,9 +370,15 @@ fn file_of(open: &Open) -> Result<&dyn Storage, Failure> {
     }
 }
 
-/// Verifies the store in a file that is not open. Returns a report as JSON.
+/// Verifies the store in a file that is not open, and that this opens it, if it is sealed. Returns a report as JSON.
 #[wasm_bindgen(js_name = verifyFile)]
-pub fn verify_file(file: FileSystemSyncAccessHandle) -> Result<String, JsValue> {
+pub fn verify_file(file: FileSystemSyncAccessHandle, kind: u8, secret: &[u8]) -> Result<String, JsValue> {
     let file = OpfsStorage::from_handle(file).map_err(|error| failed(error.into()))?;
-    Ok(json::verified(&verify_storage(&file).map_err(failed)?))
+    Ok(secret::verified(file, Secret { kind, bytes: secret })?)
+}
+
+/// Fails if this does not open the sealed store that has this front, which is not secret.
+#[wasm_bindgen(js_name = checkKey)]
+pub fn check_key(front: &[u8], kind: u8, secret: &[u8]) -> Result<(), JsValue> {
+    Ok(secret::check(front, Secret { kind, bytes: secret })?)
 }

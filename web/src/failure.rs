@@ -28,9 +28,19 @@ pub(crate) enum Code {
     AppendRefused = 15,
     #[cfg(feature = "full")]
     CursorTaken = 16,
+    #[cfg(feature = "sealed")]
+    KeyNeeded = 17,
+    #[cfg(feature = "sealed")]
+    WrongKey = 18,
+    #[cfg(feature = "sealed")]
+    NotSealed = 19,
 }
 
 const COMPACTED: &str = "what has changed since that position is not kept any more: ask for the position of the store, read what is there, and go on from that";
+
+#[cfg(feature = "sealed")]
+const NOT_SEALED: &str =
+    "a key was given, and the store is not sealed: open it without one, or write its records to a new store that has one";
 
 /// A failure with its code and message.
 #[derive(Clone, Debug)]
@@ -106,6 +116,16 @@ impl From<&Error> for Failure {
             Error::AppendRefused { failed } => return Self::new(Code::AppendRefused, refused(error, failed)),
             #[cfg(feature = "full")]
             Error::CursorTaken => Code::CursorTaken,
+            #[cfg(feature = "sealed")]
+            Error::KeyNeeded => {
+                return Self::new(Code::KeyNeeded, "the store is sealed: open it with its key, `open(name, { key })`");
+            }
+            #[cfg(feature = "sealed")]
+            Error::WrongKey => Code::WrongKey,
+            #[cfg(feature = "sealed")]
+            Error::NotSealed => return Self::new(Code::NotSealed, NOT_SEALED),
+            #[cfg(feature = "sealed")]
+            Error::Forged { .. } | Error::RolledBack => Code::Corrupt,
             Error::Compacted { .. } => return Self::new(Code::Compacted, COMPACTED),
             Error::KeyTooLong { .. } | Error::ValueTooLong { .. } | Error::InvalidArgument(_) => Code::Usage,
             Error::Storage(error) if error.kind == StorageErrorKind::PermissionDenied => Code::Unavailable,

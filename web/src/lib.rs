@@ -27,6 +27,8 @@ mod one_thread;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed step is a failed test")]
 mod opfs_tests;
 mod order;
+#[cfg(feature = "sealed")]
+mod random;
 mod records;
 mod requests;
 mod room;
@@ -45,6 +47,7 @@ mod run_tests;
 mod run_transaction_tests;
 #[cfg(not(test))]
 mod runtime;
+mod secret;
 mod shared;
 mod storage;
 mod transactions;
@@ -56,4 +59,4 @@ mod wire;
 #[cfg(test)]
 wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_dedicated_worker);
 
-pub use exports::{Store, answer, failure, room, verify_file};
+pub use exports::{Store, answer, check_key, failure, room, verify_file};

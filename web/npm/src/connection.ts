@@ -10,7 +10,7 @@ import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { type Working, startBroker, startWorker } from "./start.js";
 import { Updates } from "./updates.js";
-import { type Bytes, type EngineOptions, type OpenOptions, type Role, checkDurability } from "./types.js";
+import { type Bytes, type EngineOptions, type OpenOptions, type Role, type StoreKey, checkDurability } from "./types.js";
 import { Watch } from "./watch.js";
 
 /** What hears of a store that is being opened. */
@@ -77,7 +77,7 @@ export class Connection {
   #opening: Opening | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(readonly name: string, private readonly options: EngineOptions, private readonly script: OpenOptions["worker"]) {
+  private constructor(readonly name: string, private options: EngineOptions, private readonly script: OpenOptions["worker"]) {
     this.#life = new PageLife({
       seen: (on) => this.#tell({ kind: "visible", on }),
       leave: () => this.#leave(),
@@ -133,6 +133,12 @@ export class Connection {
     if (this.#ended && !this.#worker) throw this.#ended;
     signal?.throwIfAborted();
     return this.#calls.make((number) => ({ kind: "call", number, call }), this.#sendCall, call.method === "install", signal);
+  }
+
+  /** The store has another key now. */
+  setKey(key: StoreKey): void {
+    this.options = { ...this.options, key };
+    this.#tell({ kind: "key", key });
   }
 
   /** Hands a piece of a copy to the worker. */

@@ -2,8 +2,9 @@
 
 import { PipkinError, toError } from "./errors.js";
 import { checkSyncHandles, folder, storeFile } from "./files.js";
-import type { EngineOptions, Report } from "./types.js";
-import { WasmStore, compiled, full as beside, load as initialise, verifyFile } from "./wasm.js";
+import { FRONT, type Secret, secretOf } from "./secret.js";
+import type { EngineOptions, Level, Report, StoreKey } from "./types.js";
+import { WasmStore, beside, checkKey, compiled, load as initialise, verifyFile } from "./wasm.js";
 
 export { WasmStore, beside, compiled };
 
@@ -11,18 +12,20 @@ export { WasmStore, beside, compiled };
 const LOCK_PATIENCE_MS = 10_000;
 
 let loading: Promise<unknown> | undefined;
-let isFull = false;
+let loaded: Level = 0;
 
 /** Loads the module once. A failed attempt may be made again. */
-async function load({ wasm, full }: EngineOptions): Promise<void> {
-  if (full && !isFull) loading = undefined;
-  isFull ||= full;
-  loading ??= initialise(wasm ?? (full ? beside() : undefined));
+async function load({ wasm, level }: EngineOptions): Promise<void> {
+  if (level > loaded) {
+    loading = undefined;
+    loaded = level;
+  }
+  loading ??= initialise(wasm ?? beside(level));
   try {
     await loading;
   } catch (thrown) {
     loading = undefined;
-    isFull = false;
+    loaded = 0;
     const policy = /content.security/i.test(String(thrown)) ? "; the policy of the page, and of the script of the worker, has to allow it: `script-src 'wasm-unsafe-eval'`" : "";
     throw new PipkinError("unavailable", `the WebAssembly module could not be loaded: ${String(thrown)}${policy}`, { cause: thrown });
   }
@@ -36,12 +39,15 @@ export async function openEngine(name: string, options: EngineOptions): Promise<
   }
   checkSyncHandles();
   const [directory] = await Promise.all([folder(), load(options)]);
+  const secret = await secretOf(options.key, () => frontOf(storeFile(name)));
   const until = performance.now() + LOCK_PATIENCE_MS;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
-      return await WasmStore.open(directory, storeFile(name), options.create, options.cacheBytes, options.segmentSize);
+      return await WasmStore.open(directory, storeFile(name), options.create, options.cacheBytes, options.segmentSize, secret);
     } catch (thrown) {
       const error = toError(thrown);
+      // It may be sealed, which only one module knows.
+      if (error.code === "version" && options.level < 2 && !options.wasm) return openEngine(name, { ...options, level: 2 });
       if (error.code !== "locked" || performance.now() > until) throw explained(name, error);
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
@@ -59,7 +65,28 @@ function explained(name: string, error: PipkinError): PipkinError {
   }
 }
 
-/** Checks a store in a file that nobody has open. */
-export async function verifyCopy(file: string): Promise<Report> {
-  return (await verifyFile(await folder(), file)) as Report;
+/** The front of a file; shorter if it is not there. */
+export async function frontOf(file: string): Promise<Uint8Array> {
+  try {
+    const handle = await (await folder()).getFileHandle(file);
+    return new Uint8Array(await (await handle.getFile()).slice(0, FRONT).arrayBuffer());
+  } catch (thrown) {
+    if (toError(thrown).code === "missing") return new Uint8Array();
+    throw toError(thrown);
+  }
+}
+
+/** Checks a store in a file that nobody has open, and that this opens it if it is sealed. */
+export async function verifyCopy(file: string, key: StoreKey | undefined): Promise<Report> {
+  const secret: Secret = await secretOf(key, () => frontOf(file));
+  return (await verifyFile(await folder(), file, secret)) as Report;
+}
+
+/** Fails if the key of these options does not open the store that a leader has open, or there is none for one that is sealed. */
+export async function checkOptions(options: EngineOptions, front: Uint8Array | undefined): Promise<void> {
+  if (!front && options.key) throw new PipkinError("not-sealed", "a key was given, and the store, which another tab has open, is not sealed: open it without one");
+  if (!front) return;
+  if (!options.key) throw new PipkinError("key-needed", "the store is sealed: open it with its key, `open(name, { key })`");
+  await load(options);
+  checkKey(front, await secretOf(options.key, async () => front));
 }

@@ -42,6 +42,12 @@ export type ErrorCode =
   | "append-refused"
   /** Another has begun under the name of this cursor since, or it was removed. */
   | "cursor-taken"
+  /** The store is sealed, and no key was given. */
+  | "key-needed"
+  /** The key is not that of the store. Nothing was read. */
+  | "wrong-key"
+  /** A key was given, and the store is not sealed. */
+  | "not-sealed"
   /** The browser's file system failed. */
   | "failed";
 
@@ -49,6 +55,7 @@ export type ErrorCode =
 const CODES: readonly ErrorCode[] = [
   "unavailable", "locked", "quota", "corrupt", "version", "outcome-unknown", "usage", "closed", "failed", "missing",
   "snapshot-too-old", "unknown-position", "conflict", "compacted", "append-refused", "cursor-taken",
+  "key-needed", "wrong-key", "not-sealed",
 ];
 
 /** A check of an append that has failed: a stream is not at the version that was expected (`"none"` is 0), or the event of this number matches `unless`. */

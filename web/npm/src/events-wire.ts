@@ -203,6 +203,7 @@ export class CallWriter {
     this.count(events.length);
     for (const { type, payload, tags, metadata, id, time } of events) {
       if (id !== undefined && !(id instanceof Uint8Array && id.length === ID)) this.refuse("an id is a Uint8Array of 16 bytes");
+      if (time !== undefined && !(time >= 0)) this.refuse("`time` is a number of milliseconds since 1970");
       this.raw(id ?? crypto.getRandomValues(new Uint8Array(ID))).number(time ?? NaN).text(type).value(payload).value(metadata).texts(tags);
     }
     return this;

@@ -23,7 +23,7 @@ export type { EventCursor, EventFollow, EventLog, InTransaction } from "./event-
 export type { Appended, Conditions, CursorState, EventRetention, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type { Events } from "./events.js";
 export type {
-  Bytes, CallOptions, Change, ChangesOptions, Commit, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, Live, OpenOptions, PositionState, RecordChange, Report, Role, Segment, SetOptions, Stats, TransactionOptions, Value, WriteOptions,
+  Bytes, CallOptions, Change, ChangesOptions, Commit, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, KeySlot, Live, OpenOptions, PositionState, RecordChange, Report, Role, Rotation, Segment, SetOptions, Stats, StoreKey, TransactionOptions, Value, WriteOptions,
 } from "./types.js";
 
 /**

@@ -1,13 +1,14 @@
 // The side of the one worker that has the file open: carries out requests of its own page and of other tabs.
 
-import { WasmStore, beside, compiled, openEngine, verifyCopy } from "./engine.js";
+import { WasmStore, beside, compiled, frontOf, openEngine, verifyCopy } from "./engine.js";
 import { PipkinError, pack } from "./errors.js";
 import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
 import { PROTOCOL, commonChannel, followersLock, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, News, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
+import { NO_SECRET, type Secret, secretOf } from "./secret.js";
 import { isDurable, isForFull, isWrite, readersOf, transferred, writtenKeys } from "./request.js";
 import { Snapshots } from "./snapshots.js";
-import type { EngineOptions, Stats } from "./types.js";
+import type { EngineOptions, Stats, StoreKey } from "./types.js";
 
 /** A relaxed write is handed to the system so long after it at the latest, and the file of a store that is written to is looked for so often. */
 const FLUSH_AFTER_MS = 250;
@@ -104,9 +105,11 @@ export class Leader {
     this.#keepTimer = setTimeout(() => this.#held ?? this.store.giveUp(EVERYBODY), KEEP_MS);
   }
 
-  /** Tells all tabs who leads. */
+  /** Tells all tabs who leads, and what opens the store. */
   announce(): void {
-    this.#say({ kind: "leader", epoch: this.epoch, protocol: PROTOCOL });
+    if (!this.options.key) return this.#say({ kind: "leader", epoch: this.epoch, protocol: PROTOCOL });
+    const told = frontOf(storeFile(this.name)).then((front) => this.#isEnded || this.#say({ kind: "leader", epoch: this.epoch, protocol: PROTOCOL, front }));
+    told.catch((thrown: unknown) => this.owner.trouble(thrown));
   }
 
   /** A tab that begins to listen hears at once that something may be new: it has asked already, perhaps before this. */
@@ -140,7 +143,7 @@ export class Leader {
     const { number, bytes } = request;
     try {
       if (typeof bytes === "string") return { number, bytes: this.store.getLone(bytes) ?? null };
-      if (!this.options.full && isForFull(bytes)) return this.#load().then(() => kept(this.serve(request, tab, twice)), (thrown: unknown) => refusal(number, thrown));
+      if (this.options.level < 1 && isForFull(bytes)) return this.#load().then(() => kept(this.serve(request, tab, twice)), (thrown: unknown) => refusal(number, thrown));
       for (const reader of readersOf(bytes)) this.#snapshots.hold(reader, tab);
       const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number);
       if (isWrite(bytes)) this.#afterWrites(bytes, tab);
@@ -351,9 +354,29 @@ export class Leader {
       case "flushTo":
         this.store.flushTo(call.position);
         return this.#tellNews();
+      case "keys":
+        return this.#changeKeys(0, 0, NO_SECRET);
+      case "addKey":
+        return this.#changeKeys(1, 0, await this.#secretOf(call.key));
+      case "removeKey":
+        return this.#changeKeys(2, call.slot, NO_SECRET);
+      case "rotateKey": {
+        const rotated = this.#changeKeys(3, 0, await this.#secretOf(call.key));
+        this.options = { ...this.options, key: call.key };
+        return rotated;
+      }
       default:
         return this.store[call.method]();
     }
+  }
+
+  #changeKeys(what: number, slot: number, secret: Secret): unknown {
+    if (!this.options.key) throw new PipkinError("not-sealed", "the store is not sealed: only one that was made with a key has keys");
+    return this.store.changeKeys(what, slot, secret);
+  }
+
+  #secretOf(key: StoreKey): Promise<Secret> {
+    return secretOf(key, () => frontOf(storeFile(this.name)));
   }
 
   /** What a tab held that has gone. */
@@ -414,7 +437,7 @@ export class Leader {
     if (records > 0 && !replace) {
       throw new PipkinError("usage", `the store holds ${records} records that the import would delete; say { replace: true } if it should`);
     }
-    const { damage } = await verifyCopy(file);
+    const { damage } = await verifyCopy(file, this.options.key);
     const [first] = damage;
     if (first) throw new PipkinError("corrupt", `the imported file is damaged at offset ${first.offset}: ${first.what}; the store is as it was`);
     try {
@@ -432,9 +455,9 @@ export class Leader {
     this.#held = held;
     this.#calls++;
     try {
-      const wasm = await compiled(beside());
+      const wasm = await compiled(beside(1));
       if (this.#isEnded) throw new PipkinError("closed", "the store was closed");
-      this.options = { ...this.options, wasm, full: true };
+      this.options = { ...this.options, wasm, level: 1 };
       this.store.close();
       this.store = await this.#reopened();
     } finally {

@@ -2,7 +2,7 @@
 
 import type { Place } from "./cut.js";
 import type { PackedError } from "./errors.js";
-import type { Bytes, EngineOptions, Role } from "./types.js";
+import type { Bytes, EngineOptions, Role, StoreKey } from "./types.js";
 
 /** A call that is no packed operation. */
 export type Call =
@@ -17,6 +17,10 @@ export type Call =
   | { readonly method: "export"; readonly copy: string; readonly end?: true }
   /** A piece of such a copy. */
   | { readonly method: "piece"; readonly copy: string; readonly place: Place }
+  /** Lists what opens the store, or changes it. */
+  | { readonly method: "keys" }
+  | { readonly method: "addKey" | "rotateKey"; readonly key: StoreKey }
+  | { readonly method: "removeKey"; readonly slot: number }
   /** Puts a checked copy in the place of the store. */
   | { readonly method: "install"; readonly file: string; readonly replace: boolean };
 
@@ -47,6 +51,8 @@ export type Told =
   /** `page` is the name of the lock that the page holds meanwhile. */
   | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions; readonly visible: boolean; readonly page: string }
   | { readonly kind: "support" }
+  /** The store is opened with this key from now on. */
+  | { readonly kind: "key"; readonly key: StoreKey }
   | { readonly kind: "call"; readonly number: number; readonly call: Call }
   /** Whether a person sees the page. */
   | { readonly kind: "visible"; readonly on: boolean }
@@ -100,7 +106,7 @@ export type ToBroker =
 export type ToTabs =
   /** Who leads? */
   | { readonly kind: "who" }
-  | { readonly kind: "leader"; readonly epoch: string; readonly protocol: number }
+  | { readonly kind: "leader"; readonly epoch: string; readonly protocol: number; /** Of a sealed store, what says which keys open it. */ readonly front?: Uint8Array | undefined }
   /** Writes of a tab that is going, which no leader has got: whoever leads next carries them out, and says so. */
   | { readonly kind: "left"; readonly tab: string; readonly request: Request }
   | { readonly kind: "taken"; readonly left: string }

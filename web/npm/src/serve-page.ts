@@ -53,6 +53,9 @@ export function servePage(tell: (message: ToPage, transfer?: Transferable[]) => 
       case "call":
         tab?.call(message.number, message.call);
         break;
+      case "key":
+        tab?.setKey(message.key);
+        break;
       case "visible":
         tab?.setVisible(message.on);
         break;

@@ -39,6 +39,6 @@ export function startBroker(_: Pick<OpenOptions, "worker">): SharedWorker | unde
 }
 
 export function wasm(): ArrayBuffer {
-  bytes ??= Uint8Array.from(readFileSync(new URL("./pipkin_full_bg.wasm", import.meta.url))).buffer;
+  bytes ??= Uint8Array.from(readFileSync(new URL("./pipkin_sealed_bg.wasm", import.meta.url))).buffer;
   return bytes;
 }

@@ -10,7 +10,8 @@ import type { Events } from "./events.js";
 import { copyFile, folder, removeFile } from "./files.js";
 import { positionBytes } from "./follow.js";
 import { randomHex } from "./names.js";
-import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type PositionState, type Report, type Role, type Segment, type Stats, type TransactionOptions, type Value, checkedTtl, valueBytes } from "./types.js";
+import { checkedKey } from "./secret.js";
+import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type KeySlot, type PositionState, type Report, type Role, type Rotation, type Segment, type Stats, type StoreKey, type TransactionOptions, type Value, checkedTtl, valueBytes } from "./types.js";
 import { Snapshot } from "./snapshot.js";
 import { type Transaction, transact } from "./transaction.js";
 import { View } from "./view.js";
@@ -116,6 +117,32 @@ export class Store extends View<Bytes, Value, Bytes> {
    */
   resetClock(options?: CallOptions): Promise<number> {
     return this.connection.call({ method: "resetClock" }, options?.signal);
+  }
+
+  /** What opens this store, which is sealed. */
+  keySlots(options?: CallOptions): Promise<readonly KeySlot[]> {
+    return this.connection.call({ method: "keys" }, options?.signal);
+  }
+
+  /** Lets one more key open this store; says which slot it has. At most eight do. */
+  async addKey(key: StoreKey, options?: CallOptions): Promise<number> {
+    return this.connection.call({ method: "addKey", key: checkedKey(key) ?? key }, options?.signal);
+  }
+
+  /**
+   * The key of this slot opens the store no more; tabs that were opened with it have to be opened again. Whoever has had it may have kept what it leads to: only `rotateKey`
+   * keeps them out of what is written from then on.
+   */
+  removeKey(slot: number, options?: CallOptions): Promise<void> {
+    return this.connection.call({ method: "removeKey", slot }, options?.signal);
+  }
+
+  /** Seals everything under a new key, which alone opens the store from then on: this tab goes on with it, others have to be opened again. Copies every record. */
+  async rotateKey(key: StoreKey, options?: CallOptions): Promise<Rotation> {
+    const next = checkedKey(key) ?? key;
+    const rotated = await this.connection.call<Rotation>({ method: "rotateKey", key: next }, options?.signal);
+    this.connection.setKey(next);
+    return rotated;
   }
 
   /** Copies what lives together and gives the rest of the file back. It happens by itself, too, when half of a segment is dead. */

@@ -10,7 +10,7 @@ import { checkName, syncLock } from "./names.js";
 import { hint } from "./place.js";
 import { SyncEventLog } from "./sync-events.js";
 import { SyncView } from "./sync-view.js";
-import { type Bytes, type CompactReport, type Durability, type EngineOptions, type Key, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedTtl, engineOptions } from "./types.js";
+import { type Bytes, type CompactReport, type Durability, type EngineOptions, type Key, type Level, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedTtl, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode, type FailedCheck } from "./errors.js";
 export { SyncEventLog } from "./sync-events.js";
@@ -18,20 +18,19 @@ export { SyncView } from "./sync-view.js";
 export type { Batch, Batched } from "./codec.js";
 export type { Appended, Conditions, CursorState, EventRetention, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type {
-  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, SyncOpenOptions, SyncSetOptions, SyncWriteOptions, Value,
+  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, StoreKey, SyncOpenOptions, SyncSetOptions, SyncWriteOptions, Value,
 } from "./types.js";
 
-/** Stores of this worker under the first module: the full one cannot take its place meanwhile. */
-let lean = 0;
-let isFull = false;
+/** Open stores of this worker: another module cannot take the place of theirs meanwhile. */
+let stores = 0;
+let loaded: Level = 0;
 
 /** Counts a store that is to be opened, until the function that comes back is called. */
-function counted(full: boolean): () => void {
-  if (full && !isFull && lean > 0) throw new PipkinError("usage", "open every store of this worker with { events: true }, or close the others first");
-  if (full || isFull) return () => undefined;
-  lean++;
+function counted(level: Level): () => void {
+  if (level > loaded && stores > 0) throw new PipkinError("usage", "open every store of this worker with { events: true }, or with a key if one has it, or close the others first");
+  stores++;
   let done = (): void => {
-    lean--;
+    stores--;
     done = () => undefined;
   };
   return () => done();
@@ -41,10 +40,10 @@ function counted(full: boolean): () => void {
 export async function open(name: string, options: SyncOpenOptions = {}): Promise<SyncStore> {
   checkName(name);
   const engine = engineOptions(options);
-  const ended = counted(engine.full);
+  const ended = counted(engine.level);
   try {
     const store = await opened(name, options, engine, ended);
-    isFull ||= engine.full;
+    if (engine.level > loaded) loaded = engine.level;
     return store;
   } catch (thrown) {
     ended();

@@ -1,11 +1,12 @@
 // The worker of one tab. It wants to lead, waits for the lock as long as another tab has it, and asks that one meanwhile.
 
 import { PipkinError, pack } from "./errors.js";
+import { checkOptions } from "./engine.js";
 import { GONE, Leader } from "./leader.js";
 import { PROTOCOL, commonChannel, followersLock, leaderChannel, leaderLock, openChannel, pageLock, randomHex, syncLock, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, News, Packed, Request, ToBroker, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import { isWrite, transferred } from "./request.js";
-import type { EngineOptions, Role } from "./types.js";
+import type { EngineOptions, Role, StoreKey } from "./types.js";
 
 /** An unanswered tab asks again who leads, should it have missed the word. */
 const ASK_AGAIN_MS = 500;
@@ -52,13 +53,15 @@ export class Tab {
   /** What other tabs had left to do when they went, until a leader takes it. */
   readonly #left = new Map<string, { readonly tab: string; readonly request: Request }>();
   #opened = false;
+  /** The leader to whose store the key of this tab is held. */
+  #checks: string | undefined;
   #seesPage = false;
   #heardAt = performance.now();
   #toldBlocked = false;
 
   constructor(
     readonly name: string,
-    readonly options: EngineOptions,
+    private options: EngineOptions,
     private visible: boolean,
     private readonly page: string,
     private readonly tellPage: (message: ToPage, transfer?: Transferable[]) => void,
@@ -103,6 +106,11 @@ export class Tab {
     if (!on || this.options.memory) return;
     const held = new Promise<void>((end) => (this.#unfollow = end));
     navigator.locks.request(followersLock(this.name), { mode: "shared" }, () => held).catch(() => undefined);
+  }
+
+  /** Of a store that has another key now. */
+  setKey(key: StoreKey): void {
+    this.options = { ...this.options, key };
   }
 
   setVisible(on: boolean): void {
@@ -329,7 +337,7 @@ export class Tab {
         this.#leader?.announce();
         break;
       case "leader":
-        if (!this.#leader) this.#follow(message.epoch, message.protocol);
+        if (!this.#leader) void this.#meetLeader(message.epoch, message.protocol, message.front);
         break;
       case "left":
         if (this.#leader && !this.#leader.isPoisoned) this.#carryOut(this.#leader, message.tab, message.request);
@@ -343,6 +351,22 @@ export class Tab {
         if (!this.#leader) this.#change(message, message.tab);
         break;
     }
+  }
+
+  /** Works through a leader, if the key of this tab opens its store. */
+  async #meetLeader(epoch: string, protocol: number, front: Uint8Array | undefined): Promise<void> {
+    if (!this.#opened && protocol === PROTOCOL && (front || this.options.key) && epoch !== this.#checks) {
+      this.#checks = epoch;
+      try {
+        await checkOptions(this.options, front);
+      } catch (thrown) {
+        return this.#fail(thrown);
+      }
+      if (this.#leader || this.#closed.signal.aborted) return;
+    } else if (!this.#opened && epoch === this.#checks) {
+      return this.#heard();
+    }
+    this.#follow(epoch, protocol);
   }
 
   #follow(epoch: string, protocol: number): void {

@@ -1,8 +1,10 @@
 // What callers hand in and get back.
 
 import { type Damage, PipkinError } from "./errors.js";
+import { type StoreKey, checkedKey } from "./secret.js";
 
 export type { Damage } from "./errors.js";
+export type { StoreKey } from "./secret.js";
 
 /** A key: bytes, or text that is taken as UTF-8. At most 64 KiB. */
 export type Key = string | Uint8Array;
@@ -80,6 +82,20 @@ export interface CopyOptions extends CallOptions {
   readonly progress?: ((done: number, total: number | undefined) => void) | undefined;
 }
 
+/** A way in. */
+export interface KeySlot {
+  /** Its number, by which it is removed. */
+  readonly slot: number;
+  readonly kind: "key" | "passphrase";
+}
+
+/** What a new key has come to. */
+export interface Rotation {
+  /** Nothing in the file is under the key before any more. Otherwise compactions go on with it. */
+  readonly finished: boolean;
+  readonly segmentsLeft: number;
+}
+
 export interface OpenOptions extends CallOptions {
   /** Of all writes that do not say otherwise. Default: `"relaxed"`. */
   readonly durability?: Durability | undefined;
@@ -97,6 +113,11 @@ export interface OpenOptions extends CallOptions {
    * one: transactions run again, and snapshots end. A store in memory needs it. Default: false.
    */
   readonly events?: boolean | undefined;
+  /**
+   * Seals a new store, and opens a sealed one: without it nobody reads a key or a value in the file, or changes one unnoticed. A passphrase takes 64 MiB of
+   * memory, and some tenths of a second. Loads the module that knows sealed stores. Every tab needs it; one without is refused, as `key-needed`.
+   */
+  readonly key?: StoreKey | undefined;
   /** A store that lives in memory and ends with the tab; never chosen unasked. Default: false. */
   readonly memory?: boolean | undefined;
   /** Where the WebAssembly module is, if a bundler has moved it, or the module itself. */
@@ -112,6 +133,9 @@ export type SyncWriteOptions = Omit<WriteOptions, keyof CallOptions>;
 export type SyncSetOptions = Omit<SetOptions, keyof CallOptions>;
 export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked" | "worker">;
 
+/** Which module: one that knows records; event streams, too; sealed stores, too. */
+export type Level = 0 | 1 | 2;
+
 /** The part of the options that the engine needs, complete. */
 export interface EngineOptions {
   readonly create: boolean;
@@ -119,8 +143,8 @@ export interface EngineOptions {
   readonly segmentSize: number;
   readonly memory: boolean;
   readonly wasm: string | ArrayBuffer | WebAssembly.Module | undefined;
-  /** The full module is asked for, which knows event streams. */
-  readonly full: boolean;
+  readonly level: Level;
+  readonly key?: StoreKey | undefined;
 }
 
 const MIB = 1024 * 1024;
@@ -142,14 +166,17 @@ function size(bytes: number): number {
 }
 
 /** `wasm` is where the module is if the caller says nothing. */
-export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"], isFull = wasm !== undefined): EngineOptions {
+export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"], isWhole = wasm !== undefined): EngineOptions {
   checkDurability(options.durability ?? "relaxed");
+  const key = checkedKey(options.key);
+  if (key && options.memory) throw new PipkinError("usage", "a store in memory has no file that a key could seal");
   return {
     create: options.create ?? true,
     cacheBytes: size(options.cacheBytes ?? 16 * MIB),
     segmentSize: size(options.segmentSize ?? MIB),
     memory: options.memory ?? false,
-    full: (options.events ?? false) || isFull,
+    level: key || isWhole ? 2 : options.events ? 1 : 0,
+    key,
     wasm: (options.wasm instanceof URL ? options.wasm.href : options.wasm) ?? wasm,
   };
 }

@@ -3,9 +3,10 @@
 // Reads and writes of one key, and packed messages, are calls of numbers: bytes go in through a room in the memory of the module, one behind the other, and come
 // out as what stands at `answer`.
 
-import { Store, answer, failure, initSync, room, verifyFile as verifyOpen } from "../engine/pipkin.js";
+import { Store, answer, checkKey as checkFront, failure, initSync, room, verifyFile as verifyOpen } from "../engine/pipkin.js";
 import type { SyncHandle } from "./files.js";
-import type { Bytes, PositionState } from "./types.js";
+import type { Secret } from "./secret.js";
+import type { Bytes, Level, PositionState } from "./types.js";
 
 /** Stands for "nothing"; what is less is a failure. */
 const NONE = -1;
@@ -23,11 +24,15 @@ const sent: Bytes[] = [];
 /** All of the memory. It moves when it grows. */
 let memory = NO_BYTES;
 
-/** Where the full module is. A script that is a string has none beside it. */
-export const full = (): URL => new URL("pipkin_full_bg.wasm", import.meta.url);
+/** Where a module is. A script that is a string has none beside it. */
+export function beside(level: Level): URL {
+  // Bundlers look for these words.
+  if (level === 2) return new URL("pipkin_sealed_bg.wasm", import.meta.url);
+  return level === 1 ? new URL("pipkin_full_bg.wasm", import.meta.url) : new URL("pipkin_bg.wasm", import.meta.url);
+}
 
 /** Loads the module, in the place of one that was loaded before. */
-export async function load(source: string | URL | ArrayBuffer | WebAssembly.Module = new URL("pipkin_bg.wasm", import.meta.url)): Promise<void> {
+export async function load(source: string | URL | ArrayBuffer | WebAssembly.Module): Promise<void> {
   ({ memory: whole } = initSync({ module: await compiled(source) }));
   memory = NO_BYTES;
 }
@@ -95,9 +100,14 @@ async function opened(directory: FileSystemDirectoryHandle, name: string, create
   return file.createSyncAccessHandle();
 }
 
-/** Verifies the store in a file that is not open. */
-export async function verifyFile(directory: FileSystemDirectoryHandle, name: string): Promise<unknown> {
-  return JSON.parse(verifyOpen(await opened(directory, name, false)));
+/** Verifies the store in a file that is not open, and that this opens it. */
+export async function verifyFile(directory: FileSystemDirectoryHandle, name: string, secret: Secret): Promise<unknown> {
+  return JSON.parse(verifyOpen(await opened(directory, name, false), ...secret));
+}
+
+/** Throws if this does not open the sealed store with this front. */
+export function checkKey(front: Uint8Array, secret: Secret): void {
+  checkFront(front, ...secret);
 }
 
 /** Never collected: what frees one would do so in the memory of the module that was loaded last. */
@@ -110,8 +120,8 @@ export class WasmStore {
   }
 
   /** Opens the store in a file, with at most `cache` bytes of it in memory. A new store gets segments of `segment` bytes. */
-  static async open(directory: FileSystemDirectoryHandle, name: string, create: boolean, cache: number, segment: number): Promise<WasmStore> {
-    return new WasmStore(Store.open(await opened(directory, name, create), create, cache, segment));
+  static async open(directory: FileSystemDirectoryHandle, name: string, create: boolean, cache: number, segment: number, secret: Secret): Promise<WasmStore> {
+    return new WasmStore(Store.open(await opened(directory, name, create), create, cache, segment, ...secret));
   }
 
   /** A store that ends with this worker. */
@@ -164,6 +174,11 @@ export class WasmStore {
 
   flush(): void {
     this.store.flush();
+  }
+
+  /** Lists or changes what opens a sealed store; see `web/src/secret.rs`. */
+  changeKeys(what: number, slot: number, secret: Secret): unknown {
+    return JSON.parse(this.store.changeKeys(what, slot, ...secret));
   }
 
   /** Whether a write or a flush has failed: no more of them are taken until the file is opened again. */

@@ -29,14 +29,15 @@ const PROGRAM = `
   import { type CopyOptions, type ErrorCode, type Events, type Store, destroy, list, open, support } from "pipkin";
   import { open as openInline } from "pipkin/inline";
   import { type SyncStore, open as openSync } from "pipkin/sync";
-  declare const name: string, key: string, value: string, p: string, url: URL, buffer: Uint8Array, options: {}, ordered: boolean, reverse: boolean;
+  declare const name: string, value: string, p: string, url: URL, buffer: Uint8Array, options: {}, ordered: boolean, reverse: boolean;
   declare const gte: undefined, gt: string, lte: string, lt: undefined, limit: number, ttl: number, retries: number, replace: boolean, progress: NonNullable<CopyOptions["progress"]>;
   declare const stream: ReadableStream<Uint8Array>, source: Blob, blocked: () => void;
+  declare const slot: number, passphrase: string; declare const key: string & CryptoKey;
   declare const position: Uint8Array, from: Uint8Array, appended: boolean, signal: AbortSignal;
   declare const event: "change", listener: () => void, policy: { createScriptURL(url: string | URL): URL };`;
 
 /** The goal is 125 kB. Each capability of the engine that a page gets adds to it; raise this only together with one. */
-const MOST_BYTES = 208_500;
+const MOST_BYTES = 210_300;
 
 test("a page loads as much as the README says, and no more than it did", () => {
   const files = ["index.js", "worker.js", "pipkin_bg.wasm"].map((file) => readFileSync(join(here, "dist", file)));

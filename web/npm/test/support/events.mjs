@@ -55,11 +55,12 @@ export function testEvents(browser) {
           await code(log.append("a", [])), await code(log.append("", { type: "x" })), await code(log.append("a", { type: "\0" })), await code(log.append("a", { type: "x", tags: ["\0t"] })),
           await code(log.append("a", { type: "x", id: new Uint8Array(3) })), await code(log.append("a", { type: "x" }, { expected: -1 })), await code(collect(log.read({ query: [] }))), await code(collect(log.read({ stream: "a", query: {} }))),
           await code(log.append("a", { type: "\ud800" })), await code(log.append("a", { type: "x", tags: Array.from({ length: 65 }, (_, i) => `${i}`) })),
+          await code(log.append("a", { type: "x", time: -1 })),
         ];
         seen.removed = [await log.removeBefore(10), await shown(log.read({ stream: "a" })), await log.version("none"), (await db.verify()).damage, await db.count()];
         return seen;
       }, `log${at}`);
-      const usage = Array.from({ length: 10 }, () => "usage");
+      const usage = Array.from({ length: 11 }, () => "usage");
       assert.deepEqual(seen, {
         one: [1, 2, false], again: ["append-refused", false, true], first: [true, 1, "one", "x", ["t", "u"], "m", true, 9], refused: ["append-refused", "append-refused", "append-refused"], decided: 2,
         reads: ["a@1:one a@2:two b@1:B b@2:C", "b@2:C b@1:B", "a@2:two", "b@2:C b@1:B", "a@1:one b@2:C", "a@2:two a@1:one", ""],
