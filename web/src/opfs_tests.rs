@@ -240,7 +240,7 @@ async fn try_open(name: &str, access: Access) -> Result<Db, Error> {
 /// The npm package and the one of wasm-pack call this.
 #[wasm_bindgen_test]
 async fn what_javascript_stores_it_finds_and_every_failure_has_a_code() {
-    let store = Store::open(weak_handle("exports", "").await, true, 1 << 20, 1 << 20).unwrap();
+    let store = Store::open(weak_handle("exports", "").await, true, 1 << 20, 1 << 20, 0, &[]).unwrap();
     put(&[b"key", b"value"]);
     assert_eq!(store.set(3, 5), 0.0);
     put(&[b"key"]);
@@ -257,7 +257,10 @@ async fn what_javascript_stores_it_finds_and_every_failure_has_a_code() {
     put(&[b"key"]);
     assert_eq!((store.get(3), code_of(&failure())), (-2.0, Some(8.0)));
     assert_eq!(code_of(&store.stats().unwrap_err()), Some(8.0));
-    assert_eq!(code_of(&Store::open(weak_handle("no store", "").await, false, 1 << 20, 1 << 20).unwrap_err()), Some(10.0));
+    assert_eq!(
+        code_of(&Store::open(weak_handle("no store", "").await, false, 1 << 20, 1 << 20, 0, &[]).unwrap_err()),
+        Some(10.0)
+    );
 }
 
 /// All of the memory of the module, as JavaScript sees it.
