@@ -295,6 +295,9 @@ pub enum Bug {
     #[cfg(feature = "ordered")]
     /// The order keeps the old places of the records that compaction has copied.
     MovesForgotten,
+    #[cfg(feature = "ordered")]
+    /// Deleting a group takes the order's places of records that compaction is just copying.
+    GroupBeforeMoves,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -335,6 +338,8 @@ mod imp {
             Self::OrderNotMoved,
             #[cfg(feature = "ordered")]
             Self::MovesForgotten,
+            #[cfg(feature = "ordered")]
+            Self::GroupBeforeMoves,
             Self::FlushSkipsSync,
             Self::AckBeforeSync,
             Self::SyncErrorForgotten,

@@ -206,7 +206,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::CountsKeptLate
         | Bug::GhostAfterRemoval => MOMENTS,
         Bug::ManyReadApart => MANY,
-        Bug::GroupInTwoCommits => GROUPS,
+        Bug::GroupInTwoCommits | Bug::GroupBeforeMoves => GROUPS,
         Bug::OrderEndsAtSnapshot
         | Bug::OrderOfRetiredSegments
         | Bug::OrderNotMoved

@@ -10,6 +10,7 @@ use crate::watched::Watched;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::{Db, Namespace, Snapshot, Storage};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Commits in the life of a store.
 const COMMITS: u64 = 40;
@@ -20,14 +21,52 @@ const NAMES: [&[u8]; 10] = [b"a", b"a.b", b"a.bc", b"a..b", b"a.", b".", b"a.b.c
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Records of a group that is deleted beside a compaction, and as many beside it.
+const MEMBERS: u64 = 6000;
+
 /// Runs stores until the images are used up.
 pub fn run(budget: &Budget, images: &Quota) -> Outcome {
     stores::run(budget, images, one)
 }
 
-/// One store.
+/// Deletes a group with keys in order at some moment of a compaction, which copies the records of the group from one place to another: all of it is gone.
+fn beside_compaction(seed: u64, _: &Quota, watch: &Watch) -> Checked {
+    let mut rng = derive(seed, 0xbe51);
+    let db = Db::builder().segment_size(1 << 20).background(false).ordered(true).in_memory().map_err(words)?;
+    let key = |group: &str, number: u64| format!("{group}.{number}");
+    for number in 0..MEMBERS {
+        db.insert(key("gone", number), [1; 60]).map_err(words)?;
+        db.insert(key("kept", number), [2; 60]).map_err(words)?;
+    }
+    // Every segment has something to be compacted for.
+    for number in (0..MEMBERS).filter(|number| number % 3 == 0) {
+        db.remove(key("kept", number)).map_err(words)?;
+    }
+    watch.tick();
+    let wait = Duration::from_micros(rng.below(12_000));
+    std::thread::scope(|scope| {
+        let compaction = scope.spawn(|| db.compact().map(drop).map_err(words));
+        std::thread::sleep(wait);
+        let removed = db.delete_group("gone").map_err(words);
+        compaction.join().unwrap_or_else(|_| Err("the compaction has panicked".into()))?;
+        match removed? {
+            MEMBERS => Ok(()),
+            other => Err(format!("{other} records were removed beside a compaction, of {MEMBERS}")),
+        }
+    })?;
+    let in_order = db.range_prefix("gone.").map_err(words)?.count();
+    let kept = db.iter().collect::<pipkin::Result<Vec<_>>>().map_err(words)?;
+    let left = kept.iter().filter(|(key, _)| key.starts_with(b"gone.")).count();
+    if (in_order, left, kept.len() as u64) != (0, 0, MEMBERS - MEMBERS.div_ceil(3)) {
+        return Err(format!("{in_order} keys of a deleted group are in order, and {left} records left, of {}", kept.len()));
+    }
+    Ok(())
+}
+
+/// One store that is crashed, and one that is compacted.
 pub fn one(seed: u64, images: &Quota, watch: &Watch) -> Outcome {
-    stores::one(seed, images, watch, live)
+    stores::one(seed, images, watch, live)?;
+    stores::one(seed, images, watch, beside_compaction)
 }
 
 /// How the stores of a seed are opened.
