@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use pipkin::{Builder, Db, Error, Expected, NewEvent};
+use pipkin_tests::drive::Setup;
 use pipkin_tests::parallel::{Failure, Outcome, for_each, unwrap};
 use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::rng::{Rng, derive};
@@ -28,7 +29,8 @@ const ROLE: &str = "PIPKIN_FOLLOWING";
 fn builder(folder: &Path, seed: u64) -> Builder {
     let segment_size = [4096, 16 * 1024, 64 * 1024][(seed % 3) as usize];
     let path = folder.join("store.pipkin");
-    Db::builder().path(path).mmap(!seed.is_multiple_of(5)).segment_size(segment_size).replay_debt_max(200_000)
+    let builder = if Setup::seals(seed) { Db::builder().encryption_key([7; 32]) } else { Db::builder() };
+    builder.path(path).mmap(!seed.is_multiple_of(5)).segment_size(segment_size).replay_debt_max(200_000)
 }
 
 /// Not a test of its own: the child that is killed, when the environment says so.

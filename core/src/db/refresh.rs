@@ -49,7 +49,8 @@ impl Db {
     ///
     /// [`Error::Diverged`] when the file does not contain what this follower has shown, [`Error::Overtaken`] when the writer is so fast that
     /// the store could not be read as a whole, [`Error::Corrupt`], and errors of the storage. The follower keeps its state then.
-    /// [`Error::InvalidArgument`] from a store that was not opened to follow.
+    /// [`Error::InvalidArgument`] from a store that was not opened to follow. `WrongKey` once the writer of a sealed store has rotated its key: open it
+    /// again, with the new one.
     #[cfg(feature = "followers")]
     pub fn refresh(&self) -> Result<bool> {
         self.store.refresh()
@@ -99,8 +100,8 @@ fn open_following(storage: &ByCopy, options: Options, attached: &Attached) -> Re
         let (met, result) = match opened {
             Ok(store) if !is_damaged(&store) => return follow_on(storage, store),
             Ok(store) => (Met::now(storage, &store.report), Ok(store)),
-            Err(error) if error.may_be_reuse() || matches!(error, Error::NotAStore { .. }) => {
-                (Met::now(storage, &error), Err(error))
+            Err(error) if error.may_be_reuse() || matches!(error, Error::NotAStore { .. }) || may_be_torn_apart(&error) => {
+                (Met::now(storage, &error), Err(explained(storage, error)?))
             }
             Err(error) => return Err(error),
         };
@@ -113,6 +114,28 @@ fn open_following(storage: &ByCopy, options: Options, attached: &Attached) -> Re
         last = result.err().unwrap_or(Error::Overtaken);
     }
     Err(last)
+}
+
+/// True for what the parts of a sealed store show that were read before and behind a change: a superblock of a closed store, and headers of the session
+/// that has opened it since.
+fn may_be_torn_apart(error: &Error) -> bool {
+    #[cfg(feature = "encrypt")]
+    return matches!(error, Error::Forged { .. } | Error::RolledBack);
+    #[cfg(not(feature = "encrypt"))]
+    {
+        let _ = error;
+        false
+    }
+}
+
+/// What seems forged to whoever has the key from before a rotation is not.
+fn explained(storage: &ByCopy, error: Error) -> Result<Error> {
+    #[cfg(all(feature = "encrypt", feature = "followers"))]
+    if matches!(error, Error::Forged { .. }) && crate::unlock::is_rotated(storage)? {
+        return Ok(Error::WrongKey);
+    }
+    let _ = storage;
+    Ok(error)
 }
 
 /// Every read takes the slow path from now on, which verifies what it finds.
@@ -155,7 +178,11 @@ impl Store {
     /// The superblock as it is now.
     fn superblock_now(&self, following: &Following, said: &mut u64) -> Result<Superblock> {
         following.storage.refresh()?;
-        let Front::Store(pair) = read_superblocks(&following.storage)? else { return Err(Error::Diverged) };
+        let read = match read_superblocks(&following.storage) {
+            Err(error) => return Err(explained(&following.storage, error)?),
+            Ok(read) => read,
+        };
+        let Front::Store(pair) = read else { return Err(Error::Diverged) };
         let superblock = pair.current;
         if superblock.store_id != self.engine.log.store_id {
             return Err(Error::Diverged);

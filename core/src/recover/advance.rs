@@ -2,7 +2,11 @@
 
 use super::headers::find_headers;
 use crate::error::{Error, Result};
+#[cfg(feature = "encrypt")]
+use crate::frame::TAG_LEN;
 use crate::frame::{Header, Kind, Mark, NAMESPACE_OF_NAMES};
+#[cfg(feature = "encrypt")]
+use crate::log::keys_of;
 use crate::log::{Segment, SegmentHeader, SegmentKind, SegmentList, Step, Superblock, Walk, read_next};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
@@ -195,10 +199,28 @@ impl<'a> Reading<'a> {
                 }
                 self.pending = Pending::default();
             }
+            #[cfg(feature = "encrypt")]
+            if !self.is_chained(&segment, position.min(header.previous_end), &header)? {
+                if self.header_of(&segment)?.is_none() {
+                    return Ok(self.up_to(from, true));
+                }
+                return Err(Error::Forged { offset: geometry.start(next.extent), what: "a segment behind records" });
+            }
             segment = Segment { end: next.first_frame(geometry), ..next };
             (position, session, tries, known_end) = (segment.end, header.session, 0, None);
             self.enter(segment, header.previous_end);
         }
+    }
+
+    /// True if the header names the tag of the frame in front of `end`, where the records of `segment` end; always in a plain store.
+    #[cfg(feature = "encrypt")]
+    fn is_chained(&self, segment: &Segment, end: u64, header: &SegmentHeader) -> Result<bool> {
+        let Some(seal) = header.seal.filter(|_| keys_of(self.storage).is_some()) else { return Ok(true) };
+        let mut tag = [0; TAG_LEN];
+        if end > segment.first_frame(self.superblock.geometry()) {
+            self.storage.read_at(end - TAG_LEN as u64, &mut tag)?;
+        }
+        Ok(tag == seal.chain)
     }
 
     /// The log goes on behind a segment if a later one has the checkpoint: then what comes next may have been compacted.

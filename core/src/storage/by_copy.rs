@@ -46,4 +46,9 @@ impl Storage for ByCopy {
     fn refresh(&self) -> Result<(), StorageError> {
         self.0.refresh()
     }
+
+    #[cfg(feature = "encrypt")]
+    fn vault(&self) -> Option<&crate::seal::Vault> {
+        self.0.vault()
+    }
 }

@@ -120,6 +120,19 @@ pub(crate) fn version_at(storage: &dyn Storage, place: u64) -> Result<Option<u64
     Ok(page::whole(storage, place)?.and_then(|bytes| page::version_of(&bytes)))
 }
 
+/// True if the page of keys leads to another data key than the one that is known, and is a later one: another session has rotated the key.
+#[cfg(feature = "followers")]
+pub(crate) fn is_rotated(storage: &dyn Storage) -> Result<bool> {
+    let Some(keys) = storage.vault().and_then(Vault::keys) else { return Ok(false) };
+    for place in PAGE_PLACES {
+        let later = page::whole(storage, place)?.filter(|bytes| page::version_of(bytes) > Some(keys.page_version()));
+        if later.and_then(|bytes| page::key_id_of(&bytes)).is_some_and(|id| id != keys.current().derived.id) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// True if any copy of a page of keys is whole.
 pub(crate) fn has_page(storage: &dyn Storage) -> Result<bool> {
     Ok(page::first_whole(storage, FIRST_PAGE)?.is_some())

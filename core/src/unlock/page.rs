@@ -53,6 +53,12 @@ pub(super) fn version_of(page: &[u8]) -> Option<u64> {
     word(page, 8)
 }
 
+/// The id of the data key that a page leads to, by its bytes.
+#[cfg(feature = "followers")]
+pub(super) fn key_id_of(page: &[u8]) -> Option<[u8; 8]> {
+    page.get(24..)?.first_chunk().copied()
+}
+
 /// The first copy of `version` that is whole; if there is none, the first whole one.
 pub(super) fn first_whole(storage: &dyn Storage, version: u64) -> Result<Option<(u64, Vec<u8>)>> {
     let mut other = None;

@@ -51,6 +51,7 @@ mod sealed_bytes;
 mod sealed_crashes;
 mod sealed_creation;
 mod sealed_events;
+mod sealed_following;
 mod sealed_keys;
 mod sealed_plaintext;
 mod sealed_rotation;

@@ -2,6 +2,7 @@
 //! out whole, once and in order, or the reader is told that it is gone, and from where on it can go on.
 
 use super::{Checked, words};
+use crate::drive::Setup;
 use crate::parallel::{Failure, Outcome, for_each};
 use crate::quota::Quota;
 use crate::rng::{Rng, derive};
@@ -40,7 +41,8 @@ fn builder(folder: &Path, seed: u64) -> Builder {
         _ => 64 * 1024,
     };
     let path = folder.join("store.pipkin");
-    Db::builder().path(path).mmap(!seed.is_multiple_of(5)).segment_size(segment_size).replay_debt_max(100_000)
+    let builder = if Setup::seals(seed) { Db::builder().encryption_key([7; 32]) } else { Db::builder() };
+    builder.path(path).mmap(!seed.is_multiple_of(5)).segment_size(segment_size).replay_debt_max(100_000)
 }
 
 /// What commit `number` puts (`Some`) and removes.

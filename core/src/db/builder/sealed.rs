@@ -181,7 +181,7 @@ impl Asked {
             return Err(Error::KeyNeeded);
         }
         refuse(&*storage, options, attached)?;
-        let may_create = options.create && !options.read_only;
+        let may_create = options.create && !options.read_only && !options.follows();
         let superblock = match superblock {
             Some(superblock) if is_cut_short(&*storage, &superblock)? => {
                 if !may_create {
@@ -211,6 +211,8 @@ impl Asked {
                 attached.created = true;
                 Ok((new.storage, Some(new.page)))
             }
+            // What somebody creates meanwhile would be met without its keys.
+            (None, _) if options.follows() => Err(Error::NotAStore { detail: "there is no store in it yet" }),
             (None, _) => Ok((storage, None)),
         }
     }
@@ -241,10 +243,8 @@ fn blank(storage: &dyn Storage) -> Result<()> {
 
 /// What is not built for sealed stores.
 fn refuse(storage: &dyn Storage, options: &Options, attached: &Attached) -> Result<()> {
-    if options.follows() {
-        return Err(Error::Unsupported { offset: 0, what: "a sealed store, which followers do not read" });
-    }
-    if !storage.is_exclusive() {
+    // Who follows never writes, and follows a session that has the file for itself.
+    if !options.follows() && !storage.is_exclusive() {
         return Err(Error::Unsupported { offset: 0, what: "a sealed store, on a host that cannot lock its file" });
     }
     #[cfg(feature = "compress")]

@@ -71,11 +71,12 @@ impl Superblock {
     }
 }
 
-/// Fails if the superblock names another page of keys than the one that was unlocked. The older superblock may: the page was changed in between.
+/// Fails if the superblock names an earlier page of keys than the one that was unlocked, or another border. The older superblock may: the page was changed
+/// in between. A later page is what a follower meets whose writer has changed it: the tag says that it is of this store.
 pub(super) fn check_key_page(storage: &dyn Storage, current: &Superblock, slot: SuperblockSlot) -> Result<()> {
     if let Some(keys) = keys_of(storage)
         && !storage.forgives()
-        && (keys.page_version(), keys.border()) != (current.key_page, current.sealed_from)
+        && (current.key_page < keys.page_version() || current.sealed_from != keys.border())
     {
         return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
     }

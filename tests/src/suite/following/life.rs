@@ -3,6 +3,7 @@
 use super::appended::{Appended, Records};
 use super::seen::{History, SHORT, Seen};
 use super::stepped::Stepped;
+use crate::drive::Setup;
 use crate::rng::Rng;
 use pipkin::storage::MemoryStorage;
 use pipkin::{Compression, Db, Namespace};
@@ -20,14 +21,29 @@ struct Life {
     events: RefCell<Appended>,
 }
 
+/// Adds a key to those that open the store, or removes it.
+fn change_keys(db: &Db) -> pipkin::Result<()> {
+    match db.key_slots()?.get(1) {
+        Some(slot) => db.remove_key_slot(slot.number),
+        None => db.add_encryption_key([9; 32]).map(drop),
+    }
+}
+
 /// Runs a life; returns how often a follower looked.
 pub(super) fn run(rng: &mut Rng, seed: u64, operations: u64) -> Result<u64, String> {
     let memory = MemoryStorage::new();
     let file = Stepped::new(memory.clone());
     let segment_size = [4096, 4096, 16_384][(seed % 3) as usize];
-    let compression = [Compression::Off, Compression::OnWrite, Compression::OnCompaction][(seed % 5).min(2) as usize];
+    let is_sealed = Setup::seals(seed);
+    let compression = match seed % 5 {
+        0 => Compression::Off,
+        _ if is_sealed => Compression::Off,
+        1 => Compression::OnWrite,
+        _ => Compression::OnCompaction,
+    };
+    let builder = || if is_sealed { Db::builder().encryption_key([7; 32]) } else { Db::builder() };
     let open = || {
-        let builder = Db::builder().segment_size(segment_size).replay_debt_max(16 * 1024).background(false);
+        let builder = builder().segment_size(segment_size).replay_debt_max(16 * 1024).background(false);
         let builder = builder.compression(compression);
         builder.open_storage(Box::new(file.clone())).map_err(|error| format!("the writer: {error}"))
     };
@@ -39,10 +55,7 @@ pub(super) fn run(rng: &mut Rng, seed: u64, operations: u64) -> Result<u64, Stri
         file: file.clone(),
         events: RefCell::default(),
     };
-    let follow = || {
-        let builder = Db::builder().follow(true).ordered(true);
-        builder.open_storage(Box::new(memory.clone())).map(Seen::new).map_err(words)
-    };
+    let follow = || builder().follow(true).ordered(true).open_storage(Box::new(memory.clone())).map(Seen::new).map_err(words);
     let (close, idle) = (Arc::new(Mutex::new(follow()?)), Arc::new(Mutex::new(follow()?)));
     life.watch(&close, &idle, seed);
     for operation in 0..operations {
@@ -60,6 +73,7 @@ pub(super) fn run(rng: &mut Rng, seed: u64, operations: u64) -> Result<u64, Stri
                 life.db = Some(open()?);
             }
             5 => *close.lock().unwrap() = follow()?,
+            6 if is_sealed => change_keys(life.db()).map_err(words)?,
             _ => life.write(rng, operation).map_err(words)?,
         }
         if let Some(what) = life.failed.lock().unwrap().take() {

@@ -1,0 +1,102 @@
+//! Followers of sealed stores: who has the key reads on beside the writer, until that seals everything under another key.
+#![cfg(all(feature = "encrypt", feature = "testing", feature = "events", feature = "followers"))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use pipkin::storage::{MemoryStorage, Storage};
+use pipkin::{Builder, Cipher, Db, Error, Expected, NewEvent};
+
+const OLD: [u8; 32] = [7; 32];
+const NEW: [u8; 32] = [8; 32];
+
+fn with(key: [u8; 32]) -> Builder {
+    Db::builder().encryption_key(key).segment_size(4096).background(false)
+}
+
+fn follow(file: &MemoryStorage, key: [u8; 32]) -> pipkin::Result<Db> {
+    with(key).follow(true).open_storage(Box::new(file.clone()))
+}
+
+#[test]
+fn a_follower_reads_on_through_sessions_compactions_and_changes_of_the_keys() {
+    for cipher in [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
+        let file = MemoryStorage::new();
+        let open = || with(OLD).cipher(cipher).open_storage(Box::new(file.clone())).unwrap();
+        let mut db = open();
+        let reader = follow(&file, OLD).unwrap();
+        for round in 0..12_u8 {
+            for key in 0..40_u8 {
+                db.insert([key], vec![round; 90]).unwrap();
+            }
+            db.namespace("the name of a secret").unwrap().insert("round", [round]).unwrap();
+            db.events("log").unwrap().append("stream", Expected::Any, [NewEvent::new("type", "x")]).unwrap();
+            match round % 6 {
+                0 => db.checkpoint().unwrap(),
+                1 => drop(db.compact().unwrap()),
+                2 => drop(db.add_encryption_key([round; 32]).unwrap()),
+                3 => {
+                    db.close().unwrap();
+                    db = open();
+                }
+                4 => db.remove_key_slot(1).unwrap(),
+                _ => {}
+            }
+            assert!(reader.refresh().unwrap(), "round {round}");
+            assert_eq!(reader.len().unwrap(), 40);
+            for key in 0..40_u8 {
+                assert_eq!(reader.get([key]).unwrap().as_deref(), Some(&[round; 90][..]), "round {round}");
+            }
+            let space = reader.find_namespace("the name of a secret").unwrap();
+            assert_eq!(space.get("round").unwrap().as_deref(), Some(&[round][..]));
+            assert_eq!(reader.events("log").unwrap().version("stream").unwrap(), u64::from(round) + 1);
+        }
+    }
+}
+
+#[test]
+fn a_follower_needs_the_key_and_is_told_when_it_is_rotated() {
+    let file = MemoryStorage::new();
+    assert!(matches!(follow(&file, OLD), Err(Error::NotAStore { .. })), "nothing is created by who follows");
+    assert_eq!(file.len().unwrap(), 0);
+    let db = with(OLD).open_storage(Box::new(file.clone())).unwrap();
+    db.insert("color", "green").unwrap();
+    assert!(matches!(follow(&file, NEW), Err(Error::WrongKey)));
+    let plain = Db::builder().follow(true).open_storage(Box::new(file.clone()));
+    assert!(matches!(plain, Err(Error::KeyNeeded)));
+    let reader = follow(&file, OLD).unwrap();
+    assert!(db.rotate_encryption_key(NEW).unwrap().is_finished);
+    db.insert("color", "blue").unwrap();
+    assert!(matches!(reader.refresh(), Err(Error::WrongKey)));
+    assert!(matches!(follow(&file, OLD), Err(Error::WrongKey)));
+    let reader = follow(&file, NEW).unwrap();
+    assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"blue"[..]));
+    db.insert("color", "red").unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"red"[..]));
+}
+
+/// What a follower has not read yet cannot be changed unnoticed either: every bit of it is flipped, and the checksum of the file repaired by nobody.
+#[test]
+fn a_follower_shows_nothing_that_somebody_has_changed() {
+    let file = MemoryStorage::new();
+    let db = with(OLD).open_storage(Box::new(file.clone())).unwrap();
+    db.insert("color", "green").unwrap();
+    let from = file.len().unwrap();
+    let reader = follow(&file, OLD).unwrap();
+    let before = file.to_vec();
+    db.insert("color", "black").unwrap();
+    let after = file.to_vec();
+    let places: Vec<usize> = (0..after.len()).filter(|&at| before.get(at) != after.get(at)).collect();
+    assert!(places.len() > 20 && from > 0);
+    for at in places {
+        file.write_at(at as u64, &[&[after[at] ^ 1]]).unwrap();
+        let shown = reader.refresh().and_then(|_| reader.get("color"));
+        match shown {
+            Ok(value) => assert_eq!(value.as_deref(), Some(&b"green"[..]), "byte {at}"),
+            Err(Error::Corrupt { .. } | Error::Forged { .. } | Error::Diverged) => {}
+            Err(error) => panic!("byte {at}: {error:?}"),
+        }
+        file.write_at(at as u64, &[&[after[at]]]).unwrap();
+    }
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"black"[..]));
+}
