@@ -12,21 +12,21 @@ const SECRET: &str = "visit.";
 
 pub(super) fn run(stage: &Stage) -> Outcome {
     println!("\n=== a sealed store, from host to host");
-    let (store, key) = (stage.folder.join("sealed.pipkin"), stage.folder.join("sealed.key"));
+    let (store, key) = (stage.folder.join("secrets.pipkin"), stage.folder.join("secrets.key"));
     if store.exists() {
         fs::remove_file(&store)?;
     }
     fs::write(&key, "07".repeat(32))?;
     let pipkin = |verb: &str| stage.command().arg(verb).arg("--key-file").path(&key).path(&store);
-    for what in ["name", "session"] {
-        pipkin("put").args([format!("{SECRET}native.{what}").as_str(), "native"]).run()?;
-    }
-    pipkin("put").args(["visit.native.code", "c", "--ttl", "1s"]).run()?;
+    let put = |what: &str, value: &str| pipkin("put").args([format!("{SECRET}native.{what}").as_str(), value]);
+    put("name", "native").run()?;
+    put("session", "s").args(["--ttl", "1h"]).run()?;
+    put("code", "c").args(["--ttl", "1s"]).run()?;
 
     let program = built(&["-p", "pipkin-wasi-programs", "--bin", "visitor"])?.join("visitor.wasm");
     let host = Step::new("").path(&host_command()?).args(["run", "--key-file"]).path(&key);
-    let served = host.args(["--store", "sealed", "--directory"]).path(&stage.folder).path(&program);
-    served.args(["--", "relay", "sealed", "native", "served"]).run()?;
+    let served = host.args(["--store", "secrets", "--directory"]).path(&stage.folder).path(&program);
+    served.args(["--", "relay", "secrets", "native", "served"]).run()?;
 
     let last = if in_browser(stage, &store, "sealed")? { "browser" } else { "served" };
     let left = pipkin("get").arg(format!("{SECRET}{last}.name")).output()?;
