@@ -1,47 +1,16 @@
 """Reads the golden sealed stores with the package `cryptography`, from the text of core/FORMAT.md alone, and checks every tag in them."""
 
 import struct
-import sys
 from pathlib import Path
 
-try:
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives import hashes, hmac
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+from cryptography.exceptions import InvalidTag
+from specification import MASK, TAG, bind, cipher, crc32c, derive, mac
 
 KEY = bytes([7] * 32)
 # What the tape of `pipkin-tape` leaves in its small size: the number of records, and the sum of their hashes.
 TAPE = (454, 4_653_220_641_456_000_876)
-MASK = 2**64 - 1
-TAG, HEADER, TRAILER = 16, 704, 31
+HEADER, TRAILER = 704, 31
 NAMES = 0xFFFF_FFFF
-TABLE = []
-for number in range(256):
-    for _ in range(8):
-        number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
-    TABLE.append(number)
-
-
-def crc32c(text):
-    total = 0xFFFFFFFF
-    for byte in text:
-        total = total >> 8 ^ TABLE[(total ^ byte) & 255]
-    return total ^ 0xFFFFFFFF
-
-
-def bind(a, b):
-    x = a ^ b * 0x9E3779B97F4A7C15 & MASK
-    x ^= x >> 33
-    x = x * 0xFF51AFD7ED558CCD & MASK
-    x ^= x >> 33
-    x = x * 0xC4CEB9FE1A85EC53 & MASK
-    return x >> 32
-
-
 def xxh3(text):
     """Of 9 to 16 bytes."""
     word = lambda at: number(text, at, 8)
@@ -52,16 +21,6 @@ def xxh3(text):
     total &= MASK
     total = (total ^ total >> 37) * 0x165667919E3779F9 & MASK
     return total ^ total >> 32
-
-
-def derive(key, salt, info, length=32):
-    return HKDF(hashes.SHA256(), length, salt, info).derive(key)
-
-
-def mac(key, text):
-    tag = hmac.HMAC(key, hashes.SHA256())
-    tag.update(text)
-    return tag.finalize()[:TAG]
 
 
 def number(bytes, at, width):
@@ -125,7 +84,7 @@ class Store:
             wrapping = derive(KEY, slot[16:32], b"pipkin 1 wrap" + self.id)
             associated = b"pipkin 1 slot" + self.id + bytes([place, self.suite]) + key_id + slot[:48]
             try:
-                self.data = AESGCM(wrapping).decrypt(slot[32:44], slot[48:96], associated)
+                self.data = cipher(1, wrapping).decrypt(slot[32:44], slot[48:96], associated)
                 break
             except InvalidTag:
                 continue
@@ -161,13 +120,13 @@ class Store:
                 "behind": self.starts[extent + number(header, 24, 4)],
                 "before": (number(header, 32, 8), number(header, 40, 8)),
                 "chain": header[120:136],
-                "cipher": (AESGCM if self.suite == 1 else ChaCha20Poly1305)(session),
+                "cipher": cipher(self.suite, session),
             }
 
-    def frames(self, salt, to):
-        """Kind, namespace, key, value and tag of each frame of a segment, opened; `to` is where they end."""
+    def frames(self, salt, to, at=None):
+        """Kind, namespace, key, value and tag of each frame of a segment, opened, from `at` or the first one on; `to` is where they end."""
         header = self.headers[salt]
-        at = header["start"] + HEADER
+        at = at or header["start"] + HEADER
         # Fewer bytes than a sealed pad takes are zeros.
         while to - at >= 23:
             reader = Reader(self.file, at + 4)
@@ -215,7 +174,8 @@ class Store:
     def log(self):
         """Salts and ends of the segments that count, in log order: those of the list, and what follows it."""
         base, salt, offset = struct.unpack_from("<QQQ", self.front, 72)
-        (frame,) = [frame for frame in self.until(salt, offset) if frame[0] == 4]
+        frame = next(self.frames(salt, self.headers[salt]["behind"], offset))
+        assert frame[0] == 4
         reader = Reader(frame[3])
         assert reader.varint() == 2
         count, *_ = [reader.varint() for _ in range(4)]
@@ -237,19 +197,6 @@ class Store:
             if last or not following:
                 return
             before = (self.headers[following[0]]["base"], following[0])
-
-    def until(self, salt, offset):
-        """The frame at an offset."""
-        header = self.headers[salt]
-        reader = Reader(self.file, offset + 5)
-        key, value = reader.varint(), reader.varint()
-        begin, header["start"] = header["start"], offset - HEADER
-        shift = header["base"]
-        header["base"] += offset - HEADER - begin
-        try:
-            yield from self.frames(salt, reader.at + key + value)
-        finally:
-            header["start"], header["base"] = begin, shift
 
     def records(self):
         """The records by the names of their namespaces; and how many keys there were at the newest checkpoint, those of dropped namespaces included."""

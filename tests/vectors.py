@@ -5,13 +5,8 @@ import struct
 import sys
 from pathlib import Path
 
-try:
-    from cryptography.hazmat.primitives import hashes, hmac
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+from specification import bind, cipher, crc32c, derive, mac
+
 try:
     from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 except ImportError:
@@ -20,38 +15,6 @@ except ImportError:
 
 STORE, DATA, SESSION = bytes(range(16)), bytes(range(0x20, 0x40)), bytes(range(0x40, 0x60))
 SALT, OFFSET, START, BASE = 0x1122334455667788, 17088, 16384, 20480
-MASK = 2**64 - 1
-
-
-def derive(key, salt, info, length=32):
-    return HKDF(hashes.SHA256(), length, salt, info).derive(key)
-
-
-def mac(key, text):
-    tag = hmac.HMAC(key, hashes.SHA256())
-    tag.update(text)
-    return tag.finalize()[:16]
-
-
-def crc32c(text):
-    table = []
-    for number in range(256):
-        for _ in range(8):
-            number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
-        table.append(number)
-    total = 0xFFFFFFFF
-    for byte in text:
-        total = total >> 8 ^ table[(total ^ byte) & 255]
-    return total ^ 0xFFFFFFFF
-
-
-def bind(a, b):
-    x = a ^ b * 0x9E3779B97F4A7C15 & MASK
-    x ^= x >> 33
-    x = x * 0xFF51AFD7ED558CCD & MASK
-    x ^= x >> 33
-    x = x * 0xC4CEB9FE1A85EC53 & MASK
-    return x >> 32
 
 
 def varint(number):
@@ -68,7 +31,7 @@ def session_key(suite):
 
 
 def frame(suite, kind, key, value, namespace=0):
-    cipher = (AESGCM if suite == 1 else ChaCha20Poly1305)(session_key(suite))
+    sealer = cipher(suite, session_key(suite))
     is_control = kind == 3
     chunks = [value[at : at + 65536] for at in range(0, len(value), 65536)] or [b""]
     if is_control:
@@ -84,7 +47,7 @@ def frame(suite, kind, key, value, namespace=0):
     for number, chunk in enumerate(chunks):
         nonce = bytes([1]) + number.to_bytes(3, "little") + struct.pack("<Q", position)
         plain = (key if number == 0 and not is_control else b"") + chunk
-        sealed = cipher.encrypt(nonce, plain, associated)
+        sealed = sealer.encrypt(nonce, plain, associated)
         text, tags = text + sealed[:-16], tags + sealed[-16:]
     body = head + (key + value if is_control else text) + tags
     return struct.pack("<I", crc32c(body) ^ bind(SALT, OFFSET)) + body
@@ -108,9 +71,8 @@ def vectors():
             whole = frame(suite, 1, b"color", b"a" * length)
             what = f"{whole[:16].hex()}.. of {len(whole)} bytes, crc32c {crc32c(whole):08x}"
             yield f"put of color={length} times a, suite {suite}", what
-        cipher = (AESGCM if suite == 1 else ChaCha20Poly1305)(session_key(suite))
         nonce = bytes([2, 0, 0, 0]) + struct.pack("<Q", OFFSET)
-        part = cipher.encrypt(nonce, b"a part", STORE + struct.pack("<QQ", OFFSET, SALT))
+        part = cipher(suite, session_key(suite)).encrypt(nonce, b"a part", STORE + struct.pack("<QQ", OFFSET, SALT))
         yield f"part of an index snapshot, suite {suite}", part.hex()
     front = mac(derive(DATA, STORE, b"pipkin 1 superblock"), struct.pack("<Q", 4096) + b"\x77" * 480)
     yield "tag of a superblock of 480 bytes 77 in slot B", front.hex()

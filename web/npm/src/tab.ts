@@ -362,7 +362,8 @@ export class Tab {
       } catch (thrown) {
         return this.#fail(thrown);
       }
-      if (this.#leader || this.#closed.signal.aborted) return;
+      // Another one may have taken its place meanwhile.
+      if (this.#checks !== epoch || this.#leader || this.#closed.signal.aborted) return;
     } else if (!this.#opened && epoch === this.#checks) {
       return this.#heard();
     }

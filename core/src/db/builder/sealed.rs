@@ -77,7 +77,7 @@ impl Builder {
 
     /// Refuses a store that does not contain this position, which [`Db::anchor`](crate::Db::anchor) has given out: somebody has put an earlier state of
     /// the file in its place, which nothing in the file can tell. Whoever keeps the newest anchor elsewhere notices. A store that is not there is not
-    /// created.
+    /// created. Where compaction has freed the part of the log that the anchor is in, a store that was written on elsewhere cannot be told from a later one, and opens.
     ///
     /// ```
     /// use pipkin::storage::MemoryStorage;
