@@ -13,6 +13,8 @@ use alloc::vec::Vec;
 
 #[cfg(feature = "std")]
 pub(super) use imp::is_of_use;
+#[cfg(feature = "ordered")]
+pub(super) use imp::moves_beside;
 pub(super) use imp::sift;
 
 #[cfg(all(feature = "std", not(shuttle)))]
@@ -59,6 +61,25 @@ mod imp {
         })
     }
 
+    /// Calls `sync`, and meanwhile has another thread tell the ordered index what was copied: one waits for the device, the other for memory.
+    #[cfg(feature = "ordered")]
+    pub(in super::super) fn moves_beside(engine: &Engine, wanted: bool, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        thread::scope(|scope| {
+            let other = if wanted && engine.keeps_order() {
+                thread::Builder::new().name("pipkin-order".into()).spawn_scoped(scope, || engine.make_moves()).ok()
+            } else {
+                None
+            };
+            let synced = sync();
+            if let Some(other) = other {
+                other.join().map_err(|_| Error::Bug("the thread that makes the moves of the ordered index has panicked"))?;
+            }
+            // Those that no other thread has made.
+            engine.make_moves();
+            synced
+        })
+    }
+
     fn read<'a>(engine: &'a Engine, segment: &Segment, oldest: bool, groups: &SyncSender<Sifted<'a>>) -> Result<Vec<Damage>> {
         // Starting the transfer of what was copied before takes as long as copying a tenth of it.
         engine.log.write_behind();
@@ -88,6 +109,13 @@ mod imp {
     #[cfg(feature = "std")]
     pub(in super::super) const fn is_of_use() -> bool {
         false
+    }
+
+    /// Does one behind the other.
+    #[cfg(feature = "ordered")]
+    pub(in super::super) fn moves_beside(engine: &Engine, _wanted: bool, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        engine.make_moves();
+        sync()
     }
 
     /// Does nothing.

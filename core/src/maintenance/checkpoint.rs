@@ -84,6 +84,9 @@ pub(crate) fn write(engine: &Engine, names: &RwLock<Names>, extent: Extent) -> R
         return Err(Error::NoSpace);
     }
     engine.build_all(&|| false)?;
+    // The keys in order are written as they stand, and should not name segments that a compaction is about to retire.
+    #[cfg(feature = "ordered")]
+    engine.make_moves();
     #[cfg(feature = "events")]
     engine.load_events()?;
     let mut directory = engine.checkpoints.lock();

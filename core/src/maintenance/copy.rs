@@ -96,11 +96,7 @@ impl<'a> Emptying<'a> {
     pub(crate) fn empty(&mut self, segment: &Segment, pace: &mut dyn FnMut(u64)) -> Result<CompactReport> {
         let engine = self.engine;
         let oldest = self.is_oldest(segment);
-        let copied = self.copy(segment, oldest, pace);
-        // After a failure, too: copies that were published count.
-        #[cfg(feature = "ordered")]
-        engine.make_moves();
-        let (mut report, damage) = copied?;
+        let (mut report, damage) = self.copy(segment, oldest, pace)?;
         self.copied += report.bytes_copied;
         if engine.forget_damage(segment, oldest, &damage)? {
             self.emptied.push(*segment);
@@ -161,7 +157,11 @@ impl<'a> Emptying<'a> {
         let log = &self.engine.log;
         // Sync the copies before the retirement frames: after a crash in between, originals and copies are both there, and the later ones
         // win.
-        log.sync_to(log.end())?;
+        let sync = || log.sync_to(log.end()).map(drop);
+        #[cfg(feature = "ordered")]
+        ahead::moves_beside(self.engine, self.ahead, sync)?;
+        #[cfg(not(feature = "ordered"))]
+        sync()?;
         self.copied = 0;
         // In the order in which they were emptied: a tombstone may be dropped only once everything older is.
         self.emptied.drain(..).try_for_each(|segment| log.retire(&self.engine.pins, segment))

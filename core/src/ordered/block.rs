@@ -5,6 +5,7 @@ use super::key::head_of;
 use crate::sync::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Keys of a block, at most: few enough to be copied for each new key, many enough for the leaves above them to stay in the
 /// processor's cache.
@@ -32,8 +33,16 @@ impl Entry {
 /// A key, and its offset from now on; `None`: it goes.
 pub(crate) type Change<'k> = (&'k [u8], Option<u64>);
 
-/// The key of a record that was moved, where it was, and where it is now.
-pub(crate) type Move<'k> = (&'k [u8], u64, u64);
+/// A record that was moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move<'k> {
+    /// The first eight bytes of its key, as [`head_of`] gives them: the key itself is hardly ever looked at.
+    pub(super) head: u64,
+    pub(super) key: &'k [u8],
+    /// Where it was, and where it is now.
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
 
 /// Keys in order with their offsets.
 #[derive(Debug, Default)]
@@ -87,15 +96,21 @@ impl Block {
 
     /// The index of `key`, or the index at which it belongs.
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
-        let head = head_of(key);
-        // Compare all heads rather than a few in sequence (binary search): the waits for memory overlap, and no branch is mispredicted.
-        let below = self.heads.iter().filter(|other| **other < head).count();
-        let alike = self.heads.get(below..).unwrap_or_default().iter().take_while(|other| **other == head).count();
-        let alike = self.entries.get(below..below + alike).unwrap_or_default();
+        let places = self.alike(head_of(key));
+        let below = places.start;
+        let alike = self.entries.get(places).unwrap_or_default();
         match alike.binary_search_by(|entry| self.bytes_of(entry).cmp(key)) {
             Ok(at) => Ok(below + at),
             Err(at) => Err(below + at),
         }
+    }
+
+    /// The indices of the keys that begin with `head`.
+    fn alike(&self, head: u64) -> Range<usize> {
+        // Compare all heads rather than a few in sequence (binary search): the waits for memory overlap, and no branch is mispredicted.
+        let below = self.heads.iter().filter(|other| **other < head).count();
+        let alike = self.heads.get(below..).unwrap_or_default().iter().take_while(|other| **other == head).count();
+        below..below + alike
     }
 
     /// Changes the offset of the key at index `at`.
@@ -105,11 +120,14 @@ impl Block {
         }
     }
 
-    /// Moves a record, if its key is here and it is still at its old place.
-    pub(super) fn move_to(&self, (key, from, to): Move<'_>) {
-        if let Some(entry) = self.find(key).ok().and_then(|at| self.entries.get(at)) {
-            // Another offset is that of a later record, or of a later move.
-            let _ = entry.offset.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    /// Moves a record, if its key is here and it is still at its old place. No key is compared: at one place there is one record. Who changes an
+    /// offset holds the lock of the leaf, so none changes between the two steps, and the waits for the entries of several moves overlap.
+    pub(super) fn move_to(&self, Move { head, from, to, .. }: Move<'_>) {
+        for entry in self.entries.get(self.alike(head)).unwrap_or_default() {
+            // Another offset is that of another key, of a later record, or of a later move.
+            if entry.offset.load(Ordering::Relaxed) == from {
+                entry.offset.store(to, Ordering::Release);
+            }
         }
     }
 

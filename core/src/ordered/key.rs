@@ -23,6 +23,11 @@ impl Key {
         Self { head: head_of(bytes), bytes: SmallVec::from_slice(bytes) }
     }
 
+    /// True when this key comes behind the one that begins with `head`.
+    pub(super) fn is_above(&self, head: u64, key: &[u8]) -> bool {
+        head < self.head || (head == self.head && key < self.bytes())
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -219,7 +219,7 @@ impl Map {
         let guard = &epoch::pin();
         let mut rest = moves;
         let seen = self.done.load(Ordering::Acquire);
-        let first = |moves: &[Move<'_>]| moves.first().map_or_else(|| Key::new(&[]), |(key, ..)| Key::new(key));
+        let first = |moves: &[Move<'_>]| moves.first().map_or_else(|| Key::new(&[]), |moved| Key::new(moved.key));
         // The first leaf always exists.
         let Some(mut entry) = self.leaves.upper_bound(Bound::Included(&first(rest)), guard) else { return Ok(&[]) };
         for _ in 0..STRETCH {
@@ -231,7 +231,7 @@ impl Map {
             }
             match writer.content(guard) {
                 Content::Keys(block) => {
-                    let is_here = |(key, ..): &&Move<'_>| next.as_ref().is_none_or(|next| *key < next.key().bytes());
+                    let is_here = |moved: &&Move<'_>| next.as_ref().is_none_or(|next| next.key().is_above(moved.head, moved.key));
                     let (here, others) = rest.split_at(rest.iter().take_while(is_here).count());
                     here.iter().for_each(|&moved| block.move_to(moved));
                     rest = others;

