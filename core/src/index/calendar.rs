@@ -9,12 +9,14 @@ use alloc::vec::Vec;
 
 /// Bits of a millisecond's time below a tick: a quarter of a second.
 const TICK_BITS: u32 = 8;
-/// A list of entries grows by 1/8, or by this many.
+/// A list of entries grows by one of so many parts, ...
+const GROWTH_PARTS: usize = 16;
+/// ... or by this many entries.
 const GROWTH_LEAST: usize = 4;
 /// Entries whose slots may have changed since are looked at when they are more than this part of all, ...
 const STALE_PARTS: usize = 6;
 /// ... and more than this many.
-const STALE_LEAST: usize = 64;
+const STALE_LEAST: usize = 32;
 /// Of a calendar with so many entries stale ones are dropped whenever the records are counted.
 const TIDIED_MAX: usize = 1024;
 
@@ -77,7 +79,7 @@ impl Calendar {
         };
         let Some(Bucket { slots, .. }) = self.buckets.get_mut(place) else { return };
         if slots.len() == slots.capacity() {
-            slots.reserve_exact((slots.len() / 8).max(GROWTH_LEAST));
+            slots.reserve_exact((slots.len() / GROWTH_PARTS).max(GROWTH_LEAST));
         }
         slots.push(slot);
         self.len += 1;
@@ -120,7 +122,7 @@ impl Calendar {
             bucket.slots.sort_unstable();
             bucket.slots.dedup();
             bucket.slots.retain(|&slot| has(slot));
-            let spare = bucket.slots.len() / 8 + GROWTH_LEAST;
+            let spare = bucket.slots.len() / GROWTH_PARTS + GROWTH_LEAST;
             bucket.slots.shrink_to(bucket.slots.len() + spare);
             self.len += bucket.slots.len();
         }
