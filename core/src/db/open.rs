@@ -245,6 +245,7 @@ fn start(engine: Engine, names: Names, report: OpenReport, options: Options, att
         // Each session that ends without a close leaves a partly used segment, and may be too short to fill another.
         compaction_due: AtomicU64::new(if was_closed { end + engine.log.geometry.segment_size() } else { end + 1 }),
         steps: Mutex::default(),
+        dying: Mutex::default(),
         dead_left: AtomicU64::new(0),
         sweep_next: AtomicU32::new(0),
         #[cfg(feature = "events")]

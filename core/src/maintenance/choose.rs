@@ -178,11 +178,18 @@ fn record_len(engine: &Engine, segment: &Segment) -> u64 {
 }
 
 /// The segment with the largest share of dead bytes, if that is `share` or more, of those that begin before the log position `until` and
-/// for which `is_passed` is false; or else the oldest one, when it keeps many tombstones from being dropped.
+/// for which `is_passed` is false; or else the oldest one, when it keeps many tombstones from being dropped. None for which `is_left` is true: it is
+/// asked of those that would be returned otherwise.
 ///
 /// A loop of calls must use one `until`: then each segment is returned at most once, and the loop terminates whatever the compaction itself
 /// leaves dead.
-pub(crate) fn worst(engine: &Engine, share: f64, until: u64, is_passed: &dyn Fn(&Segment) -> bool) -> Option<Segment> {
+pub(crate) fn worst(
+    engine: &Engine,
+    share: f64,
+    until: u64,
+    is_passed: &dyn Fn(&Segment) -> bool,
+    is_left: &dyn Fn(&Segment) -> bool,
+) -> Option<Segment> {
     let until = if is(Bug::CompactionWithoutEnd) { u64::MAX } else { until };
     let mut candidates = candidates(engine);
     candidates.retain(|segment| segment.base < until && !is_passed(segment));
@@ -195,12 +202,13 @@ pub(crate) fn worst(engine: &Engine, share: f64, until: u64, is_passed: &dyn Fn(
         let gain = gain(engine, segment, taken, oldest, 1.0 / share).filter(|_| may_go);
         let dead = gain.unwrap_or(0) as f64 / taken as f64;
         oldest = false;
-        if gain.is_some() && worst.is_none_or(|(most, _)| dead > most) {
+        if gain.is_some() && worst.is_none_or(|(most, _)| dead > most) && !is_left(segment) {
             worst = Some((dead, *segment));
         }
     }
     let is_in_the_way = || share <= 1.0 && front_of_tombstones(engine, &candidates, 1.0) > 0;
-    let first = || candidates.first().filter(|first| is_in_the_way() && !engine.is_set_aside(first, begins_with_oldest)).copied();
+    let may_go = |first: &&Segment| is_in_the_way() && !engine.is_set_aside(first, begins_with_oldest) && !is_left(first);
+    let first = || candidates.first().filter(may_go).copied();
     worst.map(|(_, segment)| segment).or_else(first)
 }
 

@@ -13,6 +13,7 @@ mod copy;
 #[cfg(feature = "compress")]
 mod dictionaries;
 mod due;
+mod dying;
 mod expired;
 mod history;
 mod namespaces;

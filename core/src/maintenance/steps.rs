@@ -37,7 +37,7 @@ impl Store {
 
     fn victim_of_step(&self, until: u64) -> Result<Option<Segment>> {
         let log = &self.engine.log;
-        let worst = || choose::worst(&self.engine, 1.0 / PARTS_ASKED, until, &|_| false);
+        let worst = || choose::worst(&self.engine, 1.0 / PARTS_ASKED, until, &|_| false, &|_| false);
         // Distance between checkpoints, in log bytes. Each one leaves a dead segment list for later steps to compact; this far apart, they
         // save more work than they cause.
         let apart = 2 * log.geometry.segment_size() + 4 * log.list_len(log.segment_count());

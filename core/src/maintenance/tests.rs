@@ -3,6 +3,7 @@
 
 #[cfg(feature = "testing")]
 mod due;
+mod dying;
 mod held;
 #[cfg(feature = "testing")]
 mod room;
@@ -84,7 +85,7 @@ fn of_many_segments_the_one_with_the_largest_dead_share_is_chosen() {
     let (db, segments) = nine_segments();
     let engine = &db.store().engine;
     let worst = |until: u64, passed: &[u64]| {
-        choose::worst(engine, 0.1, until, &|segment| passed.contains(&segment.base)).map(|segment| segment.base)
+        choose::worst(engine, 0.1, until, &|segment| passed.contains(&segment.base), &|_| false).map(|segment| segment.base)
     };
     let that_fits = |until: u64, tried: &[u64]| choose::worst_that_fits(engine, until, tried).map(|segment| segment.base);
     let for_a_write =
@@ -117,9 +118,9 @@ fn of_many_segments_the_one_with_the_largest_dead_share_is_chosen() {
     for segment in &segments[1..] {
         set(engine, segment, TAKEN / 3 * 2, 700);
     }
-    assert_eq!(choose::worst(engine, 0.99, u64::MAX, &|_| false), None);
+    assert_eq!(choose::worst(engine, 0.99, u64::MAX, &|_| false, &|_| false), None);
     set(engine, &segments[1], 100, TAKEN - 200);
-    assert_eq!(choose::worst(engine, 0.99, u64::MAX, &|_| false).map(|segment| segment.base), base(0));
+    assert_eq!(choose::worst(engine, 0.99, u64::MAX, &|_| false, &|_| false).map(|segment| segment.base), base(0));
 }
 
 #[test]

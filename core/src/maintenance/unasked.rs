@@ -26,11 +26,12 @@ impl Store {
         Ok(emptying)
     }
 
-    /// Compacts segments that are mostly dead, until a caller waits for the maintenance lock or the store is closed. The caller holds that
+    /// Compacts segments that are mostly dead, but for those whose records all expire before long, until a caller waits for the maintenance lock or the store is closed. The caller holds that
     /// lock.
     pub(crate) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
+        let is_left = |segment: &Segment| self.is_dying(segment);
         #[cfg(feature = "compress")]
-        if choose::worst(&self.engine, self.options.compact_dead_share, self.engine.log.end(), &|_| false).is_some()
+        if choose::worst(&self.engine, self.options.compact_dead_share, self.engine.log.end(), &|_| false, &is_left).is_some()
             && let Some(pending) = self.begin_training()?
         {
             // Only where something is copied: a write that finds nothing to compact does not wait for a training.
@@ -45,7 +46,7 @@ impl Store {
             && !self.is_closed()
             && !self.turn.is_wanted()
             && let Some(victim) =
-                choose::worst(&self.engine, self.options.compact_dead_share, until, &|segment| emptying.holds(segment))
+                choose::worst(&self.engine, self.options.compact_dead_share, until, &|segment| emptying.holds(segment), &is_left)
         {
             // Compaction may take long: write checkpoints meanwhile, so that replay stays bounded.
             unless_full(self.checkpoint_if_due())?;
