@@ -195,17 +195,18 @@ pub(crate) fn worst(
     candidates.retain(|segment| segment.base < until && !is_passed(segment));
     let begins_with_oldest = begins_with_oldest(engine, &candidates, is_passed);
     let mut oldest = begins_with_oldest;
-    let mut worst: Option<(f64, Segment)> = None;
+    let mut found: Vec<(f64, Segment)> = Vec::new();
     for segment in &candidates {
         let taken = taken_bytes(engine, segment).max(1);
         let may_go = !engine.is_set_aside(segment, oldest);
         let gain = gain(engine, segment, taken, oldest, 1.0 / share).filter(|_| may_go);
-        let dead = gain.unwrap_or(0) as f64 / taken as f64;
         oldest = false;
-        if gain.is_some() && worst.is_none_or(|(most, _)| dead > most) && !is_left(segment) {
-            worst = Some((dead, *segment));
-        }
+        found.extend(gain.map(|gain| (gain as f64 / taken as f64, *segment)));
     }
+    // Of equal ones the oldest.
+    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    // Asking for one that is not left alone may take as long as reading it: only of the first of these, which is compacted then.
+    let worst = found.into_iter().find(|(_, segment)| !is_left(segment));
     let is_in_the_way = || share <= 1.0 && front_of_tombstones(engine, &candidates, 1.0) > 0;
     let may_go = |first: &&Segment| is_in_the_way() && !engine.is_set_aside(first, begins_with_oldest) && !is_left(first);
     let first = || candidates.first().filter(may_go).copied();

@@ -2,13 +2,16 @@
 //! records that are about to expire would lie among new ones, and stay there, dead, as long as those live: with 10 M records that each live for an
 //! hour (`bench/benches/expiry.rs`) an eighth of the file was such copies.
 
-use super::sift::whole;
 use crate::engine::Engine;
-use crate::error::Result;
-use crate::frame::Kind;
+use crate::frame::{FRAME_LEN_MIN, Kind};
 use crate::log::Segment;
-use crate::scan::{Found, scan};
 use crate::store::Store;
+use alloc::vec::Vec;
+
+/// The records of a segment that have expired first, up to one in so many, do not count: somebody may have written them with a time long past.
+const EARLY_PARTS: usize = 8;
+/// A segment is left alone no longer than so many times as long as it has been dying.
+const PATIENCE: u64 = 2;
 
 impl Store {
     /// True when automatic compaction leaves `segment` alone now. Reads it when it is first asked for; one with damage is not left alone.
@@ -16,46 +19,47 @@ impl Store {
         let now = self.engine.log.clock.now();
         let is_known = {
             let mut dying = self.dying.lock();
-            dying.retain(|(_, until)| *until > now);
+            // Not either when the clock was reset to a time before.
+            dying.retain(|(_, time)| time.contains(&now));
             dying.iter().any(|(base, _)| *base == segment.base)
         };
         is_known
             || dies_at(&self.engine, segment, now).is_some_and(|until| {
-                self.dying.lock().push((segment.base, until));
+                self.dying.lock().push((segment.base, now..until));
                 true
             })
     }
 }
 
-/// When the last record of a segment expires, if all do, and that is no further off than the first of them has expired in the past: nobody waits for
-/// more than as long as it has been dying.
+/// When the last record of a segment expires, if all do, and that is soon against the time since when they have been expiring.
 fn dies_at(engine: &Engine, segment: &Segment, now: u64) -> Option<u64> {
     if !engine.log.clock.in_use() {
         return None;
     }
-    let (first, last) = lives(engine, segment).ok()??;
-    (now < last && last - now <= now.saturating_sub(first)).then_some(last)
+    let mut expiries = expiries(engine, segment)?;
+    let last = *expiries.iter().max()?;
+    let early = expiries.len() / EARLY_PARTS;
+    let (_, &mut begun, _) = expiries.select_nth_unstable(early);
+    let is_soon = last > now && last - now <= now.saturating_sub(begun).saturating_mul(PATIENCE);
+    is_soon.then_some(last)
 }
 
-/// When the first and the last record of a segment expire; `None` if one of them never does, or there is damage.
-fn lives(engine: &Engine, segment: &Segment) -> Result<Option<(u64, u64)>> {
+/// When the records of a segment expire, dead ones included; `None` if one never does, there is an event, or there is damage.
+fn expiries(engine: &Engine, segment: &Segment) -> Option<Vec<u64>> {
+    let log = &engine.log;
     // Nothing reuses the segment while this pin lives.
     let _pin = engine.pins.pin();
-    let (mut first, mut last, mut all) = (u64::MAX, 0, true);
-    scan(&*engine.log.storage, whole(engine, segment), &mut |found| {
-        match found {
-            Found::Frame { offset, header } if all && header.kind == Kind::Put => {
-                let frame = engine.log.frame(offset)?;
-                frame.check()?;
-                match frame.expiry() {
-                    Some(expiry) => (first, last) = (first.min(expiry), last.max(expiry)),
-                    None => all = false,
-                }
-            }
-            Found::Frame { header, .. } => all &= !header.kind.is_carried(),
-            Found::Damage(_) => all = false,
+    let (mut position, mut expiries) = (segment.first_frame(log.geometry), Vec::new());
+    while position + FRAME_LEN_MIN as u64 <= segment.end {
+        let header = log.header(position).ok()?;
+        if header.kind == Kind::Put {
+            let frame = log.frame(position).ok()?;
+            frame.check().ok()?;
+            expiries.push(frame.expiry()?);
+        } else if header.kind.is_carried() {
+            return None;
         }
-        Ok(())
-    })?;
-    Ok(all.then_some((first, last)))
+        position += header.frame_len() as u64;
+    }
+    Some(expiries)
 }

@@ -76,8 +76,8 @@ pub(crate) struct Store {
     /// Log position at which automatic compaction is checked again.
     pub(crate) compaction_due: AtomicU64,
     pub(crate) steps: Mutex<Steps>,
-    /// Segments that automatic compaction leaves alone, because all of their records expire before long: the base of each, and until when.
-    pub(crate) dying: Mutex<Vec<(u64, u64)>>,
+    /// Segments that automatic compaction leaves alone, because all of their records expire before long: the base of each, and for what time.
+    pub(crate) dying: Mutex<Vec<(u64, core::ops::Range<u64>)>>,
     /// Dead bytes that were left when a write last failed to make room: compaction could not free them.
     pub(crate) dead_left: AtomicU64,
     /// Shard with which the next automatic sweep begins.

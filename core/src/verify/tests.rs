@@ -10,7 +10,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 fn open(storage: &MemoryStorage) -> Db {
-    Db::builder().segment_size(4096).background(false).open_storage(Box::new(storage.clone())).unwrap()
+    // In the first part of the index is one record, of the default namespace.
+    let builder = Db::builder().segment_size(4096).entropy([7; 32]).background(false);
+    builder.open_storage(Box::new(storage.clone())).unwrap()
 }
 
 /// Recomputes the checksum of the frame at `at`.

@@ -238,8 +238,8 @@ impl Builder {
     }
 
     /// Share of dead bytes, from 0.1 to 1, from which a segment is compacted automatically; more than 1 turns that off. One whose records all
-    /// expire is left until they have, if that takes no longer than since the first of them did: then nothing has to be copied. Below 0.1
-    /// compaction might never end: the segment lists that checkpoints write meanwhile are soon dead, and may be a sixteenth of what it
+    /// expire before long is left until they have, and freed without copying them: it waits at most twice as long as they have been expiring.
+    /// Below 0.1 compaction might never end: the segment lists that checkpoints write meanwhile are soon dead, and may be a sixteenth of what it
     /// writes. Default: 0.5.
     ///
     /// ```
