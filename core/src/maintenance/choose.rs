@@ -203,14 +203,30 @@ pub(crate) fn worst(
         oldest = false;
         found.extend(gain.map(|gain| (gain as f64 / taken as f64, *segment)));
     }
-    // Of equal ones the oldest.
-    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     // Asking for one that is not left alone may take as long as reading it: only of the first of these, which is compacted then.
-    let worst = found.into_iter().find(|(_, segment)| !is_left(segment));
+    let mut worst = None;
+    while let Some(place) = largest(&found) {
+        let (_, segment) = found.remove(place);
+        if !is_left(&segment) {
+            worst = Some(segment);
+            break;
+        }
+    }
     let is_in_the_way = || share <= 1.0 && front_of_tombstones(engine, &candidates, 1.0) > 0;
     let may_go = |first: &&Segment| is_in_the_way() && !engine.is_set_aside(first, begins_with_oldest) && !is_left(first);
     let first = || candidates.first().filter(may_go).copied();
-    worst.map(|(_, segment)| segment).or_else(first)
+    worst.or_else(first)
+}
+
+/// The place of the largest share, the first of equal ones.
+fn largest(shares: &[(f64, Segment)]) -> Option<usize> {
+    let mut largest: Option<(usize, f64)> = None;
+    for (place, &(share, _)) in shares.iter().enumerate() {
+        if largest.is_none_or(|(_, most)| share > most) {
+            largest = Some((place, share));
+        }
+    }
+    largest.map(|(place, _)| place)
 }
 
 /// The segment with the largest share of dead bytes, of those that begin before `until`, whose live records may fit, and that are not in

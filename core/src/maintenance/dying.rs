@@ -37,9 +37,8 @@ fn dies_at(engine: &Engine, segment: &Segment, now: u64) -> Option<u64> {
         return None;
     }
     let mut expiries = expiries(engine, segment)?;
-    let last = *expiries.iter().max()?;
-    let early = expiries.len() / EARLY_PARTS;
-    let (_, &mut begun, _) = expiries.select_nth_unstable(early);
+    expiries.sort_unstable();
+    let (&begun, &last) = (expiries.get(expiries.len() / EARLY_PARTS)?, expiries.last()?);
     let is_soon = last > now && last - now <= now.saturating_sub(begun).saturating_mul(PATIENCE);
     is_soon.then_some(last)
 }
