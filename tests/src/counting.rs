@@ -52,3 +52,8 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let out = work();
     (out, (PEAK.with(Cell::get) - before).max(0) as u64)
 }
+
+/// Bytes that this thread holds: negative if it has freed more of others than it has allocated.
+pub fn held() -> i64 {
+    HELD.with(Cell::get) as i64
+}
