@@ -9,6 +9,8 @@ from specification import MASK, TAG, bind, cipher, crc32c, derive, mac
 KEY = bytes([7] * 32)
 # What the tape of `pipkin-tape` leaves in its small size: the number of records, and the sum of their hashes.
 TAPE = (454, 4_653_220_641_456_000_876)
+# The same of the store with compressed values.
+COMPRESSED = (703, 13_024_810_490_968_067_397)
 HEADER, TRAILER = 704, 31
 NAMES = 0xFFFF_FFFF
 def xxh3(text):
@@ -49,6 +51,48 @@ class Reader:
             shift += 7
             if byte < 128:
                 return value
+
+
+class Compressed:
+    """A value that says nothing of its lengths in front of what is sealed."""
+
+    def __init__(self, codec, dictionary, plain_length, stored):
+        assert (codec, plain_length) == (3, 0), "the codec of sealed stores"
+        self.dictionary, self.stored = dictionary, stored
+
+    def plain(self, dictionaries):
+        reader = Reader(self.stored)
+        length, block = reader.fixed(4), Reader(reader.take(reader.fixed(4)))
+        exponent = reader.at.bit_length() - 1
+        step = max(32, 1 << exponent - exponent.bit_length())
+        assert len(self.stored) == -(-reader.at // step) * step and not any(reader.take(len(self.stored) - reader.at))
+        sum, before = (block.fixed(4), dictionaries[self.dictionary]) if self.dictionary else (None, b"")
+        plain = unpacked(block, before)
+        assert len(plain) == length and sum in (None, crc32c(plain))
+        return plain
+
+
+def unpacked(block, before):
+    """A block of LZ4 with a dictionary in front of it."""
+    out = bytearray(before)
+
+    while True:
+        (token,) = block.take(1)
+        out += block.take(extended(block, token >> 4))
+        if block.at == len(block.bytes):
+            return bytes(out[len(before) :])
+        distance = block.fixed(2)
+        for _ in range(4 + extended(block, token & 15)):
+            out.append(out[-distance])
+
+
+def extended(block, length):
+    """A length that goes on in further bytes if its half of the token is full."""
+    more = 255 if length == 15 else 0
+    while more == 255:
+        (more,) = block.take(1)
+        length += more
+    return length
 
 
 class Store:
@@ -97,7 +141,10 @@ class Store:
         while at < len(self.file):
             yield at
             at, size = at + size, min(size * 2, full)
-        yield at
+        # The last segment may have more extents than the file has bytes.
+        for _ in range(64):
+            yield at
+            at, size = at + size, min(size * 2, full)
 
     def find_headers(self):
         """Every header in the file, by its salt, and checks its tag."""
@@ -135,7 +182,8 @@ class Store:
             kind, flags = head & 15, reader.fixed(1) if head & 0x40 else 0
             key, value = reader.varint(), reader.varint()
             namespace = reader.varint() if flags & 1 else 0
-            assert flags & ~1 == 0, "the tape has no other fields"
+            assert flags & ~5 == 0, "the stores have no other fields"
+            codec = (reader.fixed(1), reader.varint(), reader.varint()) if flags & 4 else None
             text_at, end = reader.at, reader.at + key + value
             assert crc32c(self.file[at + 4 : end]) ^ bind(salt, at) == number(self.file, at, 4)
             is_control = kind in (3, 4, 5, 6, 8, 10, 11)
@@ -149,7 +197,8 @@ class Store:
                 header["cipher"].decrypt(self.nonce(0, position), tags, associated)
             else:
                 text = self.opened(header["cipher"], position, associated, text, tags, key)
-            yield kind, namespace, text[:key], text[key : key + plain], tags[-TAG:]
+            stored = text[key : key + plain]
+            yield kind, namespace, text[:key], Compressed(*codec, stored) if codec else stored, tags[-TAG:]
             at = end
 
     @staticmethod
@@ -277,6 +326,20 @@ def digest(records):
     return len(records), total & MASK
 
 
+def check_compressed(path):
+    """Values that are compressed, with a dictionary and without."""
+    records, _ = Store(path.read_bytes()).records()
+    numbered = {key: value for (space, key), value in records.items() if space == b"\0dictionaries"}
+    dictionaries = {number(key, 0, 4): value[8:] for key, value in numbered.items() if key[:4] != bytes(4)}
+    own = {place: value for place, value in records.items() if not place[0].startswith(b"\0")}
+    packed = sum(isinstance(value, Compressed) for value in own.values())
+    plain = {place: value.plain(dictionaries) if isinstance(value, Compressed) else value for place, value in own.items()}
+    assert digest(plain) == COMPRESSED, f"{path.name} holds {digest(plain)}"
+    assert packed > 690
+    print(f"{path.name}: {len(plain)} records, {packed} compressed, {len(dictionaries)} dictionary")
+
+
+check_compressed(Path(__file__).parent / "golden" / "compressed" / "sealed.pipkin")
 for path in sorted((Path(__file__).parent / "golden" / "sealed").glob("*.pipkin")):
     store = Store(path.read_bytes())
     records, keys = store.records()

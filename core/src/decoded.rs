@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::log::Frame;
 #[cfg(feature = "compress")]
 use crate::{
-    compress::{COPIES, Dictionary, Undecoded, decompress, is_known, key_of},
+    compress::{COPIES, Dictionary, Lengths, Undecoded, decompress, is_known, key_of},
     error::Error,
     frame::{Meta, NAMESPACE_OF_NAMES},
     names::{DICTIONARIES, SYSTEM},
@@ -83,6 +83,11 @@ impl Engine {
 
 #[cfg(feature = "compress")]
 impl Engine {
+    /// What compressed values show of their lengths.
+    pub(crate) const fn lengths(&self) -> Lengths {
+        if self.log.is_sealed() { Lengths::Padded } else { Lengths::Shown }
+    }
+
     /// The plain value of a record at `offset`, which has an encoding.
     pub(crate) fn plain(&self, offset: u64, meta: &Meta<'_>, value: &[u8]) -> Result<Vec<u8>> {
         let unsupported = |what: &'static str| Err(Error::Unsupported { offset, what });

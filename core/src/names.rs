@@ -91,6 +91,9 @@ pub(crate) struct Names {
     /// When values are compressed where a namespace does not say.
     #[cfg(feature = "compress")]
     store_compression: crate::compression::Compression,
+    /// Values may be compressed at all.
+    #[cfg(feature = "compress")]
+    may_compress: bool,
 }
 
 impl Default for Names {
@@ -103,6 +106,8 @@ impl Default for Names {
             store_ttl: 0,
             #[cfg(feature = "compress")]
             store_compression: crate::compression::Compression::Off,
+            #[cfg(feature = "compress")]
+            may_compress: true,
         };
         names.set(DEFAULT, 0, &[]);
         names
@@ -168,7 +173,8 @@ impl Names {
     fn compression_rule(&self, name: &str, options: &[u8]) -> u64 {
         use crate::compression::{Compression, compression_of};
         // Whoever reads a system namespace reads its records as they stand.
-        let compression = if name.starts_with(SYSTEM) { None } else { compression_of(options).or(Some(self.store_compression)) };
+        let is_none = name.starts_with(SYSTEM) || !self.may_compress;
+        let compression = if is_none { None } else { compression_of(options).or(Some(self.store_compression)) };
         match compression {
             None | Some(Compression::Off) => 0,
             Some(Compression::OnCompaction) => ON_COMPACTION,
@@ -182,11 +188,17 @@ impl Names {
         self.set_rules();
     }
 
-    /// Sets what counts where a namespace does not say when its values are compressed.
+    /// Sets what counts where a namespace does not say when its values are compressed, and whether what they say counts at all.
     #[cfg(feature = "compress")]
-    pub(crate) fn set_store_compression(&mut self, compression: crate::compression::Compression) {
-        self.store_compression = compression;
+    pub(crate) fn set_store_compression(&mut self, compression: crate::compression::Compression, may_compress: bool) {
+        (self.store_compression, self.may_compress) = (compression, may_compress);
         self.set_rules();
+    }
+
+    /// True if values may be compressed.
+    #[cfg(feature = "compress")]
+    pub(crate) const fn may_compress(&self) -> bool {
+        self.may_compress
     }
 
     fn set_rules(&self) {

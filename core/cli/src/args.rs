@@ -1,10 +1,11 @@
 //! Options that several verbs share.
 
 use crate::bytes::Form;
+use crate::choices::CompressionArg;
 use crate::progress::When;
 use crate::unlock;
-use clap::{Args, ValueEnum};
-use pipkin::{Builder, Compression};
+use clap::Args;
+use pipkin::Builder;
 
 /// Options of every verb.
 #[derive(Clone, Copy, Debug, Args)]
@@ -49,25 +50,15 @@ impl NewStoreArgs {
     }
 }
 
-/// When the values of a namespace are compressed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum CompressionArg {
-    /// Never; what is compressed stays so
-    Off,
-    /// By `compact`
-    OnCompaction,
-    /// By writes, too
-    OnWrite,
-}
-
-impl From<CompressionArg> for Compression {
-    fn from(arg: CompressionArg) -> Self {
-        match arg {
-            CompressionArg::Off => Self::Off,
-            CompressionArg::OnCompaction => Self::OnCompaction,
-            CompressionArg::OnWrite => Self::OnWrite,
-        }
-    }
+/// Whether and when the values of a namespace are compressed.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct CompressArgs {
+    /// When values of the namespace are compressed; the store keeps that
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub(crate) compression: Option<CompressionArg>,
+    /// Compress in a sealed store, too: lengths, which are rounded up, then tell something of what is in the values. Each verb needs it
+    #[arg(long)]
+    pub(crate) compress_sealed: bool,
 }
 
 /// How keys are given and printed.

@@ -1,6 +1,6 @@
 //! Opening a store for a verb, and the one namespace that the verb works on.
 
-use crate::args::{NamespaceArg, ReadArgs};
+use crate::args::{CompressArgs, NamespaceArg, ReadArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::file_kind;
 use crate::unlock;
@@ -44,6 +44,11 @@ impl Store {
     /// For verbs that change a store. The store and the namespace must exist.
     pub(crate) fn change(path: &Path, namespace: &NamespaceArg) -> Outcome<Self> {
         Self::existing(changing(path).open(), path, namespace)
+    }
+
+    /// The same for verbs that may compress: in a sealed store only if that is said.
+    pub(crate) fn compress(path: &Path, namespace: &NamespaceArg, compress_sealed: bool) -> Outcome<Self> {
+        Self::existing(changing(path).compress_sealed(compress_sealed).open(), path, namespace)
     }
 
     /// For removals. Reads do not verify checksums, so that a damaged record can be removed, too: only its key is needed.
@@ -100,6 +105,12 @@ impl Store {
     /// The records of the namespace that the verb works on.
     pub(crate) fn records(&self) -> &Namespace {
         &self.records
+    }
+
+    /// Lets the file say when the values of the namespace are compressed, if the command line does.
+    pub(crate) fn keep_compression(&self, args: CompressArgs) -> Outcome<()> {
+        let Some(compression) = args.compression else { return Ok(()) };
+        self.records.set_compression(Some(compression.into())).map_err(|error| self.failure(&error))
     }
 
     /// The same records as they are at this moment, for verbs that read many: whoever writes meanwhile changes nothing of it.

@@ -3,9 +3,12 @@
 //!
 //! A value with a dictionary begins with the CRC-32C of the plain value: a wrong dictionary, or a damaged one, is noticed by each value that was
 //! made with the right one.
+//!
+//! What a sealed store keeps is padded, and does not say beside it how long the plain value is: the ratio of the two would tell what is in it.
 
 mod dictionary;
 mod lz4;
+mod padded;
 mod train;
 
 pub(crate) use dictionary::{COPIES, Dictionary, Entry, Known, List, dictionary_key, key_of, key_of_list};
@@ -16,8 +19,9 @@ use crate::limits::VALUE_LEN_MAX;
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
-/// The number of the codec.
+/// The numbers of the codecs: a block, and one that is padded, with its lengths inside.
 const LZ4: u8 = 1;
+const PADDED: u8 = 3;
 /// Most bytes that one byte of a block stands for.
 const EXPANSION_MAX: usize = 255;
 /// Bytes of the plain value's checksum, which stands before a block with a dictionary.
@@ -32,6 +36,15 @@ pub(crate) const DICTIONARY_LEN: usize = 16 * 1024;
 pub(crate) const PLAIN_LEN_MAX: usize = 16 * 1024 * 1024;
 /// Capacity in bytes from which on memory is asked for carefully.
 const LARGE: usize = 1024 * 1024;
+
+/// What a stored value shows of its lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    /// Both, that of the plain value and that of its block.
+    Shown,
+    /// That of the block, rounded up: in a sealed store.
+    Padded,
+}
 
 /// Why a value cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +67,14 @@ pub(crate) struct Compressed {
 }
 
 /// Compresses a value; `None` unless that saves at least an eighth of it.
-pub(crate) fn compress(plain: &[u8], dictionary: Option<&Dictionary>) -> Option<Compressed> {
+pub(crate) fn compress(plain: &[u8], dictionary: Option<&Dictionary>, lengths: Lengths) -> Option<Compressed> {
     if !(PLAIN_LEN_MIN..=PLAIN_LEN_MAX).contains(&plain.len()) {
         return None;
     }
     let mut value = Vec::with_capacity(plain.len() + plain.len() / 32 + CHECK_LEN + 16);
+    if lengths == Lengths::Padded {
+        padded::begin(&mut value, plain.len());
+    }
     match dictionary {
         Some(dictionary) => {
             value.extend_from_slice(&crc32c(plain).to_le_bytes());
@@ -66,21 +82,36 @@ pub(crate) fn compress(plain: &[u8], dictionary: Option<&Dictionary>) -> Option<
         }
         None => lz4::compress(plain, &[], None, &mut value),
     }
-    let codec =
-        Codec { codec: LZ4, dictionary: dictionary.map_or(0, |dictionary| dictionary.number), plain_len: plain.len() as u32 };
+    let (codec, plain_len) = match lengths {
+        Lengths::Shown => (LZ4, plain.len() as u32),
+        Lengths::Padded => (PADDED, 0),
+    };
+    if lengths == Lengths::Padded {
+        padded::end(&mut value);
+    }
+    let codec = Codec { codec, dictionary: dictionary.map_or(0, |dictionary| dictionary.number), plain_len };
     (value.len() + FIELDS_LEN <= plain.len() - plain.len() / 8).then_some(Compressed { codec, value })
 }
 
 /// True if this build knows the codec.
 pub(crate) const fn is_known(codec: Codec) -> bool {
-    codec.codec == LZ4
+    codec.codec == LZ4 || codec.codec == PADDED
+}
+
+/// Length in bytes of the plain value, as a stored one says it.
+pub(crate) fn plain_len(codec: Codec, value: &[u8]) -> u64 {
+    let said = if codec.codec == PADDED { padded::parts(value).map_or(0, |(len, _)| len) } else { codec.plain_len as usize };
+    said as u64
 }
 
 /// The plain value of a stored one.
 pub(crate) fn decompress(codec: Codec, value: &[u8], dictionary: Option<&Dictionary>) -> Result<Vec<u8>, Undecoded> {
-    if !is_known(codec) {
-        return Err(Undecoded::Codec);
-    }
+    let (len, value) = match codec.codec {
+        LZ4 => (codec.plain_len as usize, value),
+        PADDED if codec.plain_len == 0 => padded::parts(value).ok_or(Undecoded::Length)?,
+        PADDED => return Err(Undecoded::Length),
+        _ => return Err(Undecoded::Codec),
+    };
     let (check, block, dictionary) = match dictionary {
         Some(dictionary) => {
             let (check, block) = value.split_first_chunk::<CHECK_LEN>().ok_or(Undecoded::Length)?;
@@ -88,7 +119,6 @@ pub(crate) fn decompress(codec: Codec, value: &[u8], dictionary: Option<&Diction
         }
         None => (None, value, &[][..]),
     };
-    let len = codec.plain_len as usize;
     if (len > VALUE_LEN_MAX || len > block.len().saturating_mul(EXPANSION_MAX) + dictionary.len())
         && !is(Bug::PlainLengthUnchecked)
     {
@@ -115,7 +145,7 @@ mod tests {
     fn a_value_comes_back_with_its_dictionary_and_with_no_other() {
         let plain = b"{\"kind\":\"a kind of thing\",\"state\":\"as the dictionary has it\",\"number\":12}";
         let [right, wrong] = [plain.to_vec(), plain.iter().map(|byte| byte ^ 1).collect()].map(|bytes| Dictionary::new(3, bytes));
-        let Compressed { codec, value } = compress(plain, Some(&right)).unwrap();
+        let Compressed { codec, value } = compress(plain, Some(&right), Lengths::Shown).unwrap();
         assert!(value.len() < 25 && (codec.dictionary, codec.plain_len as usize) == (3, plain.len()));
         assert_eq!(decompress(codec, &value, Some(&right)).unwrap(), plain);
         assert_eq!(decompress(codec, &value, Some(&wrong)), Err(Undecoded::Block));
@@ -141,7 +171,7 @@ mod tests {
     #[test]
     fn the_most_that_a_byte_can_stand_for_is_allowed() {
         let plain = alloc::vec![7; 4 * 1024 * 1024];
-        let Compressed { codec, value } = compress(&plain, None).unwrap();
+        let Compressed { codec, value } = compress(&plain, None, Lengths::Shown).unwrap();
         assert!(plain.len() / value.len() >= 250, "{}", value.len());
         assert_eq!(decompress(codec, &value, None).unwrap(), plain);
     }
@@ -156,11 +186,37 @@ mod tests {
             })
             .collect();
         let half = |len: usize| [random.get(..1000 - len).unwrap(), &alloc::vec![0; len]].concat();
-        assert!(compress(&random, None).is_none());
-        assert!(compress(&half(100), None).is_none() && compress(&half(200), None).is_some());
-        assert!(compress(&[0; 31], None).is_none(), "too short");
+        assert!(compress(&random, None, Lengths::Shown).is_none());
+        assert!(compress(&half(100), None, Lengths::Shown).is_none() && compress(&half(200), None, Lengths::Shown).is_some());
+        assert!(compress(&[0; 31], None, Lengths::Shown).is_none(), "too short");
         let dictionary = Dictionary::new(1, random.clone());
-        let compressed = compress(&random, Some(&dictionary)).unwrap();
+        let compressed = compress(&random, Some(&dictionary), Lengths::Shown).unwrap();
         assert!(compressed.value.len() < 30);
+    }
+
+    #[test]
+    fn a_padded_value_shows_neither_length() {
+        let kind = "a kind of thing that has as much in common with all others as things of one kind have";
+        let plain = |state: &str| alloc::format!("{{\"kind\":\"{kind}\",\"state\":\"{state}\",\"number\":12}}").into_bytes();
+        let dictionary = Dictionary::new(3, plain("as the dictionary has it"));
+        let mut lens = alloc::collections::BTreeSet::new();
+        for state in ["as the dictionary has it", "as", "as the dictionary", "elsewhere", "0123456789"] {
+            let plain = plain(state);
+            let Compressed { codec, value } = compress(&plain, Some(&dictionary), Lengths::Padded).unwrap();
+            assert_eq!(
+                (codec, plain_len(codec, &value)),
+                (Codec { codec: PADDED, dictionary: 3, plain_len: 0 }, plain.len() as u64)
+            );
+            assert_eq!(decompress(codec, &value, Some(&dictionary)).unwrap(), plain);
+            assert_eq!(
+                decompress(Codec { plain_len: plain.len() as u32, ..codec }, &value, Some(&dictionary)),
+                Err(Undecoded::Length)
+            );
+            assert_eq!(decompress(Codec { codec: LZ4, ..codec }, &value, Some(&dictionary)), Err(Undecoded::Block));
+            lens.insert(value.len());
+        }
+        assert!(lens.iter().all(|len| [32, 64].contains(len)), "{lens:?}");
+        // Where the padding would take what compression saves, the value stays as it is.
+        assert!(compress(&[7; 33], None, Lengths::Padded).is_none() && compress(&[7; 64], None, Lengths::Padded).is_some());
     }
 }

@@ -74,6 +74,8 @@ impl Store {
         }
         self.writable()?;
         self.before_events(appends)?;
+        #[cfg(feature = "compress")]
+        ops.iter().for_each(|op| self.know_dictionaries(op.name));
         let stores = !appends.is_empty() || ops.iter().any(|op| op.value.is_some());
         let purpose = if stores { Purpose::Store } else { Purpose::MakeSpace };
         let commit = || self.try_commit_all(ops, ttls, check, purpose, appends);

@@ -1,15 +1,18 @@
 //! When the values of a namespace are compressed, and writes that compress them.
 
 use super::handle::{Db, Namespace};
-use crate::compress::{Compressed, Dictionary, compress};
+use crate::compress::{Compressed, Dictionary, compress, plain_len};
 use crate::compression::{Compression, with_compression};
 use crate::error::{Error, Result};
 use crate::frame::{CodecMeta, FrameSpec, Until};
 use crate::index::SHARDS;
-use crate::names::Name;
+use crate::names::{DICTIONARIES, Name, SYSTEM};
 use crate::store::Store;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+/// Why a sealed store does not compress.
+pub(super) const NOT_ASKED_FOR: &str = "a sealed store compresses only where that is asked for (`Builder::compress_sealed`, `--compress-sealed`): lengths then tell something of what is in the values";
 
 /// A value that a write has compressed.
 pub(super) struct Packed {
@@ -47,13 +50,14 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// As for [`Self::insert`], and [`Error::NamespaceDropped`](crate::Error::NamespaceDropped).
+    /// As for [`Self::insert`], [`Error::NamespaceDropped`](crate::Error::NamespaceDropped), and [`Error::InvalidArgument`](crate::Error::InvalidArgument)
+    /// where a sealed store may not compress: see `Builder::compress_sealed`.
     pub fn set_compression(&self, compression: Option<Compression>) -> Result<()> {
-        #[cfg(feature = "encrypt")]
-        if self.store.engine.log.is_sealed() && compression.is_some_and(|compression| compression != Compression::Off) {
-            return Err(Error::InvalidArgument(
-                "a sealed store does not compress values: their lengths would tell of what they have in common",
-            ));
+        if compression.is_some_and(|compression| compression != Compression::Off) {
+            if !self.store.names.read().may_compress() {
+                return Err(Error::InvalidArgument(NOT_ASKED_FOR));
+            }
+            self.store.make_namespace(&alloc::format!("{SYSTEM}{DICTIONARIES}"), &[])?;
         }
         self.store.set_options(&self.name, &|options| with_compression(options, compression))
     }
@@ -118,7 +122,7 @@ impl Store {
                 };
                 if let Some(codec) = frame.meta().codec() {
                     stats.records += 1;
-                    stats.plain_bytes += u64::from(codec.plain_len);
+                    stats.plain_bytes += plain_len(codec, frame.value());
                     stats.stored_bytes += frame.header.value_len() as u64;
                 } else if Some(frame.header.namespace) == dictionaries
                     && let Some((_, copy)) = frame.key().split_first_chunk::<4>().filter(|(number, _)| **number != [0; 4])
@@ -131,28 +135,28 @@ impl Store {
         Ok(stats)
     }
 
-    /// Compresses a value that is written to a namespace, if that is wanted and worth it. The caller holds no lock.
-    pub(super) fn pack(&self, name: &Name, value: &[u8]) -> Option<Packed> {
-        if name.compression() != Compression::OnWrite {
-            return None;
-        }
-        // A list that cannot be read is no reason not to write.
-        let dictionary = self.listed().ok().and_then(|listed| listed.of(&name.name).cloned());
-        let compressed = compress(value, dictionary.as_deref())?;
-        Some(Packed { dictionary, compressed })
+    /// Makes the namespace of dictionaries, in front of the first compressed value: whoever opens the store in a build without a decoder sees
+    /// that it needs one. False if that fails now, for there is no space: nothing may be compressed then. The caller holds no lock.
+    fn announce_compression(&self) -> bool {
+        self.make_namespace(&alloc::format!("{SYSTEM}{DICTIONARIES}"), &[]).is_ok()
     }
 
-    /// Makes [`Self::pack_locked`] compress. The caller holds no lock.
+    /// Makes [`Self::pack`] compress what is written to this namespace, if that is wanted. The caller holds no lock.
     pub(super) fn know_dictionaries(&self, name: &Name) {
-        if name.compression() == Compression::OnWrite && !self.dictionaries.are_known() {
+        if name.compression() == Compression::OnWrite && !self.dictionaries.are_known() && self.announce_compression() {
             // A list that cannot be read is no reason not to write.
             drop(self.listed());
         }
     }
 
-    /// The same for a caller that holds a shard: only once the dictionaries are known.
-    pub(super) fn pack_locked(&self, name: &Name, value: &[u8]) -> Option<Packed> {
-        if self.dictionaries.are_known() { self.pack(name, value) } else { None }
+    /// Compresses a value that is written to a namespace, if that is wanted and worth it, and the dictionaries are known. The caller may hold locks.
+    pub(super) fn pack(&self, name: &Name, value: &[u8]) -> Option<Packed> {
+        if name.compression() != Compression::OnWrite || !self.dictionaries.are_known() {
+            return None;
+        }
+        let dictionary = self.listed().ok().and_then(|listed| listed.of(&name.name).cloned());
+        let compressed = compress(value, dictionary.as_deref(), self.engine.lengths())?;
+        Some(Packed { dictionary, compressed })
     }
 
     /// Compresses the values of a commit; nothing at all where none is.

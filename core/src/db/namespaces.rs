@@ -105,6 +105,18 @@ impl Db {
         self.find_any_namespace(&alloc::format!("{SYSTEM}{name}"))
     }
 
+    /// True if the store has compressed values, or is to have some, or had: it was told to compress. A build without the feature `compress` answers
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for such a value, and carries it.
+    ///
+    /// ```
+    /// let db = pipkin::Db::open_in_memory()?;
+    /// assert!(!db.is_compressed());
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    pub fn is_compressed(&self) -> bool {
+        self.store.names.read().get(&alloc::format!("{SYSTEM}{DICTIONARIES}")).is_some()
+    }
+
     /// The namespace of that name, system namespaces included. If there is none, it is created with these options.
     pub(crate) fn any_namespace(&self, name: &str, options: &[u8]) -> Result<Namespace> {
         Ok(Namespace { name: self.store.make_namespace(name, options)?, store: self.store.clone(), ttl: Ttl::Default })
@@ -151,6 +163,7 @@ impl Namespace {
                 None => Err(Error::NamespaceDropped),
             };
             store.with_space(|| store.renumber(&name.name, None, &settled))?;
+            store.after_write()?;
         }
         Ok(())
     }
@@ -165,6 +178,13 @@ impl Store {
         if let Some(found) = self.names.read().get(name) {
             return Ok(found);
         }
+        let made = self.make_namespace_maintaining(name, options)?;
+        self.after_write()?;
+        Ok(made)
+    }
+
+    /// The same for a caller that holds the maintenance lock, which what follows a write would wait for.
+    pub(crate) fn make_namespace_maintaining(&self, name: &str, options: &[u8]) -> Result<Arc<Name>> {
         self.writable()?;
         // Two concurrent calls must return the same namespace: a second new number would drop what was written under the first.
         self.renumber(name, Some(options), &|names| Ok(names.get(name)))
@@ -230,7 +250,6 @@ impl Store {
         if let Some(old) = old {
             self.purge_number(old, end)?;
         }
-        self.after_write()?;
         Ok(found)
     }
 

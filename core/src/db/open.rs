@@ -214,11 +214,21 @@ fn is_much_lost(engine: &Engine) -> bool {
     lost > (used / LOST_PARTS).max(LOST_LEAST).min(segments)
 }
 
+/// True if values may be compressed: in a sealed store only where that was asked for.
+#[cfg(feature = "compress")]
+const fn may_compress(engine: &Engine, attached: &Attached) -> bool {
+    #[cfg(feature = "encrypt")]
+    let is_asked_for = attached.compress_sealed;
+    #[cfg(not(feature = "encrypt"))]
+    let (is_asked_for, _) = (false, attached);
+    is_asked_for || !engine.log.is_sealed()
+}
+
 fn start(engine: Engine, names: Names, report: OpenReport, options: Options, attached: Attached) -> Arc<Store> {
     let mut names = names;
     names.set_store_ttl(attached.default_ttl);
     #[cfg(feature = "compress")]
-    names.set_store_compression(attached.compression);
+    names.set_store_compression(attached.compression, may_compress(&engine, &attached));
     engine.living.write().extend(names.pairs().map(|(_, number)| number));
     let default = names.get(DEFAULT).unwrap_or_default();
     let end = engine.log.end();

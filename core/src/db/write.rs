@@ -205,6 +205,8 @@ impl Store {
         check_value(value)?;
         let expiry = |now: &Now<'_>| self.expiry(name, ttl, now);
         #[cfg(feature = "compress")]
+        self.know_dictionaries(name);
+        #[cfg(feature = "compress")]
         if let Some(packed) = self.pack(name, value) {
             let answer = self.with_room(|| self.try_insert_packed(name, key, (value, &packed), expiry, answer))?;
             self.after_write()?;
@@ -332,7 +334,7 @@ impl Store {
                 check_value(&value)?;
                 let expiry = self.expiry(name, ttl, &now)?;
                 #[cfg(feature = "compress")]
-                match self.pack_locked(name, &value) {
+                match self.pack(name, &value) {
                     Some(packed) => self.put_packed(&mut locked, (&value, &packed), expiry, old)?,
                     None => self.put(&mut locked, &value, expiry, old)?,
                 };

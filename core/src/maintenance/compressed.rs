@@ -84,7 +84,7 @@ impl Compressor {
                 &decoded
             }
         };
-        let Compressed { codec, value } = compress(plain, dictionary)?;
+        let Compressed { codec, value } = compress(plain, dictionary, engine.lengths())?;
         if decompress(codec, &value, dictionary).as_deref() != Ok(plain) {
             return None;
         }
@@ -92,7 +92,7 @@ impl Compressor {
         // Never longer than what it replaces.
         let len =
             FrameSpec { kind: Kind::Put, continues: false, meta: recoded.meta(), key: frame.key(), value: &recoded.value }.len();
-        (len < header.frame_len()).then_some(recoded)
+        (len < header.plain_len()).then_some(recoded)
     }
 
     /// True if enough of a segment are records that no compaction has tried to compress. Reads the headers of all of them, in the worst case.

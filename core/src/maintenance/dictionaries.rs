@@ -8,11 +8,12 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta};
 use crate::log::{Purpose, Segment};
-use crate::names::{DICTIONARIES, SYSTEM};
+use crate::names::{DICTIONARIES, Name, SYSTEM};
 use crate::planted::{Bug, is};
 use crate::scan::{Found, scan};
 use crate::store::{Listed, Store};
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// A record that stands twice.
@@ -33,7 +34,16 @@ impl Store {
     /// What compresses the records that a compaction copies.
     pub(super) fn compressor(&self) -> Result<Compressor> {
         let namespaces = self.names.read().compressed();
-        if namespaces.is_empty() { Ok(Compressor::default()) } else { Ok(Compressor::new(&namespaces, &*self.listed()?)) }
+        let is_none = namespaces.is_empty() || self.own_namespace().is_err();
+        if is_none { Ok(Compressor::default()) } else { Ok(Compressor::new(&namespaces, &*self.listed()?)) }
+    }
+
+    /// The namespace of dictionaries, which is made if need be: it is there before anything is compressed, so that a build without a decoder sees when
+    /// it opens the store that it needs one. Where there is no space for it, nothing is compressed.
+    fn own_namespace(&self) -> Result<Arc<Name>> {
+        let name = alloc::format!("{SYSTEM}{DICTIONARIES}");
+        let found = self.names.read().get(&name);
+        found.map_or_else(|| self.make_namespace_maintaining(&name, &[]), Ok)
     }
 
     /// The number of the namespace of dictionaries, if there is one.
@@ -44,7 +54,7 @@ impl Store {
     /// Trains the dictionaries that are due, and writes the first copy of each. The second belongs into another segment, and comes with
     /// [`Self::finish_training`].
     pub(super) fn begin_training(&self) -> Result<Option<Pending>> {
-        if self.names.read().compressed().is_empty() {
+        if self.names.read().compressed().is_empty() || self.own_namespace().is_err() {
             return Ok(None);
         }
         let listed = self.listed()?;
@@ -63,7 +73,7 @@ impl Store {
 
     fn write_first(&self, listed: &Listed, trained: &[Trained]) -> Result<Pending> {
         let log = &self.engine.log;
-        let namespace = self.make_namespace(&alloc::format!("{SYSTEM}{DICTIONARIES}"), &[])?;
+        let namespace = self.own_namespace()?;
         let namespace = namespace.number().ok_or(Error::NamespaceDropped)?;
         let mut list = List { changes: listed.list.changes + 1, next: listed.list.next.max(1), ..listed.list.clone() };
         let mut records = Vec::new();

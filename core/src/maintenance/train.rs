@@ -1,6 +1,6 @@
 //! Training dictionaries: for whom, from which samples, and whether one is worth its space. Reads only.
 
-use crate::compress::{DICTIONARY_LEN, Dictionary, PLAIN_LEN_MAX, PLAIN_LEN_MIN, compress, train};
+use crate::compress::{DICTIONARY_LEN, Dictionary, Lengths, PLAIN_LEN_MAX, PLAIN_LEN_MIN, compress, train};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::frame::Kind;
@@ -72,7 +72,8 @@ impl Store {
         for (name, number) in due {
             let Some(samples) = samples.get(&number) else { continue };
             let (mean, count) = ((samples.bytes / samples.values.len().max(1)) as u64, self.engine.count(number)?);
-            let dictionary = dictionary_of(samples, listed.of(&name.name).map(|old| &**old), mean * count, self.engine.seed);
+            let old = listed.of(&name.name).map(|old| &**old);
+            let dictionary = dictionary_of(samples, (old, self.engine.lengths()), mean * count, self.engine.seed);
             // Too few samples to judge: later.
             if !dictionary.is_empty() || samples.bytes >= SAMPLES_BYTES_JUDGED {
                 trained.push(Trained { name, dictionary });
@@ -136,7 +137,7 @@ fn sample(engine: &Engine, namespaces: impl Iterator<Item = u32>) -> Result<BTre
 }
 
 /// A dictionary for a namespace with `all` bytes of values; empty where the one that it has, or none, is as good.
-fn dictionary_of(samples: &Samples, old: Option<&Dictionary>, all: u64, seed: u64) -> Vec<u8> {
+fn dictionary_of(samples: &Samples, (old, lengths): (Option<&Dictionary>, Lengths), all: u64, seed: u64) -> Vec<u8> {
     if samples.bytes < SAMPLES_BYTES_MIN {
         return Vec::new();
     }
@@ -147,7 +148,7 @@ fn dictionary_of(samples: &Samples, old: Option<&Dictionary>, all: u64, seed: u6
     let bytes = train(&trained_with, DICTIONARY_LEN.min(samples.bytes / PARTS_OF_SAMPLES), seed);
     let new = Dictionary::new(u32::MAX, bytes);
     let stored = |value: &[u8], dictionary: Option<&Dictionary>| {
-        compress(value, dictionary).map_or(value.len(), |stored| stored.value.len())
+        compress(value, dictionary, lengths).map_or(value.len(), |stored| stored.value.len())
     };
     let (mut plain, mut before, mut after) = (0, 0, 0);
     for (_, value) in values(true) {

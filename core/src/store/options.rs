@@ -71,6 +71,9 @@ pub(crate) struct Attached {
     /// When values are compressed where their namespace does not say.
     #[cfg(feature = "compress")]
     pub(crate) compression: crate::compression::Compression,
+    /// Values are compressed in a sealed store, too.
+    #[cfg(all(feature = "compress", feature = "encrypt"))]
+    pub(crate) compress_sealed: bool,
     /// The store is new, and its front has just been written.
     #[cfg(feature = "encrypt")]
     pub(crate) created: bool,

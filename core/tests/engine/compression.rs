@@ -7,7 +7,7 @@ use pipkin::{Builder, Change, Compression, Cursor, Db, Error, Namespace, Positio
 use std::collections::BTreeMap;
 
 /// Keys and values of a namespace.
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn builder(compression: Compression) -> Builder {
     Db::builder().entropy([9; 32]).ordered(true).segment_size(64 * 1024).compression(compression)
@@ -34,7 +34,7 @@ fn key(number: u32) -> Vec<u8> {
     format!("doc-{number:05}").into_bytes()
 }
 
-fn write(space: &Namespace, model: &mut Model, numbers: impl Iterator<Item = u32>, round: u32) {
+pub(crate) fn write(space: &Namespace, model: &mut Model, numbers: impl Iterator<Item = u32>, round: u32) {
     let records: Vec<_> = numbers.map(|number| (key(number), document(number, round))).collect();
     for chunk in records.chunks(100) {
         space.insert_many(chunk.iter().map(|(key, value)| (key, value))).unwrap();
@@ -43,7 +43,7 @@ fn write(space: &Namespace, model: &mut Model, numbers: impl Iterator<Item = u32
 }
 
 /// Fails unless every way of reading shows the model.
-fn check(db: &Db, space: &Namespace, model: &Model) {
+pub(crate) fn check(db: &Db, space: &Namespace, model: &Model) {
     let owned = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
     let all: Vec<(Vec<u8>, Vec<u8>)> = model.iter().map(owned).collect();
     let mut walked = space.iter().collect::<pipkin::Result<Vec<_>>>().unwrap();

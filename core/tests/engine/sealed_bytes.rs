@@ -74,28 +74,43 @@ pub(crate) fn frame_len(bytes: &[u8], at: usize) -> Option<usize> {
     Some(end - at)
 }
 
+/// The number at a place, which moves behind it.
+fn number_at(bytes: &[u8], place: &mut usize) -> Option<usize> {
+    let (mut value, mut shift) = (0_usize, 0);
+    loop {
+        let byte = *bytes.get(*place)?;
+        *place += 1;
+        // What is no frame may say anything.
+        value |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+}
+
 /// Where the value of the frame at `at` begins and ends.
 fn value(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut place = at + 4;
     let head = *bytes.get(place)?;
     let flags = if head & 0x40 == 0 { 0 } else { *bytes.get(place + 1)? };
     place += if head & 0x40 == 0 { 1 } else { 2 };
-    let mut number = || {
-        let (mut value, mut shift) = (0_usize, 0);
-        loop {
-            let byte = *bytes.get(place)?;
-            place += 1;
-            // What is no frame may say anything.
-            value |= usize::from(byte & 0x7f).checked_shl(shift)?;
-            shift += 7;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-    };
+    let mut number = || number_at(bytes, &mut place);
     let (key, value) = (number()?, number()?);
     if flags & 1 != 0 {
         number()?;
+    }
+    // An expiry, a codec, an origin.
+    let mut fixed = if flags & 2 != 0 { 6 } else { 0 };
+    if flags & 4 != 0 {
+        place += fixed + 1;
+        fixed = 0;
+        number_at(bytes, &mut place)?;
+        number_at(bytes, &mut place)?;
+    }
+    place += fixed;
+    if flags & 8 != 0 {
+        number_at(bytes, &mut place)?;
     }
     let end = place.checked_add(key)?.checked_add(value)?;
     (head & 0x80 != 0 && end <= bytes.len()).then_some((place + key, end))

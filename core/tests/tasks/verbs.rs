@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Verbs of `Db`, `Namespace` and `Events` without a future of the same name.
-const WITHOUT: [(&str, &str); 17] = [
+const WITHOUT: [(&str, &str); 18] = [
     ("backup_to_storage", "borrows a storage: `with`"),
     ("break_lock", "of a file and not of a store"),
     ("lock_holder", "of a file and not of a store"),
@@ -13,6 +13,7 @@ const WITHOUT: [(&str, &str); 17] = [
     ("open_in_memory", "does not wait: `Db::open_in_memory()?.to_async()`"),
     ("compression", "feature `compress`: `with`"),
     ("set_compression", "feature `compress`: `with`"),
+    ("is_compressed", "looks in memory"),
     ("compression_stats", "feature `compress`: `with`"),
     ("focus", "a way to write keys: `with`, `group` and `delete_group`"),
     ("get_many_with", "its closure gets borrowed values: `with`"),

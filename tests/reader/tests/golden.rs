@@ -141,6 +141,35 @@ fn expected_expiring() -> Vec<(String, String, String, Option<u64>)> {
 }
 
 #[test]
+fn compressed_values_are_decoded_as_the_specification_says() {
+    let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/compressed/plain.pipkin")).unwrap();
+    let contents = read(&bytes).unwrap();
+    let (mut with_dictionary, mut alone) = (0, 0);
+    for ((space, key), record) in contents.records.iter().filter(|((space, _), _)| !space.starts_with('\0')) {
+        let plain = contents.plain(record).unwrap();
+        match (space.as_str(), record.fields.codec) {
+            ("documents", codec) => {
+                let number: u32 = std::str::from_utf8(key).unwrap().strip_prefix("document ").unwrap().parse().unwrap();
+                let mixed = number.wrapping_mul(0x9e37_79b9);
+                let text = format!(
+                    r#"{{"feature":"api.Interface{}.method{mixed:x}","version_added":"{}","status":{{"deprecated":false,"experimental":false,"standard_track":true}},"spec":"https://example.org/the-specification"}}"#,
+                    number % 97,
+                    number % 50
+                );
+                assert_eq!(String::from_utf8(plain).unwrap(), text);
+                with_dictionary += u32::from(codec.is_some_and(|codec| (codec.codec, codec.dictionary) == (1, 1)));
+            }
+            ("", codec) => {
+                assert!(plain.iter().all(|&byte| byte == 0) && [20, 1000, 70_000].contains(&plain.len()));
+                alone += u32::from(codec.is_some_and(|codec| (codec.codec, codec.dictionary) == (1, 0)));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(with_dictionary > 690 && alone == 2, "{with_dictionary} {alone}");
+}
+
+#[test]
 fn stores_with_records_that_expire_are_read_by_their_clock() {
     let files = golden("expiry");
     assert_eq!(files.len(), 3);

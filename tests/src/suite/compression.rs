@@ -12,7 +12,7 @@ use crate::watched::Watched;
 use pipkin::frame::{Optional, build};
 use pipkin::storage::MemoryStorage;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::{Change, Changes, Compression, Db, Error, Namespace, Snapshot, Storage, salvage};
+use pipkin::{Builder, Change, Changes, Compression, Db, Error, Namespace, SalvageOptions, Snapshot, Storage, salvage};
 use std::collections::BTreeMap;
 
 /// Commits in the life of a store.
@@ -40,7 +40,11 @@ struct Setup {
     ordered: bool,
     named: bool,
     segment: u32,
+    sealed: bool,
 }
+
+/// The key of the sealed ones.
+const KEY: [u8; 32] = [7; 32];
 
 impl Setup {
     fn open(self, rng: &mut Rng, storage: impl Storage + 'static) -> Checked<(Db, Namespace)> {
@@ -49,10 +53,15 @@ impl Setup {
             1 | 2 => Compression::OnWrite,
             _ => Compression::OnCompaction,
         };
-        let builder = Db::builder().segment_size(self.segment).background(false).ordered(self.ordered).compression(compression);
+        let builder =
+            self.unlocking().segment_size(self.segment).background(false).ordered(self.ordered).compression(compression);
         let db = builder.open_storage(Box::new(storage)).map_err(words)?;
         let records = if self.named { db.namespace("named").map_err(words)? } else { db.default_namespace() };
         Ok((db, records))
+    }
+
+    fn unlocking(self) -> Builder {
+        if self.sealed { Db::builder().encryption_key(KEY).compress_sealed(true) } else { Db::builder() }
     }
 
     fn of(self, snapshot: &Snapshot) -> Checked<pipkin::SnapshotNamespace> {
@@ -72,7 +81,8 @@ struct Watchers {
 
 fn live(seed: u64, images: &Quota, watch: &Watch) -> Checked {
     let mut rng = derive(seed, 0x1c4);
-    let setup = Setup { ordered: rng.chance(1, 2), named: rng.chance(1, 2), segment: 4096 << rng.below(3) };
+    let sealed = derive(seed, 0x5ea1).chance(1, 3);
+    let setup = Setup { ordered: rng.chance(1, 2), named: rng.chance(1, 2), segment: 4096 << rng.below(3), sealed };
     let watched = Watched::new(CrashStorage::new(), CALLS_BETWEEN);
     let (mut db, mut records) = setup.open(&mut rng, watched.clone())?;
     db.flush().map_err(words)?;
@@ -257,8 +267,9 @@ fn is_one_of(image: &CrashImage, setup: Setup, rng: &mut Rng, states: &[Records]
         answers_like(rng, &records, &content).map_err(|what| format!("compacted: {what}"))?;
     }
     if rng.chance(1, 8) {
-        let (target, _) = setup.open(rng, MemoryStorage::new())?;
-        let report = salvage(&CrashStorage::from_image(image), &target, &mut |_, _| ()).map_err(words)?;
+        let (target, _) = Setup { sealed: false, ..setup }.open(rng, MemoryStorage::new())?;
+        let source = CrashStorage::from_image(image);
+        let report = setup.unlocking().salvage(&source, &target, SalvageOptions::default(), &mut |_, _| ()).map_err(words)?;
         let records = if setup.named { target.namespace("named").map_err(words)? } else { target.default_namespace() };
         // Behind a torn end it takes what it finds.
         let is_torn = !report.damage.is_empty() || report.unfinished > 0;
@@ -279,7 +290,7 @@ fn shows_nothing_else(image: &CrashImage, setup: Setup, rng: &mut Rng, states: &
     for number in 0..150 {
         let key = format!("key-{number}").into_bytes();
         match records.get(&key) {
-            Ok(None) | Err(Error::Corrupt { .. }) => {}
+            Ok(None) | Err(Error::Corrupt { .. } | Error::Forged { .. }) => {}
             Ok(Some(value)) if states.iter().any(|state| state.get(&key) == Some(&value)) => {}
             Ok(Some(_)) => return Err(format!("with a flipped bit key-{number} has a value that it never had")),
             Err(error) => return Err(format!("with a flipped bit: {error}")),
@@ -317,9 +328,19 @@ fn forged() -> Checked {
         ((1, 0, 24), b"\x1fx\x09\x00\x00", Box::new(corrupt(misfit))),
         ((2, 0, 20), block, Box::new(unknown)),
         ((255, u32::MAX, u32::MAX), block, Box::new(unknown)),
+        // Lengths inside of the value: the plain one, that of the block, and zeros up to 32 bytes.
+        ((3, 0, 20), b"\x14\0\0\0\x16\0\0\0\xf0\x05a value in one block\0\0", Box::new(corrupt(length))),
+        ((3, 0, 0), b"\x14\0\0\x40\x16\0\0\0\xf0\x05a value in one block\0\0", Box::new(corrupt(length))),
+        ((3, 0, 0), b"\x15\0\0\0\x16\0\0\0\xf0\x05a value in one block\0\0", Box::new(corrupt(misfit))),
+        ((3, 0, 0), b"\x14\0\0\0\x16\0\0\xf0\xf0\x05a value in one block\0\0", Box::new(corrupt(length))),
+        ((3, 0, 0), b"\x14\0\0\0\x16\0\0\0\xf0\x05a value in one block\0\x01", Box::new(corrupt(length))),
+        ((3, 0, 0), b"\x14\0\0\0\x16\0\0\0\xf0\x05a value in one block", Box::new(corrupt(length))),
+        ((3, 0, 0), b"\x14\0\0", Box::new(corrupt(length))),
+        ((3, 7, 0), b"\x14\0\0\0\x16\0\0\0\xf0\x05a value in one block\0\0", Box::new(corrupt(gone))),
     ];
     for ((codec, value, is_expected), number) in lies.into_iter().zip(0..) {
         let frame = bomb(codec, value)?;
+        let is_known = matches!(codec.0, 1 | 3);
         let storage = MemoryStorage::new();
         let open = || {
             Db::builder()
@@ -345,7 +366,7 @@ fn forged() -> Checked {
             if !found.as_ref().is_err_and(&is_expected) || peak > 1 << 20 {
                 return Err(format!("lie {number}, round {round}: {found:?}, and {peak} bytes for it"));
             }
-            if db.verify().map_err(words)?.is_ok() == (codec.0 == 1) || db.get("behind").map_err(words)?.is_none() {
+            if db.verify().map_err(words)?.is_ok() == is_known || db.get("behind").map_err(words)?.is_none() {
                 return Err(format!("lie {number}: it is not told, or another record is lost"));
             }
             db.compact().map_err(words)?;
@@ -353,7 +374,7 @@ fn forged() -> Checked {
         }
         let target = Db::open_in_memory().map_err(words)?;
         let report = salvage(&storage, &target, &mut |_, _| ()).map_err(words)?;
-        if (report.undecoded, target.len().map_err(words)?) != (u64::from(codec.0 == 1), 2 + u64::from(codec.0 != 1)) {
+        if (report.undecoded, target.len().map_err(words)?) != (u64::from(is_known), 2 + u64::from(!is_known)) {
             return Err(format!("lie {number}: {report:?}"));
         }
     }

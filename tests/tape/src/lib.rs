@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod compressed;
 mod digest;
 pub mod expiring;
 pub mod kinds;

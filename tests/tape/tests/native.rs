@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Durability, Error, OrderState, SnapshotState};
 use pipkin_tape::Tape;
+use pipkin_tape::compressed::{KEY, check_compressed};
 use pipkin_tape::expiring::{SPACE, check_expiring, expected};
 use pipkin_tape::kinds::check_kinds;
 
@@ -71,6 +72,27 @@ fn sealed_stores_of_both_suites_are_read_with_their_key_and_go_on() {
         let db = sealed().path(&path).open().unwrap();
         db.compact().unwrap();
         assert_eq!(pipkin_tape::digest(&db).unwrap().records, Tape::SMALL.expected().records + 1, "{name}");
+    }
+}
+
+#[test]
+fn stores_with_compressed_values_are_read_and_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("compressed.pipkin");
+    for name in ["plain", "sealed"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/compressed").join(name).with_extension("pipkin");
+        let before = fs::read(&source).unwrap();
+        let builder = || if name == "sealed" { Db::builder().encryption_key(KEY).compress_sealed(true) } else { Db::builder() };
+        check_compressed(&builder().path(&source).read_only(true).open().unwrap()).unwrap();
+        assert!(fs::read(&source).unwrap() == before, "reading changed {name}");
+        fs::write(&path, &before).unwrap();
+        let db = builder().path(&path).open().unwrap();
+        db.compact().unwrap();
+        check_compressed(&db).unwrap();
+        db.close().unwrap();
+        let db = builder().path(&path).open().unwrap();
+        check_compressed(&db).unwrap();
+        assert!(db.compression_stats().unwrap().records > 690 && db.verify().unwrap().is_ok(), "{name}");
     }
 }
 

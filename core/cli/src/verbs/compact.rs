@@ -1,6 +1,6 @@
 //! `pipkin compact`
 
-use crate::args::{CompressionArg, Global, NamespaceArg};
+use crate::args::{CompressArgs, Global, NamespaceArg};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, human_bytes, human_count};
 use crate::progress::{Progress, Unit};
@@ -16,7 +16,8 @@ Examples:
   pipkin compact app.pipkin --compression on-compaction
 
 With --compression the values of the namespace are compressed from now on, each \
-by itself, with a dictionary that fits all of them; the store keeps that.
+by itself, with a dictionary that fits all of them; the store keeps that. A \
+sealed store compresses only with --compress-sealed, each time.
 
 May be interrupted at any moment; what was given back by then stays so. The \
 end of the file is cut off; space in the middle becomes holes where the file \
@@ -31,9 +32,8 @@ pub(crate) struct CompactArgs {
     /// Give up the records behind unclean ends of the log that `verify` counts
     #[arg(long)]
     drop_stranded: bool,
-    /// When values of the namespace are compressed
-    #[arg(long, value_enum, value_name = "WHEN")]
-    compression: Option<CompressionArg>,
+    #[command(flatten)]
+    compress: CompressArgs,
     #[command(flatten)]
     namespace: NamespaceArg,
 }
@@ -51,11 +51,9 @@ struct Report {
 }
 
 pub(crate) fn run(global: Global, args: &CompactArgs) -> Outcome {
-    let store = Store::change(&args.store, &args.namespace)?;
+    let store = Store::compress(&args.store, &args.namespace, args.compress.compress_sealed)?;
     let before = about(&args.store)?;
-    if let Some(compression) = args.compression {
-        store.records().set_compression(Some(compression.into())).map_err(|error| store.failure(&error))?;
-    }
+    store.keep_compression(args.compress)?;
     let compacted = {
         let progress = Progress::start(global.progress, Unit::Segments, "compact", Some(0));
         let show = |now: pipkin::CompactProgress| {

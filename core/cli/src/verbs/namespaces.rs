@@ -1,7 +1,7 @@
 //! `pipkin namespaces`
 
-use crate::args::{Global, NamespaceArg};
-use crate::choices::{Choices, NamespaceJson};
+use crate::args::{CompressArgs, Global, NamespaceArg};
+use crate::choices::{Choices, CompressionArg, NamespaceJson};
 use crate::exit::{Exit, Outcome};
 use crate::expiry::duration;
 use crate::output::{self, human_count};
@@ -17,6 +17,7 @@ Examples:
   pipkin namespaces list app.pipkin
   pipkin namespaces set app.pipkin sessions --default-ttl 1h
   pipkin namespaces set app.pipkin events --ordered yes
+  pipkin namespaces set app.pipkin documents --compression on-compaction
   pipkin namespaces drop app.pipkin sessions
 
 A namespace is made by writing to it, or by `set`:
@@ -66,6 +67,12 @@ struct ChoiceArgs {
     /// Keep its keys in order, so that programs can read ranges, from the next opening of the store on
     #[arg(long, value_enum, value_name = "WHETHER")]
     ordered: Option<OrderArg>,
+    /// When its values are compressed
+    #[arg(long, value_enum, value_name = "WHEN")]
+    compression: Option<CompressionArg>,
+    /// Compress in a sealed store, too: see `pipkin compact --help`
+    #[arg(long, requires = "compression")]
+    compress_sealed: bool,
 }
 
 /// Whether the keys of a namespace are kept in order.
@@ -115,7 +122,8 @@ pub(crate) fn run(global: Global, args: &NamespacesArgs) -> Outcome {
     match &args.action {
         Action::List { store } => list(global, &Store::read(store, &NamespaceArg::default())?),
         Action::Set { store, name, choices } => {
-            set(global, Store::change(store, &NamespaceArg::default())?, name.as_deref(), choices)
+            let store = Store::compress(store, &NamespaceArg::default(), choices.compress_sealed)?;
+            set(global, store, name.as_deref(), choices)
         }
         Action::Drop { store, name } => drop_one(global, Store::change(store, &NamespaceArg::default())?, name),
     }
@@ -145,7 +153,9 @@ fn list(global: Global, store: &Store) -> Outcome {
 fn in_words(choices: Choices) -> String {
     let ttl = choices.default_ttl_ms.map(|ms| format!("\tdefault ttl {} s", human_count(ms.div_ceil(1000))));
     let order = choices.ordered.map(|ordered| if ordered { "\tordered" } else { "\tnot ordered" });
-    format!("{}{}", ttl.unwrap_or_default(), order.unwrap_or_default())
+    let compressed =
+        choices.compression.map(|when| if when == CompressionArg::OnWrite { "\tcompressed on write" } else { "\tcompressed" });
+    format!("{}{}{}", ttl.unwrap_or_default(), order.unwrap_or_default(), compressed.unwrap_or_default())
 }
 
 fn set(global: Global, store: Store, name: Option<&str>, args: &ChoiceArgs) -> Outcome {
@@ -155,6 +165,7 @@ fn set(global: Global, store: Store, name: Option<&str>, args: &ChoiceArgs) -> O
     let made = ttl.map_or(Ok(()), |ttl| space.set_default_ttl(ttl));
     let made = made.and_then(|()| args.ordered.map_or(Ok(()), |ordered| space.set_ordered(ordered.into())));
     made.map_err(|error| store.failure(&error))?;
+    store.keep_compression(CompressArgs { compression: args.compression, compress_sealed: args.compress_sealed })?;
     let choices = Choices::of(space);
     store.flush_and_close()?;
     output::report(global.json, &NamespaceJson { namespace: name.unwrap_or_default(), choices }, "")?;

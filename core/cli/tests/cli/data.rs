@@ -205,8 +205,17 @@ fn a_namespace_says_how_it_keeps_its_records() {
     folder.ok(&["namespaces", "set", STORE, "sessions", "--ordered", "as-opened"]);
     folder.ok(&["namespaces", "set", STORE, "--ordered", "as-opened"]);
     assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"sessions\t1\n");
+    let set = folder.json(&["namespaces", "set", STORE, "documents", "--compression", "on-write"]);
+    assert_eq!(set, json!({"namespace": "documents", "compression": "on-write"}));
+    assert_eq!(folder.ok(&["namespaces", "list", STORE]), b"documents\t0\tcompressed on write\nsessions\t1\n");
+    folder.ok(&["export", STORE, "all.ndjson", "--all-namespaces"]);
+    folder.ok(&["import", "imported.pipkin", "all.ndjson", "--all-namespaces"]);
+    assert_eq!(folder.ok(&["namespaces", "list", "imported.pipkin"]), b"documents\t0\tcompressed on write\nsessions\t1\n");
+    folder.ok(&["namespaces", "set", STORE, "documents", "--compression", "off"]);
+    folder.ok(&["namespaces", "drop", STORE, "documents"]);
     for wrong in [
         &["sessions"][..],
+        &["sessions", "--compression", "always"],
         &["sessions", "--default-ttl", "soon"],
         &["sessions", "--ordered", "maybe"],
         &["", "--ordered", "yes"],

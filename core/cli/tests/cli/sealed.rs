@@ -63,3 +63,34 @@ fn a_sealed_store_says_how_a_namespace_keeps_its_records_to_whoever_has_the_key(
     sealed(&["backup", STORE, "copy.pipkin"]);
     assert_eq!(sealed(&["namespaces", "list", "copy.pipkin"]), "sessions\t1\tdefault ttl 7,200 s\tordered\n");
 }
+
+#[test]
+fn a_sealed_store_compresses_when_the_command_says_so() {
+    let folder = Folder::new();
+    folder.write("key", [7; 32]);
+    let line = |i: u32| {
+        let name = i.wrapping_mul(0x9e37_79b9);
+        format!(
+            "{{\"key\":\"k{i}\",\"value\":\"a document named {name:x} that looks like {i} others of its kind, as they do, and says at length what all of them say, whoever wrote it and for whom\"}}\n"
+        )
+    };
+    folder.write("in.ndjson", (0..3000).map(line).collect::<String>());
+    let sealed = |args: &[&str]| folder.run(&[args, &["--key-file", "key"]].concat());
+    sealed(&["import", STORE, "in.ndjson"]).success();
+    let refused = sealed(&["compact", STORE, "--compression", "on-compaction"]).exits(2);
+    assert!(refused.err.contains("--compress-sealed"), "{}", refused.err);
+    sealed(&["compact", STORE, "--compression", "on-compaction", "--compress-sealed"]).success();
+    let stats = folder.json(&["stats", STORE, "--key-file", "key"]);
+    let count = |name: &str| stats[name].as_u64().unwrap();
+    assert!(count("compressed_records") > 2900 && count("dictionaries") == 1, "{stats}");
+    assert_eq!(
+        sealed(&["get", STORE, "k0"]).success().text(),
+        "a document named 0 that looks like 0 others of its kind, as they do, and says at length what all of them say, whoever wrote it and for whom"
+    );
+    assert_eq!(folder.json(&["verify", STORE])["ok"], true);
+    // What is written without the word is plain.
+    folder.write("more.ndjson", (3000..6000).map(line).collect::<String>());
+    sealed(&["import", STORE, "more.ndjson"]).success();
+    sealed(&["compact", STORE]).success();
+    assert!(folder.json(&["stats", STORE, "--key-file", "key"])["compressed_records"].as_u64().unwrap() <= 3000);
+}

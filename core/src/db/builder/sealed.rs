@@ -127,6 +127,27 @@ impl Builder {
         self
     }
 
+    /// Lets a sealed store compress values, which it refuses without this word. The length of a compressed value tells something of what is in it,
+    /// and of what it has in common with other values of its namespace; who can have values written next to a secret, and see how long
+    /// they come out, may find it out byte by byte. Lengths are padded, to 32 bytes at least, and that of the plain value is hidden, so that a single
+    /// value shows little; many, chosen by an attacker, may still show more. Not kept in the file: without it, what is
+    /// compressed is read, and what is written stays plain. Default: false.
+    ///
+    /// ```
+    /// use pipkin::{Compression, Db};
+    ///
+    /// let db = Db::builder().encryption_key([7; 32]).compress_sealed(true).compression(Compression::OnWrite).in_memory()?;
+    /// db.insert("zeros", [0; 1000])?;
+    /// assert_eq!(db.get("zeros")?.as_deref(), Some(&[0; 1000][..]));
+    /// assert_eq!(db.compression_stats()?.records, 1);
+    /// # Ok::<(), pipkin::Error>(())
+    /// ```
+    #[cfg(feature = "compress")]
+    pub fn compress_sealed(mut self, allowed: bool) -> Self {
+        self.attached.compress_sealed = allowed;
+        self
+    }
+
     /// The key or passphrase, and the page of keys that was kept.
     #[cfg(feature = "salvage")]
     pub(crate) fn what_opens(&self) -> (Option<&Secret>, Option<&[u8]>) {
@@ -248,10 +269,8 @@ fn refuse(storage: &dyn Storage, options: &Options, attached: &Attached) -> Resu
         return Err(Error::Unsupported { offset: 0, what: "a sealed store, on a host that cannot lock its file" });
     }
     #[cfg(feature = "compress")]
-    if attached.compression != crate::Compression::Off {
-        return Err(Error::InvalidArgument(
-            "a sealed store does not compress values: their lengths would tell of what they have in common",
-        ));
+    if attached.compression != crate::Compression::Off && !attached.compress_sealed {
+        return Err(Error::InvalidArgument(crate::db::compression::NOT_ASKED_FOR));
     }
     #[cfg(not(feature = "compress"))]
     let _ = attached;

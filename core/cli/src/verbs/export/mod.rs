@@ -30,9 +30,10 @@ ndjson (.ndjson, .jsonl; the default on stdout)
   with \"key_encoding\":\"base64\" or \"value_encoding\":\"base64\" beside them.
   A record that expires has \"expires_ms\", in milliseconds since 1970.
   With --all-namespaces a line {\"namespace\":\"...\"} begins each but the
-  default one, with \"default_ttl_ms\" where its records expire by default and
-  \"ordered\" where it says whether its keys are kept in order, and its records
-  have \"namespace\", too.
+  default one, with \"default_ttl_ms\" where its records expire by default,
+  \"ordered\" where it says whether its keys are kept in order and
+  \"compression\" where its values are compressed, and its records have
+  \"namespace\", too.
 csv (.csv; .tsv with tabs)
   The columns key, value, key_encoding and value_encoding; an encoding is
   empty for UTF-8 text.

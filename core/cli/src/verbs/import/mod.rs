@@ -10,7 +10,7 @@ mod pipeline;
 mod quotes;
 pub(crate) mod source;
 
-use crate::args::{CompressionArg, Global, NamespaceArg, NewStoreArgs};
+use crate::args::{CompressArgs, Global, NamespaceArg, NewStoreArgs};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::interrupt;
 use crate::output::{self, human_bytes, records};
@@ -104,16 +104,15 @@ pub(crate) struct ImportArgs {
     #[arg(long)]
     skip_invalid: bool,
     /// NDJSON that `export --all-namespaces` wrote: each record goes into the namespace that its line names
-    #[arg(long, conflicts_with_all = ["namespace", "key", "value"])]
+    #[arg(long, conflicts_with_all = ["namespace", "key", "value", "compression"])]
     all_namespaces: bool,
     /// Make every batch durable before the next one is written, instead of all of them in the end
     #[arg(long)]
     durable: bool,
     #[command(flatten)]
     new_store: NewStoreArgs,
-    /// When values of the namespace are compressed; the store keeps that
-    #[arg(long, value_enum, value_name = "WHEN", conflicts_with = "all_namespaces")]
-    compression: Option<CompressionArg>,
+    #[command(flatten)]
+    compress: CompressArgs,
     #[command(flatten)]
     namespace: NamespaceArg,
 }
@@ -144,10 +143,9 @@ pub(crate) fn run(global: Global, args: &ImportArgs) -> Outcome {
         None => vec![open(args)?],
     };
     let start = Instant::now();
-    let store = Store::fill(args.new_store.builder(), &args.store, &args.namespace)?;
-    if let Some(compression) = args.compression {
-        store.records().set_compression(Some(compression.into())).map_err(|error| store.failure(&error))?;
-    }
+    let builder = args.new_store.builder().compress_sealed(args.compress.compress_sealed);
+    let store = Store::fill(builder, &args.store, &args.namespace)?;
+    store.keep_compression(args.compress)?;
     interrupt::stop_politely();
     let (imported, left_out) = import_all(global, args, &store, input)?;
     // However the import ended: first make durable what was written, then report the end.

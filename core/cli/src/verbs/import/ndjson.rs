@@ -1,11 +1,12 @@
 //! NDJSON: one object per line.
 
 use crate::bytes::decode;
-use crate::choices::Choices;
+use crate::choices::{Choices, CompressionArg};
 use crate::exit::{Exit, Failure};
 use crate::verbs::import::batch::{Batch, Trouble};
 use crate::verbs::import::lines::Lines;
 use crate::verbs::import::source::RecordSource;
+use clap::ValueEnum;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -67,14 +68,19 @@ fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
             take_own([key, value, key_encoding, value_encoding, expires], batch)
         }
         Fields::AllNamespaces => {
-            let [key, value, key_encoding, value_encoding, expires, namespace, default_ttl, ordered] = pick(line, ALL)?;
+            let [key, value, key_encoding, value_encoding, expires, namespace, default_ttl, ordered, compression] =
+                pick(line, ALL)?;
             let name = namespace.map(|name| text(name, "namespace")).transpose()?;
             if let (None, Some(name)) = (key, &name) {
                 let default_ttl = default_ttl.map(|json| milliseconds(json, "default_ttl_ms", "milliseconds, at least 1"));
                 if default_ttl == Some(Ok(0)) {
                     return Err("the field \"default_ttl_ms\" is 0; it is a number of milliseconds, at least 1".into());
                 }
-                let choices = Choices { default_ttl_ms: default_ttl.transpose()?, ordered: ordered.map(yes_or_no).transpose()? };
+                let choices = Choices {
+                    default_ttl_ms: default_ttl.transpose()?,
+                    ordered: ordered.map(yes_or_no).transpose()?,
+                    compression: compression.map(when).transpose()?,
+                };
                 batch.named.push((name.clone(), choices));
                 return Ok(());
             }
@@ -94,11 +100,19 @@ fn take(line: &[u8], fields: &Fields, batch: &mut Batch) -> Result<(), String> {
 }
 
 const OWN: [&str; 6] = ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace"];
-const ALL: [&str; 8] = ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace", "default_ttl_ms", "ordered"];
+const ALL: [&str; 9] =
+    ["key", "value", "key_encoding", "value_encoding", "expires_ms", "namespace", "default_ttl_ms", "ordered", "compression"];
 
 /// The JSON of the field `ordered`.
 fn yes_or_no(json: &str) -> Result<bool, String> {
     json.parse().map_err(|_| format!("the field \"ordered\" is {json}; it is true or false"))
+}
+
+/// The JSON of the field `compression`.
+fn when(json: &str) -> Result<CompressionArg, String> {
+    let word = text(json, "compression")?;
+    CompressionArg::from_str(&word, false)
+        .map_err(|_| format!("the field \"compression\" is {json}; it is off, on-compaction or on-write"))
 }
 
 fn take_own([key, value, key_encoding, value_encoding, expires]: [Option<&str>; 5], batch: &mut Batch) -> Result<(), String> {
