@@ -79,7 +79,7 @@ pub use {wasmtime, wasmtime_wasi};
 
 pub use bindings::exports::pipkin::kv::admin::{Report, Stats, Step};
 pub use bindings::exports::pipkin::kv::types::{
-    Durability, Entry, Error as StoreError, Length, Location, Op, Reason, Ttl, Version, Versioned,
+    Compression, Durability, Entry, Error as StoreError, Length, Location, Op, Reason, Ttl, Version, Versioned,
 };
 pub use db::Db;
 pub use error::{Error, Result};

@@ -4,7 +4,7 @@ use crate::bindings::exports::pipkin::kv::store::GuestNamespace;
 use crate::packed::{Strings, packed};
 use crate::sandbox::Sandbox;
 use crate::session::{Answer, Session};
-use crate::{Result, Scan, Ttl, Version, Versioned};
+use crate::{Compression, Result, Scan, Ttl, Version, Versioned};
 use pipkin_wasi_shared::{Packing, millis};
 use std::time::Duration;
 use wasmtime::Store;
@@ -64,6 +64,16 @@ impl<'a> Records<'a> {
     pub fn default_ttl(&mut self) -> Result<Option<Duration>> {
         let ttl = self.call(|guest, store, namespace| guest.call_default_ttl(store, namespace))?;
         Ok(ttl.map(Duration::from_millis))
+    }
+
+    /// Sets when the values of this namespace are compressed. It is kept in the file, and counts for what is written or compacted from now on.
+    pub fn set_compression(&mut self, compression: Compression) -> Result<()> {
+        self.call(|guest, store, namespace| guest.call_set_compression(store, namespace, compression))
+    }
+
+    /// When they are compressed.
+    pub fn compression(&mut self) -> Result<Compression> {
+        self.call(|guest, store, namespace| guest.call_compression(store, namespace))
     }
 
     /// Stores many records as one commit, in one call: the fastest way to write.

@@ -90,6 +90,14 @@ impl GuestNamespace for Records {
         Ok(self.namespace()?.default_ttl().map(millis))
     }
 
+    fn set_compression(&self, compression: types::Compression) -> Result<(), Error> {
+        self.settled(self.namespace()?.set_compression(Some(compression.into())))
+    }
+
+    fn compression(&self) -> Result<types::Compression, Error> {
+        Ok(self.namespace()?.compression().into())
+    }
+
     fn put_packed(&self, packed: Packed, durability: Durability) -> Result<(), Error> {
         self.open.writable()?;
         self.namespace()?.insert_many(records(&packed.lengths, &packed.bytes)?)?;

@@ -102,6 +102,26 @@ macro_rules! impl_conversions {
                 }
             }
 
+            impl From<types::Compression> for pipkin::Compression {
+                fn from(compression: types::Compression) -> Self {
+                    match compression {
+                        types::Compression::Off => Self::Off,
+                        types::Compression::OnCompaction => Self::OnCompaction,
+                        types::Compression::OnWrite => Self::OnWrite,
+                    }
+                }
+            }
+
+            impl From<pipkin::Compression> for types::Compression {
+                fn from(compression: pipkin::Compression) -> Self {
+                    match compression {
+                        pipkin::Compression::OnCompaction => Self::OnCompaction,
+                        pipkin::Compression::OnWrite => Self::OnWrite,
+                        _ => Self::Off,
+                    }
+                }
+            }
+
             impl From<types::Ttl> for pipkin::Ttl {
                 fn from(ttl: types::Ttl) -> Self {
                     match ttl {

@@ -143,15 +143,28 @@ impl WasiKeyValueCtxBuilder {
     /// [`KeyNeeded`](pipkin::Error::KeyNeeded), [`WrongKey`](pipkin::Error::WrongKey) or [`NotSealed`](pipkin::Error::NotSealed). Names of the same file
     /// share a key. Does nothing for an engine of the embedder ([`Self::engine`]), which is open already.
     #[cfg(feature = "encrypt")]
-    pub fn encryption_key(mut self, name: impl Into<String>, key: [u8; 32]) -> Self {
-        self.openers.insert(name.into(), Db::builder().encryption_key(key));
-        self
+    pub fn encryption_key(self, name: impl Into<String>, key: [u8; 32]) -> Self {
+        self.opened_with(name, |opener| opener.encryption_key(key))
     }
 
     /// As [`Self::encryption_key`], with a passphrase, from which each opening computes a key for some tenths of a second.
     #[cfg(feature = "encrypt")]
-    pub fn encryption_passphrase(mut self, name: impl Into<String>, passphrase: impl AsRef<[u8]>) -> Self {
-        self.openers.insert(name.into(), Db::builder().encryption_passphrase(passphrase));
+    pub fn encryption_passphrase(self, name: impl Into<String>, passphrase: impl AsRef<[u8]>) -> Self {
+        self.opened_with(name, |opener| opener.encryption_passphrase(passphrase))
+    }
+
+    /// Lets guests have the values of a sealed store compressed (`set-compression`): their lengths, which are rounded up, then tell something of what is in
+    /// them, and more to a guest that writes next to the secrets of another. Without it a guest that asks is told `invalid-argument`.
+    #[cfg(feature = "encrypt")]
+    pub fn compress_sealed(self, name: impl Into<String>) -> Self {
+        self.opened_with(name, |opener| opener.compress_sealed(true))
+    }
+
+    #[cfg(feature = "encrypt")]
+    fn opened_with(mut self, name: impl Into<String>, with: impl FnOnce(Builder) -> Builder) -> Self {
+        let name = name.into();
+        let opener = self.openers.remove(&name).unwrap_or_else(Db::builder);
+        self.openers.insert(name, with(opener));
         self
     }
 

@@ -2,8 +2,8 @@
 
 use super::{host, open};
 use pipkin_tape::Tape;
-use pipkin_tape::expiring;
-use pipkin_tape::kinds::{CARRIED, EXPIRES, READABLE, REMOVED, SPACE, value_of};
+use pipkin_tape::kinds::{CARRIED, COMPRESSED, EXPIRES, READABLE, REMOVED, SPACE, value_of};
+use pipkin_tape::{compressed, expiring};
 use pipkin_wasi_host::{Error, Options, Reason};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,8 @@ fn stores_with_every_kind_and_flag_are_read_and_carried() {
                     );
                 }
                 assert_eq!(get(EXPIRES.0).unwrap().as_deref(), Some(EXPIRES.1.as_bytes()), "{round} {space:?}");
-                for key in CARRIED {
+                assert_eq!(get(COMPRESSED).unwrap().as_deref(), Some(&b"a value in one block"[..]), "{round} {space:?}");
+                for key in CARRIED.into_iter().filter(|&key| key != COMPRESSED) {
                     let refused = get(key).unwrap_err();
                     assert!(matches!(refused.reason(), Some(Reason::Unsupported(_))), "{space:?} {key}: {refused}");
                 }
@@ -114,6 +115,32 @@ fn stores_with_every_kind_and_flag_are_read_and_carried() {
         };
         assert_eq!(plain(&contents), plain(&before));
     }
+}
+
+#[test]
+fn stores_with_compressed_values_are_read_and_compacted() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path());
+    let path = folder.path().join("a.pipkin");
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/compressed/plain.pipkin"), &path).unwrap();
+    let mut db = open(&host, "a.pipkin");
+    let mut documents = db.records(Some(compressed::SPACE));
+    for number in 0..compressed::COUNT {
+        let key = compressed::key(number);
+        assert_eq!(documents.get(key.as_bytes()).unwrap(), Some(compressed::value(number).into_bytes()), "{key}");
+        // Written again: some by a session of the component, which compresses as the file says.
+        if number % 2 == 0 {
+            documents.insert(key.as_bytes(), compressed::value(number).as_bytes()).unwrap();
+        }
+    }
+    for (key, len) in compressed::ALONE {
+        assert_eq!(db.get(key.as_bytes()).unwrap(), Some(compressed::zeros(len)), "{key}");
+    }
+    while db.compact_step().unwrap().is_some() {}
+    db.close().unwrap();
+    let db = pipkin::Db::open(&path).unwrap();
+    compressed::check_compressed(&db).unwrap();
+    assert!(db.compression_stats().unwrap().records > 690);
 }
 
 #[test]

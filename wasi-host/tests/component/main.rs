@@ -12,6 +12,7 @@
 mod build;
 
 mod blocks;
+mod compression;
 mod expiry;
 mod followers;
 mod golden;

@@ -1,7 +1,7 @@
 //! `pipkin:kv/store` with functions that wait for the device in another thread.
 
 use super::wit::pipkin::kv::store::Options;
-use super::wit::pipkin::kv::types::{Durability, Error, Op, Packed, Position, Ttl, Version};
+use super::wit::pipkin::kv::types::{Compression, Durability, Error, Op, Packed, Position, Ttl, Version};
 use super::{ClientDb, ClientNamespace, ClientTransaction, lost};
 use crate::keyvalue::off_thread::{Later, off_thread};
 use crate::keyvalue::view::WasiKeyValue;
@@ -90,6 +90,8 @@ pub(in crate::keyvalue) fn add_async_to_linker<T: Send + 'static>(
             |space, key, value, ttl| space.put_with_ttl(&key, &value, ttl);
         "[method]namespace.persist"(key: Vec<u8>) -> bool, |space| space.store.waits(), |space, key| space.persist(&key);
         "[method]namespace.set-default-ttl"(ttl: Option<u64>) -> (), |space| space.store.waits(), |space, ttl| space.set_default_ttl(ttl);
+        "[method]namespace.set-compression"(compression: Compression) -> (), |space| space.store.waits(),
+            |space, compression| space.set_compression(compression);
         "[method]namespace.put-packed"(packed: Packed, durability: Durability) -> (), move |space| space.store.waits_for(durability),
             |space, packed, durability| space.put_packed(&packed, durability);
         "[method]namespace.delete"(key: Vec<u8>) -> bool, |space| space.store.waits(), |space, key| space.delete(&key);

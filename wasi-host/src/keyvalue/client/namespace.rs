@@ -90,6 +90,10 @@ impl ClientNamespace {
         self.remove(|records| records.set_default_ttl(ms.map(Duration::from_millis)))
     }
 
+    pub(super) fn set_compression(&self, compression: types::Compression) -> Result<(), Error> {
+        self.remove(|records| records.set_compression(Some(compression.into())))
+    }
+
     pub(super) fn put_packed(&self, packed: &Packed, durability: Durability) -> Result<(), Error> {
         let pairs = || records(&packed.lengths, &packed.bytes);
         let new = || pairs()?.try_fold(0, |new, (key, _)| Ok(new + u64::from(!self.records.contains_key(key)?)));

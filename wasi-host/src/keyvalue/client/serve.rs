@@ -2,8 +2,8 @@
 
 use super::wit::pipkin::kv::store::{self, Options};
 use super::wit::pipkin::kv::types::{
-    self, ChangesOptions, ConsumerState, Durability, Entry as Record, Error, KeyRange, Op, Packed, PackedValues, Position,
-    PositionState, Ttl, Version, Versioned,
+    self, ChangesOptions, Compression, ConsumerState, Durability, Entry as Record, Error, KeyRange, Op, Packed, PackedValues,
+    Position, PositionState, Ttl, Version, Versioned,
 };
 use super::{
     ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, lost, over_quota,
@@ -194,6 +194,14 @@ impl store::HostNamespace for WasiKeyValue<'_> {
 
     fn default_ttl(&mut self, namespace: Resource<ClientNamespace>) -> Result<Option<u64>, Error> {
         self.namespace(&namespace)?.read(|records| Ok(records.default_ttl().map(millis)))
+    }
+
+    fn set_compression(&mut self, namespace: Resource<ClientNamespace>, compression: Compression) -> Result<(), Error> {
+        self.namespace(&namespace)?.set_compression(compression)
+    }
+
+    fn compression(&mut self, namespace: Resource<ClientNamespace>) -> Result<Compression, Error> {
+        self.namespace(&namespace)?.read(|records| Ok(records.compression().into()))
     }
 
     fn put_packed(&mut self, namespace: Resource<ClientNamespace>, packed: Packed, durability: Durability) -> Result<(), Error> {

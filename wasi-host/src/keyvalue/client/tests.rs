@@ -3,8 +3,8 @@
 use super::wit;
 use super::wit::pipkin::kv::admin::Host as Admin;
 use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, HostSnapshot, Options};
-use super::wit::pipkin::kv::types::{Durability, Error, Op, Reason, Ttl};
-use crate::keyvalue::{Quota, SyncPolicy, WasiKeyValue, WasiKeyValueCtx};
+use super::wit::pipkin::kv::types::{Compression, Durability, Error, Op, Reason, Ttl};
+use crate::keyvalue::{Quota, SyncPolicy, WasiKeyValue, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 use pipkin::limits::KEY_LEN_MAX;
 use std::time::Duration;
 use wasmtime::component::{Resource, ResourceTable};
@@ -84,6 +84,38 @@ fn a_prefix_that_no_key_has_is_an_empty_walk_and_is_not_kept() {
     assert_eq!(found(1), (2, 1));
     assert_eq!(found(KEY_LEN_MAX), (1, KEY_LEN_MAX));
     assert_eq!(found(KEY_LEN_MAX + 1), (0, 0));
+}
+
+/// A guest says when values are compressed; in a sealed store only where the embedder allows it.
+#[test]
+fn values_are_compressed_as_the_guest_says_and_the_embedder_allows() {
+    let plain = |ctx: WasiKeyValueCtxBuilder| ctx;
+    let sealed = |ctx: WasiKeyValueCtxBuilder| ctx.encryption_key("", [7; 32]);
+    let allowed = |ctx: WasiKeyValueCtxBuilder| ctx.compress_sealed("").encryption_key("", [7; 32]);
+    let ways: [(&dyn Fn(WasiKeyValueCtxBuilder) -> WasiKeyValueCtxBuilder, bool); 3] =
+        [(&plain, true), (&sealed, false), (&allowed, true)];
+    for (way, compresses) in ways {
+        let folder = tempfile::tempdir().unwrap();
+        let ctx = way(WasiKeyValueCtx::builder().directory(folder.path()).store("")).build();
+        let mut table = ResourceTable::new();
+        let mut view = WasiKeyValue::new(&ctx, &mut table);
+        let db = HostDb::open(&mut view, String::new(), options(false)).unwrap();
+        let own = || Resource::new_own(db.rep());
+        let space = HostDb::namespace(&mut view, own(), None).unwrap();
+        let records = || Resource::new_own(space.rep());
+        assert_eq!(view.compression(records()).unwrap(), Compression::Off);
+        let answer = view.set_compression(records(), Compression::OnWrite);
+        match answer {
+            Ok(()) => assert!(compresses),
+            Err(error) => assert!(!compresses && matches!(error.reason, Reason::InvalidArgument), "{error:?}"),
+        }
+        view.put(records(), b"zeros".to_vec(), vec![0; 10_000]).unwrap();
+        assert_eq!(view.get(records(), b"zeros".to_vec()).unwrap(), Some(vec![0; 10_000]));
+        let live = Admin::get_stats(&mut view, own()).unwrap().live_bytes;
+        assert_eq!(live < 5000, compresses, "{live}");
+        let set = if compresses { Compression::OnWrite } else { Compression::Off };
+        assert_eq!(view.compression(records()).unwrap(), set);
+    }
 }
 
 /// What the clock of the embedder's engine shows counts for guests, too; a guest that looks after its store sees that it is wrong.
