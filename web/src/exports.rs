@@ -33,7 +33,7 @@ use crate::hold::Hold;
 use crate::secret::{self, Secret};
 use crate::shared::{self, NONE, Open, Said, give};
 use crate::storage::{OpfsStorage, cached};
-use crate::{cut, json, requests, run, wire};
+use crate::{compression, cut, json, requests, run, wire};
 
 fn failed(error: Error) -> Failure {
     (&error).into()
@@ -119,6 +119,10 @@ impl Store {
         secret: Secret<'_>,
     ) -> Result<Store, JsValue> {
         let db = secret::opens(builder.clock(BrowserClock), secret, entropy()?)?.open_storage(storage).map_err(failed)?;
+        // Says which module is needed before anything is read.
+        if cfg!(not(feature = "sealed")) && db.is_compressed() {
+            return Err(Failure::new(Code::Version, "its values are compressed: open it with `pipkin-sealed.wasm`").into());
+        }
         Ok(Self(RefCell::new(Some(Open::new(db, file)))))
     }
 
@@ -323,6 +327,19 @@ impl Store {
     #[wasm_bindgen(js_name = defaultTtl)]
     pub fn default_ttl(&self) -> Result<f64, JsValue> {
         Ok(self.open_one()?.db.default_ttl().map_or(f64::INFINITY, |ttl| ttl.as_millis() as f64))
+    }
+
+    /// Sets when values are compressed: a number, in the order of `WHENS` in `types.ts`. Flushed at once.
+    #[wasm_bindgen(js_name = setCompression)]
+    pub fn set_compression(&self, when: u8) -> Result<(), JsValue> {
+        let open = self.open_one()?;
+        open.room.with(&open.db, &mut || compression::set(&open.db, when)).map_err(committed)?;
+        Ok(open.db.flush().map(drop).map_err(written)?)
+    }
+
+    /// When they are compressed.
+    pub fn compression(&self) -> Result<u8, JsValue> {
+        Ok(compression::of(&self.open_one()?.db))
     }
 
     /// Lists or changes what opens a sealed store; see [`secret::change`]. Returns what it has done as JSON.

@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod clock;
+mod compression;
 mod cut;
 mod error;
 #[cfg(feature = "full")]

@@ -8,6 +8,8 @@
 /// | 1 | a key of 32 bytes |
 /// | 2 | a passphrase |
 /// | 3 | the id of a new store (16), then for each salt (16) what a key of WebCrypto has derived from it (32); the last one is for a new slot |
+///
+/// Bit 7 of the kind, where it opens a store: that may compress its values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Secret<'a> {
     pub(crate) kind: u8,
@@ -34,6 +36,9 @@ mod sealed {
     use super::Secret;
     use crate::failure::{Code, Failure};
     use crate::json;
+
+    /// The bit of the kind that says that values may be compressed.
+    const COMPRESSES: u8 = 0x80;
 
     /// What a key of WebCrypto has derived, by salts.
     struct Table(Vec<([u8; 16], [u8; 32])>);
@@ -66,7 +71,8 @@ mod sealed {
 
     /// The builder of a store that this opens, or seals if it is new. `entropy` is for a new one.
     pub(crate) fn opens(builder: Builder, secret: Secret<'_>, entropy: [u8; 32]) -> Result<Builder, Failure> {
-        Ok(match secret.kind {
+        let builder = builder.compress_sealed(secret.kind & COMPRESSES != 0);
+        Ok(match secret.kind & !COMPRESSES {
             1 => builder.entropy(entropy).encryption_key(key(secret.bytes)?),
             2 => builder.entropy(entropy).encryption_passphrase(secret.bytes),
             3 => {

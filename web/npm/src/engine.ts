@@ -2,7 +2,7 @@
 
 import { PipkinError, toError } from "./errors.js";
 import { checkSyncHandles, folder, storeFile } from "./files.js";
-import { FRONT, type Secret, secretOf } from "./secret.js";
+import { COMPRESSES, FRONT, type Secret, secretOf } from "./secret.js";
 import type { EngineOptions, Level, Report, StoreKey } from "./types.js";
 import { WasmStore, beside, checkKey, compiled, load as initialise, verifyFile } from "./wasm.js";
 
@@ -31,23 +31,24 @@ async function load({ wasm, level }: EngineOptions): Promise<void> {
   }
 }
 
-/** Opens a store of this origin, or one in memory when that is what was asked for. */
-export async function openEngine(name: string, options: EngineOptions): Promise<WasmStore> {
+/** Opens a store of this origin, or one in memory when that is what was asked for. `isAlone`: another module may take the place of the one that is loaded. */
+export async function openEngine(name: string, options: EngineOptions, isAlone = () => true): Promise<WasmStore> {
   if (options.memory) {
     await load(options);
     return WasmStore.inMemory(options.segmentSize);
   }
   checkSyncHandles();
   const [directory] = await Promise.all([folder(), load(options)]);
-  const secret = await secretOf(options.key, () => frontOf(storeFile(name)));
+  const [kind, bytes] = await secretOf(options.key, () => frontOf(storeFile(name)));
+  const secret: Secret = [options.key && options.compressSealed ? kind | COMPRESSES : kind, bytes];
   const until = performance.now() + LOCK_PATIENCE_MS;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
       return await WasmStore.open(directory, storeFile(name), options.create, options.cacheBytes, options.segmentSize, secret);
     } catch (thrown) {
       const error = toError(thrown);
-      // It may be sealed, which only one module knows.
-      if (error.code === "version" && options.level < 2 && !options.wasm) return openEngine(name, { ...options, level: 2 });
+      // It may be sealed, or its values compressed, which only one module knows.
+      if (error.code === "version" && options.level < 2 && !options.wasm && isAlone()) return openEngine(name, { ...options, level: 2 }, isAlone);
       if (error.code !== "locked" || performance.now() > until) throw explained(name, error);
       await new Promise((resolve) => setTimeout(resolve, pause));
     }

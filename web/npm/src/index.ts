@@ -23,7 +23,7 @@ export type { EventCursor, EventFollow, EventLog, InTransaction } from "./event-
 export type { Appended, Conditions, CursorState, EventRetention, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type { Events } from "./events.js";
 export type {
-  Bytes, CallOptions, Change, ChangesOptions, Commit, CompactReport, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, KeySlot, Live, OpenOptions, PositionState, RecordChange, Report, Role, Rotation, Segment, SetOptions, Stats, StoreKey, TransactionOptions, Value, WriteOptions,
+  Bytes, CallOptions, Change, ChangesOptions, Commit, CompactReport, Compression, CopyOptions, Damage, DamageOptions, Durability, IterateOptions, Key, KeySlot, Live, OpenOptions, PositionState, RecordChange, Report, Role, Rotation, Segment, SetOptions, Stats, StoreKey, TransactionOptions, Value, WriteOptions,
 } from "./types.js";
 
 /**
@@ -35,7 +35,9 @@ export type {
 export async function open(name: string, options: OpenOptions = {}): Promise<Store> {
   checkName(name);
   const connection = await Connection.open(name, engineOptions(options, wasm()), options.worker, options.blocked, options.signal);
-  return new Store(connection, options.durability ?? "relaxed", options.memory ? "memory" : "opfs");
+  const store = new Store(connection, options.durability ?? "relaxed", options.memory ? "memory" : "opfs");
+  if (options.compression) await store.setCompression(options.compression);
+  return store;
 }
 
 /** Deletes the store of that name for good, and what exports and imports have left of it; rejects as locked while any tab has it open. */

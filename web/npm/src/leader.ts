@@ -1,14 +1,14 @@
 // The side of the one worker that has the file open: carries out requests of its own page and of other tabs.
 
 import { WasmStore, beside, compiled, frontOf, openEngine, verifyCopy } from "./engine.js";
-import { PipkinError, pack } from "./errors.js";
+import { PipkinError, pack, toError } from "./errors.js";
 import { folder, isGone, moveCopy, removeFile, removeOldCopies, storeFile } from "./files.js";
 import { PROTOCOL, commonChannel, followersLock, fromHex, leaderChannel, openChannel, randomHex, tabChannel, tabLock } from "./names.js";
 import type { Answer, Call, News, Packed, Request, ToLeader, ToPage, ToTabs } from "./protocol.js";
 import { NO_SECRET, type Secret, secretOf } from "./secret.js";
 import { isDurable, isForFull, isWrite, readersOf, transferred, writtenKeys } from "./request.js";
 import { Snapshots } from "./snapshots.js";
-import type { EngineOptions, Stats, StoreKey } from "./types.js";
+import type { EngineOptions, Level, Stats, StoreKey } from "./types.js";
 
 /** A relaxed write is handed to the system so long after it at the latest, and the file of a store that is written to is looked for so often. */
 const FLUSH_AFTER_MS = 250;
@@ -65,6 +65,8 @@ export class Leader {
   #isPoisoned = false;
   /** The file could not be opened again. */
   #isLost = false;
+  /** Its module is one that this has loaded, and not one that the page has named. */
+  #hasLoaded = false;
 
   private constructor(
     readonly name: string,
@@ -143,7 +145,7 @@ export class Leader {
     const { number, bytes } = request;
     try {
       if (typeof bytes === "string") return { number, bytes: this.store.getLone(bytes) ?? null };
-      if (this.options.level < 1 && isForFull(bytes)) return this.#load().then(() => kept(this.serve(request, tab, twice)), (thrown: unknown) => refusal(number, thrown));
+      if (this.options.level < 1 && isForFull(bytes)) return this.#load(1).then(() => kept(this.serve(request, tab, twice)), (thrown: unknown) => refusal(number, thrown));
       for (const reader of readersOf(bytes)) this.#snapshots.hold(reader, tab);
       const answer = this.store.run(bytes, twice ? fromHex(tab) : NOBODY, number);
       if (isWrite(bytes)) this.#afterWrites(bytes, tab);
@@ -349,6 +351,9 @@ export class Leader {
         return this.store.sizeOfSnapshot(call.snapshot);
       case "setDefaultTtl":
         return this.store.setDefaultTtl(call.ttl);
+      case "setCompression":
+        if (this.options.level < 2) await this.#load(2);
+        return this.store.setCompression(call.when);
       case "stateOf":
         return this.store.stateOf(call.position);
       case "flushTo":
@@ -448,16 +453,15 @@ export class Leader {
     }
   }
 
-  /** Goes on with the full module. It is here before the file is closed. */
-  async #load(): Promise<void> {
-    if (this.options.memory || this.options.wasm) throw new PipkinError("usage", "open the store with { events: true }");
+  /** Goes on with another module. It is here before the file is closed. */
+  async #load(level: Level): Promise<void> {
+    if (this.options.memory || (this.options.wasm && !this.#hasLoaded)) throw new PipkinError("usage", "open the store with { events: true }, or { compression }");
     const held: (() => void)[] = [];
     this.#held = held;
     this.#calls++;
     try {
-      const wasm = await compiled(beside(1));
+      await this.#fetch(level);
       if (this.#isEnded) throw new PipkinError("closed", "the store was closed");
-      this.options = { ...this.options, wasm, level: 1 };
       this.store.close();
       this.store = await this.#reopened();
     } finally {
@@ -467,10 +471,17 @@ export class Leader {
     }
   }
 
+  async #fetch(level: Level): Promise<void> {
+    this.options = { ...this.options, wasm: await compiled(beside(level)), level };
+    this.#hasLoaded = true;
+  }
+
   async #reopened(): Promise<WasmStore> {
     try {
       return await openEngine(this.name, { ...this.options, create: false });
     } catch (thrown) {
+      // What has been put in its place may be compressed.
+      if (this.#hasLoaded && this.options.level < 2 && toError(thrown).code === "version") return this.#fetch(2).then(() => this.#reopened());
       this.#isLost = true;
       this.owner.failed(thrown);
       throw thrown;

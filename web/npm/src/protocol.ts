@@ -2,12 +2,13 @@
 
 import type { Place } from "./cut.js";
 import type { PackedError } from "./errors.js";
-import type { Bytes, EngineOptions, Role, StoreKey } from "./types.js";
+import type { Bytes, Compression, EngineOptions, Role, StoreKey } from "./types.js";
 
 /** A call that is no packed operation. */
 export type Call =
-  | { readonly method: "compact" | "stats" | "segments" | "verify" | "position" | "defaultTtl" | "resetClock" }
+  | { readonly method: "compact" | "stats" | "segments" | "verify" | "position" | "defaultTtl" | "compression" | "resetClock" }
   | { readonly method: "setDefaultTtl"; readonly ttl: number }
+  | { readonly method: "setCompression"; readonly when: Compression }
   | { readonly method: "stateOf" | "flushTo"; readonly position: Uint8Array }
   /** Takes the snapshot of that number, which the tab has chosen and reads it by until it gives it up or ends; says how many records it has. */
   | { readonly method: "takeSnapshot" | "sizeOfSnapshot" | "giveUp"; readonly snapshot: number }

@@ -11,7 +11,7 @@ import { copyFile, folder, removeFile } from "./files.js";
 import { positionBytes } from "./follow.js";
 import { randomHex } from "./names.js";
 import { checkedKey } from "./secret.js";
-import { type Bytes, type CallOptions, type CompactReport, type CopyOptions, type Durability, type Key, type KeySlot, type PositionState, type Report, type Role, type Rotation, type Segment, type Stats, type StoreKey, type TransactionOptions, type Value, checkedTtl, valueBytes } from "./types.js";
+import { type Bytes, type CallOptions, type CompactReport, type Compression, type CopyOptions, type Durability, type Key, type KeySlot, type PositionState, type Report, type Role, type Rotation, type Segment, type Stats, type StoreKey, type TransactionOptions, type Value, checkedCompression, checkedTtl, valueBytes } from "./types.js";
 import { Snapshot } from "./snapshot.js";
 import { type Transaction, transact } from "./transaction.js";
 import { View } from "./view.js";
@@ -109,6 +109,19 @@ export class Store extends View<Bytes, Value, Bytes> {
   /** How long that is. */
   defaultTtl(options?: CallOptions): Promise<number> {
     return this.connection.call({ method: "defaultTtl" }, options?.signal);
+  }
+
+  /**
+   * Sets when the values of this store are compressed. It is kept in the file, and counts for what is written or compacted from now on, in all tabs. Every
+   * read returns the plain value. Fails as `usage` for a sealed store that was opened without `compressSealed`.
+   */
+  async setCompression(when: Compression, options?: CallOptions): Promise<void> {
+    return this.connection.call({ method: "setCompression", when: checkedCompression(when) ?? "off" }, options?.signal);
+  }
+
+  /** When they are compressed. */
+  compression(options?: CallOptions): Promise<Compression> {
+    return this.connection.call({ method: "compression" }, options?.signal);
   }
 
   /**

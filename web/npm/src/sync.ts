@@ -10,7 +10,7 @@ import { checkName, syncLock } from "./names.js";
 import { hint } from "./place.js";
 import { SyncEventLog } from "./sync-events.js";
 import { SyncView } from "./sync-view.js";
-import { type Bytes, type CompactReport, type Durability, type EngineOptions, type Key, type Level, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedTtl, engineOptions } from "./types.js";
+import { type Bytes, type CompactReport, type Compression, type Durability, type EngineOptions, type Key, type Level, type PositionState, type Report, type Segment, type Stats, type SyncOpenOptions, type Value, checkedCompression, checkedTtl, engineOptions } from "./types.js";
 
 export { PipkinError, type ErrorCode, type FailedCheck } from "./errors.js";
 export { SyncEventLog } from "./sync-events.js";
@@ -18,7 +18,7 @@ export { SyncView } from "./sync-view.js";
 export type { Batch, Batched } from "./codec.js";
 export type { Appended, Conditions, CursorState, EventRetention, Expected, NewEvent, QueryItem, Selected, StoredEvent, Walked } from "./events-wire.js";
 export type {
-  Bytes, CompactReport, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, StoreKey, SyncOpenOptions, SyncSetOptions, SyncWriteOptions, Value,
+  Bytes, CompactReport, Compression, Damage, DamageOptions, Durability, IterateOptions, Key, PositionState, Report, Segment, Stats, StoreKey, SyncOpenOptions, SyncSetOptions, SyncWriteOptions, Value,
 } from "./types.js";
 
 /** Open stores of this worker: another module cannot take the place of theirs meanwhile. */
@@ -27,7 +27,7 @@ let loaded: Level = 0;
 
 /** Counts a store that is to be opened, until the function that comes back is called. */
 function counted(level: Level): () => void {
-  if (level > loaded && stores > 0) throw new PipkinError("usage", "open every store of this worker with { events: true }, or with a key if one has it, or close the others first");
+  if (level > loaded && stores > 0) throw new PipkinError("usage", "open every store of this worker with { events: true } or { compression }, or with a key if one has it, or close the others first");
   stores++;
   let done = (): void => {
     stores--;
@@ -44,6 +44,7 @@ export async function open(name: string, options: SyncOpenOptions = {}): Promise
   try {
     const store = await opened(name, options, engine, ended);
     if (engine.level > loaded) loaded = engine.level;
+    if (options.compression) store.setCompression(options.compression);
     return store;
   } catch (thrown) {
     ended();
@@ -58,7 +59,7 @@ async function opened(name: string, options: SyncOpenOptions, engine: EngineOpti
   return new Promise((resolve, reject) => {
     const work = async (lock: Lock | null): Promise<void> => {
       if (!lock) throw new PipkinError("locked", `"${name}" is open in another tab or worker; close it there`);
-      const wasm = await openEngine(name, engine);
+      const wasm = await openEngine(name, engine, () => stores === 1);
       // Tells others who it is that answers nobody.
       let close = (): void => undefined;
       void navigator.locks.request(syncLock(name), () => new Promise<void>((end) => (close = end)));
@@ -132,6 +133,16 @@ export class SyncStore extends SyncView<Bytes, Value, Bytes> {
   /** How long that is. */
   defaultTtl(): number {
     return this.attempt(() => this.wasm.defaultTtl());
+  }
+
+  /** Sets when values are compressed. It is kept in the file, and counts for what is written or compacted from now on. */
+  setCompression(when: Compression): void {
+    this.attempt(() => this.wasm.setCompression(checkedCompression(when) ?? "off"));
+  }
+
+  /** When they are compressed. */
+  compression(): Compression {
+    return this.attempt(() => this.wasm.compression());
   }
 
   /** Sets the time of the store back to the clock of this machine, after that was wrong; says how many records live again. */

@@ -96,6 +96,12 @@ export interface Rotation {
   readonly segmentsLeft: number;
 }
 
+/** When values are compressed: never, by compaction, which trains a dictionary for them, or by writes, too. */
+export type Compression = "off" | "on-compaction" | "on-write";
+
+/** In the order of `web/src/compression.rs`. */
+export const WHENS: readonly Compression[] = ["off", "on-compaction", "on-write"];
+
 export interface OpenOptions extends CallOptions {
   /** Of all writes that do not say otherwise. Default: `"relaxed"`. */
   readonly durability?: Durability | undefined;
@@ -113,11 +119,18 @@ export interface OpenOptions extends CallOptions {
    * one: transactions run again, and snapshots end. A store in memory needs it. Default: false.
    */
   readonly events?: boolean | undefined;
+  /** Sets when values are compressed, as `setCompression` does, and loads the module that can. */
+  readonly compression?: Compression | undefined;
   /**
    * Seals a new store, and opens a sealed one: without it nobody reads a key or a value in the file, or changes one unnoticed. A passphrase takes 64 MiB of
    * memory, and some tenths of a second. Loads the module that knows sealed stores. Every tab needs it; one without is refused, as `key-needed`.
    */
   readonly key?: StoreKey | undefined;
+  /**
+   * Lets a sealed store compress values, which it refuses otherwise: their lengths, which are rounded up, then tell something of what is in them. That of the tab
+   * that has the file open counts. Default: false.
+   */
+  readonly compressSealed?: boolean | undefined;
   /** A store that lives in memory and ends with the tab; never chosen unasked. Default: false. */
   readonly memory?: boolean | undefined;
   /** Where the WebAssembly module is, if a bundler has moved it, or the module itself. */
@@ -133,7 +146,7 @@ export type SyncWriteOptions = Omit<WriteOptions, keyof CallOptions>;
 export type SyncSetOptions = Omit<SetOptions, keyof CallOptions>;
 export type SyncOpenOptions = Omit<OpenOptions, keyof CallOptions | "blocked" | "worker">;
 
-/** Which module: one that knows records; event streams, too; sealed stores, too. */
+/** Which module: one that knows records; event streams, too; sealed stores and compressed values, too. */
 export type Level = 0 | 1 | 2;
 
 /** The part of the options that the engine needs, complete. */
@@ -145,6 +158,7 @@ export interface EngineOptions {
   readonly wasm: string | ArrayBuffer | WebAssembly.Module | undefined;
   readonly level: Level;
   readonly key?: StoreKey | undefined;
+  readonly compressSealed: boolean;
 }
 
 const MIB = 1024 * 1024;
@@ -157,6 +171,11 @@ export function checkDurability(durability: Durability): void {
 export function checkedTtl(ttl: number | undefined): number | undefined {
   if (ttl === undefined || (typeof ttl === "number" && ttl > 0)) return ttl;
   throw new PipkinError("usage", "`ttl` is a number of milliseconds, more than 0, or Infinity");
+}
+
+export function checkedCompression(when: Compression | undefined): Compression | undefined {
+  if (when === undefined || WHENS.includes(when)) return when;
+  throw new PipkinError("usage", '`compression` is "off", "on-compaction" or "on-write"');
 }
 
 /** The engine counts in 32 bits, and would take what of another number fits. */
@@ -175,8 +194,9 @@ export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"]
     cacheBytes: size(options.cacheBytes ?? 16 * MIB),
     segmentSize: size(options.segmentSize ?? MIB),
     memory: options.memory ?? false,
-    level: key || isWhole ? 2 : options.events ? 1 : 0,
+    level: key || isWhole || checkedCompression(options.compression) ? 2 : options.events ? 1 : 0,
     key,
+    compressSealed: options.compressSealed ?? false,
     wasm: (options.wasm instanceof URL ? options.wasm.href : options.wasm) ?? wasm,
   };
 }

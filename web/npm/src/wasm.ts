@@ -6,7 +6,7 @@
 import { Store, answer, checkKey as checkFront, failure, initSync, room, verifyFile as verifyOpen } from "../engine/pipkin.js";
 import type { SyncHandle } from "./files.js";
 import type { Secret } from "./secret.js";
-import type { Bytes, Level, PositionState } from "./types.js";
+import { type Bytes, type Compression, type Level, type PositionState, WHENS } from "./types.js";
 
 /** Stands for "nothing"; what is less is a failure. */
 const NONE = -1;
@@ -265,6 +265,14 @@ export class WasmStore {
 
   defaultTtl(): number {
     return this.store.defaultTtl();
+  }
+
+  setCompression(when: Compression): void {
+    this.store.setCompression(WHENS.indexOf(when));
+  }
+
+  compression(): Compression {
+    return WHENS[this.store.compression()] ?? "off";
   }
 
   resetClock(): number {
