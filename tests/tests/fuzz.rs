@@ -2,7 +2,7 @@
 //! `pipkin_tests::fuzz`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use pipkin_tests::fuzz::{events_tape, frame_decode, mutated_store, open_bytes, ops_tape};
+use pipkin_tests::fuzz::{events_tape, frame_decode, mutated_store, open_bytes, ops_tape, sealed_bases, sealed_store};
 use pipkin_tests::parallel::{Failure, for_each, guard, unwrap};
 use pipkin_tests::quota::{Quota, env_u64};
 use pipkin_tests::rng::{Rng, derive, index};
@@ -70,4 +70,10 @@ fn a_tape_of_any_bytes_plays_as_the_model_says() {
 fn a_mutated_store_gives_nothing_that_was_never_written() {
     let bases = bases();
     feed("fuzz mutated_store", 8000, 3000, noise(60), |bytes| mutated_store(bytes, &bases));
+}
+
+#[test]
+fn a_changed_sealed_store_shows_only_what_its_key_has_sealed() {
+    let bases = sealed_bases();
+    feed("fuzz sealed_store", 3000, 500, noise(60), |bytes| sealed_store(bytes, &bases));
 }
