@@ -1,4 +1,5 @@
-//! `compact()` on a store of which every second record was overwritten, so that about a third of every segment is dead.
+//! `compact()` on a store of which every second record was overwritten, so that about a third of every segment is dead; and the same where its
+//! keys are kept in order.
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 use criterion::{BatchSize, Criterion, Throughput};
@@ -15,17 +16,19 @@ fn main() {
     for place in Place::both(env!("CARGO_TARGET_TMPDIR")) {
         let mut group = criterion.benchmark_group(format!("compaction/{}/{}", place.name(), records.len()));
         group.sample_size(10).warm_up_time(Duration::from_secs(1)).throughput(Throughput::Elements(records.len() as u64));
-        group.bench_function("compact", |bench| {
-            bench.iter_batched(|| half_overwritten(&place, &records), compact, BatchSize::PerIteration);
-        });
+        for (name, ordered) in [("compact", false), ("compact ordered", true)] {
+            group.bench_function(name, |bench| {
+                bench.iter_batched(|| half_overwritten(&place, &records, ordered), compact, BatchSize::PerIteration);
+            });
+        }
         group.finish();
     }
     criterion.final_summary();
 }
 
 /// Nothing compacts by itself, neither here nor in the clocked part.
-fn half_overwritten(place: &Place, records: &[Record]) -> Store {
-    let builder = Db::builder().background(false).auto_compact_dead_share(2.0);
+fn half_overwritten(place: &Place, records: &[Record], ordered: bool) -> Store {
+    let builder = Db::builder().background(false).ordered(ordered).auto_compact_dead_share(2.0);
     let store = place.create_with(builder).and_then(|store| store.load(records)).expect("a loaded store");
     for key in shuffled_keys(records).iter().step_by(2) {
         store.db.insert(key, [7; VALUE_LEN]).expect("insert");

@@ -3,6 +3,8 @@
 //! Records are made before the clock runs: 24-byte keys and 150-byte values, both of pseudo-random bytes, in an order that has
 //! nothing to do with the keys. `PIPKIN_BENCH_RECORDS` says how many (default 100 000).
 
+pub mod counted;
+
 use pipkin::{Builder, Db, Result};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
