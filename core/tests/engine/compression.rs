@@ -313,3 +313,26 @@ fn salvage_backup_and_followers_have_the_plain_values() {
     target.close().unwrap();
     assert!(!storage.is_empty().unwrap());
 }
+
+/// The first compaction of a store that was not closed makes the namespace of dictionaries, and the write that this is must not wait for what is
+/// overdue: that waits for the lock that compaction holds.
+#[test]
+fn the_first_training_of_a_store_that_was_not_closed_ends() {
+    let storage = MemoryStorage::new();
+    let builder = || builder(Compression::Off).background(false).replay_debt_max(64 * 1024);
+    let db = builder().open_storage(Box::new(storage.clone())).unwrap();
+    let mut model = Model::new();
+    write(&db, &mut model, 0..2000, 0);
+    db.flush().unwrap();
+    // The debt of a session that was killed in front of its next checkpoint.
+    let killed = MemoryStorage::from_vec(storage.to_vec());
+    drop(db);
+    let db = builder().compression(Compression::OnCompaction).replay_debt_max(1).open_storage(Box::new(killed)).unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    let compacting = db.clone();
+    std::thread::spawn(move || ended.send(compacting.compact().map(drop)));
+    let compacted = end.recv_timeout(std::time::Duration::from_secs(60));
+    assert!(matches!(compacted, Ok(Ok(()))), "compaction waits for itself, or {compacted:?}");
+    assert!(db.compression_stats().unwrap().dictionaries == 1);
+    check(&db, &db, &model);
+}
