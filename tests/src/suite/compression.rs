@@ -81,7 +81,7 @@ struct Watchers {
 
 fn live(seed: u64, images: &Quota, watch: &Watch) -> Checked {
     let mut rng = derive(seed, 0x1c4);
-    let sealed = derive(seed, 0x5ea1).chance(1, 3);
+    let sealed = seed.is_multiple_of(3);
     let setup = Setup { ordered: rng.chance(1, 2), named: rng.chance(1, 2), segment: 4096 << rng.below(3), sealed };
     let watched = Watched::new(CrashStorage::new(), CALLS_BETWEEN);
     let (mut db, mut records) = setup.open(&mut rng, watched.clone())?;
