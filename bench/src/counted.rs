@@ -7,6 +7,8 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// A last cache of 32 MiB, whatever the machine has.
+const LAST_CACHE: &str = "--LL=33554432,16,64";
 /// Functions below this share of all instructions are added up.
 const LEAST: f64 = 0.02;
 
@@ -26,7 +28,7 @@ pub struct Counts {
 /// Where the program fails.
 pub fn by_function(counts: &Path, arguments: &[&OsStr]) -> io::Result<Option<BTreeMap<String, Counts>>> {
     let run = Command::new("valgrind")
-        .args(["-q", "--tool=callgrind", "--cache-sim=yes"])
+        .args(["-q", "--tool=callgrind", "--cache-sim=yes", LAST_CACHE])
         .arg(format!("--callgrind-out-file={}", counts.display()))
         .arg(std::env::current_exe()?)
         .args(arguments)
