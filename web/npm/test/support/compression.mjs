@@ -64,6 +64,15 @@ export function testCompression(browser) {
       }, MADE);
       assert.deepEqual(wrong, ["on-write", 0]);
       await handOut(other, file);
+      // A tab that has gone on with the module of event streams goes on with the one that decodes.
+      const streams = await browser.tab();
+      await streams.evaluate(async () => {
+        window.db = await pipkin.open("streams");
+        await (await db.events("log")).append("s", [{ type: "1" }]);
+      });
+      await takeIn(streams, "streams", file);
+      assert.deepEqual(await streams.evaluate(() => Promise.all([db.text().get("doc/3999"), db.compression()])), [made(3999), "on-write"]);
+      await streams.close();
       assert.equal(pipkin("get", file, "doc/4000"), made(4000));
       assert.ok(stats(file).compressed_records > 3900);
       await other.close();
