@@ -181,3 +181,25 @@ fn a_changed_bit_of_a_dictionary_or_a_value_is_an_error_and_never_another_value(
         assert!((places.len() / 2..=places.len()).contains(&refused(places)), "{}", places.len());
     }
 }
+
+#[test]
+fn a_follower_with_the_key_reads_what_the_writer_has_compressed_since() {
+    let file = MemoryStorage::new();
+    let asked = || sealed(Cipher::ChaCha20Poly1305).compress_sealed(true).compression(Compression::OnWrite);
+    let db = open(asked(), &file);
+    let mut model = Model::new();
+    write(&db, &mut model, 0..500, 0);
+    db.flush().unwrap();
+    let follower = open(sealed(Cipher::ChaCha20Poly1305).follow(true), &file);
+    for round in 1..4 {
+        db.compact().unwrap();
+        write(&db, &mut model, round * 500..(round + 1) * 500, round);
+        db.flush().unwrap();
+        follower.refresh().unwrap();
+        assert!(follower.is_compressed());
+        for (key, value) in &model {
+            assert_eq!(follower.get(key).unwrap().as_ref(), Some(value), "round {round}");
+        }
+    }
+    assert!(db.compression_stats().unwrap().records > 1000);
+}
