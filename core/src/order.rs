@@ -182,11 +182,17 @@ impl Engine {
     }
 
     /// Enters a record, before its slot changes: what an unread part names are records that count, so that their space is not reused.
-    #[inline]
+    // Inlined, so that a store without order does not call it with six arguments.
+    #[inline(always)]
     pub(crate) fn order_put(&self, namespace: u32, key: &[u8], offset: u64) {
-        if let Some(ordered) = self.ordered.get()
-            && ordered.choice.keeps(namespace)
-        {
+        if let Some(ordered) = self.ordered.get() {
+            self.put_into(ordered, namespace, key, offset);
+        }
+    }
+
+    #[inline(never)]
+    fn put_into(&self, ordered: &Ordered, namespace: u32, key: &[u8], offset: u64) {
+        if ordered.choice.keeps(namespace) {
             ordered.put(namespace, key, offset, self);
         }
     }

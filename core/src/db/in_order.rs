@@ -105,6 +105,15 @@ impl Store {
                     }
                     continue;
                 }
+                if let Some((key, value)) = log.plain(offset, log.verify_on_read) {
+                    if at + 1 == window {
+                        last = Some(key.to_vec());
+                    }
+                    if !each(key, value) {
+                        return Ok(());
+                    }
+                    continue;
+                }
                 let frame = self.checked(offset).map_err(|error| self.named(log.or_fenced(error), number, offset))?;
                 if at + 1 == window {
                     last = Some(frame.key().to_vec());

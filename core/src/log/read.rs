@@ -354,6 +354,38 @@ impl Log {
         header.value(bytes)
     }
 
+    /// Key and value of the record at `offset`, if it is mapped, is no more than these and has a valid checksum. `None` is no result; call
+    /// [`Self::frame`] then. The caller holds a pin or a lock.
+    ///
+    /// A [`Frame`] is a hundred bytes, which a range would move from call to call for each record.
+    #[cfg(feature = "ordered")]
+    #[inline(never)]
+    pub(crate) fn plain(&self, offset: u64, verify: bool) -> Option<(&[u8], &[u8])> {
+        if self.is_sealed() || self.remembers_checks {
+            return None;
+        }
+        // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
+        let front = unsafe { self.storage.view(offset, PREFETCH) }?;
+        match Header::decode_small(front) {
+            Some(header) => self.plain_at(&header, front, offset, verify),
+            None => self.plain_at(&Header::decode(front).ok()?, front, offset, verify),
+        }
+    }
+
+    #[cfg(feature = "ordered")]
+    #[inline(always)]
+    fn plain_at<'a>(&'a self, header: &Header, front: &'a [u8], offset: u64, verify: bool) -> Option<(&'a [u8], &'a [u8])> {
+        let bytes = match front.get(..header.frame_len()) {
+            Some(bytes) => bytes,
+            // SAFETY: as for the front: pinned, and published as a whole.
+            None => unsafe { self.storage.view(offset, header.frame_len()) }?,
+        };
+        if header.needs_a_closer_look() || verify && check(header, bytes, self.salt_at(offset), offset).is_err() {
+            return None;
+        }
+        header.key(bytes).zip(header.value(bytes))
+    }
+
     /// True if the storage remembers which records have been verified: then its views are of copies in memory, which it evicts.
     pub(crate) const fn remembers_checks(&self) -> bool {
         self.remembers_checks
