@@ -10,7 +10,7 @@ use crate::{
     compress::{COPIES, Dictionary, Lengths, Undecoded, decompress, is_known, key_of},
     error::Error,
     frame::{Meta, NAMESPACE_OF_NAMES},
-    names::{DICTIONARIES, SYSTEM},
+    names::DICTIONARIES,
 };
 #[cfg(feature = "compress")]
 use alloc::{sync::Arc, vec::Vec};
@@ -182,7 +182,7 @@ impl Engine {
 
     /// The number of the namespace of dictionaries; `None` if there is none.
     pub(crate) fn namespace_of_dictionaries(&self) -> Result<Option<u32>> {
-        let found = self.own_record(self.full_key(NAMESPACE_OF_NAMES, alloc::format!("{SYSTEM}{DICTIONARIES}").as_bytes()))?;
+        let found = self.own_record(self.full_key(NAMESPACE_OF_NAMES, DICTIONARIES.as_bytes()))?;
         Ok(found.and_then(|(_, value)| value.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))))
     }
 

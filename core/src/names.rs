@@ -15,8 +15,8 @@ pub(crate) const DEFAULT: &str = "";
 /// Prefix of the names of system namespaces, which pipkin and its hosts use internally. They are not listed, and callers cannot open them
 /// by name.
 pub(crate) const SYSTEM: char = '\0';
-/// The system namespace of dictionaries of compressed values, without the prefix.
-pub(crate) const DICTIONARIES: &str = "dictionaries";
+/// The system namespace of dictionaries of compressed values.
+pub(crate) const DICTIONARIES: &str = "\0dictionaries";
 /// The number of a dropped namespace: no real namespace has it.
 const DROPPED: u32 = NAMESPACE_NUMBER_MAX + 1;
 

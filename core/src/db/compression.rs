@@ -6,7 +6,7 @@ use crate::compression::{Compression, with_compression};
 use crate::error::{Error, Result};
 use crate::frame::{CodecMeta, FrameSpec, Until};
 use crate::index::SHARDS;
-use crate::names::{DICTIONARIES, Name, SYSTEM};
+use crate::names::{DICTIONARIES, Name};
 use crate::store::Store;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -57,7 +57,7 @@ impl Namespace {
             if !self.store.names.read().may_compress() {
                 return Err(Error::InvalidArgument(NOT_ASKED_FOR));
             }
-            self.store.make_namespace(&alloc::format!("{SYSTEM}{DICTIONARIES}"), &[])?;
+            self.store.make_namespace(DICTIONARIES, &[])?;
         }
         self.store.set_options(&self.name, &|options| with_compression(options, compression))
     }
@@ -138,7 +138,7 @@ impl Store {
     /// Makes the namespace of dictionaries, in front of the first compressed value: whoever opens the store in a build without a decoder sees
     /// that it needs one. False if that fails now, for there is no space: nothing may be compressed then. The caller holds no lock.
     fn announce_compression(&self) -> bool {
-        self.make_namespace(&alloc::format!("{SYSTEM}{DICTIONARIES}"), &[]).is_ok()
+        self.make_namespace(DICTIONARIES, &[]).is_ok()
     }
 
     /// Makes [`Self::pack`] compress what is written to this namespace, if that is wanted. The caller holds no lock.

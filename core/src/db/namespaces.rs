@@ -90,19 +90,18 @@ impl Db {
     /// [`Error::SystemNamespace`] for the one that pipkin keeps dictionaries in: without them, compressed values could not be read.
     #[doc(hidden)]
     pub fn system_namespace(&self, name: &str) -> Result<Namespace> {
+        let name = alloc::format!("{SYSTEM}{name}");
         if name == DICTIONARIES {
             return Err(Error::SystemNamespace);
         }
-        self.any_namespace(&alloc::format!("{SYSTEM}{name}"), &[])
+        self.any_namespace(&name, &[])
     }
 
     /// Like [`Db::system_namespace`], but creates none.
     #[doc(hidden)]
     pub fn find_system_namespace(&self, name: &str) -> Option<Namespace> {
-        if name == DICTIONARIES {
-            return None;
-        }
-        self.find_any_namespace(&alloc::format!("{SYSTEM}{name}"))
+        let name = alloc::format!("{SYSTEM}{name}");
+        if name == DICTIONARIES { None } else { self.find_any_namespace(&name) }
     }
 
     /// True if the store has compressed values, or is to have some, or had: it was told to compress. A build without the feature `compress` answers
@@ -114,7 +113,7 @@ impl Db {
     /// # Ok::<(), pipkin::Error>(())
     /// ```
     pub fn is_compressed(&self) -> bool {
-        self.store.names.read().get(&alloc::format!("{SYSTEM}{DICTIONARIES}")).is_some()
+        self.store.names.read().get(DICTIONARIES).is_some()
     }
 
     /// The namespace of that name, system namespaces included. If there is none, it is created with these options.

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::frame::{FrameSpec, Kind, Meta};
 use crate::log::{Purpose, Segment};
-use crate::names::{DICTIONARIES, Name, SYSTEM};
+use crate::names::{DICTIONARIES, Name};
 use crate::planted::{Bug, is};
 use crate::scan::{Found, scan};
 use crate::store::{Listed, Store};
@@ -41,14 +41,13 @@ impl Store {
     /// The namespace of dictionaries, which is made if need be: it is there before anything is compressed, so that a build without a decoder sees when
     /// it opens the store that it needs one. Where there is no space for it, nothing is compressed.
     fn own_namespace(&self) -> Result<Arc<Name>> {
-        let name = alloc::format!("{SYSTEM}{DICTIONARIES}");
-        let found = self.names.read().get(&name);
-        found.map_or_else(|| self.make_namespace_maintaining(&name, &[]), Ok)
+        let found = self.names.read().get(DICTIONARIES);
+        found.map_or_else(|| self.make_namespace_maintaining(DICTIONARIES, &[]), Ok)
     }
 
     /// The number of the namespace of dictionaries, if there is one.
     fn dictionaries_number(&self) -> Option<u32> {
-        self.names.read().get(&alloc::format!("{SYSTEM}{DICTIONARIES}")).and_then(|name| name.number())
+        self.names.read().get(DICTIONARIES).and_then(|name| name.number())
     }
 
     /// Trains the dictionaries that are due, and writes the first copy of each. The second belongs into another segment, and comes with

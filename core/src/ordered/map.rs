@@ -224,6 +224,11 @@ impl Map {
         let Some(mut entry) = self.leaves.upper_bound(Bound::Included(&first(rest)), guard) else { return Ok(&[]) };
         for _ in 0..STRETCH {
             let next = entry.next();
+            if let Some(next) = &next
+                && let Content::Keys(block) = next.value().content(guard)
+            {
+                block.prefetch();
+            }
             let writer = entry.value().lock();
             // As in `change`: a leaf that came or went may have had the key, or have it.
             if self.done.load(Ordering::Acquire) != seen {

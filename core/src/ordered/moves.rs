@@ -19,12 +19,11 @@ const KEYS_MAX: usize = 4 * 1024 * 1024;
 pub(crate) struct Moves {
     keys: Vec<u8>,
     moves: Vec<Gathered>,
+    ranks: Vec<Rank>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Gathered {
-    namespace: u32,
-    head: u64,
     /// Where its key stands among the keys.
     start: u32,
     end: u32,
@@ -32,13 +31,41 @@ struct Gathered {
     to: u64,
 }
 
+/// Namespace, head of the key and place of a move in one number, which sorts as they do: that takes a third of the instructions of sorting the moves
+/// themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(u128);
+
+impl Rank {
+    fn new(namespace: u32, head: u64, place: usize) -> Self {
+        Self(u128::from(namespace) << 96 | u128::from(head) << 32 | place as u128)
+    }
+
+    const fn namespace(self) -> u32 {
+        (self.0 >> 96) as u32
+    }
+
+    const fn head(self) -> u64 {
+        (self.0 >> 32) as u64
+    }
+
+    const fn place(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    /// True for two keys of one namespace that begin alike.
+    const fn is_like(self, other: Self) -> bool {
+        self.0 >> 32 == other.0 >> 32
+    }
+}
+
 impl Moves {
     /// Gathers a move, which must be made before the space of the old record is used again.
     pub(crate) fn push(&mut self, namespace: u32, key: &[u8], from: u64, to: u64) {
         let start = self.keys.len() as u32;
         self.keys.extend_from_slice(key);
-        let (head, end) = (head_of(key), self.keys.len() as u32);
-        self.moves.push(Gathered { namespace, head, start, end, from, to });
+        self.ranks.push(Rank::new(namespace, head_of(key), self.moves.len()));
+        self.moves.push(Gathered { start, end: self.keys.len() as u32, from, to });
     }
 
     pub(crate) const fn are_none(&self) -> bool {
@@ -49,18 +76,22 @@ impl Moves {
         self.moves.len() >= MOVES_MAX || self.keys.len() >= KEYS_MAX
     }
 
-    /// Calls `each` with the moves of each namespace, in the order of their keys, and forgets them.
+    /// Calls `each` with the moves of each namespace, in the order of their keys, and forgets them. Of several with one key, that which was gathered
+    /// first comes first.
     pub(super) fn take(&mut self, mut each: impl FnMut(u32, &[Move<'_>])) {
-        let all = core::mem::take(self);
-        let key = |one: &Gathered| all.keys.get(one.start as usize..one.end as usize).unwrap_or_default();
-        let move_of = |one: &Gathered| (one.namespace, Move { head: one.head, key: key(one), from: one.from, to: one.to });
-        let mut sorted: Vec<(u32, Move<'_>)> = all.moves.iter().map(move_of).collect();
-        // A sort that keeps the order of equal ones: of several with one key, that which was gathered first.
-        sorted.sort_by(|(one, a), (other, b)| (one, a.head).cmp(&(other, b.head)).then_with(|| a.key.cmp(b.key)));
-        for of_namespace in sorted.chunk_by(|(one, _), (other, _)| one == other) {
-            let moves: Vec<Move<'_>> = of_namespace.iter().map(|(_, moved)| *moved).collect();
-            if let Some((first, _)) = of_namespace.first() {
-                each(*first, &moves);
+        let Self { keys, moves, mut ranks } = core::mem::take(self);
+        let move_of = |rank: Rank| {
+            let Gathered { start, end, from, to } = *moves.get(rank.place())?;
+            Some(Move { head: rank.head(), key: keys.get(start as usize..end as usize).unwrap_or_default(), from, to })
+        };
+        ranks.sort_unstable();
+        for alike in ranks.chunk_by_mut(|one, other| one.is_like(*other)).filter(|alike| alike.len() > 1) {
+            alike.sort_by_key(|rank| move_of(*rank).map(|moved| moved.key));
+        }
+        for of_namespace in ranks.chunk_by(|one, other| one.namespace() == other.namespace()) {
+            let moves: Vec<Move<'_>> = of_namespace.iter().filter_map(|rank| move_of(*rank)).collect();
+            if let Some(first) = of_namespace.first() {
+                each(first.namespace(), &moves);
             }
         }
     }

@@ -386,7 +386,7 @@ impl<'a> Copy<'a> {
 
 /// True for the namespace of dictionaries, in a build that decodes: the new store needs none.
 fn is_of_dictionaries(name: &str) -> bool {
-    cfg!(feature = "compress") && name.strip_prefix(crate::names::SYSTEM) == Some(crate::names::DICTIONARIES)
+    cfg!(feature = "compress") && name == crate::names::DICTIONARIES
 }
 
 /// The dictionaries of the source, whatever else of it is damaged.

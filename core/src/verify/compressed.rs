@@ -5,7 +5,7 @@ use crate::compress::{Dictionary, decompress, dictionary_key};
 use crate::error::Result;
 use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::log::Window;
-use crate::names::{DICTIONARIES, SYSTEM};
+use crate::names::DICTIONARIES;
 use crate::scan::{Damage, Found, Stretch, key_of, scan, value_of};
 use crate::storage::Storage;
 use alloc::collections::BTreeMap;
@@ -16,7 +16,6 @@ pub(crate) type Dictionaries = BTreeMap<u32, Dictionary>;
 
 /// Reads the dictionaries that these parts of a log have.
 pub(crate) fn read_dictionaries(storage: &dyn Storage, stretches: &[Stretch]) -> Result<Dictionaries> {
-    let name = alloc::format!("{SYSTEM}{DICTIONARIES}");
     let (mut namespace, mut candidates) = (None, Vec::new());
     for &stretch in stretches {
         scan(storage, stretch, &mut |found| {
@@ -24,7 +23,9 @@ pub(crate) fn read_dictionaries(storage: &dyn Storage, stretches: &[Stretch]) ->
             if header.kind != Kind::Put {
                 return Ok(());
             }
-            if header.namespace == NAMESPACE_OF_NAMES && key_of(storage, stretch.salt, offset, &header)? == name.as_bytes() {
+            if header.namespace == NAMESPACE_OF_NAMES
+                && key_of(storage, stretch.salt, offset, &header)? == DICTIONARIES.as_bytes()
+            {
                 let value = value_of(storage, stretch.salt, offset, &header)?;
                 namespace = value.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).or(namespace);
             }

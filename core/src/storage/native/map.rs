@@ -69,7 +69,11 @@ mod unix {
 
     impl Maps {
         fn new(writable: bool) -> Self {
-            Self { by_len: Box::new([const { OnceLock::new() }; MAP_LENS.len()]), longest: AtomicPtr::new(ptr::null_mut()), writable }
+            Self {
+                by_len: Box::new([const { OnceLock::new() }; MAP_LENS.len()]),
+                longest: AtomicPtr::new(ptr::null_mut()),
+                writable,
+            }
         }
 
         /// A map that reaches to `end`.
