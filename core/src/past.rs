@@ -67,6 +67,10 @@ impl Engine {
             // A damaged record: its snapshot answers so.
             Err(_) => Some(0),
         };
+        if begin.unwrap_or(lsn) >= newest && !leaves_ghost {
+            // A copy of one that was.
+            return;
+        }
         let mut notes = kept.lock();
         self.moments.uses(number);
         let slot = key.hash.slot(old.offset);

@@ -3,7 +3,15 @@
 use super::append::kept_room;
 use super::{Log, Placed, Purpose, Tail};
 use crate::error::{Error, Result};
-use crate::frame::{CopyMeta, FrameSpec};
+use crate::frame::{CopyMeta, FrameSpec, ORIGIN_LEN_MAX};
+use crate::planted::{Bug, is};
+use alloc::vec::Vec;
+
+/// A copy to append, and when its record was first written, if the copy is to say so.
+pub(crate) struct Dated<'a> {
+    pub(crate) frame: FrameSpec<'a>,
+    pub(crate) begin: Option<u64>,
+}
 
 impl Log {
     /// Log position of `offset`. The caller keeps its segment from being reused.
@@ -22,6 +30,40 @@ impl Log {
             return Ok((self.lsn(offset), false));
         }
         Ok((header.meta(window.bytes(offset, header.header_len())?).begin(self.lsn(offset)), true))
+    }
+
+    /// Appends copies, each a commit of one frame, in one write, and returns their places. How long a copy is depends on its place, so they are
+    /// encoded with the tail locked, into `room`. `None` if nothing was written because they do not fit into the active segment or something else must
+    /// be written first: append them one by one then.
+    ///
+    /// # Errors
+    ///
+    /// Any error closes the store to writes.
+    pub(crate) fn append_dated(&self, copies: &[Dated<'_>], room: &mut Vec<u8>, purpose: Purpose) -> Result<Option<Vec<Placed>>> {
+        if self.is_sealed() {
+            return Ok(None);
+        }
+        let most = copies.iter().map(|copy| (copy.frame.len() + ORIGIN_LEN_MAX) as u64).sum();
+        let longest = copies.iter().map(|copy| copy.frame.value.len()).max().unwrap_or(0);
+        let mut tail = self.tail.lock();
+        let Some(first) = self.ready(&tail, most, longest, purpose)? else { return Ok(None) };
+        room.clear();
+        let mut places = Vec::with_capacity(copies.len());
+        for Dated { frame, begin } in copies {
+            let offset = first.offset + room.len() as u64;
+            let meta = CopyMeta::new(&frame.meta, begin.map(|begin| self.lsn(offset).saturating_sub(begin)));
+            let before = room.len();
+            FrameSpec { meta: meta.meta(), ..*frame }.encode_into(room, first.salt, offset);
+            places.push(Placed { offset, len: (room.len() - before) as u64 });
+        }
+        if let Err(error) = self.put_small(first.offset, &[room]) {
+            return Err(if is(Bug::WriteErrorForgotten) { error } else { self.poison(error) });
+        }
+        if let Some(active) = &mut tail.active {
+            active.goes_on(first.offset + room.len() as u64, copies.len() as u64);
+        }
+        self.note_end(&tail);
+        Ok(Some(places))
     }
 
     /// Appends a copy of a record that was first written at the log position `begin`, and that carries the distance to it.

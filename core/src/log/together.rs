@@ -22,6 +22,12 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
+    /// Memory for copies that are encoded elsewhere; what was gathered is gone.
+    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
+        self.clear();
+        &mut self.bytes
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.lens.clear();

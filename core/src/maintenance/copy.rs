@@ -10,7 +10,7 @@ use crate::engine::{Engine, FullKey};
 use crate::error::Result;
 use crate::frame::{CopyMeta, FrameSpec, Kind, Meta, ORIGIN_LEN_MAX, event_number};
 use crate::index::{KeyHash, SHARDS, ShardGuard};
-use crate::log::{Copies, Frame, Placed, Purpose, Segment};
+use crate::log::{Copies, Dated, Frame, Placed, Purpose, Segment};
 use crate::pins::Pin;
 use crate::planted::{Bug, is};
 use crate::scan::{Damage, Found, scan};
@@ -210,25 +210,45 @@ fn origins_bytes(engine: &Engine, segment: &Segment) -> Result<u64> {
     Ok(count * ORIGIN_LEN_MAX as u64)
 }
 
-/// Appends a copy of a record or a tombstone. It says when the record was first written, unless that was before every living snapshot: then
+/// What a copy of a record or a tombstone is to be. It says when the record was first written, unless that was before every living snapshot: then
 /// it counts in all of them.
-fn append_copy(engine: &Engine, frame: &Frame<'_>, recoded: Option<&Recoded>) -> Result<Placed> {
+fn dated<'a>(engine: &Engine, frame: &'a Frame<'_>, recoded: Option<&'a Recoded>) -> Result<Dated<'a>> {
     // The copy gets a checksum of its own, and the bytes may have changed since they were verified.
     if !is(Bug::CompactUnchecked) {
         frame.check()?;
     }
-    let (log, oldest) = (&engine.log, engine.moments.oldest());
     let (meta, value) = stored(frame, recoded);
-    let meta = CopyMeta::new(&meta, None);
-    let spec = FrameSpec { kind: frame.header.kind, continues: false, meta: meta.meta(), key: frame.key(), value };
-    let begin = frame.meta().begin(log.lsn(frame.offset));
-    let placed = if oldest == 0 || begin < oldest || is(Bug::CopyWithoutOrigin) {
-        log.append_one(&spec, Purpose::MakeSpace)?
-    } else {
-        log.append_with_origin(&spec, begin, Purpose::MakeSpace)?
+    let begin = frame.meta().begin(engine.log.lsn(frame.offset));
+    let oldest = engine.moments.oldest();
+    let counts_in_all = oldest == 0 || begin < oldest || is(Bug::CopyWithoutOrigin);
+    Ok(Dated {
+        frame: FrameSpec { kind: frame.header.kind, continues: false, meta, key: frame.key(), value },
+        begin: if counts_in_all { None } else { Some(begin) },
+    })
+}
+
+/// Appends a copy of a record or a tombstone by itself.
+fn append_copy(engine: &Engine, frame: &Frame<'_>, recoded: Option<&Recoded>) -> Result<Placed> {
+    let (log, copy) = (&engine.log, dated(engine, frame, recoded)?);
+    let placed = match copy.begin {
+        None => {
+            let meta = CopyMeta::new(&copy.frame.meta, None);
+            log.append_one(&FrameSpec { meta: meta.meta(), ..copy.frame }, Purpose::MakeSpace)?
+        }
+        Some(begin) => log.append_with_origin(&copy.frame, begin, Purpose::MakeSpace)?,
     };
     engine.moments.made_copy(log.lsn(placed.offset));
     Ok(placed)
+}
+
+/// Appends copies while a snapshot lives, together; `None` if they must be appended one by one.
+fn append_dated(engine: &Engine, wanted: &[Wanted<'_>], copies: &mut Copies) -> Result<Option<Vec<Placed>>> {
+    let all = wanted.iter().map(|&(_, (frame, recoded), _)| dated(engine, frame, recoded)).collect::<Result<Vec<_>>>()?;
+    let places = engine.log.append_dated(&all, copies.room(), Purpose::MakeSpace)?;
+    if let Some(last) = places.as_ref().and_then(|places| places.last()) {
+        engine.moments.made_copy(engine.log.lsn(last.offset));
+    }
+    Ok(places)
 }
 
 /// The length of the longest record of a segment, dead ones included.
@@ -264,6 +284,8 @@ fn copy_sifted(
     let _appending =
         if frames.iter().any(|(_, frame)| frame.header.kind.is_carried()) { Some(engine.events()?.lock()) } else { None };
     let mut wanted = Vec::with_capacity(frames.len());
+    // While a snapshot lives, copies may need origins.
+    let are_dated = engine.moments.oldest() != 0;
     copies.clear();
     for (number, (hash, frame)) in frames.iter().enumerate() {
         let key = FullKey { namespace: frame.header.namespace, key: frame.key(), hash: *hash };
@@ -281,6 +303,7 @@ fn copy_sifted(
         if let Some(what) = what_counts(engine, shards.of(*hash), key, frame)? {
             let recoded = recoded.get(number).and_then(Option::as_ref);
             match recoded {
+                _ if are_dated => {}
                 None => copies.push(frame),
                 #[cfg(feature = "compress")]
                 Some(_) => {
@@ -294,7 +317,26 @@ fn copy_sifted(
             wanted.push((key, (frame, recoded), what));
         }
     }
-    if wanted.is_empty() { Ok(()) } else { copy_wanted(engine, &mut shards, &wanted, copies, report) }
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let places = if are_dated { append_dated(engine, &wanted, copies)? } else { append_alike(engine, &wanted, copies)? };
+    copy_wanted(engine, &mut shards, &wanted, places, report)
+}
+
+/// Appends the copies that were gathered, together; `None` if they must be appended one by one.
+fn append_alike(engine: &Engine, wanted: &[Wanted<'_>], copies: &mut Copies) -> Result<Option<Vec<Placed>>> {
+    let Some(mut offset) = engine.log.append_copies(copies, Purpose::MakeSpace)? else { return Ok(None) };
+    let place = |&(_, (frame, recoded), _): &Wanted<'_>| {
+        let placed = Placed { offset, len: len_of(frame, recoded) };
+        offset += placed.len;
+        placed
+    };
+    let places: Vec<Placed> = wanted.iter().map(place).collect();
+    if let Some(last) = places.last() {
+        engine.moments.made_copy(engine.log.lsn(last.offset));
+    }
+    Ok(Some(places))
 }
 
 /// A record that is to be copied, as it is or compressed, and why.
@@ -310,34 +352,23 @@ fn len_of(frame: &Frame<'_>, recoded: Option<&Recoded>) -> u64 {
     FrameSpec { kind: Kind::Put, continues: false, meta: meta.meta(), key: frame.key(), value }.len() as u64
 }
 
-/// Appends the copies, together if that is possible, and makes the index point at them.
+/// Makes the index point at the copies, which are at `places`; without these, appends them one by one.
 fn copy_wanted(
     engine: &Engine,
     shards: &mut Shards<'_>,
     wanted: &[Wanted<'_>],
-    copies: &mut Copies,
+    places: Option<Vec<Placed>>,
     report: &mut CompactReport,
 ) -> Result<()> {
-    // While a snapshot lives, copies may need origins.
-    let may_go_together = engine.moments.oldest() == 0;
-    let mut next = if may_go_together { engine.log.append_copies(copies, Purpose::MakeSpace)? } else { None };
-    if let Some(first) = next {
-        let before_last = wanted.iter().rev().skip(1).map(|&(_, (frame, recoded), _)| len_of(frame, recoded)).sum::<u64>();
-        engine.moments.made_copy(engine.log.lsn(first + before_last));
-    }
     #[cfg(feature = "ordered")]
     let mut moves = wanted.iter().any(|(key, ..)| engine.gathers_moves(key.namespace)).then(|| engine.moves.lock());
     // Numbers and new places.
     let mut events: Vec<(u64, u64)> = Vec::new();
     let (mut from, mut to) = (engine.log.segment_stats.tally(), engine.log.segment_stats.tally());
-    for &(key, (frame, recoded), what) in wanted {
+    for (number, &(key, (frame, recoded), what)) in wanted.iter().enumerate() {
         let len = frame.header.frame_len() as u64;
-        let new = match &mut next {
-            Some(offset) => {
-                let new = Placed { offset: *offset, len: len_of(frame, recoded) };
-                *offset += new.len;
-                new
-            }
+        let new = match places.as_ref().and_then(|places| places.get(number)) {
+            Some(&place) => place,
             None => append_copy(engine, frame, recoded)?,
         };
         let old = Placed { offset: frame.offset, len };
