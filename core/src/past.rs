@@ -224,6 +224,22 @@ impl Engine {
         frame.meta().begin(self.log.lsn(frame.offset)) < moment.position
     }
 
+    /// Fast path of nearly every read at a moment: the value of a record that was written before it and is still current, is mapped, is no more than
+    /// its bytes and has a valid checksum. `None` is no result; call [`Self::find_at_kept`] then. The caller keeps the pin for as long as the value.
+    pub(crate) fn value_at<'a>(&'a self, pin: &Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Option<&'a [u8]> {
+        // Without a map, the full look-up is needed, as for a follower, whose writer may use space again.
+        if cfg!(not(feature = "std")) || self.index.is_parked(key.hash) || self.log.follows() {
+            return None;
+        }
+        self.settle(moment, key.hash.shard()).ok()?;
+        // A copy from before the moment is of a record from before it.
+        let offset = self.index.first_slot(pin, key.hash).filter(|&offset| self.log.lsn(offset) < moment.position)?;
+        let verify = self.log.verify_on_read && !is(Bug::ReadUnchecked);
+        let value = self.log.lookup(offset, key.namespace, key.key, verify)?;
+        // What a moment that has ended shows may have been replaced since.
+        moment.still_lives().ok().map(|()| value)
+    }
+
     /// The record of a key at a moment, for as long as the pin lives. Its checksum is verified, unless reads do not verify any.
     pub(crate) fn find_at<'a>(&'a self, pin: &'a Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Result<Option<Frame<'a>>> {
         self.find_at_kept(pin, moment, key)

@@ -179,6 +179,9 @@ impl Recent {
         let (blocks, skipped) = {
             let writes = self.writes.lock();
             let after = from.checked_sub(writes.first).ok_or(Failed::Forgotten)? as usize;
+            if after / BLOCK >= writes.full.len() {
+                return Ok(());
+            }
             (writes.full.iter().skip(after / BLOCK).cloned().collect::<Vec<_>>(), after % BLOCK)
         };
         for (index, block) in blocks.iter().enumerate() {

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::followed::too_old;
 use crate::frame::NAMESPACE_OF_NAMES;
-use crate::log::{EndPlace, Frame};
+use crate::log::{EndPlace, Frame, ValueBytes};
 use crate::moments::Moment;
 use crate::names::{DEFAULT, SYSTEM};
 use crate::pins::Pin;
@@ -219,6 +219,13 @@ impl SnapshotNamespace {
         self.number.map_or_else(|| self.taken.default_number(), Ok)
     }
 
+    /// The value of a key by the fast path, for a caller that keeps the pin for as long; `None` is no result.
+    fn plain<'a>(&'a self, pin: &Pin<'_>, key: &[u8]) -> Option<&'a [u8]> {
+        check_key(key).ok()?;
+        let engine = self.taken.engine();
+        engine.value_at(pin, &self.taken.moment, engine.full_key(self.number().ok()?, key))
+    }
+
     /// The record of a key, for as long as the pin lives.
     pub(super) fn frame<'a>(&'a self, pin: &'a Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
         self.frame_kept(pin, key)
@@ -238,12 +245,19 @@ impl SnapshotNamespace {
 
     /// Returns a copy of the value that a key had; `None` if it had none.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        Ok(self.frame(&self.taken.engine().pin(), key.as_ref())?.map(|frame| frame.into_value().into_vec()))
+        let pin = self.taken.engine().pin();
+        if let Some(value) = self.plain(&pin, key.as_ref()) {
+            return Ok(Some(value.to_vec()));
+        }
+        Ok(self.frame(&pin, key.as_ref())?.map(|frame| frame.into_value().into_vec()))
     }
 
     /// Returns the value that a key had, without a copy where the host can map the file. See [`Value`].
     pub fn get_zerocopy(&self, key: impl AsRef<[u8]>) -> Result<Option<Value<'_>>> {
         let pin = self.taken.engine().pin();
+        if let Some(value) = self.plain(&pin, key.as_ref()) {
+            return Ok(Some(Value::new(ValueBytes::Mapped(value), pin)));
+        }
         Ok(self.frame_kept(&pin, key.as_ref())?.map(|frame| Value::new(frame.into_value(), pin)))
     }
 

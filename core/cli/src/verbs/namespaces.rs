@@ -160,12 +160,21 @@ fn in_words(choices: Choices) -> String {
 
 fn set(global: Global, store: Store, name: Option<&str>, args: &ChoiceArgs) -> Outcome {
     let ttl = args.default_ttl.as_deref().map(default_ttl).transpose()?;
+    let new = name.filter(|name| store.db().find_namespace(name).is_none());
     let store = store.with_namespace(name)?;
     let space = store.records();
-    let made = ttl.map_or(Ok(()), |ttl| space.set_default_ttl(ttl));
-    let made = made.and_then(|()| args.ordered.map_or(Ok(()), |ordered| space.set_ordered(ordered.into())));
-    made.map_err(|error| store.failure(&error))?;
-    store.keep_compression(CompressArgs { compression: args.compression, compress_sealed: args.compress_sealed })?;
+    // What is refused most often comes first.
+    let made = store.keep_compression(CompressArgs { compression: args.compression, compress_sealed: args.compress_sealed });
+    let made = made.and_then(|()| {
+        let made = ttl.map_or(Ok(()), |ttl| space.set_default_ttl(ttl));
+        let made = made.and_then(|()| args.ordered.map_or(Ok(()), |ordered| space.set_ordered(ordered.into())));
+        made.map_err(|error| store.failure(&error))
+    });
+    if let Err(failure) = made {
+        // A call that is refused leaves no namespace behind.
+        new.map_or(Ok(false), |new| store.db().drop_namespace(new)).map_err(|error| store.failure(&error))?;
+        return Err(failure);
+    }
     let choices = Choices::of(space);
     store.flush_and_close()?;
     output::report(global.json, &NamespaceJson { namespace: name.unwrap_or_default(), choices }, "")?;

@@ -23,6 +23,17 @@ fn opens(folder: &Folder, how: [&str; 2]) -> bool {
 }
 
 #[test]
+fn a_choice_that_a_sealed_store_refuses_makes_no_namespace() {
+    let folder = sealed();
+    let set = ["namespaces", "set", STORE, "documents", "--compression", "on-write", "--key-file", "one"];
+    let run = folder.run(&set).exits(2);
+    assert!(run.err.contains("compress"), "{}", run.err);
+    assert_eq!(folder.ok(&["namespaces", "list", STORE, "--key-file", "one"]), b"");
+    folder.ok(&[&set[..], &["--compress-sealed"]].concat());
+    assert_eq!(folder.ok(&["namespaces", "list", STORE, "--key-file", "one"]), b"documents\t0\tcompressed on write\n");
+}
+
+#[test]
 fn keys_and_passphrases_are_listed_added_removed_and_replaced() {
     let folder = sealed();
     let list = |how: [&str; 2]| folder.json(&["keys", "list", STORE, how[0], how[1]])["slots"].clone();

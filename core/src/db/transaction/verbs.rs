@@ -1,11 +1,11 @@
 //! Writing in a transaction: into memory, and back to a savepoint.
 
 use super::Transaction;
-use super::writes::{Savepoint, Write};
+use super::writes::{Savepoint, Write, Writes};
 use crate::db::handle::Namespace;
 use crate::error::{Error, Result};
 use crate::names::Name;
-use crate::store::{check_key, check_value};
+use crate::store::{Store, check_key, check_value};
 use crate::ttl::Ttl;
 use alloc::sync::Arc;
 
@@ -27,8 +27,8 @@ impl Transaction {
     /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Closed`],
     /// [`Error::NamespaceDropped`]; the transaction goes on without the write.
     pub fn insert(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let (name, ttl) = (self.home.name.clone(), self.home.ttl);
-        self.write(&name, ttl, key.as_ref(), Some(value.as_ref()))
+        let Self { home, writes, .. } = self;
+        write(&home.store, writes, (&home.name, home.ttl), key.as_ref(), Some(value.as_ref()))
     }
 
     /// [`Self::insert`] of a record that lives this long from the commit on. Until then this transaction reads it as any other of its writes.
@@ -45,8 +45,8 @@ impl Transaction {
     ///
     /// Those of [`Self::insert`]; the commit answers [`Error::NoClock`] where the store has no clock.
     pub fn insert_with_ttl(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: impl Into<Ttl>) -> Result<()> {
-        let name = self.home.name.clone();
-        self.write(&name, ttl.into(), key.as_ref(), Some(value.as_ref()))
+        let Self { home, writes, .. } = self;
+        write(&home.store, writes, (&home.name, ttl.into()), key.as_ref(), Some(value.as_ref()))
     }
 
     /// Removes a key; returns whether it had a value, so the key counts as read.
@@ -84,7 +84,7 @@ impl Transaction {
     /// [`Error::InvalidArgument`] for a namespace of another store; the other methods with a namespace answer the same.
     pub fn insert_in(&mut self, namespace: &Namespace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let name = namespace.name_in(&self.home.store)?;
-        self.write(name, namespace.ttl, key.as_ref(), Some(value.as_ref()))
+        write(&self.home.store, &mut self.writes, (name, namespace.ttl), key.as_ref(), Some(value.as_ref()))
     }
 
     /// [`Self::insert_with_ttl`] in another namespace.
@@ -96,7 +96,7 @@ impl Transaction {
         ttl: impl Into<Ttl>,
     ) -> Result<()> {
         let name = namespace.name_in(&self.home.store)?;
-        self.write(name, ttl.into(), key.as_ref(), Some(value.as_ref()))
+        write(&self.home.store, &mut self.writes, (name, ttl.into()), key.as_ref(), Some(value.as_ref()))
     }
 
     /// [`Self::remove`] in another namespace.
@@ -144,22 +144,23 @@ impl Transaction {
         self.writes.rollback_to(savepoint, &self.taken.moment)
     }
 
-    fn write(&mut self, name: &Arc<Name>, ttl: Ttl, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        self.home.store.writable()?;
-        check_key(key)?;
-        check_value(value.unwrap_or_default())?;
-        if name.number().is_none() {
-            return Err(Error::NamespaceDropped);
-        }
-        self.writes.write(name, key, Write { value: value.map(<[u8]>::to_vec), ttl });
-        Ok(())
-    }
-
     fn take(&mut self, name: &Arc<Name>, key: &[u8]) -> Result<bool> {
         let there = self.view(name)?.contains_key(key)?;
         if there {
-            self.write(name, Ttl::Never, key, None)?;
+            write(&self.home.store, &mut self.writes, (name, Ttl::Never), key, None)?;
         }
         Ok(there)
     }
+}
+
+/// Keeps a write in memory.
+fn write(store: &Store, writes: &mut Writes, (name, ttl): (&Arc<Name>, Ttl), key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    store.writable()?;
+    check_key(key)?;
+    check_value(value.unwrap_or_default())?;
+    if name.number().is_none() {
+        return Err(Error::NamespaceDropped);
+    }
+    writes.write(name, key, Write { value: value.map(<[u8]>::to_vec), ttl });
+    Ok(())
 }

@@ -63,6 +63,15 @@ impl<'a> TransactionNamespace<'a> {
     }
 
     /// [`Self::stored`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
+    /// The value of a key by the fast path, for a caller that keeps the pin for as long; `None` is no result. It counts as read.
+    fn plain(&self, pin: &Pin<'_>, key: &[u8]) -> Option<&'a [u8]> {
+        check_key(key).ok()?;
+        let engine = self.transaction.taken.engine();
+        let full_key = engine.full_key(self.number?, key);
+        self.transaction.reads.lock().set.key(full_key.hash);
+        engine.value_at(pin, &self.transaction.taken.moment, full_key)
+    }
+
     fn stored_kept(&self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let Some(number) = self.number else { return Ok(None) };
@@ -79,6 +88,9 @@ impl<'a> TransactionNamespace<'a> {
             Some(value) => Ok(value.cloned()),
             None => {
                 let pin = self.transaction.taken.engine().pin();
+                if let Some(value) = self.plain(&pin, key.as_ref()) {
+                    return Ok(Some(value.to_vec()));
+                }
                 let frame = self.stored(&pin, key.as_ref())?;
                 Ok(frame.map(|frame| frame.into_value().into_vec()))
             }
@@ -90,7 +102,12 @@ impl<'a> TransactionNamespace<'a> {
         let pin = self.transaction.taken.engine().pin();
         match self.own(key.as_ref()) {
             Some(value) => Ok(value.map(|value| Value::new(ValueBytes::Mapped(value), pin))),
-            None => Ok(self.stored_kept(&pin, key.as_ref())?.map(|frame| Value::new(frame.into_value(), pin))),
+            None => {
+                if let Some(value) = self.plain(&pin, key.as_ref()) {
+                    return Ok(Some(Value::new(ValueBytes::Mapped(value), pin)));
+                }
+                Ok(self.stored_kept(&pin, key.as_ref())?.map(|frame| Value::new(frame.into_value(), pin)))
+            }
         }
     }
 
