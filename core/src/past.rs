@@ -12,6 +12,9 @@ use crate::sync::relax;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+/// False where [`Engine::value_at`] has no result: no file is mapped there.
+pub(crate) const MAY_BE_MAPPED: bool = cfg!(all(feature = "std", not(target_family = "wasm")));
+
 /// Looks at a shard that is being published, before its lock is waited for: that lets a thread run whose priority is lower.
 const LOOKS_MAX: usize = 64;
 
@@ -228,7 +231,7 @@ impl Engine {
     /// its bytes and has a valid checksum. `None` is no result; call [`Self::find_at_kept`] then. The caller keeps the pin for as long as the value.
     pub(crate) fn value_at<'a>(&'a self, pin: &Pin<'_>, moment: &Moment, key: FullKey<'_>) -> Option<&'a [u8]> {
         // Without a map, the full look-up is needed, as for a follower, whose writer may use space again.
-        if cfg!(not(feature = "std")) || self.index.is_parked(key.hash) || self.log.follows() {
+        if !MAY_BE_MAPPED || self.index.is_parked(key.hash) || self.log.follows() {
             return None;
         }
         self.settle(moment, key.hash.shard()).ok()?;

@@ -10,6 +10,7 @@ use crate::frame::NAMESPACE_OF_NAMES;
 use crate::log::{EndPlace, Frame, ValueBytes};
 use crate::moments::Moment;
 use crate::names::{DEFAULT, SYSTEM};
+use crate::past::MAY_BE_MAPPED;
 use crate::pins::Pin;
 use crate::position::Position;
 use crate::store::check_key;
@@ -221,7 +222,9 @@ impl SnapshotNamespace {
 
     /// The value of a key by the fast path, for a caller that keeps the pin for as long; `None` is no result.
     fn plain<'a>(&'a self, pin: &Pin<'_>, key: &[u8]) -> Option<&'a [u8]> {
-        check_key(key).ok()?;
+        if !MAY_BE_MAPPED || check_key(key).is_err() {
+            return None;
+        }
         let engine = self.taken.engine();
         engine.value_at(pin, &self.taken.moment, engine.full_key(self.number().ok()?, key))
     }

@@ -1,7 +1,7 @@
 //! Fast path for compaction: several copies without an origin, each a commit of one frame, in one write.
 
 use super::append::DIRECT;
-use super::{Frame, Log, Purpose};
+use super::{Frame, Log, Placed, Purpose};
 use crate::error::Result;
 #[cfg(feature = "compress")]
 use crate::frame::FrameSpec;
@@ -62,13 +62,13 @@ impl Copies {
 }
 
 impl Log {
-    /// Appends the copies in one write. Returns the offset of the first one; `None` if nothing was written because they do not fit into the
+    /// Appends the copies in one write, and returns their places. `None` if nothing was written because they do not fit into the
     /// active segment or something else must be written first: append them one by one then.
     ///
     /// # Errors
     ///
     /// Any error closes the store to writes.
-    pub(crate) fn append_copies(&self, copies: &mut Copies, purpose: Purpose) -> Result<Option<u64>> {
+    pub(crate) fn append_copies(&self, copies: &mut Copies, purpose: Purpose) -> Result<Option<Vec<Placed>>> {
         if copies.one_by_one || self.is_sealed() {
             return Ok(None);
         }
@@ -76,9 +76,11 @@ impl Log {
         let mut tail = self.tail.lock();
         let Some(first) = self.ready(&tail, len, 0, purpose)? else { return Ok(None) };
         let (mut offset, mut rest) = (first.offset, copies.bytes.as_mut_slice());
+        let mut places = Vec::with_capacity(copies.lens.len());
         for &len in &copies.lens {
             let Some((frame, others)) = rest.split_at_mut_checked(len) else { break };
             bind_front(frame, first.salt, offset);
+            places.push(Placed { offset, len: len as u64 });
             offset += len as u64;
             rest = others;
         }
@@ -89,6 +91,6 @@ impl Log {
             active.goes_on(first.offset + len, copies.lens.len() as u64);
         }
         self.note_end(&tail);
-        Ok(Some(first.offset))
+        Ok(Some(places))
     }
 }

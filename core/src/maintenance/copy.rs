@@ -243,12 +243,12 @@ fn append_copy(engine: &Engine, frame: &Frame<'_>, recoded: Option<&Recoded>) ->
 
 /// Appends copies while a snapshot lives, together; `None` if they must be appended one by one.
 fn append_dated(engine: &Engine, wanted: &[Wanted<'_>], copies: &mut Copies) -> Result<Option<Vec<Placed>>> {
-    let all = wanted.iter().map(|&(_, (frame, recoded), _)| dated(engine, frame, recoded)).collect::<Result<Vec<_>>>()?;
-    let places = engine.log.append_dated(&all, copies.room(), Purpose::MakeSpace)?;
-    if let Some(last) = places.as_ref().and_then(|places| places.last()) {
-        engine.moments.made_copy(engine.log.lsn(last.offset));
+    // It saves other threads and the system calls, of which a page has none: there it would be a kilobyte more to download.
+    if cfg!(not(feature = "std")) {
+        return Ok(None);
     }
-    Ok(places)
+    let all = wanted.iter().map(|&(_, (frame, recoded), _)| dated(engine, frame, recoded)).collect::<Result<Vec<_>>>()?;
+    engine.log.append_dated(&all, copies.room(), Purpose::MakeSpace)
 }
 
 /// The length of the longest record of a segment, dead ones included.
@@ -320,37 +320,16 @@ fn copy_sifted(
     if wanted.is_empty() {
         return Ok(());
     }
-    let places = if are_dated { append_dated(engine, &wanted, copies)? } else { append_alike(engine, &wanted, copies)? };
-    copy_wanted(engine, &mut shards, &wanted, places, report)
-}
-
-/// Appends the copies that were gathered, together; `None` if they must be appended one by one.
-fn append_alike(engine: &Engine, wanted: &[Wanted<'_>], copies: &mut Copies) -> Result<Option<Vec<Placed>>> {
-    let Some(mut offset) = engine.log.append_copies(copies, Purpose::MakeSpace)? else { return Ok(None) };
-    let place = |&(_, (frame, recoded), _): &Wanted<'_>| {
-        let placed = Placed { offset, len: len_of(frame, recoded) };
-        offset += placed.len;
-        placed
-    };
-    let places: Vec<Placed> = wanted.iter().map(place).collect();
-    if let Some(last) = places.last() {
+    let places =
+        if are_dated { append_dated(engine, &wanted, copies)? } else { engine.log.append_copies(copies, Purpose::MakeSpace)? };
+    if let Some(last) = places.as_ref().and_then(|places| places.last()) {
         engine.moments.made_copy(engine.log.lsn(last.offset));
     }
-    Ok(Some(places))
+    copy_wanted(engine, &mut shards, &wanted, places, report)
 }
 
 /// A record that is to be copied, as it is or compressed, and why.
 type Wanted<'a> = (FullKey<'a>, (&'a Frame<'a>, Option<&'a Recoded>), Counts);
-
-/// Bytes of a copy without an origin.
-fn len_of(frame: &Frame<'_>, recoded: Option<&Recoded>) -> u64 {
-    if recoded.is_none() {
-        return frame.header.frame_len() as u64;
-    }
-    let (meta, value) = stored(frame, recoded);
-    let meta = CopyMeta::new(&meta, None);
-    FrameSpec { kind: Kind::Put, continues: false, meta: meta.meta(), key: frame.key(), value }.len() as u64
-}
 
 /// Makes the index point at the copies, which are at `places`; without these, appends them one by one.
 fn copy_wanted(

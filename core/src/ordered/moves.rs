@@ -9,6 +9,7 @@
 use super::block::Move;
 use super::key::head_of;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Moves that are gathered at the most, and bytes of their keys. A compaction that was asked for copies about as many between two syncs.
 const MOVES_MAX: usize = 128 * 1024;
@@ -84,10 +85,11 @@ impl Moves {
             let Gathered { start, end, from, to } = *moves.get(rank.place())?;
             Some(Move { head: rank.head(), key: keys.get(start as usize..end as usize).unwrap_or_default(), from, to })
         };
-        ranks.sort_unstable();
-        for alike in ranks.chunk_by_mut(|one, other| one.is_like(*other)).filter(|alike| alike.len() > 1) {
-            alike.sort_by_key(|rank| move_of(*rank).map(|moved| moved.key));
-        }
+        let key_of = |rank: Rank| move_of(rank).map(|moved| moved.key);
+        ranks.sort_unstable_by(|&one, &other| {
+            let by_key = if one.is_like(other) { key_of(one).cmp(&key_of(other)) } else { Ordering::Equal };
+            by_key.then(one.cmp(&other))
+        });
         for of_namespace in ranks.chunk_by(|one, other| one.namespace() == other.namespace()) {
             let moves: Vec<Move<'_>> = of_namespace.iter().filter_map(|rank| move_of(*rank)).collect();
             if let Some(first) = of_namespace.first() {

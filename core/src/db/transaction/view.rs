@@ -13,6 +13,7 @@ use crate::db::read::{DECODED_SUM_MAX, count_decoded};
 use crate::db::value::Value;
 use crate::error::Result;
 use crate::log::{Frame, ValueBytes};
+use crate::past::MAY_BE_MAPPED;
 use crate::pins::Pin;
 use crate::store::check_key;
 use alloc::vec::Vec;
@@ -65,7 +66,9 @@ impl<'a> TransactionNamespace<'a> {
     /// [`Self::stored`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
     /// The value of a key by the fast path, for a caller that keeps the pin for as long; `None` is no result. It counts as read.
     fn plain(&self, pin: &Pin<'_>, key: &[u8]) -> Option<&'a [u8]> {
-        check_key(key).ok()?;
+        if !MAY_BE_MAPPED || check_key(key).is_err() {
+            return None;
+        }
         let engine = self.transaction.taken.engine();
         let full_key = engine.full_key(self.number?, key);
         self.transaction.reads.lock().set.key(full_key.hash);
