@@ -29,8 +29,8 @@ fn a_choice_that_a_sealed_store_refuses_makes_no_namespace() {
     let run = folder.run(&set).exits(2);
     assert!(run.err.contains("compress"), "{}", run.err);
     assert_eq!(folder.ok(&["namespaces", "list", STORE, "--key-file", "one"]), b"");
-    folder.ok(&[&set[..], &["--compress-sealed"]].concat());
-    assert_eq!(folder.ok(&["namespaces", "list", STORE, "--key-file", "one"]), b"documents\t0\tcompressed on write\n");
+    let set = folder.json(&[&set[..], &["--compress-sealed"]].concat());
+    assert_eq!(set, serde_json::json!({"namespace": "documents", "compression": "on-write"}));
 }
 
 #[test]
