@@ -171,8 +171,8 @@ fn set(global: Global, store: Store, name: Option<&str>, args: &ChoiceArgs) -> O
         made.map_err(|error| store.failure(&error))
     });
     if let Err(failure) = made {
-        // A call that is refused leaves no namespace behind.
-        new.map_or(Ok(false), |new| store.db().drop_namespace(new)).map_err(|error| store.failure(&error))?;
+        // A call that is refused leaves no namespace behind. Why it was refused says more than why that could not be undone.
+        let _ = new.map(|new| store.db().drop_namespace(new));
         return Err(failure);
     }
     let choices = Choices::of(space);
