@@ -143,15 +143,15 @@ fn tell_of_log(report: &mut OpenReport, chain: &Chain) {
 }
 
 /// What this session compares to notice another session that has taken the file over.
-fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: Slots) -> Result<Fence> {
+fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: Slots) -> Result<Box<Fence>> {
     let standing_now = chain.standing(storage, &pair.current)?;
-    Ok(Fence {
+    Ok(Box::new(Fence {
         follow: standing,
         standing: standing_now,
         found: pair.current.generation,
         slots: Mutex::new(slots),
         looked: AtomicU64::new(0),
-    })
+    }))
 }
 
 /// Reads the directory of the index snapshot. One that is damaged, or overlaps a segment of the log, is ignored; the flag is then true.

@@ -99,7 +99,7 @@ impl Log {
     /// `None` where nobody else can write to the file; known at compile time without the feature `shared-files`.
     #[inline]
     pub(super) fn fence(&self) -> Option<&Fence> {
-        if cfg!(feature = "shared-files") { self.fence.as_ref() } else { None }
+        if cfg!(feature = "shared-files") { self.fence.as_deref() } else { None }
     }
 
     /// True if another session may write to the file, too.

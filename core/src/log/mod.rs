@@ -216,8 +216,8 @@ pub(crate) struct Log {
     pub(crate) clock: StoreClock,
     /// The storage remembers which records have been verified.
     remembers_checks: bool,
-    /// Set when another session may write to the file, too.
-    pub(crate) fence: Option<Fence>,
+    /// Set when another session may write to the file, too. In a box: it is 1 KiB, and most stores have none.
+    pub(crate) fence: Option<Box<Fence>>,
     /// Randomness of this session, mixed into the salts.
     pub(crate) entropy: u64,
     /// Salt and live bytes of every extent, readable without a lock.
@@ -433,7 +433,7 @@ fn poisoned(first: &Arc<Error>) -> Error {
 
 /// How a log is opened.
 pub(crate) struct LogOptions {
-    pub(crate) fence: Option<Fence>,
+    pub(crate) fence: Option<Box<Fence>>,
     pub(crate) read_only: bool,
     pub(crate) follows: bool,
     pub(crate) verify_on_read: bool,
