@@ -27,6 +27,7 @@ mod events;
 #[cfg(feature = "events")]
 mod expected;
 mod expiry;
+mod few;
 mod followed;
 #[cfg(feature = "testing")]
 pub mod frame;

@@ -6,13 +6,16 @@
 
 use crate::index::KeyHash;
 use crate::limits::RECENT_BYTES_MAX;
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Writes in a block.
 const BLOCK: usize = 64;
+
+/// Bytes of keys for which an empty block keeps its memory.
+const KEYS_KEPT: usize = 4096;
 
 /// A record that was appended: a put or a tombstone, no copy.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,13 @@ struct Block {
 }
 
 impl Block {
+    /// Empties it. Keeps its memory for the next transaction, unless long keys have made it large.
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.keys.clear();
+        self.keys.shrink_to(KEYS_KEPT);
+    }
+
     fn bytes(&self) -> usize {
         self.entries.len() * size_of::<Entry>() + self.keys.len()
     }
@@ -112,7 +122,12 @@ impl Writes {
                     self.forget_block();
                 }
             }
-            None => *self = Self { first: self.next(), ..Self::default() },
+            None => {
+                self.first = self.next();
+                self.full.clear();
+                self.open.clear();
+                self.bytes = 0;
+            }
         }
     }
 }
@@ -121,6 +136,8 @@ impl Writes {
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     any: AtomicBool,
+    /// [`Writes::open_from`], to be read without the lock.
+    open_from: AtomicU64,
     /// Locked with the tail of the log held, too; nothing else is locked under it.
     writes: Mutex<Writes>,
 }
@@ -157,6 +174,7 @@ impl Recent {
             writes.living.remove(place);
         }
         writes.forget();
+        self.open_from.store(writes.open_from(), Ordering::Relaxed);
         self.any.store(!writes.living.is_empty(), Ordering::Relaxed);
     }
 
@@ -167,6 +185,7 @@ impl Recent {
         // The last transaction may have ended since the append asked.
         if !writes.living.is_empty() {
             writes.push(namespace, key);
+            self.open_from.store(writes.open_from(), Ordering::Relaxed);
         }
     }
 
@@ -176,12 +195,12 @@ impl Recent {
         from: &mut u64,
         each: &mut dyn FnMut(Written<'_>) -> Result<(), E>,
     ) -> Result<(), Failed<E>> {
+        if *from >= self.open_from.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let (blocks, skipped) = {
             let writes = self.writes.lock();
             let after = from.checked_sub(writes.first).ok_or(Failed::Forgotten)? as usize;
-            if after / BLOCK >= writes.full.len() {
-                return Ok(());
-            }
             (writes.full.iter().skip(after / BLOCK).cloned().collect::<Vec<_>>(), after % BLOCK)
         };
         for (index, block) in blocks.iter().enumerate() {
@@ -198,8 +217,12 @@ impl Recent {
         mut from: u64,
         each: &mut dyn FnMut(Written<'_>) -> Result<(), E>,
     ) -> Result<(), Failed<E>> {
-        self.check_full(&mut from, each)?;
-        let writes = self.writes.lock();
+        let mut writes = self.writes.lock();
+        if from < writes.open_from() {
+            drop(writes);
+            self.check_full(&mut from, each)?;
+            writes = self.writes.lock();
+        }
         let after = from.checked_sub(writes.open_from()).ok_or(Failed::Forgotten)? as usize;
         writes.open.check(after, each).map_err(Failed::Found)
     }

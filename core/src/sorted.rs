@@ -4,6 +4,7 @@
 //! this code: with `BTreeMap` and `BTreeSet` instead of [`Map`] and [`Set`] the page's module grows from 120,281 to 132,397 bytes as
 //! compressed by brotli, from 380,945 to 417,699 uncompressed (`npm run build` in `web/npm`).
 
+use crate::few::Few;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
 
@@ -51,6 +52,42 @@ pub(crate) fn sort_by_key<T>(items: &mut [T], key: fn(&T) -> u64) {
 
 /// A set of hashes of keys.
 pub(crate) type Hashes = hashbrown::HashSet<u64, AreHashes>;
+
+/// A set of hashes of keys. The first `N` of them stand where the set does, and are searched one by one.
+#[derive(Debug, Default)]
+pub(crate) struct FewHashes<const N: usize> {
+    few: Few<u64, N>,
+    /// All of them, once there are more than `N`.
+    many: Hashes,
+}
+
+impl<const N: usize> FewHashes<N> {
+    pub(crate) fn insert(&mut self, hash: u64) {
+        if cfg!(feature = "std") && self.many.is_empty() {
+            if self.few.contains(&hash) {
+                return;
+            }
+            if self.few.len() < N {
+                return self.few.push(hash);
+            }
+            self.many.extend(self.few.drain(..));
+        }
+        self.many.insert(hash);
+    }
+
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        self.few.contains(&hash) || self.many.contains(&hash)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.few.is_empty() && self.many.is_empty()
+    }
+
+    /// The memory that they take, in bytes: of a large set a byte for each place beside the hash itself.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.few.len() * size_of::<u64>() + self.many.capacity() * (size_of::<u64>() + 1)
+    }
+}
 
 /// Hasher for tables whose keys are hashes already: returns them unchanged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -195,7 +232,20 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::BTreeMap;
+    use alloc::collections::{BTreeMap, BTreeSet};
+
+    /// Below, at and above the number of those that stand in place.
+    #[test]
+    fn a_set_of_a_few_hashes_is_what_a_b_tree_would_be() {
+        let (mut hashes, mut tree) = (FewHashes::<4>::default(), BTreeSet::new());
+        for hash in [7, 3, 7, 9, 0, 3, 11, 11, 2, u64::MAX, 7] {
+            assert_eq!(hashes.is_empty(), tree.is_empty());
+            hashes.insert(hash);
+            tree.insert(hash);
+            assert!((0..20).chain([u64::MAX]).all(|hash| hashes.contains(hash) == tree.contains(&hash)), "{tree:?}");
+            assert!(hashes.memory_bytes() >= 8 * tree.len());
+        }
+    }
 
     #[test]
     fn a_map_is_what_a_b_tree_would_be() {

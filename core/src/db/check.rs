@@ -7,7 +7,7 @@ use crate::frame::NAMESPACE_OF_NAMES;
 use crate::index::KeyHash;
 use crate::planted::{Bug, dawdle, is};
 use crate::recent::{Failed, Recent, Written};
-use crate::sorted::Hashes;
+use crate::sorted::FewHashes;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ops::Bound;
@@ -54,12 +54,17 @@ impl ReadRange {
     }
 }
 
+/// Hashes of the keys that a transaction has read.
+type Keys = FewHashes<16>;
+
+/// Hashes of the records of the namespaces in which a transaction has read.
+type NamesRead = FewHashes<2>;
+
 /// What a transaction has read.
 #[derive(Debug, Default)]
 pub(super) struct ReadSet {
-    keys: Hashes,
-    /// Hashes of the records of the namespaces in which it has read.
-    names: Hashes,
+    keys: Keys,
+    names: NamesRead,
     ranges: Vec<Option<ReadRange>>,
     /// The earliest expiry of the records that it has read.
     expiry: Option<u64>,
@@ -99,8 +104,7 @@ impl ReadSet {
 
     /// The memory that it takes, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        // A byte for each place beside the hash itself.
-        let hashes = (self.keys.capacity() + self.names.capacity()) * (size_of::<u64>() + 1);
+        let hashes = self.keys.memory_bytes() + self.names.memory_bytes();
         let ranges = self.ranges.iter().flatten();
         let bounds: usize = ranges.map(|range| range.start.0.len() + range.end.as_ref().map_or(0, |end| end.0.len())).sum();
         hashes + self.ranges.capacity() * size_of::<Option<ReadRange>>() + bounds
@@ -121,8 +125,8 @@ pub(super) struct Check<'a> {
     recent: &'a Recent,
     clock: &'a StoreClock,
     expiry: Option<u64>,
-    keys: Hashes,
-    names: Hashes,
+    keys: Keys,
+    names: NamesRead,
     /// Sorted, and none meets another.
     ranges: Vec<ReadRange>,
     /// Number of the first write that it has not been checked against.
@@ -194,16 +198,16 @@ fn answer(checked: Result<(), Failed<Conflict>>) -> Result<()> {
 }
 
 /// Says how a write changes what was read.
-fn unchanged(keys: &Hashes, names: &Hashes, ranges: &[ReadRange], written: Written<'_>) -> Result<(), Conflict> {
+fn unchanged(keys: &Keys, names: &NamesRead, ranges: &[ReadRange], written: Written<'_>) -> Result<(), Conflict> {
     let Written { hash, namespace, key } = written;
     if is(Bug::TransactionUnchecked) {
         return Ok(());
     }
     if namespace == NAMESPACE_OF_NAMES {
-        let is_read = names.contains(&hash.bits()) && !is(Bug::TransactionForgetsClear);
+        let is_read = names.contains(hash.bits()) && !is(Bug::TransactionForgetsClear);
         return if is_read { Err(Conflict::Namespace) } else { Ok(()) };
     }
-    if keys.contains(&hash.bits()) {
+    if keys.contains(hash.bits()) {
         return Err(Conflict::Key);
     }
     // Of ranges that do not meet, only the last that begins before the key can hold it.

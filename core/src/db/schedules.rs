@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use super::Db;
+use super::snapshot::Taken;
+use crate::names::DEFAULT;
 use alloc::vec::Vec;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
@@ -62,4 +64,23 @@ fn a_group_that_is_deleted_during_a_compaction_is_gone() {
             }
         });
     }
+}
+
+/// The number of the default namespace is looked up only where it may have changed: it is always the one that would be found.
+#[test]
+fn a_moment_during_a_clear_has_the_number_that_the_namespace_had() {
+    check(|| {
+        let db = Db::builder().segment_size(4096).background(false).entropy([7; 32]).in_memory().unwrap();
+        db.insert("a", "1").unwrap();
+        let other = db.clone();
+        let clearing = shuttle::thread::spawn(move || other.clear());
+        for _ in 0..2 {
+            let (moment, end) = db.store.engine.begin_moment();
+            let taken = Taken::new(moment, end, db.store.clone());
+            let known = taken.default_number().unwrap();
+            assert_eq!(known, taken.number_of(DEFAULT.as_bytes()).unwrap().unwrap_or(0));
+        }
+        clearing.join().unwrap().unwrap();
+        assert_eq!(db.len().unwrap(), 0);
+    });
 }

@@ -203,13 +203,21 @@ impl Taken {
         Ok(frame.and_then(|frame| frame.value().first_chunk().map(|bytes| u32::from_le_bytes(*bytes))))
     }
 
+    /// True if the default namespace has not been cleared, up to now: nor had it been at the moment. Asked in this order: of a clear that was
+    /// appended before the moment, the shard is being published until the number is set.
+    fn has_first_number(&self) -> bool {
+        let engine = self.engine();
+        let record = engine.full_key(NAMESPACE_OF_NAMES, DEFAULT.as_bytes());
+        !engine.log.follows() && !engine.index.is_publishing(record.hash) && self.store.default.number() == Some(0)
+    }
+
     pub(super) fn default_number(&self) -> Result<u32> {
         let known = self.default.load(Ordering::Relaxed);
         if known != NOT_ASKED {
             return Ok(known as u32);
         }
         // It has no record while it has its first number.
-        let number = self.number_of(DEFAULT.as_bytes())?.unwrap_or(0);
+        let number = if self.has_first_number() { 0 } else { self.number_of(DEFAULT.as_bytes())?.unwrap_or(0) };
         self.default.store(number.into(), Ordering::Relaxed);
         Ok(number)
     }

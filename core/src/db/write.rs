@@ -1,6 +1,7 @@
 //! `insert`, `remove` and the conditional writes of one key: append to the log, then publish in the index, both with the key's shard
 //! locked, so that the log and the index see the writes of a key in the same order.
 
+use super::check::Check;
 #[cfg(feature = "compress")]
 use super::compression::Packed;
 use super::handle::Namespace;
@@ -159,6 +160,11 @@ impl Namespace {
     }
 }
 
+/// The check of a write that depends on nothing that was read before.
+const fn unchecked() -> Result<()> {
+    Ok(())
+}
+
 impl Store {
     /// Locks the shard of a key. Repeats if the namespace got another number meanwhile, so that the key is valid under the lock.
     fn lock_key<'k>(&self, name: &Name, key: &'k [u8]) -> Result<LockedKey<'_, 'k>> {
@@ -194,7 +200,28 @@ impl Store {
     pub(super) fn insert_for_ever<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         check_key(key)?;
         check_value(value)?;
-        let answer = self.with_room(|| self.try_insert(name, key, value, |_| Ok(0), answer))?;
+        let answer = self.with_room(|| self.try_insert(name, key, value, |_| Ok(0), &unchecked, answer))?;
+        self.after_write()?;
+        Ok(answer)
+    }
+
+    /// Inserts a record, if `check` finds what a transaction has read unchanged.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] when it has changed; nothing was written.
+    pub(super) fn insert_checked<T>(
+        &self,
+        name: &Name,
+        key: &[u8],
+        value: &[u8],
+        check: &Check<'_>,
+        answer: &impl Fn(Placed) -> T,
+    ) -> Result<T> {
+        let answer = self.with_room(|| {
+            check.ahead()?;
+            self.try_insert(name, key, value, |_| check.too_early().map(|()| 0), &|| check.finally(), answer)
+        })?;
         self.after_write()?;
         Ok(answer)
     }
@@ -212,7 +239,7 @@ impl Store {
             self.after_write()?;
             return Ok(answer);
         }
-        let answer = self.with_room(|| self.try_insert(name, key, value, expiry, answer))?;
+        let answer = self.with_room(|| self.try_insert(name, key, value, expiry, &unchecked, answer))?;
         self.after_write()?;
         Ok(answer)
     }
@@ -224,12 +251,16 @@ impl Store {
         key: &[u8],
         value: &[u8],
         expiry: impl FnOnce(&Now<'_>) -> Result<u64>,
+        check: &impl Fn() -> Result<()>,
         answer: &impl Fn(Placed) -> T,
     ) -> Result<T> {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
         let expiry = expiry(&self.engine.moment_of_now())?;
-        Ok(answer(self.put(&mut locked, value, expiry, old)?))
+        let FullKey { namespace, key, .. } = locked.key;
+        let until = Until::new(expiry);
+        let spec = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
+        Ok(answer(self.put_frame(&mut locked, &spec, expiry, old, check)?))
     }
 
     #[cfg(feature = "compress")]
@@ -353,7 +384,7 @@ impl Store {
         let FullKey { namespace, key, .. } = locked.key;
         let until = Until::new(expiry);
         let spec = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
-        self.put_frame(locked, &spec, expiry, old)
+        self.put_frame(locked, &spec, expiry, old, &unchecked)
     }
 
     #[cfg(feature = "compress")]
@@ -368,7 +399,7 @@ impl Store {
         let (until, mut room) = (Until::new(expiry), None);
         let plain = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
         let spec = packed.frame(&plain, &mut room).unwrap_or(plain);
-        self.put_frame(locked, &spec, expiry, old)
+        self.put_frame(locked, &spec, expiry, old, &unchecked)
     }
 
     #[inline]
@@ -378,9 +409,10 @@ impl Store {
         spec: &FrameSpec<'_>,
         expiry: u64,
         old: Option<Placed>,
+        check: &impl Fn() -> Result<()>,
     ) -> Result<Placed> {
         locked.shard.will_publish();
-        let new = match self.engine.log.append_one(spec, Purpose::Store) {
+        let new = match self.engine.log.append_one_if(check, spec, Purpose::Store) {
             Err(error) if is(Bug::IndexBeforeAppend) => {
                 if let Some(old) = old {
                     self.engine.publish_remove(&mut locked.shard, locked.key, Some(old), old);

@@ -28,9 +28,24 @@ impl Log {
     ///
     /// As [`Log::append`].
     pub(crate) fn append_one(&self, frame: &FrameSpec<'_>, purpose: Purpose) -> Result<Placed> {
+        self.append_one_if(&|| Ok(()), frame, purpose)
+    }
+
+    /// As [`Self::append_one`], if `check` finds nothing that speaks against it, as for [`Log::append_if`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::append_if`].
+    #[inline]
+    pub(crate) fn append_one_if(
+        &self,
+        check: &impl Fn() -> Result<()>,
+        frame: &FrameSpec<'_>,
+        purpose: Purpose,
+    ) -> Result<Placed> {
         if self.is_sealed() {
             let mut placed = Vec::with_capacity(1);
-            self.append(core::slice::from_ref(frame), purpose, &mut placed)?;
+            self.append_if(check, core::slice::from_ref(frame), purpose, &mut placed)?;
             return placed.pop().ok_or(Error::Bug("an append has placed no frame"));
         }
         let mut room = [0; ONE_PIECE_MAX];
@@ -44,6 +59,7 @@ impl Log {
         };
         let len = frame.len() as u64;
         let mut tail = self.tail.lock();
+        check()?;
         let Some(Place { offset, salt }) = self.ready(&tail, len, frame.value.len(), purpose)? else {
             let mut placed = Vec::with_capacity(1);
             self.append_locked(&mut tail, core::slice::from_ref(frame), purpose, &mut placed)?;

@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, FullKey};
 use crate::error::{Error, Result};
+use crate::few::Few;
 use crate::frame::{FrameSpec, Kind, Meta};
 use crate::index::{KeyHash, SHARDS, ShardGuard};
 use crate::log::Placed;
@@ -26,7 +27,7 @@ impl<'a> BatchOp<'a> {
 }
 
 /// The locked shards of a commit. They are locked in order, so that two commits cannot deadlock.
-pub(super) struct Shards<'a>(pub(super) Vec<(usize, ShardGuard<'a>)>);
+pub(super) struct Shards<'a>(pub(super) Few<(usize, ShardGuard<'a>), 2>);
 
 impl<'a> Shards<'a> {
     /// The index of a key's shard among those that are locked.

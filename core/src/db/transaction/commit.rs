@@ -8,6 +8,7 @@ use crate::db::events::Appends;
 #[cfg(not(feature = "events"))]
 use crate::db::no_events::Appends;
 use crate::error::Result;
+use crate::few::Few;
 use crate::position::Position;
 use crate::storage::Durability;
 use crate::ttl::Ttl;
@@ -87,16 +88,16 @@ impl Transaction {
     }
 
     fn finish_by<T>(self, run: impl FnOnce(&mut dyn FnMut() -> Result<Option<Position>>) -> T) -> T {
-        let Self { home, taken, writes, reads, watched } = self;
-        let ops: Vec<BatchOp<'_>> =
-            writes.all().map(|(name, key, write)| BatchOp { name, key, value: write.value.as_deref() }).collect();
+        let Self { home, taken, writes, reads } = self;
+        let mut ops: Few<BatchOp<'_>, 2> = Few::with_capacity(writes.len());
+        ops.extend(writes.all().map(|(name, key, write)| BatchOp { name, key, value: write.value.as_deref() }));
         let ttls = writes.all().enumerate().map(|(place, (_, _, write))| (place, write.ttl));
         let ttls: Vec<(usize, Ttl)> = ttls.filter(|(_, ttl)| *ttl != Ttl::Default).collect();
         // Nothing reads in the snapshot any more: what is written now need not be noted for it.
         drop(taken);
         let read = core::mem::take(&mut reads.lock().set);
         let log = &home.store.engine.log;
-        let check = (!read.is_empty()).then(|| Check::new(&log.recent, &log.clock, read, watched.from));
+        let check = (!read.is_empty()).then(|| Check::new(&log.recent, &log.clock, read, home.from));
         #[cfg(feature = "events")]
         let appends = writes.planned();
         #[cfg(not(feature = "events"))]

@@ -23,18 +23,19 @@ pub use writes::Savepoint;
 
 use self::writes::{Writes, is_same};
 use super::check::ReadSet;
-use super::handle::{Namespace, Open};
+use super::handle::Namespace;
 use super::snapshot::Taken;
 use crate::conflict::Conflict;
 use crate::error::{Error, Result};
+use crate::few::Few;
 use crate::frame::NAMESPACE_OF_NAMES;
 use crate::log::Frame;
 use crate::names::{DEFAULT, Name};
 use crate::nested::Held;
 use crate::sync::Mutex;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Deref;
 
 /// A transaction: reads and writes that take effect together, as if nothing else had run meanwhile. From
 /// [`Db::begin`](crate::Namespace::begin); the closure of [`Db::transaction`](crate::Namespace::transaction) gets one, too.
@@ -64,31 +65,37 @@ use core::fmt;
 /// ```
 #[must_use = "a transaction writes nothing until `commit`"]
 pub struct Transaction {
-    /// The namespace of the methods that take none.
-    home: Namespace,
+    home: Home,
     taken: Arc<Taken>,
     writes: Writes,
     reads: Mutex<Reads>,
-    watched: Watched,
 }
 
 #[derive(Default)]
 struct Reads {
     set: ReadSet,
     /// The namespaces in which it has read, with their numbers in the snapshot.
-    spaces: Vec<(Arc<Name>, Option<u32>)>,
+    spaces: Few<(Arc<Name>, Option<u32>), 1>,
 }
 
-/// What others write is remembered until this is dropped.
-struct Watched {
-    store: Arc<Open>,
+/// The namespace of the methods that take none. What others write to the store is remembered until this is dropped.
+struct Home {
+    namespace: Namespace,
     /// Number of the first write after the transaction began.
     from: u64,
 }
 
-impl Drop for Watched {
+impl Deref for Home {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.namespace
+    }
+}
+
+impl Drop for Home {
     fn drop(&mut self) {
-        self.store.engine.log.recent.end(self.from);
+        self.namespace.store.engine.log.recent.end(self.from);
     }
 }
 
@@ -119,9 +126,9 @@ impl Namespace {
         let engine = &self.store.engine;
         engine.refuse_inside(&[Held::Shard, Held::Transaction])?;
         let (moment, end, from) = engine.begin_watched_moment();
-        let watched = Watched { store: self.store.clone(), from };
+        let home = Home { namespace: self.clone(), from };
         let taken = Arc::new(Taken::of_transaction(moment, end, self.store.clone()));
-        Ok(Transaction { home: self.clone(), taken, writes: Writes::default(), reads: Mutex::default(), watched })
+        Ok(Transaction { home, taken, writes: Writes::default(), reads: Mutex::default() })
     }
 }
 

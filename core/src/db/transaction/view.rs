@@ -63,7 +63,6 @@ impl<'a> TransactionNamespace<'a> {
         self.stored_kept(pin, key)
     }
 
-    /// [`Self::stored`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
     /// The value of a key by the fast path, for a caller that keeps the pin for as long; `None` is no result. It counts as read.
     fn plain(&self, pin: &Pin<'_>, key: &[u8]) -> Option<&'a [u8]> {
         if !MAY_BE_MAPPED || check_key(key).is_err() {
@@ -75,6 +74,7 @@ impl<'a> TransactionNamespace<'a> {
         engine.value_at(pin, &self.transaction.taken.moment, full_key)
     }
 
+    /// [`Self::stored`] for a caller that keeps the pin for as long as the frame: nothing else sees to that.
     fn stored_kept(&self, pin: &Pin<'_>, key: &[u8]) -> Result<Option<Frame<'a>>> {
         check_key(key)?;
         let Some(number) = self.number else { return Ok(None) };

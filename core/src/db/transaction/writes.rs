@@ -3,6 +3,7 @@
 #[cfg(feature = "events")]
 use crate::db::events::OwnAppend;
 use crate::error::{Error, Result};
+use crate::few::Few;
 use crate::moments::Moment;
 use crate::names::Name;
 use crate::ttl::Ttl;
@@ -60,7 +61,7 @@ impl Undo {
 
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    spaces: Vec<(Arc<Name>, Own)>,
+    spaces: Few<(Arc<Name>, Own), 1>,
     /// Kept from the first savepoint on.
     undo: Vec<Undo>,
     /// Each with the lengths of `undo` and of the events at its time.
