@@ -124,7 +124,7 @@ impl Writes {
             }
             None => {
                 self.first = self.next();
-                self.full.clear();
+                self.full = VecDeque::new();
                 self.open.clear();
                 self.bytes = 0;
             }
