@@ -160,11 +160,6 @@ impl Namespace {
     }
 }
 
-/// The check of a write that depends on nothing that was read before.
-const fn unchecked() -> Result<()> {
-    Ok(())
-}
-
 impl Store {
     /// Locks the shard of a key. Repeats if the namespace got another number meanwhile, so that the key is valid under the lock.
     fn lock_key<'k>(&self, name: &Name, key: &'k [u8]) -> Result<LockedKey<'_, 'k>> {
@@ -200,7 +195,7 @@ impl Store {
     pub(super) fn insert_for_ever<T>(&self, name: &Name, key: &[u8], value: &[u8], answer: &impl Fn(Placed) -> T) -> Result<T> {
         check_key(key)?;
         check_value(value)?;
-        let answer = self.with_room(|| self.try_insert(name, key, value, |_| Ok(0), &unchecked, answer))?;
+        let answer = self.with_room(|| self.try_insert(name, key, value, |_| Ok(0), None, answer))?;
         self.after_write()?;
         Ok(answer)
     }
@@ -220,7 +215,7 @@ impl Store {
     ) -> Result<T> {
         let answer = self.with_room(|| {
             check.ahead()?;
-            self.try_insert(name, key, value, |_| check.too_early().map(|()| 0), &|| check.finally(), answer)
+            self.try_insert(name, key, value, |_| check.too_early().map(|()| 0), Some(&|| check.finally()), answer)
         })?;
         self.after_write()?;
         Ok(answer)
@@ -239,7 +234,7 @@ impl Store {
             self.after_write()?;
             return Ok(answer);
         }
-        let answer = self.with_room(|| self.try_insert(name, key, value, expiry, &unchecked, answer))?;
+        let answer = self.with_room(|| self.try_insert(name, key, value, expiry, None, answer))?;
         self.after_write()?;
         Ok(answer)
     }
@@ -251,7 +246,7 @@ impl Store {
         key: &[u8],
         value: &[u8],
         expiry: impl FnOnce(&Now<'_>) -> Result<u64>,
-        check: &impl Fn() -> Result<()>,
+        check: Option<&dyn Fn() -> Result<()>>,
         answer: &impl Fn(Placed) -> T,
     ) -> Result<T> {
         let mut locked = self.lock_key(name, key)?;
@@ -384,7 +379,7 @@ impl Store {
         let FullKey { namespace, key, .. } = locked.key;
         let until = Until::new(expiry);
         let spec = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
-        self.put_frame(locked, &spec, expiry, old, &unchecked)
+        self.put_frame(locked, &spec, expiry, old, None)
     }
 
     #[cfg(feature = "compress")]
@@ -399,7 +394,7 @@ impl Store {
         let (until, mut room) = (Until::new(expiry), None);
         let plain = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
         let spec = packed.frame(&plain, &mut room).unwrap_or(plain);
-        self.put_frame(locked, &spec, expiry, old, &unchecked)
+        self.put_frame(locked, &spec, expiry, old, None)
     }
 
     #[inline]
@@ -409,7 +404,7 @@ impl Store {
         spec: &FrameSpec<'_>,
         expiry: u64,
         old: Option<Placed>,
-        check: &impl Fn() -> Result<()>,
+        check: Option<&dyn Fn() -> Result<()>>,
     ) -> Result<Placed> {
         locked.shard.will_publish();
         let new = match self.engine.log.append_one_if(check, spec, Purpose::Store) {
