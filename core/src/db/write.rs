@@ -252,10 +252,7 @@ impl Store {
         let mut locked = self.lock_key(name, key)?;
         let old = self.engine.find_locked(&locked.shard, locked.key)?;
         let expiry = expiry(&self.engine.moment_of_now())?;
-        let FullKey { namespace, key, .. } = locked.key;
-        let until = Until::new(expiry);
-        let spec = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
-        Ok(answer(self.put_frame(&mut locked, &spec, expiry, old, check)?))
+        Ok(answer(self.put(&mut locked, value, expiry, old, check)?))
     }
 
     #[cfg(feature = "compress")]
@@ -362,10 +359,10 @@ impl Store {
                 #[cfg(feature = "compress")]
                 match self.pack(name, &value) {
                     Some(packed) => self.put_packed(&mut locked, (&value, &packed), expiry, old)?,
-                    None => self.put(&mut locked, &value, expiry, old)?,
+                    None => self.put(&mut locked, &value, expiry, old, None)?,
                 };
                 #[cfg(not(feature = "compress"))]
-                self.put(&mut locked, &value, expiry, old)?;
+                self.put(&mut locked, &value, expiry, old, None)?;
             }
             (Change::To(None), Some(old)) if current.is_some() => drop(self.append_tombstone(&mut locked, Some(old))?),
             (Change::To(None) | Change::None, _) => return Ok(None),
@@ -375,11 +372,18 @@ impl Store {
     }
 
     #[inline]
-    fn put(&self, locked: &mut LockedKey<'_, '_>, value: &[u8], expiry: u64, old: Option<Placed>) -> Result<Placed> {
+    fn put(
+        &self,
+        locked: &mut LockedKey<'_, '_>,
+        value: &[u8],
+        expiry: u64,
+        old: Option<Placed>,
+        check: Option<&dyn Fn() -> Result<()>>,
+    ) -> Result<Placed> {
         let FullKey { namespace, key, .. } = locked.key;
         let until = Until::new(expiry);
         let spec = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
-        self.put_frame(locked, &spec, expiry, old, None)
+        self.put_frame(locked, &spec, expiry, old, check)
     }
 
     #[cfg(feature = "compress")]

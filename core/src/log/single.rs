@@ -31,8 +31,8 @@ impl Log {
         self.append_one_if(None, frame, purpose)
     }
 
-    /// As [`Self::append_one`], if `check` finds nothing that speaks against it, as for [`Log::append_if`]. Not generic: of several copies of it, none
-    /// has all that it calls in place, which costs each put 20 instructions.
+    /// As [`Self::append_one`], if `check` finds nothing that speaks against it, as for [`Log::append_if`]. Not generic, so that puts and
+    /// transactions share one copy of it, with all that it calls in place.
     ///
     /// # Errors
     ///
@@ -82,6 +82,7 @@ impl Log {
 
     /// The place for `len` bytes of frames in the active segment, with values of at most `value_len` bytes; `None` if they do not fit or
     /// something else must be written first.
+    // Three callers: left to the compiler it is a call of its own, which costs each put 20 instructions.
     #[cfg_attr(feature = "std", inline(always))]
     pub(super) fn ready(&self, tail: &Tail, len: u64, value_len: usize, purpose: Purpose) -> Result<Option<Place>> {
         self.writable()?;

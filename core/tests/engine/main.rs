@@ -35,6 +35,7 @@ mod many;
 mod moments;
 mod namespaces;
 mod nested;
+mod one_write;
 mod order_snapshot;
 mod overtaken;
 mod owned;
