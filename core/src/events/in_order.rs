@@ -2,10 +2,9 @@
 
 use super::places::STRIDE;
 use super::read::Walked;
-use super::{EventIndex, Stored};
+use super::{EventIndex, In, Stored};
 use crate::error::Result;
-use crate::frame::event_number;
-use crate::log::{Log, Published};
+use crate::log::{Log, Plain, Published};
 
 /// Where a walk along the numbers is.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +28,14 @@ impl Place {
         number <= self.until
     }
 
-    /// To be called with each new pin: under an earlier one the anchors may have been others.
-    pub(crate) const fn repinned(&mut self) {
+    /// The last event is one that stands right behind the one before, and whose frame is so long.
+    #[inline]
+    pub(crate) const fn pass(&mut self, len: usize) {
+        self.behind += len as u64;
+    }
+
+    /// To be called with each new pin, under which the anchors may be others, and before a number that is not above the last one.
+    pub(crate) const fn reset(&mut self) {
         self.until = 0;
     }
 }
@@ -56,7 +61,7 @@ impl EventIndex {
         if !published.holds(from) && log.geometry.extent_of(from) == log.geometry.extent_of(anchor) {
             *published = log.published(from);
         }
-        let stored = match Self::at_guess(log, published, from, place.anchor_salt, number) {
+        let stored = match Self::published(log, published, (from, anchor + STRIDE), place.anchor_salt, number) {
             Some(stored) => Some(stored),
             None => match Self::walk(log, from, anchor + STRIDE, number)? {
                 Walked::At(offset) if let Ok(found) = Self::verified(log, offset) => Some(found),
@@ -70,11 +75,29 @@ impl EventIndex {
         Ok(stored)
     }
 
-    /// The event, if it begins at `guess`, where there may be anything.
+    /// The same, if the event is of this log and stands in one piece right behind the last one; `place` stays where it is. `None` is no result:
+    /// [`Self::next_number`] tells. It returns the bytes alone: a [`Stored`] is a hundred bytes, which would be moved from call to call.
     #[inline]
-    fn at_guess<'a>(log: &Log, published: &Published<'a>, guess: u64, salt: u64, number: u64) -> Option<Stored<'a>> {
-        let frame = published.frame(guess, salt)?;
-        let is_it = frame.header.kind.is_carried() && event_number(frame.value()) == number && frame.is_readable().is_ok();
-        (is_it && log.check(&frame).is_ok()).then_some(Stored(frame))
+    pub(crate) fn right_behind<'a>(
+        log: &Log,
+        published: &Published<'a>,
+        place: &Place,
+        of: In,
+        number: u64,
+    ) -> Option<Plain<'a>> {
+        let is_near = place.salt == place.anchor_salt && place.anchor <= place.behind && place.behind <= place.anchor + STRIDE;
+        if !is_near || !place.covers(number) || log.remembers_checks() {
+            return None;
+        }
+        published.plain_event(place.behind, place.salt, number, of.namespace)
+    }
+
+    /// The event, if it stands at `offset`, as it did under this pin.
+    #[inline]
+    pub(crate) fn at_offset<'a>(log: &'a Log, published: &mut Published<'a>, offset: u64, number: u64) -> Option<Stored<'a>> {
+        if !published.holds(offset) {
+            *published = log.published(offset);
+        }
+        Self::published(log, published, (offset, offset), log.segment_stats.salt(log.geometry.extent_of(offset)), number)
     }
 }

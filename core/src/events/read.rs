@@ -89,7 +89,8 @@ impl EventIndex {
                 // The headers on the way, and the event, are requested before the first one is waited for.
                 (0..count).for_each(|step| published.prefetch(anchor + step * bytes, 1));
                 published.prefetch(anchor + count * bytes, EVENT_PREFETCH);
-                let found = match Self::search_published(log, &published, anchor, number) {
+                let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
+                let found = match Self::published(log, &published, (anchor, anchor + STRIDE), salt, number) {
                     None => Self::search(log, anchor, number)?,
                     found => found,
                 };
@@ -109,10 +110,17 @@ impl EventIndex {
         }
     }
 
-    /// Walks the frames from an anchor on, where they are mapped. `None` is no result: [`Self::search`] tells.
-    fn search_published<'a>(log: &Log, published: &Published<'a>, anchor: u64, number: u64) -> Option<Stored<'a>> {
-        let salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
-        let frame = published.event(anchor, anchor + STRIDE, salt, number)?;
+    /// The event, if it begins in `from..=last`, all in front of it can be read, and all that is published; there may be anything. `None` is no
+    /// result: [`Self::search`] tells.
+    #[inline]
+    pub(super) fn published<'a>(
+        log: &Log,
+        published: &Published<'a>,
+        (from, last): (u64, u64),
+        salt: u64,
+        number: u64,
+    ) -> Option<Stored<'a>> {
+        let frame = published.event(from, last, salt, number)?;
         (frame.is_readable().is_ok() && log.check(&frame).is_ok()).then_some(Stored(frame))
     }
 

@@ -63,9 +63,9 @@ pub(crate) use mark::MARK_LEN;
 #[cfg(feature = "encrypt")]
 pub(crate) use opened::{is_sealed, keys as keys_of, open as open_frame};
 pub(crate) use positions::{Contained, EndPlace};
-#[cfg(feature = "events")]
-pub(crate) use read::Published;
 pub(crate) use read::{Frame, ValueBytes};
+#[cfg(feature = "events")]
+pub(crate) use read::{Plain, Published};
 pub(crate) use run::{SEGMENT_HEADER_LEN, Segment, SnapshotSegment, TRAILER_LEN};
 pub(crate) use segment::{HEADER_COPIES, SegmentHeader, SegmentKind, named_without_header, read_next};
 pub(crate) use segment_list::{Figures, LIST_ENTRY_LEN_MAX, LIST_SEAL_LEN, SegmentList};

@@ -2,9 +2,9 @@
 
 use super::{Log, Window};
 use crate::error::{Error, Result};
-#[cfg(feature = "events")]
-use crate::frame::event_number;
 use crate::frame::{Header, Meta, check};
+#[cfg(feature = "events")]
+use crate::frame::{Kind, event_number};
 use crate::prefetch::{IS_OF_USE, prefetch};
 use crate::storage::StorageErrorKind;
 #[cfg(feature = "compress")]
@@ -145,20 +145,33 @@ pub(crate) struct Published<'a> {
     bytes: &'a [u8],
 }
 
+/// A record in the host's memory, verified: its key, its value, and the length of its frame.
+#[cfg(feature = "events")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) len: usize,
+}
+
 #[cfg(feature = "events")]
 impl<'a> Published<'a> {
     pub(crate) const fn holds(&self, offset: u64) -> bool {
         offset >= self.from && offset - self.from < self.bytes.len() as u64
     }
 
-    /// The frame at `offset`, where there may be anything, if all of it is here. Its checksum tells whether it is a frame of the segment with
-    /// this salt.
+    /// The event `number` of a namespace, if its frame is at `offset`, all of it is here, and it is no more than its bytes. Its checksum was verified.
     #[inline]
-    pub(crate) fn frame(&self, offset: u64, salt: u64) -> Option<Frame<'a>> {
+    pub(crate) fn plain_event(&self, offset: u64, salt: u64, number: u64, namespace: u32) -> Option<Plain<'a>> {
         let front = self.bytes.get(usize::try_from(offset.checked_sub(self.from)?).ok()?..)?;
         let header = Header::decode_event(front).ok()?;
         let bytes = front.get(..header.frame_len())?;
-        Some(Frame { bytes: Bytes::Mapped(bytes), header, offset, salt })
+        let value = header.value(bytes)?;
+        let is_it = header.kind == Kind::Event && event_number(value) == number && header.namespace == namespace;
+        if !is_it || header.needs_a_closer_look() || check(&header, bytes, salt, offset).is_err() {
+            return None;
+        }
+        Some(Plain { key: header.key(bytes)?, value, len: bytes.len() })
     }
 
     /// The frame of the event `number`, if it begins in `from..=last` and all in front of it can be read. Only headers and numbers are looked at

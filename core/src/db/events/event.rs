@@ -30,7 +30,7 @@ impl Event {
     fn new(event: &EventRef<'_>) -> Self {
         let (stream, value) = (event.stream().as_bytes(), event.value);
         // Lengths in front of the type: number, version, time, id.
-        let kind_at = event.kind().as_ptr().addr() - value.as_ptr().addr() + stream.len();
+        let kind_at = event.view.kind.as_ptr().addr() - value.as_ptr().addr() + stream.len();
         let end = stream.len() + value.len();
         Self {
             number: event.number(),

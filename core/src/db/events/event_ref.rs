@@ -9,7 +9,7 @@ use core::fmt;
 /// and [`Events::get_with`](crate::Events::get_with).
 #[derive(Clone, Copy)]
 pub struct EventRef<'a> {
-    view: EventView<'a>,
+    pub(super) view: EventView<'a>,
     stream: &'a str,
     kind: &'a str,
     /// The value as it is stored.
@@ -19,11 +19,21 @@ pub struct EventRef<'a> {
 impl<'a> EventRef<'a> {
     #[inline]
     pub(super) fn of(stored: &'a Stored<'_>) -> Result<Self> {
-        let view = stored.event()?;
-        match (core::str::from_utf8(stored.stream()), core::str::from_utf8(view.kind)) {
-            (Ok(stream), Ok(kind)) => Ok(Self { view, stream, kind, value: stored.frame().value() }),
-            _ => Err(Error::corrupt(stored.frame().offset, "an event whose names are no text")),
-        }
+        Self::of_bytes(stored.stream(), stored.frame().value(), ("", "")).map_or_else(
+            || stored.event().and(Err(Error::corrupt(stored.frame().offset, "an event whose names are no text"))),
+            Ok,
+        )
+    }
+
+    /// The event of these bytes; `None` if they are no event, or its names are no text. Stream and type of the event `before` are known to be text:
+    /// most often they are those of this one, and comparing them takes half of what looking takes.
+    #[inline]
+    pub(super) fn of_bytes(stream: &'a [u8], value: &'a [u8], before: (&'a str, &'a str)) -> Option<Self> {
+        let text = |bytes: &'a [u8], before: &'a str| {
+            if bytes == before.as_bytes() { Some(before) } else { core::str::from_utf8(bytes).ok() }
+        };
+        let view = EventView::decode(value)?;
+        Some(Self { stream: text(stream, before.0)?, kind: text(view.kind, before.1)?, view, value })
     }
 
     pub(super) fn of_parts(stream: &'a str, value: &'a [u8]) -> Option<Self> {

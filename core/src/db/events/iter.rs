@@ -94,6 +94,15 @@ impl EventReader {
                 if left == 0 {
                     return Ok(());
                 }
+                if let Some(event) = walk.right_behind(&at) {
+                    (left, tries) = (left - 1, 0);
+                    bytes += event.value.len();
+                    visit(event)?;
+                    if bytes >= TOGETHER_BYTES {
+                        break;
+                    }
+                    continue;
+                }
                 let step = if at.log.follows() && tries < READS_MAX { walk.try_step(&at) } else { walk.step(&at) };
                 match step {
                     Ok(Step::Event(stored)) => {
@@ -137,6 +146,13 @@ impl EventIter {
         for _ in 0..TOGETHER_STEPS {
             if *is_at_end || *left == 0 || ready.len() >= *ahead || bytes >= TOGETHER_BYTES {
                 break;
+            }
+            if let Some(event) = walk.right_behind(&at) {
+                *tries = 0;
+                bytes += event.value.len();
+                *left -= 1;
+                ready.push_back(Ok(event.to_event()));
+                continue;
             }
             let step = if at.log.follows() && *tries < READS_MAX { walk.try_step(&at) } else { walk.step(&at) };
             match step {

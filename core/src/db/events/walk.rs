@@ -1,7 +1,7 @@
 //! Walking events: along the numbers, or along the chains that lead back from the newest one.
 
-use super::Events;
 use super::reader::Source;
+use super::{EventRef, Events};
 use crate::error::Result;
 use crate::events::{Chain, EventIndex, In, Place, QueryItem, Stored};
 use crate::log::{Log, Published};
@@ -22,6 +22,8 @@ pub(super) struct At<'a> {
     _pin: Pin<'a>,
     /// What the walk has read of last.
     published: Cell<Published<'a>>,
+    /// Stream and type of the last event that was read in place.
+    names: Cell<(&'a str, &'a str)>,
 }
 
 impl Events {
@@ -29,7 +31,7 @@ impl Events {
     pub(super) fn at(&self) -> Result<At<'_>> {
         let (index, of) = self.index()?;
         let engine = &self.space.store.engine;
-        Ok(At { index, of, log: &engine.log, _pin: engine.pins.pin(), published: Cell::default() })
+        Ok(At { index, of, log: &engine.log, _pin: engine.pins.pin(), published: Cell::default(), names: Cell::default() })
     }
 
     /// What `read` makes of the events, under one pin. A follower looks once more, after a refresh, where it meets space that is used again.
@@ -60,6 +62,24 @@ impl At<'_> {
         Ok(stored.filter(|stored| stored.namespace() == self.of.namespace))
     }
 
+    /// The event behind the last one, and the length of its frame; see [`EventIndex::right_behind`].
+    #[inline]
+    fn right_behind(&self, place: &Place, number: u64) -> Option<(EventRef<'_>, usize)> {
+        let plain = EventIndex::right_behind(self.log, &self.published.get(), place, self.of, number)?;
+        let event = EventRef::of_bytes(plain.key, plain.value, self.names.get())?;
+        self.names.set((event.stream(), event.kind()));
+        Some((event, plain.len))
+    }
+
+    /// The event that was found at `offset` under this pin, if it can be read in place.
+    #[inline]
+    fn placed(&self, offset: u64, number: u64) -> Option<Stored<'_>> {
+        let mut published = self.published.get();
+        let stored = EventIndex::at_offset(self.log, &mut published, offset, number);
+        self.published.set(published);
+        stored
+    }
+
     pub(super) fn newest(&self, chain: Chain<'_>) -> Result<Option<Stored<'_>>> {
         self.index.newest(self.log, self.of.seed, self.of.namespace, chain)
     }
@@ -69,8 +89,8 @@ impl At<'_> {
         self.newest(chain)?.map_or(Ok(0), |stored| Ok(stored.event()?.number))
     }
 
-    /// Numbers of the events `first` to `last` of a stream, by versions.
-    fn numbers_of(&self, stream: &str, (first, last): (u64, u64)) -> Result<VecDeque<u64>> {
+    /// Numbers of the events `first` to `last` of a stream, by versions, and where they stand under this pin.
+    fn find(&self, stream: &str, (first, last): (u64, u64)) -> Result<VecDeque<Known>> {
         let chain = Chain::Stream(stream.as_bytes());
         let mut numbers = VecDeque::new();
         let mut next = self.index.by_version(self.log, self.of, stream.as_bytes(), last)?;
@@ -79,7 +99,7 @@ impl At<'_> {
             if event.version < first {
                 break;
             }
-            numbers.push_front(event.number);
+            numbers.push_front(Known { number: event.number, offset: stored.frame().offset });
             next = self.index.in_front(self.log, chain, &stored)?;
         }
         Ok(numbers)
@@ -102,21 +122,30 @@ pub(super) enum Walk {
     Chains { numbers: BTreeSet<u64>, items: Vec<QueryItem>, least: u64 },
 }
 
-/// Events of a stream by rising versions. The log leads back along a stream only: so numbers are found some at a time, from the last one back,
+/// Events of a stream by rising versions. The log leads back along a stream only: so they are found some at a time, from the last one back,
 /// unless the events of the stream follow each other.
 #[derive(Clone)]
 pub(super) struct Versions {
     stream: String,
-    /// The version behind those whose numbers are known, and the last one to read.
+    /// The version behind those that are known, and the last one to read.
     next: u64,
     last: u64,
-    /// Numbers of the next events.
-    known: VecDeque<u64>,
-    /// The number of the last event that was read; 0: none.
+    /// The next events.
+    known: VecDeque<Known>,
+    /// The offsets of those were read under this pin.
+    is_placed: bool,
+    /// The number of the last event that was read, or that there would be if all up to the newest one followed each other.
     number: u64,
     /// That event and the one before stood next to each other: the next one may, too.
     follows: bool,
     place: Place,
+}
+
+/// An event that was found.
+#[derive(Clone, Copy)]
+struct Known {
+    number: u64,
+    offset: u64,
 }
 
 /// Where a walk was before a step.
@@ -150,8 +179,8 @@ impl Walk {
             }
             Source::Stream(stream) => {
                 let newest = at.newest(Chain::Stream(stream.as_bytes()))?;
-                let last = newest.map_or(Ok(0), |stored| stored.event().map(|event| event.version))?;
-                Self::Versions(Versions::new(stream.clone(), from.max(1), last))
+                let newest = newest.map_or(Ok((0, 0)), |stored| stored.event().map(|event| (event.number, event.version)))?;
+                Self::Versions(Versions::new(stream.clone(), from.max(1), newest))
             }
             Source::Matching(condition) => Self::matching(at, &condition.items, from, backwards)?,
         })
@@ -189,7 +218,7 @@ impl Walk {
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::Numbers { .. } | Self::NumbersBack { .. } => 0,
-            Self::Versions(Versions { stream, known, .. }) => stream.capacity() + known.capacity() * size_of::<u64>(),
+            Self::Versions(Versions { stream, known, .. }) => stream.capacity() + known.capacity() * size_of::<Known>(),
             Self::Back { stream, .. } => stream.capacity(),
             Self::Found { numbers, .. } => numbers.capacity() * size_of::<u64>(),
             Self::Chains { numbers, items, .. } => {
@@ -202,8 +231,11 @@ impl Walk {
     /// To be called before the first step under a pin.
     pub(super) const fn repinned(&mut self) {
         match self {
-            Self::Numbers { place, .. } | Self::Found { place, .. } => place.repinned(),
-            Self::Versions(versions) => versions.place.repinned(),
+            Self::Numbers { place, .. } | Self::Found { place, .. } => place.reset(),
+            Self::Versions(versions) => {
+                versions.is_placed = false;
+                versions.place.reset();
+            }
             Self::NumbersBack { .. } | Self::Back { .. } | Self::Chains { .. } => {}
         }
     }
@@ -233,6 +265,30 @@ impl Walk {
             }
         }
         result
+    }
+
+    /// The next event, if it stands in one piece right behind the last one. `None` is no result, and the walk is where it was: [`Self::step`] tells.
+    #[inline]
+    pub(super) fn right_behind<'a>(&mut self, at: &'a At<'_>) -> Option<EventRef<'a>> {
+        let (place, number) = match self {
+            Self::Numbers { next, last, place } if *next <= *last => (place, *next),
+            Self::Versions(versions) if versions.may_follow() => (&mut versions.place, versions.number + 1),
+            _ => return None,
+        };
+        let (event, len) = at.right_behind(place, number)?;
+        match self {
+            Self::Numbers { next, place, .. } => {
+                place.pass(len);
+                *next += 1;
+            }
+            Self::Versions(versions) if event.version() == versions.next && event.stream() == versions.stream => {
+                versions.place.pass(len);
+                versions.number += 1;
+                versions.next += 1;
+            }
+            _ => return None,
+        }
+        Some(event)
     }
 
     /// Goes on to the next event. After an error it goes on behind the event that is damaged; along a chain it ends there.
@@ -295,8 +351,17 @@ impl Walk {
 }
 
 impl Versions {
-    const fn new(stream: String, next: u64, last: u64) -> Self {
-        Self { stream, next, last, known: VecDeque::new(), number: 0, follows: false, place: Place::new() }
+    /// From the version `next` on, up to the newest event, which has this number and version.
+    const fn new(stream: String, next: u64, (number, last): (u64, u64)) -> Self {
+        // As if these events followed each other: looking at the first one is cheaper than finding each of them.
+        let guess = number.saturating_sub(last.saturating_sub(next));
+        let (number, follows) = (guess.saturating_sub(1), guess > 0);
+        Self { stream, next, last, known: VecDeque::new(), is_placed: false, number, follows, place: Place::new() }
+    }
+
+    /// The next event may stand right behind the last one.
+    fn may_follow(&self) -> bool {
+        self.follows && self.known.is_empty() && self.next <= self.last
     }
 
     fn step<'a>(&mut self, at: &'a At<'_>) -> Result<Step<'a>> {
@@ -311,13 +376,20 @@ impl Versions {
             }
             let end = (self.next + TOGETHER - 1).min(self.last);
             let first = core::mem::replace(&mut self.next, self.last + 1);
-            self.known = at.numbers_of(&self.stream, (first, end))?;
+            self.known = at.find(&self.stream, (first, end))?;
+            self.is_placed = true;
+            // The first of them may be in front of the one that was tried.
+            self.place.reset();
             self.next = end + 1;
         }
-        let Some(number) = self.known.pop_front() else { return Ok(Step::Another) };
+        let Some(Known { number, offset }) = self.known.pop_front() else { return Ok(Step::Another) };
         self.follows = number == self.number + 1;
         self.number = number;
-        at.next(&mut self.place, number).map(Step::of)
+        let placed = if self.is_placed { at.placed(offset, number) } else { None };
+        match placed {
+            Some(stored) => Ok(Step::of(Some(stored))),
+            None => at.next(&mut self.place, number).map(Step::of),
+        }
     }
 
     /// The next event of the stream, if its number is the next one, and the one before was so, too.

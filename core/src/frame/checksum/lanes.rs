@@ -33,18 +33,38 @@ static SHIFTS: [u32; 2 * LANE_MAX + 1] = {
 /// The checksum of what gave `sum`, followed by `bytes`; `None` where the processor does not have the instructions.
 #[inline]
 pub(super) fn append(sum: u32, bytes: &[u8]) -> Option<u32> {
-    if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
-        // SAFETY: the processor has both.
-        Some(unsafe { append_in_lanes(sum, bytes) })
-    } else {
-        None
-    }
+    // SAFETY: the processor has both.
+    if is_there() { Some(unsafe { append_bytes(sum, bytes) }) } else { None }
+}
+
+/// The checksum of `front`, eight zeros and `rest`; `None` as for [`append`].
+#[inline]
+pub(super) fn around_zeros(front: &[u8], rest: &[u8]) -> Option<u32> {
+    // SAFETY: the processor has both.
+    if is_there() { Some(unsafe { sum_around_zeros(front, rest) }) } else { None }
+}
+
+#[inline]
+fn is_there() -> bool {
+    is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq")
 }
 
 #[target_feature(enable = "sse4.2,pclmulqdq")]
-fn append_in_lanes(sum: u32, bytes: &[u8]) -> u32 {
+fn append_bytes(sum: u32, bytes: &[u8]) -> u32 {
+    !in_lanes(!sum, bytes)
+}
+
+#[target_feature(enable = "sse4.2,pclmulqdq")]
+fn sum_around_zeros(front: &[u8], rest: &[u8]) -> u32 {
+    let sum = _mm_crc32_u64(u64::from(in_lanes(u32::MAX, front)), 0);
+    !in_lanes(sum as u32, rest)
+}
+
+#[inline]
+#[target_feature(enable = "sse4.2,pclmulqdq")]
+fn in_lanes(sum: u32, bytes: &[u8]) -> u32 {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-    let mut sum = u64::from(!sum);
+    let mut sum = u64::from(sum);
     let (mut words, rest) = bytes.as_chunks::<8>();
     while words.len() >= LANES_FROM {
         let len = (words.len() / 3).min(LANE_MAX);
@@ -78,7 +98,7 @@ fn append_in_lanes(sum: u32, bytes: &[u8]) -> u32 {
     if let [byte] = rest {
         sum = _mm_crc32_u8(sum, *byte);
     }
-    !sum
+    sum
 }
 
 /// The product without carries: what the instruction reduces to the sum `lane`, moved over as many words as `shift` is for.

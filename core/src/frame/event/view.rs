@@ -31,6 +31,9 @@ pub(crate) const fn jump_version(version: u64) -> u64 {
     0
 }
 
+/// Bytes of number, version, time and id.
+const FRONT_LEN: usize = 8 + 8 + 6 + 16;
+
 /// An event, read in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventView<'a> {
@@ -48,10 +51,11 @@ impl<'a> EventView<'a> {
     /// Reads a frame's value; `None` when it is not a valid event.
     #[inline]
     pub(crate) fn decode(value: &'a [u8]) -> Option<Self> {
-        let (number, rest) = value.split_first_chunk()?;
-        let (version, rest) = rest.split_first_chunk()?;
-        let (&[a, b, c, d, e, f], rest) = rest.split_first_chunk()?;
-        let (&id, mut rest) = rest.split_first_chunk()?;
+        let (front, mut rest) = value.split_first_chunk::<FRONT_LEN>()?;
+        let (number, front) = front.split_first_chunk()?;
+        let (version, front) = front.split_first_chunk()?;
+        let (&[a, b, c, d, e, f], front) = front.split_first_chunk()?;
+        let &id = front.first_chunk()?;
         let kind = piece(&mut rest)?;
         let count = number_of(&mut rest)?;
         let tags = rest;
