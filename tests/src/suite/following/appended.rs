@@ -1,7 +1,7 @@
 //! Events of a store that is followed: what was appended and removed, as part of a state beside the records.
 
 use crate::rng::{Rng, choose};
-use pipkin::{Db, Event, Events, Expected, NewEvent};
+use pipkin::{Db, Event, Events, Expected, NewEvent, Retention};
 use std::collections::BTreeMap;
 
 /// Namespace and key to value.
@@ -91,6 +91,31 @@ impl Appended {
         }
         Some((stream, before))
     }
+}
+
+/// How many events the log is let keep.
+const KEPT: [u64; 3] = [1, 7, 40];
+
+impl Appended {
+    /// Lets the log keep so many events and removes the others, the oldest ones of whatever stream, in one commit; `None` if there are too many.
+    pub(super) fn retain(&mut self, rng: &mut Rng, state: &mut Records) -> Option<u64> {
+        let kept = choose(rng, &KEPT);
+        let more = self.there.len().checked_sub(kept as usize).filter(|more| (1..=REMOVED_TOGETHER).contains(more))?;
+        for _ in 0..more {
+            let (number, _) = self.there.pop_first()?;
+            state.remove(&key(number));
+        }
+        Some(kept)
+    }
+}
+
+/// Sets that limit, and removes what is above it.
+pub(super) fn keep(db: &Db, events: u64) -> pipkin::Result<()> {
+    let log = Appended::log(db)?;
+    log.set_retention(Retention::new().max_events(events))?;
+    log.retain()?;
+    // What is appended next stays.
+    log.set_retention(Retention::new())
 }
 
 /// Adds the events of a store to its records, and one more where the ways of reading do not show the same ones: no state has that.

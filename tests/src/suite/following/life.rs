@@ -1,6 +1,6 @@
 //! One store: its writer writes, compacts, closes, is killed and opens it again, while two followers look.
 
-use super::appended::{Appended, Records};
+use super::appended::{Appended, Records, keep};
 use super::seen::{History, SHORT, Seen};
 use super::stepped::Stepped;
 use crate::drive::Setup;
@@ -137,6 +137,10 @@ impl Life {
                 let events = self.events.borrow_mut().append(rng, &mut state);
                 self.commit(state, || events.run(db))
             }
+            19 if rng.chance(1, 4) => match self.events.borrow_mut().retain(rng, &mut state) {
+                Some(events) => self.commit(state, || keep(db, events)),
+                None => Ok(()),
+            },
             19 => match self.events.borrow_mut().remove(rng, &mut state) {
                 Some((stream, before)) => self.commit(state, || Appended::log(db)?.truncate(stream, before).map(drop)),
                 None => Ok(()),
