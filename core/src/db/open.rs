@@ -216,7 +216,7 @@ fn is_much_lost(engine: &Engine) -> bool {
 
 /// True if values may be compressed: in a sealed store only where that was asked for.
 #[cfg(feature = "compress")]
-const fn may_compress(engine: &Engine, attached: &Attached) -> bool {
+fn may_compress(engine: &Engine, attached: &Attached) -> bool {
     #[cfg(feature = "encrypt")]
     let is_asked_for = attached.compress_sealed;
     #[cfg(not(feature = "encrypt"))]

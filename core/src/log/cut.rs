@@ -38,7 +38,7 @@ impl Log {
     }
 
     /// Upper bound in bytes of the list of `segments` segments, including one more that is opened for the list itself.
-    pub(crate) const fn list_len(&self, segments: usize) -> u64 {
+    pub(crate) fn list_len(&self, segments: usize) -> u64 {
         let seal = if self.is_sealed() { LIST_SEAL_LEN } else { 0 };
         64 + (segments as u64 + 1) * (LIST_ENTRY_LEN_MAX + seal)
     }

@@ -12,7 +12,7 @@ pub(crate) const MARK_LEN: usize = FRAME_LEN_MIN + MARK_VALUE_LEN;
 
 impl Log {
     /// Length of a sync mark frame of this log in bytes.
-    pub(super) const fn mark_len(&self) -> u64 {
+    pub(super) fn mark_len(&self) -> u64 {
         MARK_LEN as u64 + self.tag_len()
     }
 

@@ -207,9 +207,9 @@ pub(crate) struct Log {
     pub(crate) geometry: Geometry,
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
-    /// Bytes of a tag in a sealed store, else 0.
+    /// Bytes of a tag in a sealed store, else 0. Changes once, with the tail locked, when a plain store is sealed.
     #[cfg(feature = "encrypt")]
-    tag_len: u64,
+    tag_len: AtomicU64,
     /// Another session writes to the file, and this one follows it.
     is_follower: bool,
     pub(crate) verify_on_read: bool,
@@ -266,7 +266,7 @@ impl Log {
         Self {
             remembers_checks: storage.is_checked(0, 0).is_some(),
             #[cfg(feature = "encrypt")]
-            tag_len: if is_sealed(&*storage) { crate::frame::TAG_LEN as u64 } else { 0 },
+            tag_len: AtomicU64::new(if is_sealed(&*storage) { crate::frame::TAG_LEN as u64 } else { 0 }),
             storage,
             geometry,
             store_id: superblocks.current.store_id,
@@ -324,17 +324,19 @@ impl Log {
         }
     }
 
-    /// True if the store is sealed.
+    /// True if what is appended is sealed. What was appended earlier may be plain, in a store that is being sealed: of that the head of each frame
+    /// tells.
     #[inline]
-    pub(crate) const fn is_sealed(&self) -> bool {
+    pub(crate) fn is_sealed(&self) -> bool {
         self.tag_len() != 0
     }
 
     /// Bytes that a control frame is longer than in a plain store.
     #[inline]
-    pub(crate) const fn tag_len(&self) -> u64 {
+    pub(crate) fn tag_len(&self) -> u64 {
+        // Whoever has a slot of a sealed frame has met the publication behind its change.
         #[cfg(feature = "encrypt")]
-        return self.tag_len;
+        return self.tag_len.load(Ordering::Relaxed);
         #[cfg(not(feature = "encrypt"))]
         0
     }

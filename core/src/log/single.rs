@@ -87,7 +87,8 @@ impl Log {
     pub(super) fn ready(&self, tail: &Tail, len: u64, value_len: usize, purpose: Purpose) -> Result<Option<Place>> {
         self.writable()?;
         let has_reserve = purpose != Purpose::Store || tail.space.has_reserve();
-        if !tail.announced || tail.mark_due.is_some() || !has_reserve || value_len >= DIRECT {
+        // A store that was sealed meanwhile takes no plain frames.
+        if !tail.announced || tail.mark_due.is_some() || !has_reserve || value_len >= DIRECT || self.is_sealed() {
             return Ok(None);
         }
         let need = len + kept_room(tail, purpose);

@@ -1,5 +1,6 @@
 //! Sealed stores: everything that is done with keys. `core/FORMAT.md` says what is sealed, and how; nothing here knows the log or the file.
 
+mod cell;
 mod keys;
 mod parts;
 mod provider;
@@ -7,6 +8,7 @@ mod ring;
 mod suite;
 mod vault;
 
+pub use cell::KeyCell;
 #[cfg(test)]
 pub(crate) use keys::derive;
 pub(crate) use keys::{Cost, Derived, Key, NONCE_LEN, Secret, TAG_LEN, is_same, random, tag_of, wrapping_key};

@@ -147,6 +147,8 @@ pub struct Counts {
 /// # Ok::<(), pipkin::Error>(())
 /// ```
 pub struct FaultStorage<S> {
+    #[cfg(feature = "encrypt")]
+    keys: crate::seal::KeyCell,
     shared: Arc<Shared<S>>,
 }
 
@@ -186,7 +188,11 @@ const SECTOR_LEN: u64 = 512;
 impl<S: Storage> FaultStorage<S> {
     /// Wraps `inner`. No fault is armed.
     pub fn new(inner: S) -> Self {
-        Self { shared: Arc::new(Shared { inner, state: Mutex::new(State::default()) }) }
+        Self {
+            #[cfg(feature = "encrypt")]
+            keys: crate::seal::KeyCell::new(),
+            shared: Arc::new(Shared { inner, state: Mutex::new(State::default()) }),
+        }
     }
 
     /// The storage inside: calls to it neither fail nor count.
@@ -369,7 +375,11 @@ impl Counts {
 
 impl<S> Clone for FaultStorage<S> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            #[cfg(feature = "encrypt")]
+            keys: crate::seal::KeyCell::new(),
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
@@ -380,6 +390,11 @@ impl<S> fmt::Debug for FaultStorage<S> {
 }
 
 impl<S: Storage> Storage for FaultStorage<S> {
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&crate::seal::KeyCell> {
+        Some(&self.keys)
+    }
+
     fn len(&self) -> Result<u64, StorageError> {
         self.inner().len()
     }

@@ -9,6 +9,8 @@ macro_rules! forward_storage {
         impl<S: Storage + ?Sized> Storage for $pointer {
             fn len(&self) -> Result<u64, StorageError> { (**self).len() }
             #[cfg(feature = "encrypt")]
+            fn key_cell(&self) -> Option<&crate::seal::KeyCell> { (**self).key_cell() }
+            #[cfg(feature = "encrypt")]
             fn vault(&self) -> Option<&crate::seal::Vault> { (**self).vault() }
             #[cfg(feature = "encrypt")]
             fn forgives(&self) -> bool { (**self).forgives() }

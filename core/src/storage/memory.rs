@@ -29,6 +29,8 @@ const BLOCK_LEN_MIN: usize = 4 * 1024;
 /// ```
 #[derive(Clone, Default)]
 pub struct MemoryStorage {
+    #[cfg(feature = "encrypt")]
+    keys: crate::seal::KeyCell,
     space: Arc<RwLock<Space>>,
 }
 
@@ -68,7 +70,11 @@ impl MemoryStorage {
         } else {
             bytes.chunks(CHUNK_LEN).map(|chunk| Chunk(RwLock::new(chunk.to_vec()))).collect()
         };
-        Self { space: Arc::new(RwLock::new(Space { len, chunks })) }
+        Self {
+            #[cfg(feature = "encrypt")]
+            keys: crate::seal::KeyCell::new(),
+            space: Arc::new(RwLock::new(Space { len, chunks })),
+        }
     }
 
     /// A copy of the whole file.
@@ -89,6 +95,11 @@ impl fmt::Debug for MemoryStorage {
 }
 
 impl Storage for MemoryStorage {
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&crate::seal::KeyCell> {
+        Some(&self.keys)
+    }
+
     fn len(&self) -> Result<u64, StorageError> {
         Ok(self.space.read().len)
     }

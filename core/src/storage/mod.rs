@@ -23,6 +23,8 @@ pub mod native;
 #[cfg(feature = "encrypt")]
 mod sealed;
 
+#[cfg(feature = "encrypt")]
+pub use crate::seal::KeyCell;
 pub(crate) use by_copy::ByCopy;
 pub use cached::{CacheOptions, CachedStorage};
 pub use error::{StorageError, StorageErrorKind};
@@ -107,11 +109,19 @@ pub trait Storage: Send + Sync {
     /// Length of the file in bytes. A failure changes nothing.
     fn len(&self) -> Result<u64, StorageError>;
 
+    /// Where the keys go when the store in this storage is sealed while it is open
+    /// ([`Db::enable_encryption`](crate::Db::enable_encryption)). A storage that has no such place, the default, refuses that; it is sealed from its
+    /// creation on, or while it is closed. One [`KeyCell`] as a field of the storage is all that it takes; a layer over another storage has its own.
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&KeyCell> {
+        None
+    }
+
     /// The keys of a sealed store, for pipkin's own layer that seals: a host never has them.
     #[cfg(feature = "encrypt")]
     #[doc(hidden)]
     fn vault(&self) -> Option<&crate::seal::Vault> {
-        None
+        self.key_cell()?.get()
     }
 
     /// True where salvage reads a sealed store: what is forged is taken for damage, and never for an answer.

@@ -1,13 +1,26 @@
 //! A storage whose store is sealed: the storage itself, and the keys, where they are at hand.
 
 use super::{Durability, Storage, StorageError, StorageErrorKind};
-use crate::seal::Vault;
+use crate::seal::{KeyCell, Vault};
 use alloc::boxed::Box;
 
-/// A storage with keys. The bytes are those of `inner`, sealed as they stand there.
+/// A storage with keys, or with a place for them. The bytes are those of `inner`, sealed as they stand there.
 pub(crate) struct SealedStorage {
-    pub(crate) inner: Box<dyn Storage>,
-    pub(crate) vault: Vault,
+    inner: Box<dyn Storage>,
+    keys: KeyCell,
+}
+
+impl SealedStorage {
+    /// The storage of a sealed store.
+    pub(crate) fn new(inner: Box<dyn Storage>, vault: Vault) -> Self {
+        Self { inner, keys: KeyCell::with(vault) }
+    }
+
+    /// The storage of a plain store, or of one that is not known yet. Where an earlier session has left keys in it, they are hidden: each session
+    /// is sealed under bytes of its own.
+    pub(crate) fn without_keys_of_before(inner: Box<dyn Storage>) -> Box<dyn Storage> {
+        if inner.vault().is_none() { inner } else { Box::new(Self { inner, keys: KeyCell::new() }) }
+    }
 }
 
 impl Storage for SealedStorage {
@@ -73,8 +86,8 @@ impl Storage for SealedStorage {
     fn release(&self) -> Result<(), StorageError> {
         self.inner.release()
     }
-    fn vault(&self) -> Option<&Vault> {
-        Some(&self.vault)
+    fn key_cell(&self) -> Option<&KeyCell> {
+        Some(&self.keys)
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn unlock(
     }
     let ring = Ring { current: Arc::new(current), previous: previous.map(Arc::new), border: sealed.border };
     let keys = Keys::new(sealed.store_id, page.cipher, ring, (page.version, stored.bytes()))?;
-    Ok(Box::new(SealedStorage { inner: storage, vault: Vault(Some(keys)) }))
+    Ok(Box::new(SealedStorage::new(storage, Vault(Some(keys)))))
 }
 
 /// A new store's keys and page of keys, and the seed of its hashes.
@@ -78,7 +78,7 @@ pub(crate) fn create(storage: Box<dyn Storage>, store_id: [u8; 16], cipher: Ciph
     let page = first.encode(&current.derived, &store_id)?;
     let ring = Ring { current: Arc::new(current), previous: None, border: LOG_POSITION_FIRST };
     let vault = Vault(Some(Keys::new(store_id, cipher, ring, (FIRST_PAGE, page.clone()))?));
-    Ok(New { storage: Box::new(SealedStorage { inner: storage, vault }), page })
+    Ok(New { storage: Box::new(SealedStorage::new(storage, vault)), page })
 }
 
 /// Writes all copies of a page of keys; durable only after a sync.

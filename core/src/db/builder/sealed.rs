@@ -8,7 +8,7 @@ use crate::log::{Front, SLOT_LEN, Superblock, read_superblocks};
 use crate::planted::{Bug, is};
 use crate::position::Position;
 use crate::seal::{Cipher, KeyProvider, Secret, random};
-use crate::storage::Storage;
+use crate::storage::{SealedStorage, Storage};
 use crate::store::{Attached, Options};
 use crate::unlock::{Sealed, create, has_page, unlock};
 use alloc::boxed::Box;
@@ -187,6 +187,7 @@ impl Asked {
 
     /// The storage with the keys of its store, if that is sealed or is to be; of a new one also its page of keys.
     pub(super) fn find(&self, storage: Box<dyn Storage>, options: &mut Options, attached: &mut Attached) -> Result<Found> {
+        let storage = SealedStorage::without_keys_of_before(storage);
         let superblock = match read_superblocks(&*storage) {
             Ok(Front::Store(pair)) => Some(pair.current),
             Ok(Front::Blank) => None,

@@ -58,6 +58,8 @@ impl Default for CacheOptions {
 /// ```
 #[derive(Debug)]
 pub struct CachedStorage<S, const GATHER: usize = 0> {
+    #[cfg(feature = "encrypt")]
+    keys: crate::seal::KeyCell,
     below: S,
     options: CacheOptions,
     state: Mutex<State>,
@@ -105,7 +107,13 @@ impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
         let blocks = Blocks::new(options.cache_bytes);
         let read_bytes = options.read_bytes.clamp(1, READ_BYTES_MAX).next_multiple_of(BLOCK);
         let options = CacheOptions { read_bytes, ..options };
-        Ok(Self { below, options, state: Mutex::new(State { len, start: 0, gathered: Vec::new(), blocks, failed: None }) })
+        Ok(Self {
+            #[cfg(feature = "encrypt")]
+            keys: crate::seal::KeyCell::new(),
+            below,
+            options,
+            state: Mutex::new(State { len, start: 0, gathered: Vec::new(), blocks, failed: None }),
+        })
     }
 
     /// Writes everything that was gathered to the storage below: from then on it survives the end of the process, if what is written
@@ -204,6 +212,11 @@ impl<S: Storage, const GATHER: usize> CachedStorage<S, GATHER> {
 }
 
 impl<S: Storage, const GATHER: usize> Storage for CachedStorage<S, GATHER> {
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&crate::seal::KeyCell> {
+        Some(&self.keys)
+    }
+
     fn len(&self) -> Result<u64, StorageError> {
         Ok(self.state.lock().full_len())
     }

@@ -46,6 +46,8 @@ use pages::{Pages, SECTOR_LEN};
 /// A file in memory that can crash. A clone is another handle to the same file.
 #[derive(Clone, Default)]
 pub struct CrashStorage {
+    #[cfg(feature = "encrypt")]
+    keys: crate::seal::KeyCell,
     state: Arc<Mutex<State>>,
 }
 
@@ -78,7 +80,11 @@ impl CrashStorage {
 
     fn from_pages(pages: Pages) -> Self {
         let state = State { point: CrashPoint::synced(pages), ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)) }
+        Self {
+            #[cfg(feature = "encrypt")]
+            keys: crate::seal::KeyCell::new(),
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// Number of calls of `write_at`, `set_len`, `sync`, `reserve` and `discard` so far. Reads and calls that cannot change
@@ -183,6 +189,11 @@ impl fmt::Debug for CrashStorage {
 }
 
 impl Storage for CrashStorage {
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&crate::seal::KeyCell> {
+        Some(&self.keys)
+    }
+
     fn len(&self) -> Result<u64, StorageError> {
         Ok(self.running("length")?.point.len())
     }

@@ -95,6 +95,8 @@ impl Default for NativeOptions {
 /// ```
 #[derive(Debug)]
 pub struct NativeStorage {
+    #[cfg(feature = "encrypt")]
+    keys: crate::seal::KeyCell,
     map: Option<map::Map>,
     file: File,
     path: PathBuf,
@@ -147,6 +149,8 @@ impl NativeStorage {
             let in_place = platform::writes_in_place(&file);
             platform::watch_forks();
             return Ok(Self {
+                #[cfg(feature = "encrypt")]
+                keys: crate::seal::KeyCell::new(),
                 map: options.mmap.then(|| map::Map::new(&file, len)),
                 file,
                 path: path.to_path_buf(),
@@ -250,6 +254,11 @@ impl NativeStorage {
 }
 
 impl Storage for NativeStorage {
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&crate::seal::KeyCell> {
+        Some(&self.keys)
+    }
+
     fn len(&self) -> Result<u64, StorageError> {
         Ok(self.known_len())
     }

@@ -152,6 +152,11 @@ fn turn() -> usize {
 }
 
 impl Storage for RingStorage {
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&crate::seal::KeyCell> {
+        self.file.key_cell()
+    }
+
     fn len(&self) -> Result<u64, StorageError> {
         self.file.len()
     }
