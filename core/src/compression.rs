@@ -3,6 +3,9 @@
 use crate::ttl::{option, with_option};
 use alloc::vec::Vec;
 
+/// Why a sealed store does not compress.
+pub(crate) const NOT_ASKED_FOR: &str = "a sealed store compresses only where that is asked for (`Builder::compress_sealed`, `--compress-sealed`): lengths then tell something of what is in the values";
+
 /// When values are compressed. Every build with the feature `compress` reads them, whatever is set.
 ///
 /// ```

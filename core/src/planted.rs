@@ -9,6 +9,12 @@
 #[non_exhaustive]
 #[cfg_attr(not(feature = "planted-bugs"), expect(unreachable_pub, reason = "public with the feature only"))]
 pub enum Bug {
+    /// The bytes of plain segments are not compared with their digests while a store is being sealed.
+    #[cfg(feature = "encrypt")]
+    PlainUndigested,
+    /// The superblock that makes a plain store a sealed one does not wait for what it names.
+    #[cfg(feature = "encrypt")]
+    SealedBeforeSync,
     /// The tag of a segment header of a sealed store is not checked.
     #[cfg(feature = "encrypt")]
     SealedHeaderUnchecked,
@@ -310,6 +316,10 @@ mod imp {
         pub const ALL: &[Self] = &[
             #[cfg(feature = "encrypt")]
             Self::SealedHeaderUnchecked,
+            #[cfg(feature = "encrypt")]
+            Self::PlainUndigested,
+            #[cfg(feature = "encrypt")]
+            Self::SealedBeforeSync,
             #[cfg(feature = "encrypt")]
             Self::SealedSuperblockUnchecked,
             #[cfg(feature = "encrypt")]

@@ -8,7 +8,7 @@ use crate::storage::native::{NativeOptions, NativeStorage, remove_leftover, repl
 use std::path::{Path, PathBuf};
 
 impl Builder {
-    /// Seals the plain store at the path of this builder under its key or passphrase, and opens it.
+    /// Seals the plain store at the path of this builder under its key or passphrase, and opens it. [`Db::enable_encryption`] does so while it is open.
     ///
     /// The store must not be open anywhere. Every record, namespace and event is copied into a new file beside it, which takes its place once it is
     /// complete and durable: a crash leaves the one or the other. Then the old file is overwritten with zeros; what a medium, a file system or a

@@ -217,6 +217,8 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::SealedHeadUncovered
         | Bug::SealedSegmentGoesOn
         | Bug::BorderUnchecked
+        | Bug::PlainUndigested
+        | Bug::SealedBeforeSync
         | Bug::PlainOpenedWithKey
         | Bug::TagSkipped
         | Bug::PartTagSkipped

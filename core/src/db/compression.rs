@@ -2,7 +2,7 @@
 
 use super::handle::{Db, Namespace};
 use crate::compress::{Compressed, Dictionary, compress, plain_len};
-use crate::compression::{Compression, with_compression};
+use crate::compression::{Compression, NOT_ASKED_FOR, with_compression};
 use crate::error::{Error, Result};
 use crate::frame::{CodecMeta, FrameSpec, Until};
 use crate::index::SHARDS;
@@ -10,9 +10,6 @@ use crate::names::{DICTIONARIES, Name};
 use crate::store::Store;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-/// Why a sealed store does not compress.
-pub(super) const NOT_ASKED_FOR: &str = "a sealed store compresses only where that is asked for (`Builder::compress_sealed`, `--compress-sealed`): lengths then tell something of what is in the values";
 
 /// A value that a write has compressed.
 pub(super) struct Packed {

@@ -17,6 +17,8 @@ mod compact;
 mod compression;
 mod consumer;
 mod delete_group;
+#[cfg(feature = "encrypt")]
+mod enable;
 #[cfg(feature = "ordered")]
 mod ends;
 #[cfg(feature = "events")]

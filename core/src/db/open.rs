@@ -108,7 +108,7 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     #[cfg(feature = "encrypt")]
     {
         report.key_rotation_pending = crate::log::keys_of(&*engine.log.storage).is_some_and(crate::seal::Keys::is_rotating);
-        mend_keys(&engine.log, &pair)?;
+        mend_keys(&engine.log, &pair, report.clean)?;
     }
     if pair.other_damaged && !engine.log.read_only && !engine.log.is_fenced() {
         engine.log.replace_lost_superblock()?;
@@ -116,17 +116,25 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
     Ok(start(engine, names, report, options, attached))
 }
 
-/// Writes the page of keys of a sealed store again where a part of it may be missing: before anything relies on it.
+/// Writes the page of keys of a sealed store again where a part of it may be missing: before anything relies on it. In a plain one it takes away what a
+/// crash has left of a page.
 #[cfg(feature = "encrypt")]
-fn mend_keys(log: &Log, pair: &SuperblockPair) -> Result<()> {
-    let Some(keys) = crate::log::keys_of(&*log.storage).filter(|_| !log.read_only) else { return Ok(()) };
+fn mend_keys(log: &Log, pair: &SuperblockPair, is_clean: bool) -> Result<()> {
+    if log.read_only {
+        return Ok(());
+    }
+    let Some(keys) = crate::log::keys_of(&*log.storage) else {
+        let has_left = !is_clean && !log.is_fenced() && crate::unlock::has_leftover(&*log.storage)?;
+        return if has_left { log.write_front(|| crate::unlock::wipe_page(&*log.storage)) } else { Ok(()) };
+    };
     let found = crate::unlock::copies(&*log.storage, keys.page_version())?;
     // A creation that was cut short may have failed to sync it.
     let is_unfinished = pair.current.generation == 1;
     if found == crate::unlock::Copies::Whole && !is_unfinished {
         return Ok(());
     }
-    if found == crate::unlock::Copies::Mixed {
+    // While a store begins to be sealed, the other superblock may be a plain one, and the third copy none.
+    if found == crate::unlock::Copies::Mixed || keys.is_enabling() {
         // The other superblock may name the page that is about to be written over.
         log.write_superblock_again()?;
     }

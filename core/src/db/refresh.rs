@@ -187,6 +187,11 @@ impl Store {
         if superblock.store_id != self.engine.log.store_id {
             return Err(Error::Diverged);
         }
+        // The writer has sealed the store since.
+        #[cfg(feature = "encrypt")]
+        if superblock.key_page != 0 && crate::log::keys_of(&following.storage).is_none() {
+            return Err(Error::KeyNeeded);
+        }
         *said = superblock.synced.max(superblock.clean_end.unwrap_or(0)).max(*said);
         Ok(superblock)
     }

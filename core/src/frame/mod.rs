@@ -65,6 +65,12 @@ pub(crate) const fn tags_in(stored: usize, is_control: bool) -> Option<usize> {
     if is_control || tags == tags_of(plain) { Some(tags) } else { None }
 }
 
+/// Bytes that a sealed copy of a plain record is longer at most, with a value of so many bytes: its tags, and a longer length.
+#[cfg(feature = "encrypt")]
+pub(crate) const fn sealing_len(value: usize) -> usize {
+    tags_of(value) * TAG_LEN + 4
+}
+
 /// How many tags the plain value of a record has.
 pub(crate) const fn tags_of(value: usize) -> usize {
     if value == 0 { 1 } else { value.div_ceil(CHUNK) }

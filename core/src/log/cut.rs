@@ -43,7 +43,7 @@ impl Log {
         64 + (segments as u64 + 1) * (LIST_ENTRY_LEN_MAX + seal)
     }
 
-    fn append_list(&self, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
+    pub(super) fn append_list(&self, tail: &mut Tail, next_namespace: u32) -> Result<Cut> {
         // The list names its own segment and offset, so appending it must not open a new segment.
         let room = self.make_room(tail, |tail| self.list_len(tail.segments.len() + tail.history_len()) + self.tag_len())?;
         let history = tail.recorded_history(self.geometry);

@@ -35,7 +35,7 @@ impl Log {
         })
     }
 
-    fn flip_both(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
+    pub(super) fn flip_both(&self, change: &dyn Fn(Superblock) -> Superblock) -> Result<()> {
         self.flip(change)?;
         self.flip(change)
     }
@@ -84,6 +84,21 @@ impl Log {
     pub(crate) fn wipe_behind_snapshot(&self) -> Result<()> {
         let wiped = |segment: SnapshotSegment| self.wipe(segment.end, segment.behind(self.geometry));
         self.snapshot_segments().into_iter().try_for_each(wiped).map_err(|error| self.poison(error))
+    }
+
+    /// The same for what a crash has left behind the ends of segments, but for those that `is_kept`.
+    pub(crate) fn wipe_rests(&self, is_kept: &dyn Fn(&Segment) -> bool) -> Result<()> {
+        let torn: Vec<Segment> = {
+            let tail = self.tail.lock();
+            let active = tail.active.map_or(u64::MAX, |active| active.segment.base);
+            let is_torn = |segment: &&Segment| segment.base != active && segment.end < segment.limit(self.geometry);
+            tail.segments.values().filter(is_torn).copied().collect()
+        };
+        for segment in torn.iter().filter(|segment| !is_kept(segment)) {
+            let to = if segment.linked { segment.limit(self.geometry) } else { segment.behind(self.geometry) };
+            self.wipe(segment.end, to).map_err(|error| self.poison(error))?;
+        }
+        Ok(())
     }
 
     /// What is zero already is only read: it may have no blocks.

@@ -7,6 +7,8 @@ mod at_once;
 mod begin;
 mod copies;
 mod cut;
+#[cfg(feature = "encrypt")]
+mod enable;
 mod feed;
 mod fence;
 mod followed;
@@ -20,6 +22,8 @@ mod live;
 mod mark;
 #[cfg(feature = "encrypt")]
 mod opened;
+#[cfg(feature = "encrypt")]
+mod plain;
 mod positions;
 mod publish;
 mod read;
@@ -52,6 +56,8 @@ pub(crate) use acted::FEATURE_EXPIRY;
 pub(crate) use append::{Placed, RETIRE_ROOM};
 pub(crate) use copies::Dated;
 pub(crate) use cut::{Cut, LIST_ENTRY_LEN};
+#[cfg(feature = "encrypt")]
+pub(crate) use enable::NO_CELL;
 pub(crate) use fence::{Fence, REMEMBERED_MOST, Standing, read_slots};
 pub(crate) use followed::{EventChange, SegmentChange, take_over};
 pub(crate) use frames::Frames;
@@ -61,7 +67,9 @@ pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
 pub(crate) use mark::MARK_LEN;
 #[cfg(feature = "encrypt")]
-pub(crate) use opened::{is_sealed, keys as keys_of, open as open_frame};
+pub(crate) use opened::{is_sealed, is_sealed_segment, keys as keys_of, open as open_frame};
+#[cfg(feature = "encrypt")]
+pub(crate) use plain::{Digests, is_as_listed};
 pub(crate) use positions::{Contained, EndPlace};
 pub(crate) use read::{Frame, ValueBytes};
 #[cfg(feature = "events")]

@@ -16,7 +16,13 @@ pub(crate) fn keys(storage: &dyn Storage) -> Option<&Keys> {
     storage.vault()?.keys()
 }
 
-/// Header, key and value of the frame that begins with the bytes `frame` at `offset`; `None` if its key is not at hand.
+/// True if the frames of the segment with this salt are sealed. Without the keys, nobody knows that of a store that is being sealed.
+pub(crate) fn is_sealed_segment(storage: &dyn Storage, salt: u64) -> bool {
+    storage.vault().is_some_and(|vault| !vault.keys().is_some_and(|keys| keys.is_plain(salt)))
+}
+
+/// Header, key and value of the frame that begins with the bytes `frame` at `offset`; `None` if it is readable as it stands, in a plain segment of a
+/// store that is being sealed, or if its key is not at hand.
 ///
 /// # Errors
 ///
@@ -24,6 +30,9 @@ pub(crate) fn keys(storage: &dyn Storage) -> Option<&Keys> {
 pub(crate) fn open(storage: &dyn Storage, header: &Header, frame: &[u8], salt: u64, offset: u64) -> Result<Option<Vec<u8>>> {
     let Some(keys) = keys(storage) else { return Ok(None) };
     if !header.is_sealed() {
+        if keys.is_plain(salt) {
+            return Ok(None);
+        }
         return Err(Error::Forged { offset, what: "a record that is not sealed" });
     }
     keys.open(frame, &header.parts(), salt, offset).map(Some)

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 /// A retired segment that is not free yet.
 #[derive(Debug)]
 pub(super) struct Retired {
-    extent: u32,
+    pub(super) extent: u32,
     extents: u32,
     backed: bool,
     /// Log position of the end of the frame that retires it.

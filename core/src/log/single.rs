@@ -62,7 +62,9 @@ impl Log {
         if let Some(check) = check {
             check()?;
         }
-        let Some(Place { offset, salt }) = self.ready(&tail, len, frame.value.len(), purpose)? else {
+        // A store that was sealed meanwhile takes no plain frame. Compaction, which calls `ready`, too, does not run meanwhile.
+        let place = if self.is_sealed() { None } else { self.ready(&tail, len, frame.value.len(), purpose)? };
+        let Some(Place { offset, salt }) = place else {
             let mut placed = Vec::with_capacity(1);
             self.append_locked(&mut tail, core::slice::from_ref(frame), purpose, &mut placed)?;
             return placed.pop().ok_or(Error::Bug("an append has placed no frame"));
@@ -87,8 +89,7 @@ impl Log {
     pub(super) fn ready(&self, tail: &Tail, len: u64, value_len: usize, purpose: Purpose) -> Result<Option<Place>> {
         self.writable()?;
         let has_reserve = purpose != Purpose::Store || tail.space.has_reserve();
-        // A store that was sealed meanwhile takes no plain frames.
-        if !tail.announced || tail.mark_due.is_some() || !has_reserve || value_len >= DIRECT || self.is_sealed() {
+        if !tail.announced || tail.mark_due.is_some() || !has_reserve || value_len >= DIRECT {
             return Ok(None);
         }
         let need = len + kept_room(tail, purpose);

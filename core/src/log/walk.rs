@@ -2,7 +2,7 @@
 
 use super::Window;
 #[cfg(feature = "encrypt")]
-use super::{is_sealed, open_frame};
+use super::{is_sealed_segment, keys_of, open_frame};
 #[cfg(feature = "encrypt")]
 use crate::error::Error;
 use crate::error::Result;
@@ -31,8 +31,8 @@ struct Sealed<'a> {
 
 #[cfg(feature = "encrypt")]
 impl<'a> Sealed<'a> {
-    fn new(storage: &'a dyn Storage) -> Self {
-        Self { storage: is_sealed(storage).then_some(storage), last_tag: [0; TAG_LEN], opened: None }
+    fn new(storage: &'a dyn Storage, salt: u64) -> Self {
+        Self { storage: is_sealed_segment(storage, salt).then_some(storage), last_tag: [0; TAG_LEN], opened: None }
     }
 }
 
@@ -62,7 +62,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn new(storage: &'a dyn Storage, salt: u64, position: u64, end: u64) -> Self {
         Self {
             #[cfg(feature = "encrypt")]
-            sealed: Sealed::new(storage),
+            sealed: Sealed::new(storage, salt),
             window: Window::new(storage, end),
             salt,
             position,
@@ -115,7 +115,12 @@ impl<'a> Walk<'a> {
         if room < self.shortest() {
             let rest = self.window.bytes(offset, room as usize)?;
             let error = DecodeError::Invalid("bytes behind the last record of a segment");
-            return Ok(if rest.iter().all(|&byte| byte == 0) { Step::End } else { Step::Bad { offset, error } });
+            if rest.iter().all(|&byte| byte == 0) {
+                return Ok(Step::End);
+            }
+            if room < self.shortest_known() {
+                return Ok(Step::Bad { offset, error });
+            }
         }
         let front = self.window.bytes_ahead(offset, room.min(AHEAD) as usize, room.min(HEADER_LEN_MAX as u64) as usize)?;
         let header = match Header::decode(front) {
@@ -151,6 +156,15 @@ impl<'a> Walk<'a> {
             return (FRAME_LEN_MIN + TAG_LEN) as u64;
         }
         FRAME_LEN_MIN as u64
+    }
+
+    /// The same where it is not known whether the segment is sealed.
+    fn shortest_known(&self) -> u64 {
+        #[cfg(feature = "encrypt")]
+        if self.sealed.storage.is_some_and(|storage| keys_of(storage).is_none()) {
+            return FRAME_LEN_MIN as u64;
+        }
+        self.shortest()
     }
 
     fn check(&mut self, header: &Header, offset: u64) -> Result<Result<(), DecodeError>> {

@@ -155,7 +155,15 @@ pub(crate) fn kept_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u6
 pub(crate) fn needed_bytes(engine: &Engine, segment: &Segment, oldest: bool) -> u64 {
     let kept = kept_bytes(engine, segment, oldest);
     let origins = if may_need_origins(engine, segment) { kept / record_len(engine, segment) * ORIGIN_LEN_MAX as u64 } else { 0 };
-    kept + origins + SLACK
+    #[cfg(feature = "encrypt")]
+    let tags = if super::resealed::is_plain(engine, segment) {
+        kept / record_len(engine, segment) * crate::frame::sealing_len(0) as u64 + kept / 1024
+    } else {
+        0
+    };
+    #[cfg(not(feature = "encrypt"))]
+    let tags = 0;
+    kept + origins + tags + SLACK
 }
 
 /// True when copies of the segment's records may have to say when these were first written, because a snapshot lives that is older than one

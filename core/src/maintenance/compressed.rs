@@ -3,7 +3,7 @@
 
 use crate::compress::{Compressed, Dictionary, PLAIN_LEN_MIN, compress, decompress};
 use crate::engine::Engine;
-use crate::frame::{CodecMeta, FRAME_LEN_MIN, FrameSpec, Header, Kind, Meta};
+use crate::frame::{Codec, CodecMeta, FRAME_LEN_MIN, FrameSpec, Header, Kind, Meta};
 use crate::log::{Frame, Segment};
 use crate::store::{Listed, Store};
 use alloc::collections::BTreeMap;
@@ -64,6 +64,10 @@ impl Compressor {
 
     /// The record with its value compressed; `None` where its copy stays as it is.
     pub(super) fn recode(&self, engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
+        self.compressed(engine, frame).or_else(|| unpacked(engine, frame))
+    }
+
+    fn compressed(&self, engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
         let header = &frame.header;
         let rule = self.rules.get(&header.namespace).filter(|_| header.kind == Kind::Put)?;
         let meta = frame.meta();
@@ -73,7 +77,8 @@ impl Compressor {
         let dictionary = rule.dictionary.as_deref();
         let old = meta.codec();
         let number = dictionary.map_or(0, |dictionary| dictionary.number);
-        if old.is_some_and(|old| old.dictionary >= number) || old.is_none() && header.value_len() < PLAIN_LEN_MIN {
+        let is_compressed_enough = |old: Codec| old.dictionary >= number && !shows_its_length(engine, old);
+        if old.is_some_and(is_compressed_enough) || old.is_none() && header.value_len() < PLAIN_LEN_MIN {
             return None;
         }
         let decoded;
@@ -92,7 +97,9 @@ impl Compressor {
         // Never longer than what it replaces.
         let len =
             FrameSpec { kind: Kind::Put, continues: false, meta: recoded.meta(), key: frame.key(), value: &recoded.value }.len();
-        (len < header.plain_len()).then_some(recoded)
+        let shows = old.is_some_and(|old| shows_its_length(engine, old));
+        let replaced = if shows { header.plain_len() - header.value_len() + plain.len() } else { header.plain_len() };
+        (len < replaced).then_some(recoded)
     }
 
     /// True if enough of a segment are records that no compaction has tried to compress. Reads the headers of all of them, in the worst case.
@@ -125,6 +132,21 @@ impl Compressor {
         // What is compressed with an older dictionary is compressed again when it moves anyway.
         may_gain && (!header.copied || engine.log.lsn(offset) < rule.since)
     }
+}
+
+/// True for a compressed value that was written before the store began to be sealed: in a sealed one, lengths are padded.
+fn shows_its_length(engine: &Engine, codec: Codec) -> bool {
+    engine.log.is_sealed() && codec.plain_len != 0
+}
+
+/// The record with its plain value, where that must not stay compressed as it is; `None` for all others, and where it cannot be read.
+fn unpacked(engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
+    let meta = frame.meta();
+    let is_bare = frame.header.kind == Kind::Put && !meta.has_more();
+    meta.codec().filter(|&codec| is_bare && shows_its_length(engine, codec))?;
+    frame.check().ok()?;
+    let value = engine.plain(frame.offset, &meta, frame.value()).ok()?;
+    Some(Recoded { meta: CodecMeta::new(&meta, None), value })
 }
 
 impl Store {

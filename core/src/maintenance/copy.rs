@@ -115,7 +115,14 @@ impl<'a> Emptying<'a> {
         // Nothing reuses the segment while this pin lives.
         let pin = engine.pins.pin();
         let origins = origins_bytes(engine, segment)?;
-        log.secure(choose::kept_bytes(engine, segment, oldest) + origins + choose::SLACK, &|| longest(engine, segment))?;
+        #[cfg(feature = "encrypt")]
+        let growth = super::resealed::growth(engine, segment)?;
+        #[cfg(not(feature = "encrypt"))]
+        let growth = 0;
+        let kept = choose::kept_bytes(engine, segment, oldest) + origins + growth;
+        log.secure(kept + choose::SLACK, &|| longest(engine, segment))?;
+        #[cfg(feature = "encrypt")]
+        super::resealed::check(engine, segment)?;
         let copies = &mut self.copies;
         #[cfg(feature = "compress")]
         let compressor = &self.compressor;
@@ -190,7 +197,7 @@ enum Recoded {}
 /// The records of a group whose copies are compressed, by their places in it; none at all where nothing is.
 #[cfg(feature = "compress")]
 fn recoded(engine: &Engine, compressor: &super::compressed::Compressor, frames: &Sifted<'_>) -> Vec<Option<Recoded>> {
-    if compressor.is_none() {
+    if compressor.is_none() && !engine.log.is_sealed() {
         return Vec::new();
     }
     frames.iter().map(|(_, frame)| compressor.recode(engine, frame)).collect()
@@ -251,8 +258,12 @@ fn append_dated(engine: &Engine, wanted: &[Wanted<'_>], copies: &mut Copies) -> 
     engine.log.append_dated(&all, copies.room(), Purpose::MakeSpace)
 }
 
-/// The length of the longest record of a segment, dead ones included.
+/// The length of the longest record of a segment, dead ones included; of its copy, where that is sealed and it is not.
 fn longest(engine: &Engine, segment: &Segment) -> Result<u64> {
+    #[cfg(feature = "encrypt")]
+    if super::resealed::is_plain(engine, segment) {
+        return super::resealed::longest(engine, segment);
+    }
     let log = &engine.log;
     let mut longest = 0;
     scan(&*log.storage, whole(engine, segment), &mut |found| {

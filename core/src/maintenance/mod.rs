@@ -14,10 +14,14 @@ mod copy;
 mod dictionaries;
 mod due;
 mod dying;
+#[cfg(feature = "encrypt")]
+mod enabling;
 mod expired;
 mod history;
 mod namespaces;
 mod report;
+#[cfg(feature = "encrypt")]
+mod resealed;
 #[cfg(feature = "events")]
 mod retention;
 #[cfg(feature = "encrypt")]

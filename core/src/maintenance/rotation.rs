@@ -1,5 +1,6 @@
 //! Rotation of the data key of a sealed store: from a border on the log is sealed under a new key, everything in front of it is copied behind it, and
-//! what is left in the file is overwritten with zeros. Until then the page of keys leads to both keys, whatever ends the process.
+//! what is left in the file is overwritten with zeros. Until then the page of keys leads to both keys, whatever ends the process. A plain store that is
+//! being sealed ends in the same way.
 
 use super::checkpoint::Extent;
 use super::choose;
@@ -17,13 +18,14 @@ const ROUNDS: usize = 3;
 /// How often to look whether the last reader of a retired segment has gone.
 const LOOKS: usize = 100;
 
-/// What a rotation of the key has come to; see [`Db::rotate_encryption_key`](crate::Db::rotate_encryption_key).
+/// What a rotation of the key has come to, see [`Db::rotate_encryption_key`](crate::Db::rotate_encryption_key), or the sealing of a plain store, see
+/// [`Db::enable_encryption`](crate::Db::enable_encryption).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyRotation {
-    /// True if nothing in the file is under the key before any more, and no page of keys leads to it.
+    /// True if nothing in the file is under the key before any more, or plain, and no page of keys leads to it.
     pub is_finished: bool,
-    /// Segments under the key before that are still there: damaged ones, those kept for stranded records, those whose records somebody reads, and
+    /// Segments under the key before, or plain, that are still there: damaged ones, those kept for stranded records, those whose records somebody reads, and
     /// history.
     pub segments_left: u64,
     /// Bytes of those that are history: consumers of changes have not taken note of them.
@@ -70,7 +72,7 @@ impl Store {
     }
 
     /// The caller holds the maintenance lock.
-    fn finish_rotation_inside(&self, progress: &mut dyn FnMut(CompactProgress)) -> Result<KeyRotation> {
+    pub(super) fn finish_rotation_inside(&self, progress: &mut dyn FnMut(CompactProgress)) -> Result<KeyRotation> {
         let (log, keys) = (&self.engine.log, self.sealed_under()?);
         if !keys.is_rotating() {
             return Ok(KeyRotation { is_finished: true, ..KeyRotation::default() });
@@ -92,6 +94,7 @@ impl Store {
         log.write_superblock_again()?;
         log.wipe_free()?;
         log.wipe_behind_snapshot()?;
+        log.wipe_rests(&|segment| stranded::is_kept(&self.engine, segment))?;
         // The rest of the active segment is filled up.
         log.seal_active()?;
         log.sync_to(log.end())?;

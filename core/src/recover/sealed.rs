@@ -1,9 +1,11 @@
 //! A sealed log: each segment header has the last tag of the segment before it, so that nothing in between can be cut out or mixed in.
 
+use super::chain::Chain;
 use super::follow::Follower;
 use crate::error::{Error, Result};
 use crate::frame::TAG_LEN;
-use crate::log::{Geometry, Segment, SegmentList, is_sealed, keys_of};
+use crate::log::{Geometry, Segment, SegmentList, is_as_listed, is_sealed, keys_of};
+use crate::sorted::Set;
 use crate::storage::Storage;
 
 /// Makes the listed segments readable by what the list says of their seals, whatever stands in the place of their headers.
@@ -13,6 +15,25 @@ pub(crate) fn enter_listed(storage: &dyn Storage, geometry: Geometry, listed: &S
         let start = geometry.start(segment.extent);
         if !keys.enter_listed(segment.salt, segment.base, start, seal)? && !storage.forgives() {
             return Err(Error::Forged { offset: start, what: "a listed segment of another key" });
+        }
+        // What is forged, or stands in the place of a segment that was retired since, is no part of the store.
+        if storage.forgives() && !is_as_listed(storage, geometry, segment)? {
+            keys.forget_plain(segment.salt);
+        }
+    }
+    Ok(())
+}
+
+/// Compares the plain segments of a store that is being sealed with their digests. The places of those that the tail retires may have been used again:
+/// they do not count, and are not read any more.
+pub(crate) fn check_plain(storage: &dyn Storage, geometry: Geometry, chain: &Chain) -> Result<()> {
+    let Some(keys) = keys_of(storage).filter(|keys| keys.is_enabling()) else { return Ok(()) };
+    let gone = Set::collect(chain.gone().iter().map(|segment| segment.base));
+    for segment in &chain.listed.segments {
+        if gone.contains(segment.base) {
+            keys.forget_plain(segment.salt);
+        } else if !is_as_listed(storage, geometry, segment)? {
+            return Err(Error::Forged { offset: geometry.start(segment.extent), what: "a segment that is not sealed" });
         }
     }
     Ok(())
@@ -42,7 +63,8 @@ impl Follower<'_> {
     pub(super) fn tag_before(&self, position: u64) -> Result<[u8; TAG_LEN]> {
         let mut tag = [0; TAG_LEN];
         let is_first = self.chain.tail.last().is_none_or(|segment| position <= segment.first_frame(self.geometry));
-        if is_sealed(self.storage) && !is_first {
+        let is_plain = |segment: &Segment| keys_of(self.storage).is_some_and(|keys| keys.is_plain(segment.salt));
+        if is_sealed(self.storage) && !is_first && !self.chain.tail.last().is_some_and(is_plain) {
             self.storage.read_at(position - TAG_LEN as u64, &mut tag)?;
         }
         Ok(tag)

@@ -57,6 +57,7 @@ impl Chain {
         let headers = find_headers(storage, geometry, superblock.store_id, &listed)?;
         let mut follower = Follower::new(storage, pair, headers);
         follower.run(listed, None)?;
+        super::sealed::check_plain(storage, geometry, &follower.chain)?;
         Ok(follower.chain)
     }
 }

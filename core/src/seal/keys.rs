@@ -48,6 +48,8 @@ pub(crate) struct Derived {
     pub(crate) front: Key,
     pub(crate) header: Key,
     pub(crate) page: Key,
+    /// Of the digests of plain segments.
+    pub(super) plain: Key,
     pub(crate) seed: Zeroizing<[u8; 16]>,
 }
 
@@ -59,6 +61,7 @@ impl Derived {
             front: of(b"pipkin 1 superblock")?,
             header: of(b"pipkin 1 header")?,
             page: of(b"pipkin 1 key page")?,
+            plain: of(b"pipkin 1 plain segment")?,
             seed: derive(data.as_slice(), store_id, &[b"pipkin 1 seed"])?,
         })
     }

@@ -14,9 +14,15 @@ pub(crate) struct KeySet {
 impl KeySet {
     /// A new one.
     pub(crate) fn drawn(store_id: &[u8; 16]) -> Result<Self> {
-        let mut data = Key::new([0; 32]);
-        random(data.as_mut_slice())?;
-        Self::new(data, store_id)
+        loop {
+            let mut data = Key::new([0; 32]);
+            random(data.as_mut_slice())?;
+            let drawn = Self::new(data, store_id)?;
+            // In a list of segments, this id stands for no key.
+            if drawn.derived.id != [0; 8] {
+                return Ok(drawn);
+            }
+        }
     }
 
     pub(crate) fn new(data: Key, store_id: &[u8; 16]) -> Result<Self> {
@@ -41,6 +47,8 @@ pub(crate) struct Ring {
     pub(crate) previous: Option<Arc<KeySet>>,
     /// The log position from which on everything is under the current key; what is in front of it is under the one before.
     pub(crate) border: u64,
+    /// What is in front of the border may be plain: the store is being sealed.
+    pub(crate) is_plain_before: bool,
 }
 
 impl Ring {

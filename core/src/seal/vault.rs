@@ -2,6 +2,7 @@
 
 use super::keys::NONCE_LEN;
 use super::keys::{TAG_LEN, derive, is_same, random, tag_of};
+use super::listed::{self, LISTED_LEN, PlainDigest};
 use super::ring::{KeyOf, KeySet, Ring};
 use super::suite::{Cipher, Sealer};
 use crate::error::{Error, Result};
@@ -58,9 +59,6 @@ impl HeaderSeal {
 /// What its writer drew, and its number.
 type Session = ([u8; 32], u64);
 
-/// Length in bytes of what a list of segments says of the seal of one: key id, what its session drew, and the number of the session.
-pub(crate) const LISTED_LEN: usize = 8 + 32 + 8;
-
 /// What the tag of a segment header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Authentic {
@@ -82,10 +80,12 @@ struct Place {
 }
 
 #[derive(Default)]
-struct Known {
+pub(super) struct Known {
     by_salt: Map<u64, Place>,
     /// The salt of the newest header at an offset.
     by_start: Map<u64, u64>,
+    /// The plain segments of a store that is being sealed, by salt; with the digest of those that a list names.
+    pub(super) plain: Map<u64, Option<PlainDigest>>,
     /// One for each session, with what the session is known by.
     sealers: Vec<([u8; 8], Session, Arc<Sealer>)>,
 }
@@ -109,12 +109,12 @@ impl Vault {
 pub(crate) struct Keys {
     store_id: [u8; 16],
     cipher: Cipher,
-    ring: RwLock<Ring>,
+    pub(super) ring: RwLock<Ring>,
     /// Version and bytes of the page of keys.
     page: RwLock<(u64, Vec<u8>)>,
     /// What this session has drawn.
     session: [u8; 32],
-    known: RwLock<Known>,
+    pub(super) known: RwLock<Known>,
 }
 
 impl Keys {
@@ -157,9 +157,15 @@ impl Keys {
         self.ring.read().border
     }
 
-    /// True while segments may be under the key before the current one.
+    /// True while segments may be under the key before the current one, or plain: neither is new ground for a rotation.
     pub(crate) fn is_rotating(&self) -> bool {
-        self.ring.read().previous.is_some()
+        let ring = self.ring.read();
+        ring.previous.is_some() || ring.is_plain_before
+    }
+
+    /// Everything from the log position `border` on is sealed, and nothing in front of it: the store begins to be sealed.
+    pub(crate) fn begin_at(&self, border: u64) {
+        self.ring.write().border = border;
     }
 
     /// From the log position `border` on everything is sealed under `next`.
@@ -169,12 +175,13 @@ impl Keys {
         (ring.previous, ring.border) = (Some(previous), border);
     }
 
-    /// Forgets the key before the current one: no segment is under it any more.
+    /// Forgets the key before the current one: no segment is under it any more, and none is plain.
     pub(crate) fn forget_previous(&self) {
         let mut ring = self.ring.write();
-        ring.previous = None;
+        (ring.previous, ring.is_plain_before) = (None, false);
         let id = ring.current.derived.id;
         let mut known = self.known.write();
+        known.plain = Map::default();
         let gone = |(salt, place): (u64, &Place)| (place.key != id).then_some(salt);
         for salt in known.by_salt.iter().filter_map(gone).collect::<Vec<u64>>() {
             known.by_salt.remove(salt);
@@ -220,10 +227,10 @@ impl Keys {
         Ok(())
     }
 
-    /// What a list says of the seal of a segment that was entered.
+    /// What a list says of the seal of a segment that was entered, or of the bytes of a plain one.
     pub(crate) fn listed_seal(&self, salt: u64) -> Option<[u8; LISTED_LEN]> {
         let known = self.known.read();
-        let place = known.by_salt.get(salt)?;
+        let Some(place) = known.by_salt.get(salt) else { return known.plain.get(salt)?.as_ref().map(listed::of_plain) };
         let (drawn, number) = place.session;
         let mut out = [0; LISTED_LEN];
         let fields = place.key.iter().chain(&drawn).copied().chain(number.to_le_bytes());
@@ -232,8 +239,15 @@ impl Keys {
     }
 
     /// Enters a segment by what an authentic list says of it: its header may be lost, or that of a later segment in the same place. False for a seal
-    /// of another key.
+    /// of another key. The bytes of a plain one are still to be compared with its digest.
     pub(crate) fn enter_listed(&self, salt: u64, base: u64, start: u64, seal: &[u8; LISTED_LEN]) -> Result<bool> {
+        if let Some(digest) = listed::digest_in(seal) {
+            let counts = self.is_enabling() && base < self.border();
+            if counts {
+                self.enter_plain(salt, Some(digest));
+            }
+            return Ok(counts);
+        }
         let shift = base.wrapping_sub(start);
         let [id, drawn, number] = [seal.get(..8), seal.get(8..40), seal.get(40..)].map(Option::unwrap_or_default);
         let number = number.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

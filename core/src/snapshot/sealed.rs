@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::frame::TAG_LEN;
-use crate::log::{is_sealed, keys_of};
+use crate::log::{is_sealed, is_sealed_segment, keys_of};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
 use alloc::borrow::Cow;
@@ -26,7 +26,8 @@ pub(super) fn seal(storage: &dyn Storage, salt: u64, offset: u64, body: &mut [u8
 /// [`Error::Corrupt`] if the tag does not fit: like a damaged one, a part that somebody has changed costs time only. [`Error::KeyNeeded`] without
 /// the key.
 pub(super) fn open<'a>(storage: &dyn Storage, salt: u64, offset: u64, body: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-    if !is_sealed(storage) {
+    // A plain one is of this session, from before the store began to be sealed.
+    if !is_sealed_segment(storage, salt) {
         return Ok(Cow::Borrowed(body));
     }
     let forged =

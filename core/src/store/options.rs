@@ -74,6 +74,9 @@ pub(crate) struct Attached {
     /// Values are compressed in a sealed store, too.
     #[cfg(all(feature = "compress", feature = "encrypt"))]
     pub(crate) compress_sealed: bool,
+    /// The cipher of a store that is sealed while it is open.
+    #[cfg(feature = "encrypt")]
+    pub(crate) cipher: Option<crate::Cipher>,
     /// The store is new, and its front has just been written.
     #[cfg(feature = "encrypt")]
     pub(crate) created: bool,

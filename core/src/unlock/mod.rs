@@ -1,6 +1,7 @@
 //! Opening, creating and changing the keys of sealed stores: from what the user has to the keys of the store.
 
 mod change;
+mod enable;
 mod page;
 mod rotate;
 mod slot;
@@ -9,6 +10,7 @@ mod tests;
 
 pub(crate) use change::{Change, changed, slots_of};
 pub use change::{KeySlot, KeySlotKind};
+pub(crate) use enable::enabled;
 pub(crate) use page::{PAGE_LEN, PAGE_PLACES};
 pub(crate) use rotate::{Page, ended, rotated};
 
@@ -19,7 +21,7 @@ use crate::storage::{SealedStorage, Storage};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use page::{KeyPage, Stored};
+use page::{Before, KeyPage, Stored};
 
 /// The version of the page of keys that a new store begins with.
 const FIRST_PAGE: u64 = 1;
@@ -54,12 +56,14 @@ pub(crate) fn unlock(
         }
         (None, None) => return Err(Error::corrupt(first, "all three copies of the page of keys")),
     };
-    let (current, previous) = stored.unlock(secret, &sealed.store_id)?;
+    let (current, before) = stored.unlock(secret, &sealed.store_id)?;
     let page = &stored.page;
     if page.version != sealed.page {
         return Err(Error::Forged { offset: first, what: "the version of the page of keys" });
     }
-    let ring = Ring { current: Arc::new(current), previous: previous.map(Arc::new), border: sealed.border };
+    let is_plain_before = matches!(before, Before::Plain);
+    let previous = if let Before::Key(previous) = before { Some(Arc::new(previous)) } else { None };
+    let ring = Ring { current: Arc::new(current), previous, border: sealed.border, is_plain_before };
     let keys = Keys::new(sealed.store_id, page.cipher, ring, (page.version, stored.bytes()))?;
     Ok(Box::new(SealedStorage::new(storage, Vault(Some(keys)))))
 }
@@ -76,7 +80,7 @@ pub(crate) fn create(storage: Box<dyn Storage>, store_id: [u8; 16], cipher: Ciph
     let mut first = KeyPage::new(FIRST_PAGE, cipher, &current.derived);
     first.put_slot(0, &current.data, secret, &store_id)?;
     let page = first.encode(&current.derived, &store_id)?;
-    let ring = Ring { current: Arc::new(current), previous: None, border: LOG_POSITION_FIRST };
+    let ring = Ring { current: Arc::new(current), previous: None, border: LOG_POSITION_FIRST, is_plain_before: false };
     let vault = Vault(Some(Keys::new(store_id, cipher, ring, (FIRST_PAGE, page.clone()))?));
     Ok(New { storage: Box::new(SealedStorage::new(storage, vault)), page })
 }
@@ -89,6 +93,23 @@ pub(crate) fn write_page(storage: &dyn Storage, page: &[u8]) -> Result<()> {
 /// Writes the first two copies, which leaves the last one as it was; durable only after a sync.
 pub(crate) fn write_front_of_page(storage: &dyn Storage, page: &[u8]) -> Result<()> {
     page::write(storage, page, &PAGE_PLACES[..2])
+}
+
+/// True if anything stands where a plain store has no page of keys: what an attempt to seal it has left that was cut short.
+pub(crate) fn has_leftover(storage: &dyn Storage) -> Result<bool> {
+    let mut bytes = alloc::vec![0; PAGE_LEN];
+    for place in PAGE_PLACES.into_iter().filter(|place| place + PAGE_LEN as u64 <= storage.len().unwrap_or(0)) {
+        storage.read_at(place, &mut bytes)?;
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Overwrites that with zeros; durable only after a sync.
+pub(crate) fn wipe_page(storage: &dyn Storage) -> Result<()> {
+    PAGE_PLACES.into_iter().try_for_each(|place| Ok(storage.write_at(place, &[&[0; PAGE_LEN]])?))
 }
 
 /// How many copies of a page of keys are as they should be.

@@ -11,6 +11,8 @@ use alloc::vec::Vec;
 pub(crate) const PAGE_PLACES: [u64; 3] = [1024, 5120, 12_288];
 /// Length in bytes of a copy.
 pub(crate) const PAGE_LEN: usize = 3072;
+/// No page has a version above it.
+pub(super) const VERSION_MAX: u64 = 1 << 62;
 const MAGIC: [u8; 8] = *b"PIPKEYS\x1a";
 const SLOTS_AT: usize = 32;
 /// Where the tag begins; the checksum follows.
@@ -22,6 +24,16 @@ pub(super) struct KeyPage {
     pub(super) cipher: Cipher,
     key_id: [u8; 8],
     pub(super) slots: Vec<Slot>,
+}
+
+/// What the segments in front of the border are under.
+pub(super) enum Before {
+    /// There are none.
+    Nothing,
+    /// The data key before the current one, which is being rotated.
+    Key(KeySet),
+    /// No key: the store is being sealed.
+    Plain,
 }
 
 /// One as the file has it.
@@ -175,12 +187,12 @@ impl Stored {
         if is_its { Ok(()) } else { Err(Error::Forged { offset: self.offset, what: "the page of keys" }) }
     }
 
-    /// The data key, and the one before it while that is being rotated.
+    /// The data key, and what segments in front of the border are under.
     ///
     /// # Errors
     ///
     /// [`Error::WrongKey`], and as [`Self::check`].
-    pub(super) fn unlock(&self, secret: &Secret, store_id: &[u8; 16]) -> Result<(KeySet, Option<KeySet>)> {
+    pub(super) fn unlock(&self, secret: &Secret, store_id: &[u8; 16]) -> Result<(KeySet, Before)> {
         let (_, current) = self.page.find(secret, store_id, self.offset)?.ok_or(Error::WrongKey)?;
         self.check(&current.derived, store_id)?;
         let before = Secret::Current(current.data.clone());
@@ -188,6 +200,11 @@ impl Stored {
         if previous.is_none() && self.page.slots.iter().any(|slot| slot.kind == kind_of(&before)) {
             return Err(Error::Forged { offset: self.offset, what: "the page of keys" });
         }
-        Ok((current, previous))
+        let is_plain = self.page.slots.iter().any(|slot| slot.kind == Slot::PLAIN.kind);
+        Ok(match previous {
+            Some(previous) => (current, Before::Key(previous)),
+            None if is_plain => (current, Before::Plain),
+            None => (current, Before::Nothing),
+        })
     }
 }

@@ -8,8 +8,8 @@ use crate::seal::{KeySet, Keys, Secret};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The number of the slot of the key before.
-const BEFORE: usize = 1;
+/// The number of the slot of the key before, or of the one that says that there was none.
+pub(super) const BEFORE: usize = 1;
 
 /// Version and bytes of a page.
 pub(crate) type Page = (u64, Vec<u8>);

@@ -21,7 +21,8 @@ pub(super) struct Owner<'a> {
 /// A way to the data key.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
-    /// 0: none, 1: a key of 32 bytes, 2: a passphrase, 3: the current data key, which leads to the one before it.
+    /// 0: none, 1: a key of 32 bytes, 2: a passphrase, 3: the current data key, which leads to the one before it; 4: nothing, which says that segments
+    /// may be plain.
     pub(super) kind: u8,
     cost: Cost,
     salt: [u8; 16],
@@ -59,6 +60,9 @@ impl Slot {
         wrapped: [0; 32],
         tag: [0; TAG_LEN],
     };
+
+    /// What says that segments in front of the border are plain.
+    pub(super) const PLAIN: Self = Self { kind: 4, ..Self::NONE };
 
     /// Wraps the data key.
     pub(super) fn wrap(number: usize, data: &Key, secret: &Secret, owner: Owner<'_>) -> Result<Self> {

@@ -30,7 +30,9 @@ fn hex(bytes: &[u8]) -> String {
 fn keys(cipher: Cipher) -> Keys {
     let current = Arc::new(KeySet::new(data(), &counted(0)).unwrap());
     let id = current.derived.id;
-    let keys = Keys::new(counted(0), cipher, Ring { current, previous: None, border: 0 }, (1, Vec::new())).unwrap();
+    let keys =
+        Keys::new(counted(0), cipher, Ring { current, previous: None, border: 0, is_plain_before: false }, (1, Vec::new()))
+            .unwrap();
     keys.enter(SALT, (16_384 + 4096, 16_384), id, (counted(0x40), 3)).unwrap();
     keys
 }

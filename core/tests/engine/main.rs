@@ -52,6 +52,8 @@ mod sealed_bytes;
 mod sealed_compressed;
 mod sealed_crashes;
 mod sealed_creation;
+mod sealed_enabling;
+mod sealed_enabling_attacks;
 mod sealed_events;
 mod sealed_following;
 mod sealed_keys;

@@ -113,7 +113,7 @@ fn value(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
         number_at(bytes, &mut place)?;
     }
     let end = place.checked_add(key)?.checked_add(value)?;
-    (head & 0x80 != 0 && end <= bytes.len()).then_some((place + key, end))
+    (end <= bytes.len()).then_some((place + key, end))
 }
 
 /// The checksum of the frame at `at`. What stands in the place of an event's number is added to it in a way of its own.

@@ -203,3 +203,35 @@ fn a_follower_with_the_key_reads_what_the_writer_has_compressed_since() {
     }
     assert!(db.compression_stats().unwrap().records > 1000);
 }
+
+/// A plain store that compresses is sealed: what is compressed shows nothing of its length any more, whether values may stay compressed or not.
+#[test]
+fn compressed_values_of_a_plain_store_are_padded_or_plain_once_it_is_sealed() {
+    for is_allowed in [false, true] {
+        let file = MemoryStorage::new();
+        let plain = || Db::builder().segment_size(EXTENT).ordered(true).background(false);
+        let db = open(plain().compression(Compression::OnCompaction), &file);
+        let mut model = Model::new();
+        write(&db, &mut model, 0..2500, 0);
+        db.compact().unwrap();
+        write(&db, &mut model, 2400..2600, 1);
+        assert!(db.compression_stats().unwrap().records > 2000);
+        assert!(matches!(db.enable_encryption(KEY), Err(Error::InvalidArgument(what)) if what.contains("compress_sealed")));
+        db.close().unwrap();
+        let allowed = || plain().compress_sealed(true).compression(Compression::OnCompaction);
+        let db = open(if is_allowed { allowed() } else { plain() }, &file);
+        let report = db.enable_encryption(KEY).unwrap();
+        assert!(report.is_finished, "{report:?}");
+        check(&db, &db, &model);
+        assert_eq!(db.compression_stats().unwrap().records > 2000, is_allowed, "{:?}", db.compression_stats());
+        search(&file, "sealed");
+        db.close().unwrap();
+        search(&file, "closed");
+        assert!(verify_storage(&file).unwrap().is_ok());
+        let (_, fields) = compressed_frames(&file);
+        assert!(fields.keys().all(|field| field[0] == 3 && field[2] == 0), "{fields:?}");
+        assert_eq!(fields.is_empty(), !is_allowed);
+        let db = open(sealed(Cipher::Aes256Gcm).compress_sealed(is_allowed), &file);
+        check(&db, &db, &model);
+    }
+}

@@ -74,6 +74,35 @@ fn a_follower_needs_the_key_and_is_told_when_it_is_rotated() {
     assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"red"[..]));
 }
 
+/// Who follows a plain store is told when it is sealed, and reads on with the key, also while it is being sealed.
+#[test]
+fn a_follower_of_a_plain_store_needs_the_key_once_that_is_sealed() {
+    let file = MemoryStorage::new();
+    let plain = || Db::builder().segment_size(4096).background(false);
+    let db = plain().open_storage(Box::new(file.clone())).unwrap();
+    (0..90_u8).try_for_each(|key| db.insert([key], vec![key; 90])).unwrap();
+    let reader = plain().follow(true).open_storage(Box::new(file.clone())).unwrap();
+    assert_eq!(reader.len().unwrap(), 90);
+    let held = db.snapshot();
+    (0..60_u8).try_for_each(|key| db.insert([key], vec![key; 80])).unwrap();
+    assert!(!db.enable_encryption(NEW).unwrap().is_finished);
+    assert!(matches!(reader.refresh(), Err(Error::KeyNeeded)));
+    assert!(matches!(plain().follow(true).open_storage(Box::new(file.clone())).map(drop), Err(Error::KeyNeeded)));
+    let reader = follow(&file, NEW).unwrap();
+    assert!(reader.key_rotation_pending() && reader.len().unwrap() == 90);
+    db.insert("color", "green").unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"green"[..]));
+    drop(held);
+    assert!(db.finish_key_rotation(|_| {}).unwrap().is_finished);
+    db.insert("color", "red").unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"red"[..]));
+    for key in 0..90_u8 {
+        assert!(reader.get([key]).unwrap().is_some_and(|value| value.iter().all(|&byte| byte == key)), "key {key}");
+    }
+}
+
 /// What a follower has not read yet cannot be changed unnoticed either: every bit of it is flipped, and the checksum of the file repaired by nobody.
 #[test]
 fn a_follower_shows_nothing_that_somebody_has_changed() {

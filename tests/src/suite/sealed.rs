@@ -1,6 +1,8 @@
 //! Sealed stores against somebody who holds every version of the file and repairs every checksum: each change is an error, and no key meets a
 //! nonce twice, whatever copies are written on.
 
+mod enabling;
+
 use super::{Checked, words};
 use crate::forge::bind;
 use crate::parallel::{Failure, Outcome, Watch, watched};
@@ -41,6 +43,7 @@ pub fn run(budget: &Budget, trials: &Quota) -> Outcome {
             attack(trials, watch)?;
             attack_snapshot(trials, watch)?;
             the_key_of_before(trials, watch)?;
+            enabling::run(trials, watch)?;
             side_by_side(budget, trials, watch)
         };
         all().map_err(|what| Failure::new(replay, what))

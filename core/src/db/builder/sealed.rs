@@ -156,7 +156,7 @@ impl Builder {
 
     /// The cipher of a new sealed store; an existing one keeps its own. Default: AES-256-GCM natively, ChaCha20-Poly1305 in WebAssembly.
     pub fn cipher(mut self, cipher: Cipher) -> Self {
-        self.seal.cipher = Some(cipher);
+        (self.seal.cipher, self.attached.cipher) = (Some(cipher), Some(cipher));
         self
     }
 }
@@ -271,7 +271,7 @@ fn refuse(storage: &dyn Storage, options: &Options, attached: &Attached) -> Resu
     }
     #[cfg(feature = "compress")]
     if attached.compression != crate::Compression::Off && !attached.compress_sealed {
-        return Err(Error::InvalidArgument(crate::db::compression::NOT_ASKED_FOR));
+        return Err(Error::InvalidArgument(crate::compression::NOT_ASKED_FOR));
     }
     #[cfg(not(feature = "compress"))]
     let _ = attached;

@@ -35,6 +35,13 @@ impl Superblock {
         if (matches!(decoded, Decoded::Newer(_)) && !storage.forgives()) || !Self::is_summed(bytes, slot) {
             return Ok(decoded);
         }
+        // The older one may be from before the store began to be sealed; whether it is the older one is checked behind this.
+        if let Decoded::Good(found) = decoded
+            && found.key_page == 0
+            && keys.is_enabling()
+        {
+            return Ok(decoded);
+        }
         let tag = bytes.get(TAG_AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default();
         let fields = bytes.get(..TAG_AT).unwrap_or_default();
         let masked = if let Decoded::Good(found) = decoded { found.seed } else { [0; 16] };
