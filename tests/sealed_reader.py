@@ -123,6 +123,7 @@ class Store:
         else:
             raise AssertionError("no page of keys")
         self.suite, key_id = page[16], page[24:32]
+        self.is_begun = any(page[32 + 128 * place] == 4 for place in range(page[17]))
         for place in range(page[17]):
             slot = page[32 + 128 * place : 160 + 128 * place]
             wrapping = derive(KEY, slot[16:32], b"pipkin 1 wrap" + self.id)
@@ -156,6 +157,8 @@ class Store:
             if not copies:
                 continue
             header = self.file[copies[0] : copies[0] + 192]
+            if self.is_begun and header[80:152] == bytes(72):
+                continue
             tag = mac(self.key("header"), struct.pack("<Q", start) + header[:136])
             assert tag == header[136:152], "the tag of a header"
             info = b"pipkin 1 session" + bytes([self.suite]) + self.id + header[64:72]
@@ -220,8 +223,8 @@ class Store:
             at = end
         return out
 
-    def log(self):
-        """Salts and ends of the segments that count, in log order: those of the list, and what follows it."""
+    def listed(self):
+        """Base, salt, end, flag of history, first extent, extents and seal of each listed segment."""
         base, salt, offset = struct.unpack_from("<QQQ", self.front, 72)
         frame = next(self.frames(salt, self.headers[salt]["behind"], offset))
         assert frame[0] == 4
@@ -232,10 +235,28 @@ class Store:
         for _ in range(count):
             salt, step, extent, extents, rest, flags, *_ = [reader.fixed(8)] + [reader.varint() for _ in range(10)]
             base += step
-            listed.append((base, salt, self.starts[extent + extents] - TRAILER - rest, flags & 1))
-        seals = [reader.take(48) for _ in listed]
-        assert reader.at == len(frame[3]) and len(seals) == count
-        yield from ((salt, end) for _, salt, end, is_history in listed[:-1] if not is_history)
+            listed.append((base, salt, self.starts[extent + extents] - TRAILER - rest, flags & 1, extent, extents))
+        listed = [(*segment, reader.take(48)) for segment in listed]
+        assert reader.at == len(frame[3])
+        return listed
+
+    def check_plain(self):
+        """Compares the listed segments that are plain with their digests; returns how many there are."""
+        count, key, border = 0, self.key("plain segment"), number(self.front, 200, 8)
+        for base, salt, end, _, extent, extents, seal in self.listed():
+            if seal[:8] == bytes(8):
+                start = self.starts[extent]
+                fields = struct.pack("<QQQII", base, salt, end - start, extent, extents)
+                text = self.file[start:end].ljust(end - start, b"\0")
+                assert seal[8:] == mac(key, self.id + fields + text) + bytes(24), "the digest of a plain segment"
+                assert self.is_begun and base < border and number(text, 0, 8) == salt
+                count += 1
+        return count
+
+    def log(self):
+        """Salts and ends of the segments that count, in log order: those of the list, and what follows it."""
+        listed = self.listed()
+        yield from ((salt, end) for _, salt, end, is_history, *_ in listed[:-1] if not is_history)
         before, end = listed[-1][:2], number(self.front, 120, 8)
         while True:
             header = self.headers[before[1]]
@@ -339,6 +360,10 @@ def check_compressed(path):
     print(f"{path.name}: {len(plain)} records, {packed} compressed, {len(dictionaries)} dictionary")
 
 
+begun = Store((Path(__file__).parent / "golden" / "enabling" / "begun.pipkin").read_bytes())
+plain = begun.check_plain()
+assert plain > 5
+print(f"begun.pipkin: {plain} plain segments as their digests say")
 check_compressed(Path(__file__).parent / "golden" / "compressed" / "sealed.pipkin")
 for path in sorted((Path(__file__).parent / "golden" / "sealed").glob("*.pipkin")):
     store = Store(path.read_bytes())

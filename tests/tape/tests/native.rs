@@ -75,6 +75,28 @@ fn sealed_stores_of_both_suites_are_read_with_their_key_and_go_on() {
     }
 }
 
+/// A golden plain store that a crash has left while it was being sealed.
+#[test]
+fn a_store_that_has_begun_to_be_sealed_is_read_and_sealed_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("begun.pipkin");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/enabling/begun.pipkin");
+    let before = fs::read(&source).unwrap();
+    let sealed = || Db::builder().encryption_key([7; 32]).background(false);
+    let db = sealed().path(&source).read_only(true).open().unwrap();
+    assert!(db.key_rotation_pending());
+    assert_eq!(Tape::SMALL.finish(&db), Ok(Tape::SMALL.expected()));
+    drop(db);
+    assert!(fs::read(&source).unwrap() == before, "reading changed it");
+    assert!(matches!(Db::builder().path(&source).read_only(true).open(), Err(Error::KeyNeeded)));
+    fs::write(&path, &before).unwrap();
+    let db = sealed().path(&path).open().unwrap();
+    assert!(db.finish_key_rotation(|_| {}).unwrap().is_finished);
+    assert!(db.verify().unwrap().is_ok());
+    db.close().unwrap();
+    assert_eq!(Tape::SMALL.finish(&sealed().path(&path).open().unwrap()), Ok(Tape::SMALL.expected()));
+}
+
 #[test]
 fn stores_with_compressed_values_are_read_and_go_on() {
     let folder = tempfile::tempdir().unwrap();
