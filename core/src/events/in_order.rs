@@ -34,8 +34,8 @@ impl Place {
         self.behind += len as u64;
     }
 
-    /// To be called with each new pin, under which the anchors may be others, and before a number that is not above the last one.
-    pub(crate) const fn reset(&mut self) {
+    /// To be called with each new pin: under an earlier one the anchors may have been others.
+    pub(crate) const fn repinned(&mut self) {
         self.until = 0;
     }
 }

@@ -231,10 +231,10 @@ impl Walk {
     /// To be called before the first step under a pin.
     pub(super) const fn repinned(&mut self) {
         match self {
-            Self::Numbers { place, .. } | Self::Found { place, .. } => place.reset(),
+            Self::Numbers { place, .. } | Self::Found { place, .. } => place.repinned(),
             Self::Versions(versions) => {
                 versions.is_placed = false;
-                versions.place.reset();
+                versions.place.repinned();
             }
             Self::NumbersBack { .. } | Self::Back { .. } | Self::Chains { .. } => {}
         }
@@ -378,8 +378,8 @@ impl Versions {
             let first = core::mem::replace(&mut self.next, self.last + 1);
             self.known = at.find(&self.stream, (first, end))?;
             self.is_placed = true;
-            // The first of them may be in front of the one that was tried.
-            self.place.reset();
+            // The first of them may stand in front of the one that was tried.
+            self.place = Place::new();
             self.next = end + 1;
         }
         let Some(Known { number, offset }) = self.known.pop_front() else { return Ok(Step::Another) };
