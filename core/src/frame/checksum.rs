@@ -177,6 +177,9 @@ mod tests {
             let bytes = bytes.get(from..from + len).unwrap_or_default();
             for sum in [0, 0x89ab_cdef] {
                 assert_eq!(super::imp::append(sum, bytes), super::portable::append(sum, bytes), "{len} bytes from {from}");
+                // What processors without the instructions take.
+                #[cfg(feature = "std")]
+                assert_eq!(crc32c::crc32c_append(sum, bytes), super::imp::append(sum, bytes), "{len} bytes from {from}");
             }
             let (front, rest) = bytes.split_at(len.min(from * 7));
             let whole = [front, &[0; 8], rest].concat();

@@ -49,6 +49,7 @@ mod salvage;
 mod sealed;
 mod sealed_attacks;
 mod sealed_bytes;
+mod sealed_changes;
 mod sealed_compressed;
 mod sealed_crashes;
 mod sealed_creation;

@@ -4,7 +4,8 @@
 
 use crate::common::killed;
 use crate::sealed_bytes::bytes;
-use pipkin::storage::crash::{CrashImage, CrashPoint, CrashStorage};
+use crate::sealed_changes::{left_at, with_each_sync_failing};
+use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::random::Rng;
 use pipkin::storage::{MemoryStorage, Storage};
@@ -149,13 +150,6 @@ fn expiry_order_and_large_values_stay() {
     assert_eq!(db.range(..).unwrap().count(), 61);
 }
 
-fn left_at(point: &CrashPoint, rng: &mut Rng, trials: usize) -> Vec<CrashImage> {
-    let mut images = vec![point.synced_image(), point.latest_image()];
-    images.extend((0..=point.in_flight_len()).step_by(509).map(|bytes| point.killed_image(bytes)));
-    images.extend((0..trials).map(|_| point.random_image(rng)));
-    images
-}
-
 /// How a store opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opened {
@@ -224,7 +218,7 @@ fn an_enabling_that_is_cut_anywhere_leaves_a_plain_store_or_one_that_opens_with_
         let is_whole = enabled.is_ok_and(|report| report.is_finished) && !file.is_stopped();
         let point = file.freeze();
         killed(db);
-        for (which, image) in left_at(&point, &mut rng, 8).iter().enumerate() {
+        for (which, image) in left_at(&point, &mut rng, 509, 8).iter().enumerate() {
             let what = format!("cut at {io}, image {which}");
             match goes_on(&image.to_memory(), &now, is_whole, &what) {
                 Opened::Plain => plain += 1,
@@ -245,7 +239,7 @@ fn an_enabling_that_is_cut_anywhere_leaves_a_plain_store_or_one_that_opens_with_
                 let is_whole = finished.is_ok() && !file.is_stopped();
                 let point = file.freeze();
                 killed(db);
-                for image in left_at(&point, &mut rng, 1) {
+                for image in left_at(&point, &mut rng, 509, 1) {
                     goes_on(&image.to_memory(), &now, is_whole || !is_plain, &format!("{what}, then at {io2}"));
                     again += 1;
                 }
@@ -265,27 +259,13 @@ fn an_enabling_that_is_cut_anywhere_leaves_a_plain_store_or_one_that_opens_with_
 fn an_enabling_that_meets_a_failing_sync_loses_nothing() {
     let base = MemoryStorage::new();
     let now = lived(&base, 3);
-    let image = CrashImage::from_bytes(&bytes(&base));
-    for nth in 1.. {
-        let file = CrashStorage::from_image(&image);
-        let db = open_plain(file.clone()).unwrap();
-        file.fail_sync(Some(nth));
-        let enabled = db.enable_encryption(KEY);
-        let is_whole = enabled.is_ok_and(|report| report.is_finished);
-        if !is_whole {
-            assert!(db.insert("size", "large").is_err(), "sync {nth}");
-            assert_eq!(shown(&db), now, "sync {nth}");
-        }
-        killed(db);
-        let point = file.freeze();
-        for image in [point.synced_image(), point.latest_image()] {
-            goes_on(&image.to_memory(), &now, is_whole, &format!("sync {nth} failed"));
-        }
-        if is_whole {
-            assert!(nth > 6, "{nth}");
-            break;
-        }
-    }
+    with_each_sync_failing(
+        &base,
+        |file| open_plain(file).unwrap(),
+        |db| db.enable_encryption(KEY).is_ok_and(|report| report.is_finished),
+        |db| shown(db) == now,
+        |file, is_whole, what| _ = goes_on(file, &now, is_whole, what),
+    );
 }
 
 #[test]
@@ -388,6 +368,9 @@ fn a_store_that_cannot_be_sealed_stays_plain() {
     let read_only = builder().read_only(true).open_storage(Box::new(file.clone())).unwrap();
     assert!(matches!(read_only.enable_encryption(KEY), Err(Error::ReadOnly)));
     drop(read_only);
+    let follower = builder().follow(true).open_storage(Box::new(file.clone())).unwrap();
+    assert!(matches!(follower.enable_encryption(KEY), Err(Error::ReadOnly)));
+    drop(follower);
     let image = CrashImage::from_bytes(&bytes(&file));
     let db = open_plain(image).unwrap();
     assert!(matches!(db.enable_encryption(KEY), Err(Error::Unsupported { .. })));

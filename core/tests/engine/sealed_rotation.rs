@@ -4,7 +4,8 @@
 
 use crate::common::killed;
 use crate::sealed_bytes::{FIRST, HEADER_LEN, bytes, headers};
-use pipkin::storage::crash::{CrashImage, CrashPoint, CrashStorage};
+use crate::sealed_changes::{left_at, with_each_sync_failing};
+use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::storage::random::Rng;
 use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::{Db, Error, Expected, NewEvent, verify_storage};
@@ -93,13 +94,6 @@ fn behind_a_rotation_the_new_key_alone_opens_and_nothing_of_before_is_left() {
     assert_eq!(db.events("log").unwrap().version("stream").unwrap(), 5);
 }
 
-fn left_at(point: &CrashPoint, rng: &mut Rng, trials: usize) -> Vec<CrashImage> {
-    let mut images = vec![point.synced_image(), point.latest_image()];
-    images.extend((0..=point.in_flight_len()).step_by(1021).map(|bytes| point.killed_image(bytes)));
-    images.extend((0..trials).map(|_| point.random_image(rng)));
-    images
-}
-
 /// Opens with one of the keys, shows what it should, goes on with the rotation, and is whole then.
 fn goes_on(file: &MemoryStorage, now: &Shown, is_behind: bool, what: &str) -> bool {
     let opened = [OLD, NEW].map(|key| match open(file.clone(), key) {
@@ -145,7 +139,7 @@ fn a_rotation_that_is_cut_anywhere_opens_with_one_of_the_keys_and_goes_on() {
         let is_whole = rotated.is_ok_and(|report| report.is_finished) && !file.is_stopped();
         let point = file.freeze();
         killed(db);
-        for (which, image) in left_at(&point, &mut rng, 12).iter().enumerate() {
+        for (which, image) in left_at(&point, &mut rng, 1021, 12).iter().enumerate() {
             let what = format!("cut at {io}, image {which}");
             if !goes_on(&image.to_memory(), &now, is_whole, &what) {
                 old += 1;
@@ -164,7 +158,7 @@ fn a_rotation_that_is_cut_anywhere_opens_with_one_of_the_keys_and_goes_on() {
                 let is_whole = finished.is_ok() && !file.is_stopped();
                 let point = file.freeze();
                 killed(db);
-                for image in left_at(&point, &mut rng, 2) {
+                for image in left_at(&point, &mut rng, 1021, 2) {
                     goes_on(&image.to_memory(), &now, true, &format!("{what}, then at {io2}"));
                     again += 1;
                 }
@@ -184,27 +178,13 @@ fn a_rotation_that_is_cut_anywhere_opens_with_one_of_the_keys_and_goes_on() {
 fn a_rotation_that_meets_a_failing_sync_loses_nothing() {
     let base = MemoryStorage::new();
     let now = lived(&base, OLD, 3);
-    let image = CrashImage::from_bytes(&bytes(&base));
-    for nth in 1.. {
-        let file = CrashStorage::from_image(&image);
-        let db = open(file.clone(), OLD).unwrap();
-        file.fail_sync(Some(nth));
-        let rotated = db.rotate_encryption_key(NEW);
-        let is_whole = rotated.is_ok_and(|report| report.is_finished);
-        if !is_whole {
-            assert!(db.insert("size", "large").is_err(), "sync {nth}");
-            assert_eq!(shown(&db), now, "sync {nth}");
-        }
-        killed(db);
-        let point = file.freeze();
-        for image in [point.synced_image(), point.latest_image()] {
-            goes_on(&image.to_memory(), &now, is_whole, &format!("sync {nth} failed"));
-        }
-        if is_whole {
-            assert!(nth > 6, "{nth}");
-            break;
-        }
-    }
+    with_each_sync_failing(
+        &base,
+        |file| open(file, OLD).unwrap(),
+        |db| db.rotate_encryption_key(NEW).is_ok_and(|report| report.is_finished),
+        |db| shown(db) == now,
+        |file, is_whole, what| _ = goes_on(file, &now, is_whole, what),
+    );
 }
 
 #[test]

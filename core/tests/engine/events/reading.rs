@@ -94,6 +94,36 @@ fn events_longer_than_an_extent_are_read_in_order_while_the_visitor_truncates_an
     assert!(log.get_by_number(149).unwrap().is_none());
 }
 
+/// A visitor that moves what its walk has found: of streams whose events follow each other in part, from any version on.
+#[test]
+fn a_stream_is_read_whole_while_the_visitor_writes_truncates_and_compacts() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::builder().segment_size(64 * 1024).path(folder.path().join("events.pip")).open().unwrap();
+    let log = db.events("log").unwrap();
+    let payload = |version: u64| vec![version as u8; (version * 97 % 1500) as usize];
+    (1..=400).for_each(|version| {
+        log.append("s", Expected::Any, [NewEvent::new("T", payload(version))]).unwrap();
+        if version % 60 < 20 {
+            log.append("other", Expected::Any, [NewEvent::new("T", payload(version))]).unwrap();
+        }
+    });
+    for from in [1, 15, 41, 333] {
+        let mut next = from;
+        let read = log.stream("s").from(from).for_each(|event| {
+            assert_eq!((event.stream(), event.version(), event.payload()), ("s", next, &payload(next)[..]));
+            match next % 50 {
+                11 => drop(db.compact().unwrap()),
+                23 => drop(log.append("other", Expected::Any, [NewEvent::new("T", payload(next))]).unwrap()),
+                37 => drop(log.truncate("other", next / 4).unwrap()),
+                _ => {}
+            }
+            next += 1;
+        });
+        read.unwrap();
+        assert_eq!(next, 401);
+    }
+}
+
 /// Where a store is: in memory, which nothing can map, or in a file.
 enum Home {
     Memory(MemoryStorage),
