@@ -450,7 +450,7 @@ impl Store {
             let number = crate::frame::event_number(value);
             log.saw_event(number);
             #[cfg(feature = "events")]
-            events.enter(log, self.engine.seed, number, placed.offset)?;
+            events.enter(log, self.engine.seed, number, placed)?;
             return Ok(());
         }
         let expiry = meta.expiry();

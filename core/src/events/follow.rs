@@ -2,14 +2,14 @@
 
 use super::{Chain, EventIndex};
 use crate::error::Result;
-use crate::log::{EventChange, Log};
+use crate::log::{EventChange, Log, Placed};
 use crate::planted::{Bug, is};
 use alloc::vec::Vec;
 
 /// What becomes of the index.
 enum Step {
     /// The event, or its stub, stands there now. Of a new event: the hashes of its chains, and the event before in each.
-    At { number: u64, offset: u64, chains: Vec<(u64, u64)> },
+    At { number: u64, placed: Placed, chains: Vec<(u64, u64)> },
     /// What stood between two file offsets and was not moved is gone.
     Gone(u64, u64),
 }
@@ -39,6 +39,7 @@ impl EventIndex {
                 EventChange::Gone(from, behind) => Step::Gone(from, behind),
                 EventChange::At(offset) => {
                     let stored = Self::verified(log, offset)?;
+                    let placed = Placed { offset, len: stored.frame().header.frame_len() as u64 };
                     if stored.is_stub() && is(Bug::FollowedEventsKept) {
                         continue;
                     }
@@ -50,15 +51,15 @@ impl EventIndex {
                         let all = Chain::all(stored.stream(), &event).into_iter();
                         chains.extend(all.map(|(chain, before)| (chain.hash(seed, stored.namespace()), before)));
                     }
-                    Step::At { number, offset, chains }
+                    Step::At { number, placed, chains }
                 }
             });
         }
         let mut state = self.state.write();
         for step in steps {
             match step {
-                Step::At { number, offset, chains } => {
-                    super::put(&mut state.places, log, number, offset);
+                Step::At { number, placed, chains } => {
+                    super::put(&mut state.places, log, number, placed);
                     for (hash, before) in chains {
                         if !is(Bug::FollowedChainsForgotten) {
                             state.heads.set(hash, before, number);

@@ -1,7 +1,7 @@
 //! Reading events one after the other: the next one most often stands right behind the last.
 
 use super::places::STRIDE;
-use super::read::Walked;
+use super::read::{EVENT_PREFETCH, Walked};
 use super::{EventIndex, In, Stored};
 use crate::error::Result;
 use crate::log::{Log, Plain, Published};
@@ -28,6 +28,11 @@ impl Place {
         number <= self.until
     }
 
+    /// The last event stands where those that share the anchor may.
+    const fn is_near(&self) -> bool {
+        self.salt == self.anchor_salt && self.anchor <= self.behind && self.behind <= self.anchor + STRIDE
+    }
+
     /// The last event is one that stands right behind the one before, and whose frame is so long.
     #[inline]
     pub(crate) const fn pass(&mut self, len: usize) {
@@ -50,14 +55,10 @@ impl EventIndex {
         place: &mut Place,
         number: u64,
     ) -> Result<Option<Stored<'a>>> {
-        if !place.covers(number) {
-            let Some((anchor, until)) = self.state.read().places.run_of(number) else { return self.by_number(log, number) };
-            (place.anchor, place.until) = (anchor, until);
-            place.anchor_salt = log.segment_stats.salt(log.geometry.extent_of(anchor));
+        if !place.covers(number) && !self.go_on(log, published, place, number) {
+            return self.by_number(log, number);
         }
-        let anchor = place.anchor;
-        let is_near = place.salt == place.anchor_salt && anchor <= place.behind && place.behind <= anchor + STRIDE;
-        let from = if is_near { place.behind } else { anchor };
+        let (from, anchor) = (place.behind, place.anchor);
         if !published.holds(from) && log.geometry.extent_of(from) == log.geometry.extent_of(anchor) {
             *published = log.published(from);
         }
@@ -75,21 +76,37 @@ impl EventIndex {
         Ok(stored)
     }
 
-    /// The same, if the event is of this log and stands in one piece right behind the last one; `place` stays where it is. `None` is no result:
-    /// [`Self::next_number`] tells. It returns the bytes alone: a [`Stored`] is a hundred bytes, which would be moved from call to call.
+    /// The same, if the event is of this log and stands in one piece right behind the last one, or at its anchor; `place` does not pass it. `None` is no
+    /// result: [`Self::next_number`] tells. It returns the bytes alone: a [`Stored`] is a hundred bytes, which would be moved from call to call.
     #[inline]
     pub(crate) fn right_behind<'a>(
-        log: &Log,
-        published: &Published<'a>,
-        place: &Place,
+        &self,
+        log: &'a Log,
+        published: &mut Published<'a>,
+        place: &mut Place,
         of: In,
         number: u64,
     ) -> Option<Plain<'a>> {
-        let is_near = place.salt == place.anchor_salt && place.anchor <= place.behind && place.behind <= place.anchor + STRIDE;
-        if !is_near || !place.covers(number) || log.remembers_checks() {
+        if !place.covers(number) && !self.go_on(log, published, place, number) || !place.is_near() || log.remembers_checks() {
             return None;
         }
         published.plain_event(place.behind, place.salt, number, of.namespace)
+    }
+
+    /// Goes on to the events that share the anchor of this one: to the anchor, unless the last event is a better place to begin. False if there is no such
+    /// event.
+    fn go_on<'a>(&self, log: &'a Log, published: &mut Published<'a>, place: &mut Place, number: u64) -> bool {
+        let Some(run) = self.state.read().places.run_of(number) else { return false };
+        (place.anchor, place.until) = (run.anchor, run.last);
+        place.anchor_salt = log.segment_stats.salt(log.geometry.extent_of(run.anchor));
+        if !place.is_near() {
+            (place.behind, place.salt) = (run.anchor, place.anchor_salt);
+        }
+        if !published.holds(run.anchor) {
+            *published = log.published(run.anchor);
+        }
+        published.prefetch(run.ahead, EVENT_PREFETCH);
+        true
     }
 
     /// The event, if it stands at `offset`, as it did under this pin.

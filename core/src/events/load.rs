@@ -4,7 +4,7 @@ use super::places::{GONE, Places, from_parts};
 use super::{Chain, EventIndex, State};
 use crate::error::{Error, Result};
 use crate::frame::event_number;
-use crate::log::{Log, Window};
+use crate::log::{Log, Placed, Window};
 use crate::planted::{Bug, is};
 use crate::scan::{Found, Stretch, scan};
 use crate::snapshot::{EventParts, PartPlace, Reader, read_part};
@@ -49,8 +49,8 @@ impl EventIndex {
         };
         let mut window = Window::new(&*log.storage, log.storage.len()?);
         for offset in core::mem::take(&mut *self.tail.lock()) {
-            let number = number_at(log, &mut window, offset)?;
-            Self::replace(&mut state, log, number, offset)?;
+            let (number, placed) = event_at(log, &mut window, offset)?;
+            Self::replace(&mut state, log, number, placed)?;
         }
         let (from, last) = (state.last, log.next_event().saturating_sub(1));
         *self.state.write() = state;
@@ -95,26 +95,26 @@ impl EventIndex {
 
     /// Enters an event that salvage has appended with the number that it had. The caller holds a pin.
     #[cfg(feature = "salvage")]
-    pub(crate) fn enter(&self, log: &Log, seed: u64, number: u64, offset: u64) -> Result<()> {
-        self.moved(log, &[(number, offset)]);
+    pub(crate) fn enter(&self, log: &Log, seed: u64, number: u64, placed: Placed) -> Result<()> {
+        self.moved(log, &[(number, placed)]);
         self.count(log, seed, number)?;
         let mut state = self.state.write();
         state.last = state.last.max(number);
         Ok(())
     }
 
-    /// An event stands at `offset`. Where it stood before, it counts no more.
-    fn replace(state: &mut State, log: &Log, number: u64, offset: u64) -> Result<()> {
+    /// An event stands at `placed`. Where it stood before, it counts no more.
+    fn replace(state: &mut State, log: &Log, number: u64, placed: Placed) -> Result<()> {
         let old = state.places.anchor_of(number).map(|anchor| Self::search(log, anchor, number));
         match old {
-            Some(Ok(Some(old))) if old.frame().offset != offset => {
+            Some(Ok(Some(old))) if old.frame().offset != placed.offset => {
                 let (old, len) = (old.frame().offset, old.frame().header.frame_len());
                 log.segment_stats.change_live(log.geometry.extent_of(old), -(len as i64), false);
             }
             Some(Err(error)) if !matches!(error, Error::Corrupt { .. } | Error::Unsupported { .. }) => return Err(error),
             _ => {}
         }
-        super::put(&mut state.places, log, number, offset);
+        super::put(&mut state.places, log, number, placed);
         Ok(())
     }
 
@@ -126,11 +126,11 @@ impl EventIndex {
             scan(&*log.storage, stretch, &mut |found| {
                 match found {
                     Found::Frame { offset, header } if header.kind.is_carried() => {
-                        let number = number_at(log, &mut window, offset)?;
+                        let (number, placed) = event_at(log, &mut window, offset)?;
                         if replayed {
-                            return Self::replace(&mut state, log, number, offset);
+                            return Self::replace(&mut state, log, number, placed);
                         }
-                        super::put(&mut state.places, log, number, offset);
+                        super::put(&mut state.places, log, number, placed);
                     }
                     Found::Frame { .. } => {}
                     Found::Damage(damage) => state.damage = Some(damage.offset),
@@ -166,13 +166,15 @@ fn damaged(place: PartPlace) -> Error {
     Error::corrupt(place.offset, "a part of the index snapshot")
 }
 
-pub(super) fn number_at(log: &Log, window: &mut Window<'_>, offset: u64) -> Result<u64> {
+/// The number of the event at this offset, not verified, and its place.
+pub(super) fn event_at(log: &Log, window: &mut Window<'_>, offset: u64) -> Result<(u64, Placed)> {
     let header = window.header(offset)?;
+    let placed = Placed { offset, len: header.frame_len() as u64 };
     if header.is_sealed() {
-        return Ok(event_number(log.frame(offset)?.value()));
+        return Ok((event_number(log.frame(offset)?.value()), placed));
     }
     let value = offset + (header.header_len() + header.key_len()) as u64;
-    Ok(event_number(window.bytes(value, crate::frame::EVENT_NUMBER_LEN)?))
+    Ok((event_number(window.bytes(value, crate::frame::EVENT_NUMBER_LEN)?), placed))
 }
 
 fn decode_chunk(bytes: &[u8], places: &mut Places, index: usize, is_stale: &dyn Fn(u64) -> bool) -> Option<()> {

@@ -24,7 +24,7 @@ pub(crate) use read::Stored;
 pub(crate) use retain::Stub;
 pub(crate) use stage::{NoMatch, Planned, Range, Staged, Written};
 
-use crate::log::Log;
+use crate::log::{Log, Placed};
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, RwLock};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -79,14 +79,14 @@ struct State {
     dumped: Vec<usize>,
 }
 
-/// The event `number` stands at `offset` now. No event has a higher number than an append may give; a file that was made by hand may say so.
-fn put(places: &mut Places, log: &Log, number: u64, offset: u64) {
+/// The event `number` stands at `placed` now. No event has a higher number than an append may give; a file that was made by hand may say so.
+fn put(places: &mut Places, log: &Log, number: u64, placed: Placed) {
     if number > heads::NUMBER_MAX {
         return;
     }
     let salt = |offset: u64| log.segment_stats.salt(log.geometry.extent_of(offset));
-    let own = salt(offset);
-    places.put(number, offset, |other| salt(other) == own);
+    let own = salt(placed.offset);
+    places.put(number, (placed.offset, placed.len), |other| salt(other) == own);
 }
 
 impl EventIndex {
@@ -132,10 +132,10 @@ impl EventIndex {
         (state.places.bytes() + state.heads.bytes() + self.milestones.read().bytes()) as u64
     }
 
-    /// Compaction has moved events: their numbers and the offsets of their copies.
-    pub(crate) fn moved(&self, log: &Log, events: &[(u64, u64)]) {
+    /// Compaction has moved events: their numbers, and where their copies stand.
+    pub(crate) fn moved(&self, log: &Log, events: &[(u64, Placed)]) {
         let mut state = self.state.write();
-        events.iter().for_each(|&(number, offset)| put(&mut state.places, log, number, offset));
+        events.iter().for_each(|&(number, placed)| put(&mut state.places, log, number, placed));
     }
 
     /// While true, what is appended is from after the cut of the log for a checkpoint.

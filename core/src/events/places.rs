@@ -8,6 +8,10 @@ use alloc::vec::Vec;
 /// An event begins at most so many bytes behind its anchor's offset. That takes 0.8 bytes of memory for each event of 150 bytes;
 /// twice as many bytes take half of that, and a single event 1.5 times as long (`compare --sets events`, row of single events).
 pub(super) const STRIDE: u64 = 2048;
+/// An event that was put so many bytes behind the one before has an anchor of its own, so that a walk does not pass all the records in between. Compaction
+/// brings the events of such a log together, and then they share anchors. Reading events with ten records between two takes 0.7 of the time
+/// (`compare --sets events-mixed`).
+const GAP: u64 = 256;
 /// The offset of events that are gone.
 pub(super) const GONE: u64 = 0;
 /// Events whose anchors are kept together: 2^12.
@@ -26,6 +30,42 @@ pub(super) struct Chunk {
     pub(super) is_changed: bool,
 }
 
+/// Anchors in a line of the processor's cache.
+const NEARBY: usize = 8;
+
+/// Events whose anchors are looked at together with one that has an anchor of its own.
+const AHEAD: usize = 4;
+
+/// Events that share an anchor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) anchor: u64,
+    /// The last number that has this anchor.
+    pub(super) last: u64,
+    /// Where the event has an anchor of its own: that of an event some way behind it, which a walk will come to; else [`GONE`].
+    pub(super) ahead: u64,
+}
+
+impl Chunk {
+    /// How many anchors there are up to that of the event `own`. Anchors of events that are about as long as each other are spread evenly: so one is looked
+    /// at where it would be then, and others in widening distances from it, which takes fewer lines of the processor's cache than halving all.
+    fn up_to(&self, own: u64) -> usize {
+        let anchors = &self.anchors[..];
+        let is_up_to = |place: usize| anchors.get(place).is_some_and(|one| within(*one) <= own);
+        let guess = (own.min(self.last) * anchors.len() as u64 / (self.last + 1)) as usize;
+        let (mut low, mut high, mut step) = (guess, guess + 1, NEARBY);
+        while low > 0 && !is_up_to(low) {
+            (high, low) = (low, low.saturating_sub(step));
+            step *= 4;
+        }
+        while is_up_to(high) {
+            (low, high) = (high, high + step);
+            step *= 4;
+        }
+        low + anchors.get(low..high.min(anchors.len())).unwrap_or_default().partition_point(|one| within(*one) <= own)
+    }
+}
+
 /// The way from an anchor to an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
@@ -41,6 +81,8 @@ pub(super) struct Steps {
 pub(super) struct Places {
     /// By the upper bits of the numbers. In a file that was made by hand these may be anything.
     chunks: BTreeMap<usize, Chunk>,
+    /// Where the event ends that was put last.
+    behind: u64,
 }
 
 /// Number and chunk of an event.
@@ -65,34 +107,35 @@ impl Places {
     /// that are gone.
     pub(super) fn anchor_of(&self, number: u64) -> Option<u64> {
         let (chunk, own) = split(number);
-        let anchors = &self.chunks.get(&chunk)?.anchors;
-        let place = anchors.partition_point(|one| within(*one) <= own).checked_sub(1)?;
-        anchors.get(place).map(|one| offset(*one)).filter(|&at| at != GONE)
+        let chunk = self.chunks.get(&chunk)?;
+        let place = chunk.up_to(own).checked_sub(1)?;
+        chunk.anchors.get(place).map(|one| offset(*one)).filter(|&at| at != GONE)
     }
 
     /// True when of this event nothing is left, not even a stub.
     pub(super) fn is_gone(&self, number: u64) -> bool {
         let (chunk, own) = split(number);
-        let Some(anchors) = self.chunks.get(&chunk).map(|chunk| &chunk.anchors) else { return false };
-        let place = anchors.partition_point(|one| within(*one) <= own).checked_sub(1);
-        place.and_then(|place| anchors.get(place)).is_some_and(|one| offset(*one) == GONE)
+        let Some(chunk) = self.chunks.get(&chunk) else { return false };
+        let place = chunk.up_to(own).checked_sub(1);
+        place.and_then(|place| chunk.anchors.get(place)).is_some_and(|one| offset(*one) == GONE)
     }
 
-    /// The anchor of an event, and the last number that has the same one.
-    pub(super) fn run_of(&self, number: u64) -> Option<(u64, u64)> {
+    /// The events that share the anchor of this one; `None` if there is no such event.
+    pub(super) fn run_of(&self, number: u64) -> Option<Run> {
         let (index, own) = split(number);
-        let chunk = self.chunks.get(&index)?;
-        let place = chunk.anchors.partition_point(|one| within(*one) <= own);
-        let at = offset(*chunk.anchors.get(place.checked_sub(1)?)?);
-        let last = chunk.anchors.get(place).map_or((1 << CHUNK_BITS) - 1, |next| within(*next) - 1);
-        (at != GONE).then_some((at, (index as u64) << CHUNK_BITS | last))
+        let chunk = self.chunks.get(&index).filter(|chunk| own <= chunk.last)?;
+        let place = chunk.up_to(own);
+        let anchor = offset(*chunk.anchors.get(place.checked_sub(1)?)?);
+        let last = chunk.anchors.get(place).map_or(chunk.last, |next| within(*next) - 1);
+        let ahead = if last == own { chunk.anchors.get(place + AHEAD - 1).map_or(GONE, |one| offset(*one)) } else { GONE };
+        (anchor != GONE).then_some(Run { anchor, last: (index as u64) << CHUNK_BITS | last, ahead })
     }
 
     /// The anchor of an event, how many events stand between, and how many bytes each takes, about.
     pub(super) fn steps_to(&self, number: u64) -> Option<Steps> {
         let (index, own) = split(number);
-        let anchors = &self.chunks.get(&index)?.anchors;
-        let place = anchors.partition_point(|one| within(*one) <= own);
+        let chunk = self.chunks.get(&index)?;
+        let (anchors, place) = (&chunk.anchors, chunk.up_to(own));
         let one = *anchors.get(place.checked_sub(1)?)?;
         let anchor = offset(one);
         let events = anchors.get(place).map_or(1, |next| within(*next) - within(one));
@@ -101,7 +144,7 @@ impl Places {
 
     /// The event `number` is gone.
     pub(super) fn drop_event(&mut self, number: u64) {
-        self.put(number, GONE, |_| true);
+        self.put(number, (GONE, 0), |_| true);
     }
 
     /// The events that are found from an offset in `from..behind` are gone.
@@ -116,8 +159,10 @@ impl Places {
         }
     }
 
-    /// The event `number` stands at `at` now. `is_one_segment` is true if the bytes from an offset to `at` are of one segment.
-    pub(super) fn put(&mut self, number: u64, at: u64, is_one_segment: impl Fn(u64) -> bool) {
+    /// The event `number` stands at `at` now, and takes `len` bytes. `is_one_segment` is true if the bytes from an offset to `at` are of one segment.
+    pub(super) fn put(&mut self, number: u64, (at, len): (u64, u64), is_one_segment: impl Fn(u64) -> bool) {
+        let is_near = at == GONE || at.checked_sub(self.behind).is_some_and(|gap| gap <= GAP);
+        self.behind = at + len;
         let (chunk, own) = split(number);
         let chunk = match self.chunks.entry(chunk) {
             Entry::Occupied(known) => known.into_mut(),
@@ -135,7 +180,7 @@ impl Places {
             chunk.anchors.remove(place);
         }
         let front = place.checked_sub(1).and_then(|front| chunk.anchors.get(front)).copied();
-        let extends = |one: u64| offset(one) <= at && at - offset(one) <= STRIDE && is_one_segment(offset(one));
+        let extends = |one: u64| is_near && offset(one) <= at && at - offset(one) <= STRIDE && is_one_segment(offset(one));
         // No segment begins below the stride, so what is gone extends only what is gone.
         const { assert!(crate::limits::DATA_START > STRIDE) };
         // From the anchor on, the event must not be met where it stood before, at most a stride behind its old anchor.
@@ -238,7 +283,7 @@ mod tests {
                     break;
                 }
                 end += 20 + random(400) + if random(20) == 0 { 9_000 } else { 0 };
-                places.put(number, end, |other| other >> 16 == end >> 16);
+                places.put(number, (end, 20), |other| other >> 16 == end >> 16);
                 known.entry(number).or_insert_with(Vec::new).push(end);
                 next = next.max(number + 1);
             }
@@ -251,11 +296,32 @@ mod tests {
     }
 
     #[test]
+    fn an_anchor_is_found_however_the_anchors_are_spread() {
+        let mut seed = 3_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for round in 0..400 {
+            let mut chunk = Chunk::default();
+            let (mut next, jumps) = (random(50), [2, 20, 400][round % 3]);
+            while next < 1 << CHUNK_BITS && random(300) > 0 {
+                chunk.anchors.push(anchor(next, 20_000 + next));
+                chunk.last = next + random(jumps);
+                next += 1 + if random(10) == 0 { random(jumps) } else { 0 };
+            }
+            for own in 0..1 << CHUNK_BITS {
+                assert_eq!(chunk.up_to(own), chunk.anchors.partition_point(|one| within(*one) <= own), "{own} of {chunk:?}");
+            }
+        }
+    }
+
+    #[test]
     fn numbers_that_no_event_has_are_passed_over_however_many_they_are() {
         let mut places = Places::default();
         assert_eq!((places.next_from(1), places.next_back_from(1 << 39)), (None, None));
         for number in [7, 5_000, 1 << 39] {
-            places.put(number, 20_000 + number % 1000, |_| true);
+            places.put(number, (20_000 + number % 1000, 1), |_| true);
         }
         let next = |number: u64| places.next_from(number);
         assert_eq!([next(1), next(8), next(5_001), next((1 << 39) + 1)], [Some(1), Some(4096), Some(1 << 39), None]);
@@ -269,14 +335,14 @@ mod tests {
     #[test]
     fn events_that_are_gone_have_no_anchor_and_those_behind_them_keep_theirs() {
         let mut places = Places::default();
-        (1..=100_u64).for_each(|number| places.put(number, 20_000 + number * 10, |_| true));
+        (1..=100_u64).for_each(|number| places.put(number, (20_000 + number * 10, 10), |_| true));
         for number in 1..=50 {
             places.drop_event(number);
             assert_eq!((places.anchor_of(number), places.anchor_of(number + 1)), (None, Some(20_010)));
             assert!(places.is_gone(number) && !places.is_gone(number + 1));
         }
         assert_eq!(places.chunk(0).unwrap().0.len(), 2);
-        places.put(60, 90_000, |_| true);
+        places.put(60, (90_000, 10), |_| true);
         assert_eq!(
             (places.anchor_of(59), places.anchor_of(60), places.anchor_of(61)),
             (Some(20_010), Some(90_000), Some(20_010))
@@ -287,12 +353,12 @@ mod tests {
     fn events_that_stand_close_together_need_a_fraction_of_a_byte_each() {
         let mut places = Places::default();
         for number in 1..=100_000_u64 {
-            places.put(number, 16_384 + number * 200, |_| true);
+            places.put(number, (16_384 + number * 200, 200), |_| true);
         }
         assert!(places.bytes() < 110_000, "{}", places.bytes());
         // Moved as a whole, they do so again.
         for number in 1..=100_000_u64 {
-            places.put(number, 1_000_000_000 + number * 200, |other| other >= 1_000_000_000);
+            places.put(number, (1_000_000_000 + number * 200, 200), |other| other >= 1_000_000_000);
         }
         let anchors: usize = places.chunks().into_iter().map(|chunk| places.chunk(chunk).unwrap().0.len()).sum();
         assert!(anchors < 10_400, "{anchors}");

@@ -1,6 +1,5 @@
 //! Reading events: by number, along a chain, and by the version in a stream. The caller holds a pin, taken before.
 
-use super::milestones::STEP;
 use super::places::{STRIDE, Steps};
 use super::{Chain, EventIndex, In};
 use crate::error::{Error, Result};
@@ -15,7 +14,7 @@ use alloc::vec::Vec;
 const FRONT: usize = HEADER_LEN_MAX + 64 + EVENT_NUMBER_LEN;
 
 /// Bytes of an event to prefetch: all of a small one.
-const EVENT_PREFETCH: usize = 200;
+pub(super) const EVENT_PREFETCH: usize = 200;
 
 /// What a walk has found.
 pub(super) enum Walked {
@@ -212,7 +211,7 @@ impl EventIndex {
             if let Found::Frame { offset, header } = found
                 && header.kind.is_carried()
             {
-                let found = super::load::number_at(log, &mut Window::new(&*log.storage, offset), offset)?;
+                let (found, _) = super::load::event_at(log, &mut Window::new(&*log.storage, offset), offset)?;
                 at = at.or((found == number).then_some(offset));
             }
             Ok(())
@@ -265,25 +264,33 @@ impl EventIndex {
             let is_there = !stored.is_stub() && stored.namespace() == of.namespace && stored.stream() == stream;
             Ok(is_there && stored.version()? == version)
         };
-        let (front, behind) = {
+        let (step, front, behind) = {
             let milestones = self.milestones.read();
-            (milestones.get(hash, version / STEP), milestones.get(hash, version.div_ceil(STEP)))
+            let get = |place: u64| place.checked_mul(milestones.step()).and_then(|version| milestones.get(hash, version));
+            (milestones.step(), get(version / milestones.step()), get(version.div_ceil(milestones.step())))
         };
         // As if the events from the milestone on were all of this stream: looking is cheaper than knowing.
         if let Some(front) = front
-            && let Ok(Some(stored)) = self.by_number(log, front + version % STEP)
+            && let Ok(Some(stored)) = self.by_number(log, front + version % step)
             && is_it(&stored, version)?
         {
             return Ok(Some(stored));
         }
-        let Some(milestone) = version.div_ceil(STEP).checked_mul(STEP) else { return Ok(None) };
+        let Some(milestone) = version.div_ceil(step).checked_mul(step) else { return Ok(None) };
         let known = behind.map(|number| self.by_number(log, number)).transpose()?.flatten();
         let from = match known {
             Some(stored) if is_it(&stored, milestone)? => stored,
             _ => match self.newest(log, of.seed, of.namespace, Chain::Stream(stream))? {
                 Some(newest) if newest.event()?.version >= milestone => {
-                    let Some(found) = self.at_version(log, newest, milestone)? else { return Ok(None) };
-                    self.milestones.write().set(hash, milestone / STEP, found.event()?.number);
+                    let (number, last) = newest.event().map(|event| (event.number, event.version))?;
+                    // As if all events behind it were of this stream.
+                    let guessed = self.by_number(log, number.saturating_sub(last - milestone));
+                    let found = match guessed {
+                        Ok(Some(stored)) if is_it(&stored, milestone)? => Some(stored),
+                        _ => self.at_version(log, newest, milestone)?,
+                    };
+                    let Some(found) = found else { return Ok(None) };
+                    self.milestones.write().set(hash, milestone, found.event()?.number);
                     found
                 }
                 Some(newest) => newest,
@@ -292,9 +299,9 @@ impl EventIndex {
         };
         let found = self.at_version(log, from, version)?;
         if let Some(found) = &found
-            && version.is_multiple_of(STEP)
+            && version.is_multiple_of(step)
         {
-            self.milestones.write().set(hash, version / STEP, found.event()?.number);
+            self.milestones.write().set(hash, version, found.event()?.number);
         }
         Ok(found)
     }

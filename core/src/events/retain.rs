@@ -45,7 +45,7 @@ impl EventIndex {
             };
             live(stub.old, -(stub.old.len as i64));
             live(*placed, placed.len as i64);
-            super::put(&mut state.places, log, stub.number, placed.offset);
+            super::put(&mut state.places, log, stub.number, *placed);
         }
     }
 

@@ -159,7 +159,7 @@ impl EventIndex {
         for (number, placed) in (staged.first..).zip(placed) {
             let extent = log.geometry.extent_of(placed.offset);
             log.segment_stats.change_live(extent, placed.len as i64, is_cut);
-            super::put(&mut state.places, log, number, placed.offset);
+            super::put(&mut state.places, log, number, *placed);
         }
         for &(hash, before, number) in &staged.chains {
             state.heads.set(hash, before, number);

@@ -353,7 +353,7 @@ fn copy_wanted(
     #[cfg(feature = "ordered")]
     let mut moves = wanted.iter().any(|(key, ..)| engine.gathers_moves(key.namespace)).then(|| engine.moves.lock());
     // Numbers and new places.
-    let mut events: Vec<(u64, u64)> = Vec::new();
+    let mut events: Vec<(u64, Placed)> = Vec::new();
     let (mut from, mut to) = (engine.log.segment_stats.tally(), engine.log.segment_stats.tally());
     for (number, &(key, (frame, recoded), what)) in wanted.iter().enumerate() {
         let len = frame.header.frame_len() as u64;
@@ -380,7 +380,7 @@ fn copy_wanted(
             _ => {
                 from.add(engine.log.geometry.extent_of(old.offset), -(len as i64), false);
                 to.add(engine.log.geometry.extent_of(new.offset), new.len as i64, false);
-                events.push((event_number(frame.value()), new.offset));
+                events.push((event_number(frame.value()), new));
             }
         }
         report.records_copied += 1;

@@ -84,11 +84,9 @@ impl EventReader {
     ///
     /// Those of [`Self::for_each`] and of `visit`.
     pub fn try_for_each<E: From<Error>>(&self, mut visit: impl FnMut(EventRef<'_>) -> Result<(), E>) -> Result<(), E> {
-        let mut walk = self.events.look(&mut |at| self.walk(at))?;
+        let (mut at, mut walk) = self.events.begin(&|at| self.walk(at))?;
         let (mut left, mut tries) = (self.limit, 0);
         loop {
-            let at = self.events.at()?;
-            walk.repinned();
             let mut bytes = 0;
             for _ in 0..TOGETHER_STEPS {
                 if left == 0 {
@@ -122,6 +120,9 @@ impl EventReader {
                     break;
                 }
             }
+            drop(at);
+            at = self.events.at()?;
+            walk.repinned();
         }
     }
 

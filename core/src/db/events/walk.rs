@@ -45,6 +45,16 @@ impl Events {
         look().or_else(|error| self.space.store.read_again(error, &mut look))
     }
 
+    /// A walk, and access under the pin under which it has begun.
+    pub(super) fn begin<'a>(&'a self, walk: &dyn Fn(&At<'_>) -> Result<Walk>) -> Result<(At<'a>, Walk)> {
+        let mut begin = || {
+            let at = self.at()?;
+            let walk = walk(&at)?;
+            Ok((at, walk))
+        };
+        begin().or_else(|error| self.space.store.read_again(error, &mut begin))
+    }
+
     /// What `read` makes of the event with this number, if it is one of this log.
     pub(super) fn with<T>(&self, number: u64, read: impl Fn(&Stored<'_>) -> Result<T>) -> Result<Option<T>> {
         self.look(&mut |at| at.get(number)?.map(|stored| read(&stored)).transpose())
@@ -68,8 +78,11 @@ impl At<'_> {
 
     /// The event behind the last one, and the length of its frame; see [`EventIndex::right_behind`].
     #[inline]
-    fn right_behind(&self, place: &Place, number: u64) -> Option<(EventRef<'_>, usize)> {
-        let plain = EventIndex::right_behind(self.log, &self.published.get(), place, self.of, number)?;
+    fn right_behind(&self, place: &mut Place, number: u64) -> Option<(EventRef<'_>, usize)> {
+        let mut published = self.published.get();
+        let plain = self.index.right_behind(self.log, &mut published, place, self.of, number);
+        self.published.set(published);
+        let plain = plain?;
         let event = EventRef::of_bytes(plain.key, plain.value, self.names.get())?;
         self.names.set((event.stream(), event.kind()));
         Some((event, plain.len))
