@@ -31,7 +31,7 @@ mod sealed {
     use alloc::vec::Vec;
 
     use pipkin::storage::MemoryStorage;
-    use pipkin::{Builder, Db, Error, KeyProvider, KeySlotKind, Storage, verify_storage};
+    use pipkin::{Builder, Db, Error, KeyProvider, KeyRotation, KeySlotKind, Storage, verify_storage};
 
     use super::Secret;
     use crate::failure::{Code, Failure};
@@ -110,7 +110,8 @@ mod sealed {
         }
     }
 
-    /// Changes or lists what opens an open store: 0 lists it, 1 adds this, 2 removes the slot, 3 seals everything under a new key that only this opens.
+    /// Changes or lists what opens an open store: 0 lists it, 1 adds this, 2 removes the slot, 3 seals everything under a new key that only this opens, 4
+    /// seals a plain store so, 5 finishes what 3 and 4 have begun.
     pub(crate) fn change(db: &Db, what: u8, slot: u8, secret: Secret<'_>) -> Result<String, Error> {
         let unfit = |_| Error::InvalidArgument("a key has 32 bytes");
         match (what, secret.kind) {
@@ -118,15 +119,13 @@ mod sealed {
             (1, 2) => db.add_encryption_passphrase(secret.bytes).map(|slot| slot.to_string()),
             (1, _) => db.add_encryption_key_provider(given(secret)?).map(|slot| slot.to_string()),
             (2, _) => db.remove_key_slot(slot).map(|()| String::from("null")),
-            (3, kind) => {
-                let rotated = match kind {
-                    1 => db.rotate_encryption_key(secret.bytes.try_into().map_err(unfit)?),
-                    2 => db.rotate_encryption_passphrase(secret.bytes),
-                    _ => db.rotate_encryption_key_provider(given(secret)?),
-                };
-                rotated
-                    .map(|rotated| format!("{{\"finished\":{},\"segmentsLeft\":{}}}", rotated.is_finished, rotated.segments_left))
-            }
+            (3, 1) => db.rotate_encryption_key(secret.bytes.try_into().map_err(unfit)?).map(come_to),
+            (3, 2) => db.rotate_encryption_passphrase(secret.bytes).map(come_to),
+            (3, _) => db.rotate_encryption_key_provider(given(secret)?).map(come_to),
+            (4, 1) => db.enable_encryption(secret.bytes.try_into().map_err(unfit)?).map(come_to),
+            (4, 2) => db.enable_encryption_passphrase(secret.bytes).map(come_to),
+            (4, _) => db.enable_encryption_key_provider(given(secret)?).map(come_to),
+            (5, _) => db.finish_key_rotation(|_| {}).map(come_to),
             _ => {
                 let slots = db.key_slots()?;
                 let one = |slot: &pipkin::KeySlot| {
@@ -136,6 +135,11 @@ mod sealed {
                 Ok(format!("[{}]", slots.iter().map(one).collect::<Vec<_>>().join(",")))
             }
         }
+    }
+
+    /// What a new key has come to, as JSON.
+    fn come_to(rotation: KeyRotation) -> String {
+        format!("{{\"finished\":{},\"segmentsLeft\":{}}}", rotation.is_finished, rotation.segments_left)
     }
 
     fn given(secret: Secret<'_>) -> Result<Table, Error> {

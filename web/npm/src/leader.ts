@@ -370,6 +370,10 @@ export class Leader {
         this.options = { ...this.options, key: call.key };
         return rotated;
       }
+      case "finishKeyRotation":
+        return this.#changeKeys(5, 0, NO_SECRET);
+      case "enableEncryption":
+        return this.#enableEncryption(call.key);
       default:
         return this.store[call.method]();
     }
@@ -378,6 +382,27 @@ export class Leader {
   #changeKeys(what: number, slot: number, secret: Secret): unknown {
     if (!this.options.key) throw new PipkinError("not-sealed", "the store is not sealed: only one that was made with a key has keys");
     return this.store.changeKeys(what, slot, secret);
+  }
+
+  async #enableEncryption(key: StoreKey): Promise<unknown> {
+    this.#checkHasFile("seal");
+    if (this.options.level < 2) await this.#load(2);
+    const secret = await this.#secretOf(key);
+    try {
+      return this.store.changeKeys(4, 0, secret);
+    } finally {
+      // Also after an error the store may have begun to be sealed: whoever opens it again needs the key then.
+      if (this.#isSealed()) this.options = { ...this.options, key: this.options.key ?? key };
+    }
+  }
+
+  #isSealed(): boolean {
+    try {
+      this.store.changeKeys(0, 0, NO_SECRET);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   #secretOf(key: StoreKey): Promise<Secret> {
@@ -455,7 +480,7 @@ export class Leader {
 
   /** Goes on with another module. It is here before the file is closed. */
   async #load(level: Level): Promise<void> {
-    if (this.options.memory || (this.options.wasm && !this.#hasLoaded)) throw new PipkinError("usage", "open the store with { events: true }, or { compression }");
+    if (this.options.memory || (this.options.wasm && !this.#hasLoaded)) throw new PipkinError("usage", "open the store with { events: true }, { compression } or { key }");
     const held: (() => void)[] = [];
     this.#held = held;
     this.#calls++;
@@ -488,8 +513,8 @@ export class Leader {
     }
   }
 
-  #checkHasFile(): void {
-    if (this.options.memory) throw new PipkinError("unavailable", "a store in memory has no file to export or import");
+  #checkHasFile(use = "export or import"): void {
+    if (this.options.memory) throw new PipkinError("unavailable", `a store in memory has no file to ${use}`);
   }
 
   #say(message: ToTabs): void {

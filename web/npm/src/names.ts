@@ -3,7 +3,7 @@
 import { PipkinError } from "./errors.js";
 
 /** What tabs say to each other may change with this number; tabs of different ones refuse to work together. */
-export const PROTOCOL = 11;
+export const PROTOCOL = 12;
 
 const GRAMMAR = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/;
 

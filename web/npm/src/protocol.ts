@@ -19,8 +19,8 @@ export type Call =
   /** A piece of such a copy. */
   | { readonly method: "piece"; readonly copy: string; readonly place: Place }
   /** Lists what opens the store, or changes it. */
-  | { readonly method: "keys" }
-  | { readonly method: "addKey" | "rotateKey"; readonly key: StoreKey }
+  | { readonly method: "keys" | "finishKeyRotation" }
+  | { readonly method: "addKey" | "rotateKey" | "enableEncryption"; readonly key: StoreKey }
   | { readonly method: "removeKey"; readonly slot: number }
   /** Puts a checked copy in the place of the store. */
   | { readonly method: "install"; readonly file: string; readonly replace: boolean };

@@ -158,6 +158,23 @@ export class Store extends View<Bytes, Value, Bytes> {
     return rotated;
   }
 
+  /**
+   * Seals this plain store, which holds what it holds and from then on is opened with `key` alone: this tab goes on with it, others have to be opened again. Copies every
+   * record, and overwrites what is left of the plain ones. What the browser or a backup keeps of those is beyond that. Where the module that knows sealed stores
+   * has to be loaded first, snapshots end.
+   */
+  async enableEncryption(key: StoreKey, options?: CallOptions): Promise<Rotation> {
+    const next = checkedKey(key) ?? key;
+    const enabled = await this.connection.call<Rotation>({ method: "enableEncryption", key: next }, options?.signal);
+    this.connection.setKey(next);
+    return enabled;
+  }
+
+  /** Goes on with what `rotateKey` or `enableEncryption` could not finish, because a snapshot was held or a tab has ended. Finished, if there is nothing to do. */
+  finishKeyRotation(options?: CallOptions): Promise<Rotation> {
+    return this.connection.call({ method: "finishKeyRotation" }, options?.signal);
+  }
+
   /** Copies what lives together and gives the rest of the file back. It happens by itself, too, when half of a segment is dead. */
   compact(options?: CallOptions): Promise<CompactReport> {
     return this.connection.call({ method: "compact" }, options?.signal);

@@ -91,7 +91,7 @@ export interface KeySlot {
 
 /** What a new key has come to. */
 export interface Rotation {
-  /** Nothing in the file is under the key before any more. Otherwise `rotateKey` finishes this when it is called again, before it begins anew. */
+  /** Nothing in the file is under the key before any more, or plain. Otherwise `finishKeyRotation` goes on, and so does `rotateKey` before it begins anew. */
   readonly finished: boolean;
   readonly segmentsLeft: number;
 }

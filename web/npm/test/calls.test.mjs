@@ -335,7 +335,7 @@ test("a worker that fails raises `error`, once, and the store says so from then 
     await new Promise((held) => navigator.locks.request("pipkin/newer", () => (held(), new Promise((resolve) => (free = resolve)))));
     const channel = new BroadcastChannel("pipkin/newer");
     const say = (protocol) => channel.postMessage({ kind: "leader", epoch: "00", protocol });
-    channel.onmessage = ({ data }) => data.kind === "who" && say(11);
+    channel.onmessage = ({ data }) => data.kind === "who" && say(12);
     const db = await pipkin.open("newer");
     const raised = [];
     db.on("error", ({ error }) => raised.push(error.code));

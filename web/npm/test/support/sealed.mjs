@@ -140,6 +140,53 @@ export function testSealed(browser) {
     await page.close();
   });
 
+  test("an open store is sealed, whatever it holds, and nothing of it stays readable", async () => {
+    let number = 0;
+    const [leader, follower] = await leaderAndFollower({ tab }, (page) => page.evaluate(async () => {
+      window.db = await pipkin.open("enabled");
+    }, number++ > 0));
+    const seen = await leader.evaluate(async () => {
+      await db.setMany(Array.from({ length: 2000 }, (_, at) => [`name ${at}`, `content ${at}`]));
+      await db.text().set("color", "green");
+      const events = await db.events("log");
+      await events.append("stream", { type: "a", payload: "remembered" });
+      const position = await db.position();
+      const refused = [await db.finishKeyRotation().catch((error) => error.code), await db.enableEncryption(key(7).slice(1)).catch((error) => error.code)];
+      // The module that knows sealed stores: loading it ends snapshots.
+      await db.setCompression("off");
+      const held = await db.snapshot();
+      await db.text().set("color", "blue");
+      const begun = await db.enableEncryption(await kept(7));
+      const wasHeld = await held.text().get("color");
+      await held.close();
+      const finished = await db.finishKeyRotation();
+      const twice = await db.enableEncryption(key(8)).catch((error) => error.code);
+      return { refused, begun: begun.finished, wasHeld, finished, twice, state: await db.stateOf(position), slots: await db.keySlots() };
+    });
+    assert.deepEqual(seen, {
+      refused: ["not-sealed", "usage"], begun: false, wasHeld: "green", finished: { finished: true, segmentsLeft: 0 }, twice: "usage", state: "compacted",
+      slots: [{ slot: 0, kind: "key" }],
+    });
+    assert.equal(await follower.evaluate(() => db.text().set("shape", "round").then(() => db.text().get("color"))), "blue");
+    await follower.evaluate(() => db.close());
+    const behind = await leader.evaluate(async () => {
+      await db.close();
+      const bytes = await bytesOf("enabled");
+      const told = ["content", "name 1", "green", "blue", "remembered", "round"].filter((text) => holds(bytes, text));
+      const again = await pipkin.open("enabled", { key: key(7) });
+      const first = (await again.events("log")).read({ stream: "stream" });
+      const { value } = await first[Symbol.asyncIterator]().next();
+      const count = await again.count();
+      await again.close();
+      return { told, count, event: new TextDecoder().decode(value.payload), fates: [await fate("enabled"), await fate("enabled", { key: key(8) }), await fate("enabled", { key: key(7) })] };
+    });
+    assert.deepEqual(behind, { told: [], count: 2002, event: "remembered", fates: ["key-needed", "wrong-key", "blue"] });
+    const memory = await leader.evaluate(async () => (await pipkin.open("m", { memory: true })).enableEncryption(key(1)).catch((error) => error.code));
+    assert.equal(memory, "unavailable");
+    await leader.close();
+    await follower.close();
+  });
+
   test("a sealed file travels with its key only, and a native program opens it", async () => {
     const page = await tab();
     const seen = await page.evaluate(async () => {

@@ -231,7 +231,7 @@ export function testTabs(browser) {
       await new Promise((held) => navigator.locks.request("pipkin/silent", () => (held(), new Promise((resolve) => (end = resolve)))));
       const common = new BroadcastChannel("pipkin/silent");
       const leader = new BroadcastChannel("pipkin/silent/leader/00");
-      common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 11 });
+      common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 12 });
       const taken = [];
       const both = new Promise((resolve) => {
         leader.onmessage = ({ data }) => data.kind === "request" && taken.push(data.request) === 2 && resolve();
@@ -258,7 +258,7 @@ export function testTabs(browser) {
       let end;
       await new Promise((held) => navigator.locks.request("pipkin/given", () => (held(), new Promise((resolve) => (end = resolve)))));
       const common = new BroadcastChannel("pipkin/given");
-      common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 11 });
+      common.onmessage = ({ data }) => data.kind === "who" && common.postMessage({ kind: "leader", epoch: "00", protocol: 12 });
       const db = await pipkin.open("given");
       const given = new AbortController();
       whenSent("install", () => given.abort());
