@@ -1,7 +1,8 @@
 //! What a follower in another process costs and how far it lags: the time from a put to the refresh that shows it, the follower's processor time, and
 //! the writer's time with and without it.
 //!
-//! `cargo bench -p pipkin-bench --bench followers`; `PIPKIN_RATE` is the number of puts a second (default 100,000).
+//! `cargo bench -p pipkin-bench --bench followers`; `PIPKIN_RATE` is the number of puts a second (default 100,000). `PIPKIN_STORE_GB`: the lag alone, in a
+//! store of so many gigabytes that is compacted meanwhile.
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 use pipkin::Db;
@@ -34,6 +35,9 @@ fn main() {
     db.insert("number", 0_u64.to_be_bytes()).expect("insert");
 
     let seconds = if is_test { 1 } else { 10 };
+    if let Some(gigabytes) = std::env::var("PIPKIN_STORE_GB").ok().and_then(|number| number.parse().ok()) {
+        return large(&db, &path, (gigabytes, rate, seconds));
+    }
     let follower = start(&path);
     let (number, took) = paced(&db, rate, Duration::from_secs(seconds));
     println!("{number} puts in {seconds} s, which took {:.2} s:", took.as_secs_f64());
@@ -51,6 +55,37 @@ fn main() {
     );
     let time = if is_test { Duration::from_millis(10) } else { Duration::from_secs(2) };
     println!("at {rate} a second they take {:.3}", ratio(&db, &path, is_test, || paced(&db, rate, time).1));
+}
+
+/// The lag in a large store of which a third has been removed, while it is compacted.
+fn large(db: &Db, path: &Path, (gigabytes, rate, seconds): (u64, u64, u64)) {
+    let key = |number: u64| [&b"large"[..], &number.to_be_bytes()].concat();
+    let count = gigabytes * 1_000_000;
+    for first in (0..count).step_by(10_000) {
+        let records = (first..count.min(first + 10_000)).map(|number| (key(number), [number as u8; 1_000]));
+        db.insert_many(records).expect("insert");
+    }
+    for first in (0..count).step_by(30_000) {
+        db.remove_many((first..count.min(first + 10_000)).map(key)).expect("remove");
+    }
+    let follower = start(path);
+    std::thread::scope(|scope| {
+        let compaction = scope.spawn(|| {
+            let begun = Instant::now();
+            let report = db.compact().expect("compact");
+            (begun.elapsed(), report)
+        });
+        let (number, took) = paced(db, rate, Duration::from_secs(seconds));
+        println!("{number} puts in {seconds} s, which took {:.2} s, in {gigabytes} GB:", took.as_secs_f64());
+        end(db, follower);
+        let (took, report) = compaction.join().expect("compaction ends");
+        println!(
+            "  beside a compaction of {:.1} s, which copied {} and freed {} bytes",
+            took.as_secs_f64(),
+            report.bytes_copied,
+            report.bytes_freed
+        );
+    });
 }
 
 /// The time with a follower over the time without, in turn: the median of the ratios.

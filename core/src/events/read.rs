@@ -3,12 +3,12 @@
 use super::places::{STRIDE, Steps};
 use super::{Chain, EventIndex, In};
 use crate::error::{Error, Result};
+use crate::few::Few;
 use crate::frame::{
     EVENT_NUMBER_LEN, EventView, FRAME_LEN_MIN, HEADER_LEN_MAX, Header, Kind, event_number, event_version, jump_version, own_tags,
 };
 use crate::log::{Frame, Log, Published, Window};
 use crate::scan::{Found, Stretch, scan};
-use alloc::vec::Vec;
 
 /// Bytes that are read of the last frame of a walk: its header, and the name of a stream as they usually are.
 const FRONT: usize = HEADER_LEN_MAX + 64 + EVENT_NUMBER_LEN;
@@ -232,7 +232,7 @@ impl EventIndex {
     /// The newest event of a chain.
     pub(crate) fn newest<'a>(&self, log: &'a Log, seed: u64, namespace: u32, chain: Chain<'_>) -> Result<Option<Stored<'a>>> {
         let hash = chain.hash(seed, namespace);
-        let (mut candidates, unread): (Vec<u64>, _) = {
+        let (mut candidates, unread): (Few<u64, 2>, _) = {
             let state = self.state.read();
             (state.heads.of(hash).collect(), state.unread)
         };

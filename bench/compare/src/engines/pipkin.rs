@@ -6,8 +6,9 @@
 use crate::Result;
 use crate::data::{Key, Pair};
 use crate::engine::{Engine, Facts, OpenOptions, Reader, Unflushed};
-use pipkin::{Db, Expected, FlushPolicy, NewEvent};
+use pipkin::{Db, Events, Expected, FlushPolicy, NewEvent};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Records of one commit of the load and of the removals: enough for their cost to be that of the records, few enough to stay in the cache.
 const LOAD_BATCH: usize = 1_000;
@@ -19,8 +20,20 @@ const STREAM: &str = "stream";
 
 pub(crate) struct Pipkin {
     db: Db,
+    /// The log of the events, as the peers keep theirs: looking its name up is no part of a read.
+    log: OnceLock<Events>,
     /// Records of one commit.
     batch: usize,
+}
+
+impl Pipkin {
+    fn log(&self) -> Result<&Events> {
+        if let Some(log) = self.log.get() {
+            return Ok(log);
+        }
+        let log = self.db.events(LOG)?;
+        Ok(self.log.get_or_init(|| log))
+    }
 }
 
 impl Engine for Pipkin {
@@ -36,7 +49,7 @@ impl Engine for Pipkin {
     fn open(folder: &Path, options: &OpenOptions) -> Result<Self> {
         let builder = Db::builder().path(folder.join("store.pipkin")).flush_policy(FlushPolicy::Group);
         let batch = if options.ordered { ORDERED_BATCH } else { LOAD_BATCH };
-        Ok(Self { db: builder.verify_on_read(options.verify).ordered(options.ordered).open()?, batch })
+        Ok(Self { db: builder.verify_on_read(options.verify).ordered(options.ordered).open()?, log: OnceLock::new(), batch })
     }
 
     fn load<'r>(&self, records: impl Iterator<Item = Pair<'r>>) -> Result<()> {
@@ -87,17 +100,17 @@ impl Engine for Pipkin {
 
     fn append_events(&mut self, _: u64, events: &[Vec<u8>]) -> Result<()> {
         let new = events.iter().map(|event| NewEvent::new("event", event.as_slice()));
-        self.db.events(LOG)?.append(STREAM, Expected::Any, new)?;
+        self.log()?.append(STREAM, Expected::Any, new)?;
         self.flush()
     }
 
     fn get_event(&self, number: u64, found: impl FnOnce(&[u8])) -> Result<bool> {
-        Ok(self.db.events(LOG)?.get_with(STREAM, number + 1, |event| found(event.payload()))?.is_some())
+        Ok(self.log()?.get_with(STREAM, number + 1, |event| found(event.payload()))?.is_some())
     }
 
     fn each_event(&self, _: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
         let mut hits = 0;
-        self.db.events(LOG)?.all().for_each(|event| {
+        self.log()?.all().for_each(|event| {
             each(event.payload());
             hits += 1;
         })?;
@@ -106,18 +119,18 @@ impl Engine for Pipkin {
 
     fn append_to(&mut self, stream: u64, _: u64, events: &[Vec<u8>]) -> Result<()> {
         let new = events.iter().map(|event| NewEvent::new("event", event.as_slice()));
-        self.db.events(LOG)?.append(&stream.to_string(), Expected::Any, new)?;
+        self.log()?.append(&stream.to_string(), Expected::Any, new)?;
         self.flush()
     }
 
     fn append_among(&mut self, stream: u64, _: u64, event: &[u8], records: &[(Key, &[u8])]) -> Result<()> {
-        self.db.events(LOG)?.append(&stream.to_string(), Expected::Any, [NewEvent::new("event", event)])?;
+        self.log()?.append(&stream.to_string(), Expected::Any, [NewEvent::new("event", event)])?;
         records.iter().try_for_each(|(key, value)| self.put(key, value))
     }
 
     fn each_of(&self, stream: u64, _: usize, mut each: impl FnMut(&[u8])) -> Result<usize> {
         let mut hits = 0;
-        self.db.events(LOG)?.stream(stream.to_string()).for_each(|event| {
+        self.log()?.stream(stream.to_string()).for_each(|event| {
             each(event.payload());
             hits += 1;
         })?;
