@@ -6,7 +6,7 @@
 #![expect(clippy::expect_used, reason = "a failure ends the measurement")]
 
 use pipkin::Db;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -75,9 +75,15 @@ fn large(db: &Db, path: &Path, (gigabytes, rate, seconds): (u64, u64, u64)) {
             let report = db.compact().expect("compact");
             (begun.elapsed(), report)
         });
+        let late = scope.spawn(|| start(path));
         let (number, took) = paced(db, rate, Duration::from_secs(seconds));
-        println!("{number} puts in {seconds} s, which took {:.2} s, in {gigabytes} GB:", took.as_secs_f64());
+        println!(
+            "{number} puts in {seconds} s, which took {:.2} s, in {gigabytes} GB, with a second follower that opens meanwhile:",
+            took.as_secs_f64()
+        );
+        let mut late = late.join().expect("the second follower starts");
         end(db, follower);
+        late.wait().expect("the second follower ends");
         let (took, report) = compaction.join().expect("compaction ends");
         println!(
             "  beside a compaction of {:.1} s, which copied {} and freed {} bytes",
@@ -142,11 +148,20 @@ fn puts_take(db: &Db, puts: u64) -> Duration {
     begun.elapsed()
 }
 
+/// The file by which a follower says that it has opened the store.
+fn opened(path: &Path) -> PathBuf {
+    path.with_extension("opened")
+}
+
 fn spawn(path: &Path, out: Stdio) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     let child = command.arg(FOLLOW).arg(path).stdout(out).spawn().expect("the follower starts");
-    // It opens, which takes a moment.
-    std::thread::sleep(Duration::from_millis(500));
+    // It opens, which takes a moment, and in a large store seconds.
+    let ready = opened(path);
+    while !ready.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::remove_file(ready).expect("a file that is there");
     child
 }
 
@@ -167,7 +182,10 @@ fn end(db: &Db, mut follower: Child) {
 
 /// Follows until the store says `end`; prints the lag of the puts that it saw come, and its processor time.
 fn follow(path: &Path) {
+    let opening = Instant::now();
     let db = Db::builder().path(path).follow(true).open().expect("the store is there");
+    println!("  opened in {:.0} ms", opening.elapsed().as_secs_f64() * 1e3);
+    std::fs::write(opened(path), "").expect("a file beside the store");
     let (begun, cpu) = (Instant::now(), processor_time());
     let stamp = |number: u64| -> Option<(u64, u64)> {
         let value = db.get((number % KEYS).to_be_bytes()).expect("get")?;

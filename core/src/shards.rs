@@ -146,6 +146,12 @@ impl Engine {
 
     /// Recounts the records per namespace, after slots were dropped whose records may be gone, so that their namespaces are unknown.
     fn recount(&self, index: usize, shard: &mut ShardGuard<'_>) -> Result<()> {
+        let known: Vec<u32> = shard.namespaces().collect();
+        if let [only] = known[..] {
+            // All are of this one. Reading them would take a follower longer than the writer beside it takes to free the next segment.
+            shard.set_counts(alloc::vec![(only, shard.slots().len() as u64)]);
+            return Ok(());
+        }
         let mut counts: Vec<(u32, u64)> = Vec::new();
         let mut damaged = 0;
         for slot in shard.slots() {
@@ -155,7 +161,7 @@ impl Engine {
             }
         }
         // Attribute damaged records to namespaces that had more records before; most often there is one such namespace.
-        for number in shard.namespaces() {
+        for number in known {
             let known = counts.iter().find(|(other, _)| *other == number).map_or(0, |&(_, count)| count);
             let missing = shard.count(number).saturating_sub(known).min(damaged);
             damaged -= missing;
