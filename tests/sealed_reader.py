@@ -124,6 +124,7 @@ class Store:
             raise AssertionError("no page of keys")
         self.suite, key_id = page[16], page[24:32]
         self.is_begun = any(page[32 + 128 * place] == 4 for place in range(page[17]))
+        self.is_ending = any(page[32 + 128 * place] == 5 for place in range(page[17]))
         for place in range(page[17]):
             slot = page[32 + 128 * place : 160 + 128 * place]
             wrapping = derive(KEY, slot[16:32], b"pipkin 1 wrap" + self.id)
@@ -159,29 +160,38 @@ class Store:
             header = self.file[copies[0] : copies[0] + 192]
             if self.is_begun and header[80:152] == bytes(72):
                 continue
+            is_behind = self.is_ending and number(header, 8, 8) >= number(self.front, 200, 8)
+            assert is_behind == (header[80:152] == bytes(72)), "a header on the wrong side of the border"
+            if is_behind:
+                self.add(header, start, extent, None)
+                continue
             tag = mac(self.key("header"), struct.pack("<Q", start) + header[:136])
             assert tag == header[136:152], "the tag of a header"
             info = b"pipkin 1 session" + bytes([self.suite]) + self.id + header[64:72]
             session = derive(self.data, header[88:120], info)
-            self.headers[number(header, 0, 8)] = {
-                "start": start,
-                "base": number(header, 8, 8),
-                "kind": header[20],
-                "behind": self.starts[extent + number(header, 24, 4)],
-                "before": (number(header, 32, 8), number(header, 40, 8)),
-                "chain": header[120:136],
-                "cipher": cipher(self.suite, session),
-            }
+            self.add(header, start, extent, cipher(self.suite, session))
+
+    def add(self, header, start, extent, cipher):
+        self.headers[number(header, 0, 8)] = {
+            "start": start,
+            "base": number(header, 8, 8),
+            "kind": header[20],
+            "behind": self.starts[extent + number(header, 24, 4)],
+            "before": (number(header, 32, 8), number(header, 40, 8)),
+            "chain": header[120:136],
+            "cipher": cipher,
+        }
 
     def frames(self, salt, to, at=None):
         """Kind, namespace, key, value and tag of each frame of a segment, opened, from `at` or the first one on; `to` is where they end."""
         header = self.headers[salt]
         at = at or header["start"] + HEADER
-        # Fewer bytes than a sealed pad takes are zeros.
-        while to - at >= 23:
+        is_plain = header["cipher"] is None
+        # Fewer bytes than a pad takes are zeros.
+        while to - at >= (7 if is_plain else 23):
             reader = Reader(self.file, at + 4)
             head = reader.fixed(1)
-            assert head & 0x80, "a frame that is not sealed"
+            assert (head & 0x80 == 0) == is_plain, "a frame on the wrong side of the border"
             kind, flags = head & 15, reader.fixed(1) if head & 0x40 else 0
             key, value = reader.varint(), reader.varint()
             namespace = reader.varint() if flags & 1 else 0
@@ -189,6 +199,10 @@ class Store:
             codec = (reader.fixed(1), reader.varint(), reader.varint()) if flags & 4 else None
             text_at, end = reader.at, reader.at + key + value
             assert crc32c(self.file[at + 4 : end]) ^ bind(salt, at) == number(self.file, at, 4)
+            if is_plain:
+                yield kind, namespace, self.file[text_at : text_at + key], self.file[text_at + key : end], bytes(TAG)
+                at = end
+                continue
             is_control = kind in (3, 4, 5, 6, 8, 10, 11)
             tags = self.tags(value, is_control)
             plain = value - TAG * tags
@@ -229,14 +243,16 @@ class Store:
         frame = next(self.frames(salt, self.headers[salt]["behind"], offset))
         assert frame[0] == 4
         reader = Reader(frame[3])
-        assert reader.varint() == 2
+        # In a plain segment it is a plain one.
+        version = 1 if self.headers[salt]["cipher"] is None else 2
+        assert reader.varint() == version
         count, *_ = [reader.varint() for _ in range(4)]
         listed, base = [], 0
         for _ in range(count):
             salt, step, extent, extents, rest, flags, *_ = [reader.fixed(8)] + [reader.varint() for _ in range(10)]
             base += step
             listed.append((base, salt, self.starts[extent + extents] - TRAILER - rest, flags & 1, extent, extents))
-        listed = [(*segment, reader.take(48)) for segment in listed]
+        listed = [(*segment, reader.take(48) if version == 2 else b"") for segment in listed]
         assert reader.at == len(frame[3])
         return listed
 
@@ -273,7 +289,7 @@ class Store:
         segments = [(salt, list(self.frames(salt, end))) for salt, end in self.log()]
         retired = {number(value, 0, 8) for _, frames in segments for kind, _, _, value, _ in frames if kind == 5}
         for (before, frames), (salt, _) in zip(segments, segments[1:]):
-            if self.headers[salt]["before"][1] == before:
+            if self.headers[salt]["before"][1] == before and self.headers[salt]["cipher"]:
                 tag = frames[-1][4] if frames else bytes(TAG)
                 assert self.headers[salt]["chain"] == tag, "the chain of a header"
         then, keys = {}, 0
@@ -364,6 +380,10 @@ begun = Store((Path(__file__).parent / "golden" / "enabling" / "begun.pipkin").r
 plain = begun.check_plain()
 assert plain > 5
 print(f"begun.pipkin: {plain} plain segments as their digests say")
+ending = Store((Path(__file__).parent / "golden" / "disabling" / "begun.pipkin").read_bytes())
+sides = [header["cipher"] is None for header in ending.headers.values() if header["kind"] == 1]
+assert ending.is_ending and digest(ending.records()[0]) == TAPE and {True, False} == set(sides)
+print(f"begun.pipkin: {len(sides)} segments, {sum(sides)} of them plain, hold the same as the tape")
 check_compressed(Path(__file__).parent / "golden" / "compressed" / "sealed.pipkin")
 for path in sorted((Path(__file__).parent / "golden" / "sealed").glob("*.pipkin")):
     store = Store(path.read_bytes())

@@ -12,6 +12,15 @@ pub enum Bug {
     /// The bytes of plain segments are not compared with their digests while a store is being sealed.
     #[cfg(feature = "encrypt")]
     PlainUndigested,
+    /// A store that is being made plain opens with its key, without a word that it is to become plain.
+    #[cfg(feature = "encrypt")]
+    DisablingOpened,
+    /// The superblock that makes a sealed store a plain one does not wait until what was sealed is overwritten.
+    #[cfg(feature = "encrypt")]
+    PlainBeforeSync,
+    /// The page of keys stays in a store that was made plain.
+    #[cfg(feature = "encrypt")]
+    KeyPageKept,
     /// The superblock that makes a plain store a sealed one does not wait for what it names.
     #[cfg(feature = "encrypt")]
     SealedBeforeSync,
@@ -318,6 +327,12 @@ mod imp {
             Self::SealedHeaderUnchecked,
             #[cfg(feature = "encrypt")]
             Self::PlainUndigested,
+            #[cfg(feature = "encrypt")]
+            Self::DisablingOpened,
+            #[cfg(feature = "encrypt")]
+            Self::PlainBeforeSync,
+            #[cfg(feature = "encrypt")]
+            Self::KeyPageKept,
             #[cfg(feature = "encrypt")]
             Self::SealedBeforeSync,
             #[cfg(feature = "encrypt")]

@@ -49,7 +49,10 @@ impl Builder {
     }
 
     /// Makes the sealed store at the path of this builder a plain one, with the key or passphrase of the builder, and opens it. As
-    /// [`Self::enable_encryption`] in everything else.
+    /// [`Self::enable_encryption`] in everything else. [`Db::disable_encryption`] does so while it is open.
+    ///
+    /// If that was cut short by a crash, this opens the store and goes on with it in its place: [`Db::key_rotation_pending`] says whether something holds it
+    /// up. **What was written to such a store since it began is not authenticated**: who could write to the file meanwhile can have changed it.
     ///
     /// ```
     /// # let folder = tempfile::tempdir().unwrap();
@@ -65,14 +68,16 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSealed`], [`Error::WrongKey`], [`Error::KeyNeeded`]; else as for [`Self::enable_encryption`].
+    /// [`Error::NotSealed`], [`Error::WrongKey`], [`Error::KeyNeeded`]; else as for [`Self::enable_encryption`], or [`Db::disable_encryption`].
     pub fn disable_encryption(self) -> Result<Db> {
         if !self.has_secret() {
             return Err(Error::KeyNeeded);
         }
         let plain = self.clone().without_secret();
-        rewrite(&self, &plain)?;
-        plain.open()
+        match rewrite(&self, &plain) {
+            Err(Error::DisablingEncryption) => self.create(false).becoming_plain().open()?.disable_as_far_as_it_can(),
+            rewritten => rewritten.and_then(|()| plain.open()),
+        }
     }
 }
 

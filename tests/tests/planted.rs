@@ -219,6 +219,9 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::BorderUnchecked
         | Bug::PlainUndigested
         | Bug::SealedBeforeSync
+        | Bug::DisablingOpened
+        | Bug::PlainBeforeSync
+        | Bug::KeyPageKept
         | Bug::PlainOpenedWithKey
         | Bug::TagSkipped
         | Bug::PartTagSkipped

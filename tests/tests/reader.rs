@@ -46,6 +46,38 @@ fn decompressed(contents: Contents) -> Contents {
     Contents { records, ..contents }
 }
 
+/// A sealed store that became plain is one to a reader that knows the format of plain stores alone, with values that were compressed, too.
+#[test]
+fn a_sealed_store_that_became_plain_reads_as_the_specification_says() {
+    for name in ["sealed/aes", "sealed/chacha", "disabling/begun", "compressed/sealed"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name).with_extension("pipkin");
+        let storage = MemoryStorage::from_vec(fs::read(path).unwrap());
+        assert_eq!(pipkin_reader::read(&storage.to_vec()).unwrap_err(), pipkin_reader::Refusal::Newer, "{name}");
+        let sealed = || Db::builder().encryption_key([7; 32]).background(false);
+        let db = sealed().disable_encryption_in(Box::new(storage.clone())).unwrap();
+        assert!(!db.key_rotation_pending(), "{name}");
+        for is_closed in [false, true] {
+            if is_closed {
+                db.clone().close().unwrap();
+            }
+            let found = pipkin_reader::read(&storage.to_vec()).unwrap();
+            assert!(found.found.has_checkpoint && found.found.has_snapshot, "{name}");
+            let db = Db::builder().background(false).read_only(true).open_storage(Box::new(storage.clone())).unwrap();
+            let mut seen = 0;
+            let mut check = |space: &str, (key, value): (Vec<u8>, Vec<u8>)| {
+                let read = &found.records[&(space.to_owned(), key)];
+                assert!(found.plain(read).unwrap() == value, "{name}");
+                seen += 1;
+            };
+            db.iter().for_each(|record| check("", record.unwrap()));
+            for space in db.list_namespaces() {
+                db.namespace(space.as_str()).unwrap().iter().for_each(|record| check(&space, record.unwrap()));
+            }
+            assert!(seen > 400, "{name}: {seen} records");
+        }
+    }
+}
+
 #[test]
 fn every_kind_and_flag_lives_through_checkpoint_compaction_backup_and_salvage() {
     let files = golden("kinds");

@@ -102,9 +102,13 @@ mod sealed {
     pub(crate) fn check(front: &[u8], secret: Secret<'_>) -> Result<(), Failure> {
         let builder = opens(Db::builder().read_only(true), secret, [0; 32])?;
         match builder.open_storage(Box::new(MemoryStorage::from_vec(front.to_vec()))) {
-            Err(error @ (Error::KeyNeeded | Error::WrongKey | Error::NotSealed | Error::KeyUnavailable { .. })) => {
-                Err((&error).into())
-            }
+            Err(
+                error @ (Error::KeyNeeded
+                | Error::WrongKey
+                | Error::NotSealed
+                | Error::DisablingEncryption
+                | Error::KeyUnavailable { .. }),
+            ) => Err((&error).into()),
             // The log is not here.
             _ => Ok(()),
         }

@@ -164,6 +164,7 @@ fn classify(error: &Error) -> (Exit, &'static str) {
         Error::KeyNeeded => (Exit::Usage, "key-needed"),
         Error::NotSealed => (Exit::Usage, "not-sealed"),
         Error::WrongKey => (Exit::Usage, "wrong-key"),
+        Error::DisablingEncryption => (Exit::Usage, "disabling-encryption"),
         Error::Forged { .. } => (Exit::Damage, "forged"),
         Error::RolledBack => (Exit::Damage, "rolled-back"),
         Error::UnknownPosition => (Exit::No, "unknown-position"),

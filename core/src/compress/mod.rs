@@ -104,6 +104,15 @@ pub(crate) fn plain_len(codec: Codec, value: &[u8]) -> u64 {
     said as u64
 }
 
+/// A padded value as it is where lengths are shown; `None` for another one.
+pub(crate) fn without_padding(codec: Codec, value: &[u8]) -> Option<Compressed> {
+    if codec.codec != PADDED || codec.plain_len != 0 {
+        return None;
+    }
+    let (len, block) = padded::parts(value)?;
+    Some(Compressed { codec: Codec { codec: LZ4, plain_len: u32::try_from(len).ok()?, ..codec }, value: block.to_vec() })
+}
+
 /// The plain value of a stored one.
 pub(crate) fn decompress(codec: Codec, value: &[u8], dictionary: Option<&Dictionary>) -> Result<Vec<u8>, Undecoded> {
     let (len, value) = match codec.codec {

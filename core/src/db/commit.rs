@@ -126,7 +126,8 @@ impl Store {
         // Behind the shards, in front of the tail: from here on nobody else appends events.
         let staging = self.stage(appends)?;
         #[cfg(feature = "compress")]
-        let metas = Self::packed_metas(targets.iter().map(|target| target.key.namespace), &expiries, &packed);
+        let metas =
+            Self::packed_metas(self.engine.lengths(), targets.iter().map(|target| target.key.namespace), &expiries, &packed);
         let mut frames: Few<FrameSpec<'_>, 2> = Few::with_capacity(count);
         let end = if is(Bug::EventsInTheirOwnCommit) { records.len() } else { count };
         for Record { index, target, .. } in records.iter() {

@@ -1,7 +1,7 @@
 //! When the values of a namespace are compressed, and writes that compress them.
 
 use super::handle::{Db, Namespace};
-use crate::compress::{Compressed, Dictionary, compress, plain_len};
+use crate::compress::{Compressed, Dictionary, Lengths, compress, plain_len};
 use crate::compression::{Compression, NOT_ASKED_FOR, with_compression};
 use crate::error::{Error, Result};
 use crate::frame::{CodecMeta, FrameSpec, Until};
@@ -15,13 +15,24 @@ use alloc::vec::Vec;
 pub(super) struct Packed {
     dictionary: Option<Arc<Dictionary>>,
     compressed: Compressed,
+    lengths: Lengths,
 }
 
 impl Packed {
-    /// The record with its value compressed; the metadata is kept in `room`. `None` if its dictionary is about to be dropped: asked with the
-    /// record's shard locked.
-    pub(super) fn frame<'a>(&'a self, plain: &FrameSpec<'a>, room: &'a mut Option<CodecMeta>) -> Option<FrameSpec<'a>> {
-        if self.dictionary.as_ref().is_some_and(|dictionary| dictionary.is_ending()) {
+    /// True if it may be written, in a log where compressed values show these lengths: not if its dictionary is about to be dropped, or if the store was
+    /// sealed or made plain meanwhile. Asked with the record's shard locked.
+    fn still_fits(&self, lengths: Lengths) -> bool {
+        self.lengths == lengths && !self.dictionary.as_ref().is_some_and(|dictionary| dictionary.is_ending())
+    }
+
+    /// The record with its value compressed; the metadata is kept in `room`. `None` if it does not fit any more.
+    pub(super) fn frame<'a>(
+        &'a self,
+        lengths: Lengths,
+        plain: &FrameSpec<'a>,
+        room: &'a mut Option<CodecMeta>,
+    ) -> Option<FrameSpec<'a>> {
+        if !self.still_fits(lengths) {
             return None;
         }
         let meta = room.insert(CodecMeta::new(&plain.meta, Some(self.compressed.codec)));
@@ -152,8 +163,9 @@ impl Store {
             return None;
         }
         let dictionary = self.listed().ok().and_then(|listed| listed.of(&name.name).cloned());
-        let compressed = compress(value, dictionary.as_deref(), self.engine.lengths())?;
-        Some(Packed { dictionary, compressed })
+        let lengths = self.engine.lengths();
+        let compressed = compress(value, dictionary.as_deref(), lengths)?;
+        Some(Packed { dictionary, compressed, lengths })
     }
 
     /// Compresses the values of a commit; nothing at all where none is.
@@ -166,13 +178,14 @@ impl Store {
 
     /// The metadata of the records of a commit that are compressed, by their places in it. `namespaces` are the numbers of all of its records.
     pub(super) fn packed_metas(
+        lengths: Lengths,
         namespaces: impl Iterator<Item = u32>,
         expiries: &[(Until, u64)],
         packed: &[Option<Packed>],
     ) -> Vec<Option<CodecMeta>> {
         let meta = |((index, packed), namespace): ((usize, &Option<Packed>), u32)| {
             let packed = packed.as_ref()?;
-            if packed.dictionary.as_ref().is_some_and(|dictionary| dictionary.is_ending()) {
+            if !packed.still_fits(lengths) {
                 return None;
             }
             let until = expiries.get(index).map_or(Until::new(0), |(until, _)| *until);

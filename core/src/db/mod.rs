@@ -18,6 +18,8 @@ mod compression;
 mod consumer;
 mod delete_group;
 #[cfg(feature = "encrypt")]
+mod disable;
+#[cfg(feature = "encrypt")]
 mod enable;
 #[cfg(feature = "ordered")]
 mod ends;

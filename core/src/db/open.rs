@@ -125,7 +125,12 @@ fn mend_keys(log: &Log, pair: &SuperblockPair, is_clean: bool) -> Result<()> {
     }
     let Some(keys) = crate::log::keys_of(&*log.storage) else {
         let has_left = !is_clean && !log.is_fenced() && crate::unlock::has_leftover(&*log.storage)?;
-        return if has_left { log.write_front(|| crate::unlock::wipe_page(&*log.storage)) } else { Ok(()) };
+        if has_left {
+            // Where a sealed store has become plain, the other superblock may be one that the page belongs to.
+            log.write_superblock_again()?;
+            log.write_front(|| crate::unlock::wipe_page(&*log.storage))?;
+        }
+        return Ok(());
     };
     let found = crate::unlock::copies(&*log.storage, keys.page_version())?;
     // A creation that was cut short may have failed to sync it.
@@ -133,8 +138,8 @@ fn mend_keys(log: &Log, pair: &SuperblockPair, is_clean: bool) -> Result<()> {
     if found == crate::unlock::Copies::Whole && !is_unfinished {
         return Ok(());
     }
-    // While a store begins to be sealed, the other superblock may be a plain one, and the third copy none.
-    if found == crate::unlock::Copies::Mixed || keys.is_enabling() {
+    // While a store begins to be sealed, the other superblock may be a plain one, and the third copy none; while it begins to be made plain, from before.
+    if found == crate::unlock::Copies::Mixed || keys.is_mixed() {
         // The other superblock may name the page that is about to be written over.
         log.write_superblock_again()?;
     }

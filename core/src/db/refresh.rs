@@ -9,6 +9,8 @@ use crate::index::{SHARDS, ShardGuard};
 use crate::log::{Contained, Front, Slots, Superblock, read_slots, read_superblocks};
 use crate::planted::{Bug, is};
 use crate::recover::{Advanced, Place, SnapshotState, advance, is_gone};
+#[cfg(all(feature = "encrypt", feature = "followers"))]
+use crate::storage::ReadOnly;
 use crate::storage::{ByCopy, Storage};
 use crate::store::{Attached, Following, FollowingState, Options, Store};
 use crate::sync::Ordering;
@@ -50,7 +52,7 @@ impl Db {
     /// [`Error::Diverged`] when the file does not contain what this follower has shown, [`Error::Overtaken`] when the writer is so fast that
     /// the store could not be read as a whole, [`Error::Corrupt`], and errors of the storage. The follower keeps its state then.
     /// [`Error::InvalidArgument`] from a store that was not opened to follow. `WrongKey` once the writer of a sealed store has rotated its key: open it
-    /// again, with the new one.
+    /// again, with the new one. `DisablingEncryption` while the writer makes the store plain, and `NotSealed` once it is: open it again then, without a key.
     #[cfg(feature = "followers")]
     pub fn refresh(&self) -> Result<bool> {
         self.store.refresh()
@@ -128,11 +130,19 @@ fn may_be_torn_apart(error: &Error) -> bool {
     }
 }
 
-/// What seems forged to whoever has the key from before a rotation is not.
+/// What seems forged is not, if the writer has rotated the key since, or makes the store plain, or has done so.
 fn explained(storage: &ByCopy, error: Error) -> Result<Error> {
     #[cfg(all(feature = "encrypt", feature = "followers"))]
-    if matches!(error, Error::Forged { .. }) && crate::unlock::is_rotated(storage)? {
-        return Ok(Error::WrongKey);
+    if matches!(error, Error::Forged { .. }) {
+        if crate::unlock::is_rotated(storage)? {
+            return Ok(Error::WrongKey);
+        }
+        if crate::unlock::is_disabling(storage)? {
+            return Ok(Error::DisablingEncryption);
+        }
+        if matches!(read_superblocks(&ReadOnly::locked(storage)), Ok(Front::Store(pair)) if pair.current.key_page == 0) {
+            return Ok(Error::NotSealed);
+        }
     }
     let _ = storage;
     Ok(error)
@@ -171,6 +181,7 @@ impl Store {
         // A flush, or a close, says how far the log is synced: in a mark, or in the superblock.
         let mut said = 0;
         let result = self.read_on(following, &mut state, &mut said);
+        let result = result.or_else(|error| Err(explained(&following.storage, error)?));
         self.engine.log.is_synced_to(said);
         result
     }
@@ -178,11 +189,7 @@ impl Store {
     /// The superblock as it is now.
     fn superblock_now(&self, following: &Following, said: &mut u64) -> Result<Superblock> {
         following.storage.refresh()?;
-        let read = match read_superblocks(&following.storage) {
-            Err(error) => return Err(explained(&following.storage, error)?),
-            Ok(read) => read,
-        };
-        let Front::Store(pair) = read else { return Err(Error::Diverged) };
+        let Front::Store(pair) = read_superblocks(&following.storage)? else { return Err(Error::Diverged) };
         let superblock = pair.current;
         if superblock.store_id != self.engine.log.store_id {
             return Err(Error::Diverged);

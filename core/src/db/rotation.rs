@@ -55,12 +55,12 @@ impl Db {
     }
 
     /// True while a rotation has not finished: segments may be under the key before, and the page of keys leads to it; or while the sealing of a plain
-    /// store has not: segments may be plain.
+    /// store has not, or a sealed one is being made plain: segments may be plain.
     pub fn key_rotation_pending(&self) -> bool {
         crate::log::keys_of(&*self.store.engine.log.storage).is_some_and(crate::seal::Keys::is_rotating)
     }
 
-    /// Goes on with a rotation, or with [`Self::enable_encryption`], that could not finish or that a crash has cut short. Where a consumer of changes holds
+    /// Goes on with a rotation, or with [`Self::enable_encryption`] or [`Self::disable_encryption`], that could not finish or that a crash has cut short. Where a consumer of changes holds
     /// it up, that has to take note of a commit from behind its beginning first. `progress` runs with the maintenance lock held, as that of
     /// [`Db::compact_with`]. Without a rotation the report says that it has finished.
     ///

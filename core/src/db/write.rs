@@ -397,7 +397,7 @@ impl Store {
         let FullKey { namespace, key, .. } = locked.key;
         let (until, mut room) = (Until::new(expiry), None);
         let plain = FrameSpec { kind: Kind::Put, continues: false, meta: until.meta(namespace), key, value };
-        let spec = packed.frame(&plain, &mut room).unwrap_or(plain);
+        let spec = packed.frame(self.engine.lengths(), &plain, &mut room).unwrap_or(plain);
         self.put_frame(locked, &spec, expiry, old, None)
     }
 

@@ -36,6 +36,9 @@ const KEY_NEEDED: &str = "the store is sealed; open it with its key or passphras
 const NOT_SEALED: &str = "a key was given, and the store is not sealed; open it without one, or copy it into a new, sealed store with `pipkin export` and \
      `pipkin import`";
 #[cfg(feature = "encrypt")]
+const DISABLING_ENCRYPTION: &str = "the store is being made plain, and that was cut short; what was written to it since is not authenticated: if the file was in \
+     your hands all the time, `pipkin decrypt` or `Builder::disable_encryption` opens it and goes on; otherwise go back to a copy that you trust";
+#[cfg(feature = "encrypt")]
 const WRONG_KEY: &str = "the key or passphrase is not that of this store; nothing was read or changed";
 #[cfg(feature = "encrypt")]
 const ROLLED_BACK: &str = "the store says that it was closed, and has records that were written later: somebody has set the front of the file back. Go \
@@ -158,6 +161,8 @@ impl Error {
             Self::KeyNeeded => KEY_NEEDED,
             #[cfg(feature = "encrypt")]
             Self::NotSealed => NOT_SEALED,
+            #[cfg(feature = "encrypt")]
+            Self::DisablingEncryption => DISABLING_ENCRYPTION,
             #[cfg(feature = "encrypt")]
             Self::WrongKey => WRONG_KEY,
             #[cfg(feature = "encrypt")]

@@ -189,6 +189,11 @@ pub enum Error {
     /// A key was given for a store that is not sealed.
     #[cfg(feature = "encrypt")]
     NotSealed,
+    /// The store is being made plain ([`Db::disable_encryption`](crate::Db::disable_encryption)) and that was cut short: what was written since is not
+    /// authenticated. `Builder::disable_encryption`, or for a storage [`Builder::disable_encryption_in`](crate::Builder::disable_encryption_in), opens it and
+    /// goes on.
+    #[cfg(feature = "encrypt")]
+    DisablingEncryption,
     /// The key or passphrase does not open the store.
     #[cfg(feature = "encrypt")]
     WrongKey,

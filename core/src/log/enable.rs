@@ -36,6 +36,7 @@ impl Log {
         if !cell.set(Vault(Some(keys))) {
             return Err(self.poison(Error::Bug("a plain store has keys")));
         }
+        self.holds_sealed.store(true, Ordering::Release);
         self.tag_len.store(TAG_LEN as u64, Ordering::Release);
         // In front of the superblocks the store is a plain one, and nothing may lead it to a sealed segment.
         (tail.previous.trailer, tail.last_tag) = (None, [0; TAG_LEN]);

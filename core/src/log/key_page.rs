@@ -1,6 +1,6 @@
 //! The front of a sealed store: its superblocks name the page of keys that counts, and from where on the log is under the current key.
 
-use super::{CheckpointPlace, Log, Segment, SnapshotSegment, Superblock};
+use super::{CheckpointPlace, Log, Segment, SnapshotSegment, Superblock, TRAILER_LEN, Tail};
 use crate::error::{Error, Result};
 use alloc::vec::Vec;
 
@@ -23,10 +23,14 @@ impl Log {
     /// The log goes on in another segment, under the key that `switch` makes the current one from the log position on that it is given. Both
     /// superblocks name that, and the page of keys, before anything is written there. They name no index snapshot any more: it is under the key before.
     pub(crate) fn name_key(&self, version: u64, switch: &mut dyn FnMut(u64)) -> Result<()> {
-        let mut tail = self.tail.lock();
+        self.name_border(&mut self.tail.lock(), version, switch)
+    }
+
+    /// As [`Self::name_key`], with the tail locked.
+    pub(super) fn name_border(&self, tail: &mut Tail, version: u64, switch: &mut dyn FnMut(u64)) -> Result<()> {
         self.writable()?;
-        self.announce(&mut tail)?;
-        self.seal_noted(&mut tail)?;
+        self.announce(tail)?;
+        self.seal_noted(tail)?;
         let border = tail.next_base;
         switch(border);
         self.flip_both(&|superblock| {
@@ -86,19 +90,28 @@ impl Log {
         self.snapshot_segments().into_iter().try_for_each(wiped).map_err(|error| self.poison(error))
     }
 
+    /// The segments that take no appends.
+    pub(crate) fn ended_segments(&self) -> Vec<Segment> {
+        let tail = self.tail.lock();
+        let active = tail.active.map_or(u64::MAX, |active| active.segment.base);
+        tail.segments.values().filter(|segment| segment.base != active).copied().collect()
+    }
+
     /// The same for what a crash has left behind the ends of segments, but for those that `is_kept`.
     pub(crate) fn wipe_rests(&self, is_kept: &dyn Fn(&Segment) -> bool) -> Result<()> {
-        let torn: Vec<Segment> = {
-            let tail = self.tail.lock();
-            let active = tail.active.map_or(u64::MAX, |active| active.segment.base);
-            let is_torn = |segment: &&Segment| segment.base != active && segment.end < segment.limit(self.geometry);
-            tail.segments.values().filter(is_torn).copied().collect()
-        };
-        for segment in torn.iter().filter(|segment| !is_kept(segment)) {
+        let torn = |segment: &Segment| segment.end < segment.limit(self.geometry) && !is_kept(segment);
+        for segment in self.ended_segments().into_iter().filter(torn) {
             let to = if segment.linked { segment.limit(self.geometry) } else { segment.behind(self.geometry) };
             self.wipe(segment.end, to).map_err(|error| self.poison(error))?;
         }
         Ok(())
+    }
+
+    /// The same for the trailer of the last segment, which names none yet. The segment was filled up.
+    pub(crate) fn wipe_last_trailer(&self) -> Result<()> {
+        let tail = self.tail.lock();
+        let Some(at) = tail.previous.trailer.filter(|_| tail.active.is_none()) else { return Ok(()) };
+        self.wipe(at, at + TRAILER_LEN).map_err(|error| self.poison(error))
     }
 
     /// What is zero already is only read: it may have no blocks.

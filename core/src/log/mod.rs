@@ -8,6 +8,8 @@ mod begin;
 mod copies;
 mod cut;
 #[cfg(feature = "encrypt")]
+mod disable;
+#[cfg(feature = "encrypt")]
 mod enable;
 mod feed;
 mod fence;
@@ -67,7 +69,7 @@ pub(crate) use hold::ExtentHolds;
 pub(crate) use live::Occupant;
 pub(crate) use mark::MARK_LEN;
 #[cfg(feature = "encrypt")]
-pub(crate) use opened::{is_sealed, is_sealed_segment, keys as keys_of, open as open_frame};
+pub(crate) use opened::{is_plain_from, is_sealed, is_sealed_segment, keys as keys_of, open as open_frame, seals};
 #[cfg(feature = "encrypt")]
 pub(crate) use plain::{Digests, is_as_listed};
 pub(crate) use positions::{Contained, EndPlace};
@@ -215,9 +217,12 @@ pub(crate) struct Log {
     pub(crate) geometry: Geometry,
     pub(crate) store_id: [u8; 16],
     pub(crate) read_only: bool,
-    /// Bytes of a tag in a sealed store, else 0. Changes once, with the tail locked, when a plain store is sealed.
+    /// Bytes of a tag where what is appended is sealed, else 0. Changes with the tail locked.
     #[cfg(feature = "encrypt")]
     tag_len: AtomicU64,
+    /// What was appended may be sealed.
+    #[cfg(feature = "encrypt")]
+    holds_sealed: AtomicBool,
     /// Another session writes to the file, and this one follows it.
     is_follower: bool,
     pub(crate) verify_on_read: bool,
@@ -274,7 +279,9 @@ impl Log {
         Self {
             remembers_checks: storage.is_checked(0, 0).is_some(),
             #[cfg(feature = "encrypt")]
-            tag_len: AtomicU64::new(if is_sealed(&*storage) { crate::frame::TAG_LEN as u64 } else { 0 }),
+            tag_len: AtomicU64::new(if seals(&*storage) { crate::frame::TAG_LEN as u64 } else { 0 }),
+            #[cfg(feature = "encrypt")]
+            holds_sealed: AtomicBool::new(is_sealed(&*storage)),
             storage,
             geometry,
             store_id: superblocks.current.store_id,
@@ -332,17 +339,27 @@ impl Log {
         }
     }
 
-    /// True if what is appended is sealed. What was appended earlier may be plain, in a store that is being sealed: of that the head of each frame
-    /// tells.
+    /// True if what is appended is sealed. What was appended earlier may be plain, in a store that is being sealed, or the other way round: of that the
+    /// head of each frame tells.
     #[inline]
     pub(crate) fn is_sealed(&self) -> bool {
         self.tag_len() != 0
     }
 
+    /// True if what was appended may be sealed. It changes to false when no slot points to a sealed frame any more, and nobody who may have such a slot
+    /// reads.
+    #[inline]
+    pub(crate) fn holds_sealed(&self) -> bool {
+        // Whoever has a slot of a sealed frame has met the publication behind its change.
+        #[cfg(feature = "encrypt")]
+        return self.holds_sealed.load(Ordering::Relaxed);
+        #[cfg(not(feature = "encrypt"))]
+        false
+    }
+
     /// Bytes that a control frame is longer than in a plain store.
     #[inline]
     pub(crate) fn tag_len(&self) -> u64 {
-        // Whoever has a slot of a sealed frame has met the publication behind its change.
         #[cfg(feature = "encrypt")]
         return self.tag_len.load(Ordering::Relaxed);
         #[cfg(not(feature = "encrypt"))]

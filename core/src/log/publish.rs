@@ -24,7 +24,7 @@ impl Log {
     pub(crate) fn new_snapshot_seal(&self) -> Result<SnapshotSeal> {
         Ok(SnapshotSeal {
             #[cfg(feature = "encrypt")]
-            seal: keys(&*self.storage).map(Keys::new_snapshot_seal).transpose()?,
+            seal: keys(&*self.storage).filter(|keys| !keys.is_disabling()).map(Keys::new_snapshot_seal).transpose()?,
         })
     }
 

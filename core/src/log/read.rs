@@ -273,7 +273,7 @@ impl Log {
             None => self.frame_at_the_end(offset)?,
         };
         #[cfg(feature = "encrypt")]
-        let frame = if self.is_sealed() { self.opened(frame)? } else { frame };
+        let frame = if self.holds_sealed() { self.opened(frame)? } else { frame };
         if wanted(frame.header.namespace, frame.key()) {
             return Ok(Some(frame));
         }
@@ -287,7 +287,7 @@ impl Log {
         let behind = self.geometry.start(self.geometry.extent_of(offset).saturating_add(1));
         let mut len = self.end().saturating_sub(self.lsn(offset)).min(behind.saturating_sub(offset)) as usize;
         // What a sealed store has there is not readable as it stands.
-        if self.is_sealed() {
+        if self.holds_sealed() {
             len = 0;
         }
         if self.remembers_checks {
@@ -330,7 +330,7 @@ impl Log {
     /// Not inlined, and returns in registers: the lookup that calls it is inlined into other crates.
     #[inline(never)]
     pub(crate) fn lookup(&self, offset: u64, namespace: u32, key: &[u8], verify: bool) -> Option<&[u8]> {
-        if self.is_sealed() {
+        if self.holds_sealed() {
             return None;
         }
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.
@@ -374,7 +374,7 @@ impl Log {
     #[cfg(feature = "ordered")]
     #[inline(never)]
     pub(crate) fn plain(&self, offset: u64, verify: bool) -> Option<(&[u8], &[u8])> {
-        if self.is_sealed() || self.remembers_checks {
+        if self.holds_sealed() || self.remembers_checks {
             return None;
         }
         // SAFETY: the caller's pin keeps the segment from being reused, and a published record is never written again.

@@ -13,10 +13,8 @@ impl Log {
     /// Right after an unclean end: if there is no room for a fresh segment and the reserve, the last segment takes appends
     /// again, after its last complete commit.
     pub(super) fn resume_if_cramped(&self, tail: &mut Tail) -> Result<()> {
-        if self.is_sealed() {
-            return Ok(());
-        }
-        let Some(last) = torn_end(tail).filter(|_| !is(Bug::TornEndKeepsItsSegment)) else { return Ok(()) };
+        let is_plain = |last: &Segment| self.takes_plain(last);
+        let Some(last) = torn_end(tail).filter(is_plain).filter(|_| !is(Bug::TornEndKeepsItsSegment)) else { return Ok(()) };
         if self.has_place(tail)? || self.holds_stranded(&last)? != Holds::Nothing {
             return Ok(());
         }

@@ -10,9 +10,12 @@ use crate::seal::LISTED_LEN;
 use alloc::vec::Vec;
 
 impl Log {
-    /// The seals of listed segments; none in a plain store.
+    /// The seals of listed segments; none where the list is plain.
     pub(super) fn seals_of(&self, segments: &[Segment]) -> Result<Vec<[u8; LISTED_LEN]>> {
         let Some(keys) = keys(&*self.storage) else { return Ok(Vec::new()) };
+        if keys.is_disabling() {
+            return Ok(Vec::new());
+        }
         let seal = |segment: &Segment| {
             let start = self.geometry.start(segment.extent);
             keys.listed_seal(segment.salt).ok_or_else(|| Error::corrupt(start, "a segment header, of which no copy is left"))

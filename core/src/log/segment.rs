@@ -287,8 +287,8 @@ fn check_headers(storage: &dyn Storage, store_id: [u8; 16], start: u64, copies: 
     for copy in [&mut copies.first, &mut copies.second] {
         let Some(header) = copy else { continue };
         match header.authentic(keys, store_id, start)? {
-            // While a store is being sealed, such a header may be left of an attempt that was cut short, or be a part of a plain value.
-            Authentic::No if storage.forgives() || keys.is_enabling() => *copy = None,
+            // While a store has plain segments, such a header may be left of an attempt that was cut short, or be a part of a plain value.
+            Authentic::No if storage.forgives() || keys.is_mixed() => *copy = None,
             Authentic::No if !is(Bug::SealedHeaderUnchecked) => return Err(forged()),
             Authentic::Gone => *copy = None,
             Authentic::Yes | Authentic::No => {}
@@ -302,7 +302,8 @@ fn check_headers(storage: &dyn Storage, store_id: [u8; 16], start: u64, copies: 
 impl SegmentHeader {
     fn authentic(&self, keys: &Keys, store_id: [u8; 16], start: u64) -> Result<Authentic> {
         let Some(seal) = self.seal else {
-            return Ok(if keys.is_plain(self.salt) { Authentic::Yes } else { Authentic::No });
+            let is_plain = if keys.is_disabling() { keys.is_plain_from(self.base) } else { keys.is_plain(self.salt) };
+            return Ok(if is_plain { Authentic::Yes } else { Authentic::No });
         };
         keys.is_header(&seal, &self.fields(store_id, start), start, self.base)
     }
@@ -311,8 +312,8 @@ impl SegmentHeader {
     #[cfg(feature = "salvage")]
     pub(crate) fn is_forged_at(storage: &dyn Storage, keys: &Keys, store_id: [u8; 16], start: u64) -> Result<bool> {
         let mut bytes = [0; SEGMENT_HEADER_LEN];
-        // While a store is being sealed, those of its plain segments have no tag, and others may be parts of plain values.
-        if keys.is_enabling() || start + SEGMENT_HEADER_LEN as u64 > storage.len()? {
+        // Those of plain segments have no tag, and others may be parts of plain values.
+        if keys.is_mixed() || start + SEGMENT_HEADER_LEN as u64 > storage.len()? {
             return Ok(false);
         }
         storage.read_at(start, &mut bytes)?;
@@ -343,9 +344,9 @@ impl SegmentHeader {
         keys.enter(self.salt, (self.base, start), key_id, (session, self.session))
     }
 
-    /// The same header with the seal of this session, in a sealed store.
+    /// The same header with the seal of this session, where the segment is sealed.
     pub(super) fn sealed(self, storage: &dyn Storage, store_id: [u8; 16], start: u64, chain: [u8; TAG_LEN]) -> Result<Self> {
-        let seal = keys(storage).map(|keys| keys.new_seal(chain));
+        let seal = keys(storage).filter(|keys| !keys.is_plain_from(self.base)).map(|keys| keys.new_seal(chain));
         self.sealed_with(seal, storage, store_id, start)
     }
 

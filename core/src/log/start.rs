@@ -1,6 +1,8 @@
 //! Start and end of a session: opening continues the log where recovery found its end, closing records where it ends.
 
 use super::history::Kept;
+#[cfg(feature = "encrypt")]
+use super::opened::is_plain_from;
 use super::retire::Retired;
 use super::{Active, ActivePlace, Log, Previous, Segment, SegmentHeader, SnapshotSegment, Superblock, Tail};
 use crate::error::Result;
@@ -52,13 +54,22 @@ pub(crate) struct LogEnd {
 }
 
 impl Log {
-    /// A segment of a sealed store has one session.
-    fn may_go_on(&self) -> bool {
+    /// True if plain frames may be appended to a segment that was found. In a store that is being made plain, one in front of the border is sealed.
+    pub(super) fn takes_plain(&self, segment: &Segment) -> bool {
+        #[cfg(feature = "encrypt")]
+        let is_plain = !self.holds_sealed() || is_plain_from(&*self.storage, segment.base);
+        #[cfg(not(feature = "encrypt"))]
+        let (is_plain, _) = (true, segment);
+        is_plain && !self.is_sealed()
+    }
+
+    /// A sealed segment has one session.
+    fn may_go_on(&self, last: &Segment) -> bool {
         #[cfg(feature = "encrypt")]
         let is_bug = is(Bug::SealedSegmentGoesOn);
         #[cfg(not(feature = "encrypt"))]
         let is_bug = false;
-        !self.is_sealed() || is_bug
+        self.takes_plain(last) || is_bug
     }
 
     /// Sets the tail to the end that recovery found.
@@ -96,7 +107,7 @@ impl Log {
             tail.previous = Previous { base: last.base, end: last.end, salt: last.salt, trailer: None };
             // A follower appends nothing: its last segment ends where the follower has read to.
             let goes_on = found.goes_on && !self.follows();
-            if goes_on && self.may_go_on() {
+            if goes_on && self.may_go_on(last) {
                 tail.active = Some(Active::new(*last, last.end, self.geometry, false));
             } else if goes_on {
                 // Nothing has been written there: the session before would have gone on in this segment.

@@ -1,7 +1,7 @@
 //! Compressing the records that compaction copies. It is done before their shards are locked, and what comes of it is decoded once, before the
 //! old copy goes.
 
-use crate::compress::{Compressed, Dictionary, PLAIN_LEN_MIN, compress, decompress};
+use crate::compress::{Compressed, Dictionary, PLAIN_LEN_MIN, compress, decompress, without_padding};
 use crate::engine::Engine;
 use crate::frame::{Codec, CodecMeta, FRAME_LEN_MIN, FrameSpec, Header, Kind, Meta};
 use crate::log::{Frame, Segment};
@@ -64,7 +64,7 @@ impl Compressor {
 
     /// The record with its value compressed; `None` where its copy stays as it is.
     pub(super) fn recode(&self, engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
-        self.compressed(engine, frame).or_else(|| unpacked(engine, frame))
+        self.compressed(engine, frame).or_else(|| unpacked(engine, frame)).or_else(|| unpadded(engine, frame))
     }
 
     fn compressed(&self, engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
@@ -147,6 +147,16 @@ fn unpacked(engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
     frame.check().ok()?;
     let value = engine.plain(frame.offset, &meta, frame.value()).ok()?;
     Some(Recoded { meta: CodecMeta::new(&meta, None), value })
+}
+
+/// The record with its value compressed as plain stores have it, where it was padded for a sealed one; `None` for all others, and where it cannot be read.
+fn unpadded(engine: &Engine, frame: &Frame<'_>) -> Option<Recoded> {
+    let meta = frame.meta();
+    let is_bare = frame.header.kind == Kind::Put && !meta.has_more() && !engine.log.is_sealed();
+    let codec = meta.codec().filter(|_| is_bare)?;
+    frame.check().ok()?;
+    let Compressed { codec, value } = without_padding(codec, frame.value())?;
+    Some(Recoded { meta: CodecMeta::new(&meta, Some(codec)), value })
 }
 
 impl Store {

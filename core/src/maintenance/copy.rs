@@ -197,7 +197,7 @@ enum Recoded {}
 /// The records of a group whose copies are compressed, by their places in it; none at all where nothing is.
 #[cfg(feature = "compress")]
 fn recoded(engine: &Engine, compressor: &super::compressed::Compressor, frames: &Sifted<'_>) -> Vec<Option<Recoded>> {
-    if compressor.is_none() && !engine.log.is_sealed() {
+    if compressor.is_none() && !engine.log.holds_sealed() {
         return Vec::new();
     }
     frames.iter().map(|(_, frame)| compressor.recode(engine, frame)).collect()

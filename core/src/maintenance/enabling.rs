@@ -6,8 +6,8 @@ use super::report::CompactProgress;
 use super::rotation::KeyRotation;
 use super::stranded;
 use crate::error::{Error, Result};
-use crate::log::{Digests, NO_CELL};
-use crate::seal::{Cipher, Keys, Ring, Secret};
+use crate::log::{Digests, NO_CELL, keys_of};
+use crate::seal::{Cipher, Keys, PlainSide, Ring, Secret};
 use crate::store::Store;
 use crate::unlock::{enabled, wipe_page, write_front_of_page, write_page};
 use alloc::sync::Arc;
@@ -36,7 +36,7 @@ impl Store {
         for _ in 0..PASSES {
             log.digest_full(&set, &mut digests)?;
         }
-        let ring = Ring { current: Arc::new(set), previous: None, border: 0, is_plain_before: true };
+        let ring = Ring { current: Arc::new(set), previous: None, border: 0, plain: PlainSide::Before };
         let keys = Keys::new(log.store_id, cipher, ring, (version, page.clone()))?;
         self.compress_as(true);
         let begun = {
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// Whether values are compressed in a store that is sealed, or in one that is plain again.
-    fn compress_as(&self, is_sealed: bool) {
+    pub(super) fn compress_as(&self, is_sealed: bool) {
         #[cfg(feature = "compress")]
         {
             let may_compress = !is_sealed || self.attached.compress_sealed;
@@ -69,28 +69,37 @@ impl Store {
 
     /// Fails for a store that cannot be sealed, and says why.
     fn may_be_sealed(&self) -> Result<()> {
-        let (engine, log) = (&self.engine, &self.engine.log);
-        if log.is_sealed() {
-            return Err(Error::InvalidArgument(
-                "the store is sealed already: `rotate_encryption_key` seals it under another key, `finish_key_rotation` ends what has begun",
-            ));
+        let log = &self.engine.log;
+        if let Some(keys) = keys_of(&*log.storage) {
+            return Err(Error::InvalidArgument(if keys.is_disabling() {
+                "the store is being made plain: `finish_key_rotation` ends that, and then it can be sealed again"
+            } else {
+                "the store is sealed already: `rotate_encryption_key` seals it under another key, `finish_key_rotation` ends what has begun"
+            }));
         }
         if !log.storage.is_exclusive() {
             return Err(Error::Unsupported { offset: 0, what: "a sealed store, on a host that cannot lock its file" });
         }
-        log.storage.key_cell().ok_or(NO_CELL)?;
         #[cfg(feature = "compress")]
         if self.attached.compression != crate::Compression::Off && !self.attached.compress_sealed {
             return Err(Error::InvalidArgument(crate::compression::NOT_ASKED_FOR));
         }
+        self.may_be_copied()
+    }
+
+    /// Fails for a store of which not every record can be copied, or whose storage has no place for keys.
+    pub(super) fn may_be_copied(&self) -> Result<()> {
+        let (engine, log) = (&self.engine, &self.engine.log);
+        log.storage.key_cell().ok_or(NO_CELL)?;
         if let Some(offset) = self.report.unsure_at {
             return Err(Error::corrupt(offset, "records; `salvage` what is left into a new store first"));
         }
         stranded::make_way(engine)?;
         let is_kept = |segment| stranded::is_kept(engine, &segment);
-        if !log.unlisted().is_empty() || log.segments().into_iter().any(is_kept) {
+        // What follows the last record of the active one is being written.
+        if !log.unlisted().is_empty() || log.ended_segments().into_iter().any(is_kept) {
             return Err(Error::InvalidArgument(
-                "a crash has left records behind the end of the log, which would stay plain: `salvage` or `drop_stranded` them first",
+                "a crash has left records behind the end of the log, which would stay as they are: `salvage` or `drop_stranded` them first",
             ));
         }
         Ok(())

@@ -12,6 +12,8 @@ mod compressed;
 mod copy;
 #[cfg(feature = "compress")]
 mod dictionaries;
+#[cfg(feature = "encrypt")]
+mod disabling;
 mod due;
 mod dying;
 #[cfg(feature = "encrypt")]

@@ -9,7 +9,7 @@ use crate::scan::{Found, scan};
 
 /// True if the records of a segment are plain, and copies of them are sealed.
 pub(super) fn is_plain(engine: &Engine, segment: &Segment) -> bool {
-    keys_of(&*engine.log.storage).is_some_and(|keys| keys.is_plain(segment.salt))
+    engine.log.is_sealed() && keys_of(&*engine.log.storage).is_some_and(|keys| keys.is_plain(segment.salt))
 }
 
 /// Fails if somebody without the key has changed a plain segment since the store was opened.

@@ -1,6 +1,6 @@
 //! Rotation of the data key of a sealed store: from a border on the log is sealed under a new key, everything in front of it is copied behind it, and
 //! what is left in the file is overwritten with zeros. Until then the page of keys leads to both keys, whatever ends the process. A plain store that is
-//! being sealed ends in the same way.
+//! being sealed ends in the same way, and so does a sealed one that is being made plain.
 
 use super::checkpoint::Extent;
 use super::choose;
@@ -8,6 +8,7 @@ use super::report::{CompactProgress, CompactReport};
 use super::stranded;
 use crate::error::{Error, Result};
 use crate::log::keys_of;
+use crate::planted::{Bug, is};
 use crate::seal::{Keys, Secret};
 use crate::store::Store;
 use crate::unlock::{Page, ended, rotated, write_front_of_page, write_page};
@@ -18,14 +19,15 @@ const ROUNDS: usize = 3;
 /// How often to look whether the last reader of a retired segment has gone.
 const LOOKS: usize = 100;
 
-/// What a rotation of the key has come to, see [`Db::rotate_encryption_key`](crate::Db::rotate_encryption_key), or the sealing of a plain store, see
-/// [`Db::enable_encryption`](crate::Db::enable_encryption).
+/// What a rotation of the key has come to, see [`Db::rotate_encryption_key`](crate::Db::rotate_encryption_key), the sealing of a plain store, see
+/// [`Db::enable_encryption`](crate::Db::enable_encryption), or the way back, see [`Db::disable_encryption`](crate::Db::disable_encryption).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyRotation {
-    /// True if nothing in the file is under the key before any more, or plain, and no page of keys leads to it.
+    /// True if nothing in the file is under the key before any more, or plain, and no page of keys leads to it. Of a store that became plain: if nothing
+    /// in it is sealed.
     pub is_finished: bool,
-    /// Segments under the key before, or plain, that are still there: damaged ones, those kept for stranded records, those whose records somebody reads, and
+    /// Segments under the key before, or plain, or those that were to become plain, that are still there: damaged ones, those kept for stranded records, those whose records somebody reads, and
     /// history.
     pub segments_left: u64,
     /// Bytes of those that are history: consumers of changes have not taken note of them.
@@ -39,14 +41,16 @@ pub struct KeyRotation {
 impl Store {
     /// Begins a rotation, and carries it as far as it can.
     pub(crate) fn rotate_key(&self, secret: &Secret) -> Result<KeyRotation> {
-        let (log, keys) = (&self.engine.log, self.sealed_under()?);
-        let _turn = self.turn.lock();
+        self.sealed_under()?;
+        let (log, _turn) = (&self.engine.log, self.turn.lock());
         self.writable()?;
-        if keys.is_rotating() && !self.finish_rotation_inside(&mut |_| {})?.is_finished {
+        if self.sealed_under()?.is_rotating() && !self.finish_rotation_inside(&mut |_| {})?.is_finished {
             return Err(Error::InvalidArgument(
                 "an earlier rotation of the key has not finished: `finish_key_rotation` says what it waits for",
             ));
         }
+        // What has just finished may have made the store a plain one.
+        let keys = self.sealed_under()?;
         self.engine.build_all(&|| false)?;
         let (next, (version, page)) = rotated(keys, secret)?;
         log.begin_to_write()?;
@@ -97,9 +101,16 @@ impl Store {
         log.wipe_rests(&|segment| stranded::is_kept(&self.engine, segment))?;
         // The rest of the active segment is filled up.
         log.seal_active()?;
-        log.sync_to(log.end())?;
-        log.sync_alone()?;
-        self.end_rotation(keys, ended(keys)?)?;
+        log.wipe_last_trailer()?;
+        if !(keys.is_disabling() && is(Bug::PlainBeforeSync)) {
+            log.sync_to(log.end())?;
+            log.sync_alone()?;
+        }
+        if keys.is_disabling() {
+            self.end_disabling(keys)?
+        } else {
+            self.end_rotation(keys, ended(keys)?)?
+        }
         Ok(report)
     }
 

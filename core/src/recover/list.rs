@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::frame::Kind;
 use crate::limits::DATA_START;
-#[cfg(feature = "encrypt")]
-use crate::log::is_sealed;
 use crate::log::{Geometry, SegmentList, Step, Superblock, Walk};
+#[cfg(feature = "encrypt")]
+use crate::log::{is_sealed, keys_of};
 use crate::storage::Storage;
 
 /// The list of live segments at the checkpoint that the superblock points at.
@@ -33,6 +33,17 @@ pub(crate) fn read_segment_list(storage: &dyn Storage, geometry: Geometry, super
         })
     };
     #[cfg(feature = "encrypt")]
-    let segment_list = segment_list.filter(|list| is_sealed(storage) != list.seals.is_empty());
+    let segment_list = segment_list.filter(|list| fits(storage, place.base, list));
     segment_list.filter(holds_it).ok_or(Error::corrupt(offset, what))
+}
+
+/// True unless a list in a sealed segment has no seals, or one in a plain segment has some. Without the key, nobody knows which it is in a store that is
+/// being made plain.
+#[cfg(feature = "encrypt")]
+fn fits(storage: &dyn Storage, base: u64, list: &SegmentList) -> bool {
+    let has_seals = !list.seals.is_empty();
+    match keys_of(storage) {
+        None => is_sealed(storage) || !has_seals,
+        Some(keys) => has_seals != keys.is_plain_from(base),
+    }
 }

@@ -88,7 +88,7 @@ pub struct OpenReport {
     /// Milliseconds by which the host's clock is ahead of that, if it is more than a day: usual after a pause, and a sign of a wrong clock
     /// otherwise. 0 in a store without records that expire.
     pub clock_ahead_ms: u64,
-    /// A rotation of the key, or the sealing of a plain store, has not finished: [`Db::finish_key_rotation`](crate::Db::finish_key_rotation) goes on
+    /// A rotation of the key, the sealing of a plain store, or the way back, has not finished: [`Db::finish_key_rotation`](crate::Db::finish_key_rotation) goes on
     /// with it.
     #[cfg(feature = "encrypt")]
     pub key_rotation_pending: bool,

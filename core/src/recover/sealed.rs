@@ -4,7 +4,7 @@ use super::chain::Chain;
 use super::follow::Follower;
 use crate::error::{Error, Result};
 use crate::frame::TAG_LEN;
-use crate::log::{Geometry, Segment, SegmentList, is_as_listed, is_sealed, keys_of};
+use crate::log::{Geometry, Segment, SegmentHeader, SegmentList, is_as_listed, is_plain_from, is_sealed, keys_of, seals};
 use crate::sorted::Set;
 use crate::storage::Storage;
 
@@ -25,18 +25,28 @@ pub(crate) fn enter_listed(storage: &dyn Storage, geometry: Geometry, listed: &S
 }
 
 /// Compares the plain segments of a store that is being sealed with their digests. The places of those that the tail retires may have been used again:
-/// they do not count, and are not read any more.
+/// they do not count, and are not read any more. In a store that is being made plain, all segments in front of the border have to be sealed: those
+/// of which the header is lost would pass for plain ones.
 pub(crate) fn check_plain(storage: &dyn Storage, geometry: Geometry, chain: &Chain) -> Result<()> {
-    let Some(keys) = keys_of(storage).filter(|keys| keys.is_enabling()) else { return Ok(()) };
+    let Some(keys) = keys_of(storage).filter(|keys| keys.is_mixed()) else { return Ok(()) };
     let gone = Set::collect(chain.gone().iter().map(|segment| segment.base));
     for segment in &chain.listed.segments {
         if gone.contains(segment.base) {
             keys.forget_plain(segment.salt);
+        } else if keys.is_disabling() {
+            if keys.is_plain(segment.salt) && !keys.is_plain_from(segment.base) {
+                return Err(Error::corrupt(geometry.start(segment.extent), "a segment header, of which no copy is left"));
+            }
         } else if !is_as_listed(storage, geometry, segment)? {
             return Err(Error::Forged { offset: geometry.start(segment.extent), what: "a segment that is not sealed" });
         }
     }
     Ok(())
+}
+
+/// False for a plain header of a store that is being made plain: anybody may have made it.
+fn has_tag(storage: &dyn Storage, header: &SegmentHeader) -> bool {
+    header.seal.is_some() || seals(storage)
 }
 
 impl Follower<'_> {
@@ -46,7 +56,7 @@ impl Follower<'_> {
         if keys_of(self.storage).is_none() {
             return;
         }
-        for (extent, header) in self.headers.iter() {
+        for (extent, header) in self.headers.iter().filter(|(_, header)| has_tag(self.storage, header)) {
             self.noted.number = self.noted.number.max(header.number);
             self.noted.base = self.noted.base.max(header.segment(self.geometry, extent).next_base(self.geometry));
         }
@@ -54,9 +64,9 @@ impl Follower<'_> {
 
     /// Fails if the file has segments that are younger than the end of the log that the superblock of a closed store names.
     pub(super) fn check_age(&self) -> Result<()> {
-        let is_younger = || self.headers.values().any(|header| header.number > self.superblock.headers);
-        let is_closed = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
-        if is_closed && keys_of(self.storage).is_some() && is_younger() { Err(Error::RolledBack) } else { Ok(()) }
+        let is_younger = |header: &SegmentHeader| header.number > self.superblock.headers && has_tag(self.storage, header);
+        let is_closed = self.superblock.clean_end.is_some() && !self.pair.other_damaged && keys_of(self.storage).is_some();
+        if is_closed && self.headers.values().any(is_younger) { Err(Error::RolledBack) } else { Ok(()) }
     }
 
     /// The tag that ends at `position`.
@@ -79,7 +89,8 @@ impl Follower<'_> {
 
     /// Fails unless `next` was begun behind the frame that was walked last.
     pub(super) fn check_chain(&self, next: &Segment) -> Result<()> {
-        if keys_of(self.storage).is_none() {
+        // A plain one has no chain.
+        if keys_of(self.storage).is_none() || is_plain_from(self.storage, next.base) {
             return Ok(());
         }
         let chain = self.header_of(next).and_then(|header| header.seal).map(|seal| seal.chain);

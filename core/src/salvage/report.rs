@@ -58,6 +58,10 @@ pub struct SalvageReport {
     /// the key has written; some may be older than the newest, or may have been removed since.
     #[cfg(feature = "encrypt")]
     pub history_unproven: bool,
+    /// Of a store that is being made plain ([`Error::DisablingEncryption`](crate::Error::DisablingEncryption)): what was written since that began is
+    /// among the copied records, and nothing shows who has written it.
+    #[cfg(feature = "encrypt")]
+    pub unauthenticated: bool,
 }
 
 /// What salvage does with records that opening would not return. The report counts all of them.

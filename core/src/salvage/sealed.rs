@@ -27,7 +27,8 @@ impl Builder {
     /// changed or moved; what is not authentic is listed as damage. The target is plain or sealed, as it was opened.
     ///
     /// With both superblocks lost and the id of the store with them, a page of keys that was kept is needed: it has the id, too.
-    /// [`SalvageReport::history_unproven`] says whether what is left shows that this is the newest state.
+    /// [`SalvageReport::history_unproven`] says whether what is left shows that this is the newest state. Of a store that is being made plain, what is
+    /// plain in it is copied as from a plain store, and [`SalvageReport::unauthenticated`] says so.
     ///
     /// ```
     /// use pipkin::{Db, SalvageOptions, storage::{MemoryStorage, Storage}};
@@ -65,6 +66,7 @@ impl Builder {
         let findings = Findings::of(&source, keys)?;
         let mut report = copy_all(&source, target, options, progress)?;
         findings.add_to(&mut report);
+        report.unauthenticated = keys.is_disabling();
         Ok(report)
     }
 }
@@ -154,7 +156,7 @@ fn keyed(source: &dyn Storage, secret: &Secret, kept: Option<&[u8]>) -> Result<B
     let mut failed = None;
     for front in &fronts {
         for (store_id, version) in candidates(front, kept)? {
-            let sealed = Sealed { store_id, page: version, border: LOG_POSITION_FIRST };
+            let sealed = Sealed { store_id, page: version, border: LOG_POSITION_FIRST, is_to_be_plain: true };
             match open_front(front, &sealed, secret) {
                 Ok(found) => return with_border(source, front, sealed, (found, secret)),
                 // A wrong id and a wrong key look the same; what else there is says more.
@@ -223,8 +225,8 @@ fn open_front(front: &MemoryStorage, sealed: &Sealed, secret: &Secret) -> Result
     unlock(Box::new(front.clone()), sealed, Some(secret), None)
 }
 
-/// The same keys, with the border between the current key and the one before: the superblock names it, or else the first segment under the current
-/// one does.
+/// The same keys, with the border between the current key and the one before, or between what is sealed and what is plain: the superblock names it, or
+/// else the first segment under the current key does; or the last one, in a store that is being made plain.
 fn with_border(
     source: &dyn Storage,
     front: &MemoryStorage,
@@ -236,6 +238,10 @@ fn with_border(
         let view = ReadOnly::forgiving(source, vault);
         match read_superblocks(&view) {
             Ok(Front::Store(pair)) if pair.current.key_page == sealed.page => pair.current.sealed_from,
+            _ if keys_of(&view).is_some_and(Keys::is_disabling) => {
+                let all = open_front(front, &Sealed { border: LOG_POSITION_MAX, ..sealed }, secret)?;
+                behind_last_base(&ReadOnly::forgiving(source, all.vault().ok_or(Error::KeyNeeded)?), sealed.store_id)?
+            }
             _ if keys_of(&view).is_some_and(Keys::is_rotating) => first_base(&view, sealed.store_id)?,
             _ => sealed.border,
         }
@@ -244,6 +250,15 @@ fn with_border(
         return Ok(found);
     }
     open_front(front, &Sealed { border, ..sealed }, secret)
+}
+
+/// The log position behind the beginning of the last segment whose tags fit.
+fn behind_last_base(view: &dyn Storage, store_id: [u8; 16]) -> Result<u64> {
+    let mut last = LOG_POSITION_FIRST;
+    for offset in header_places(view)? {
+        last = SegmentHeader::read(view, store_id, offset)?.map_or(last, |header| last.max(header.base + 1));
+    }
+    Ok(last)
 }
 
 /// The log position of the first segment under the current key, of those whose tags fit.

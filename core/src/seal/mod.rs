@@ -16,7 +16,7 @@ pub(crate) use keys::derive;
 pub(crate) use keys::{Cost, Derived, Key, NONCE_LEN, Secret, TAG_LEN, is_same, random, tag_of, wrapping_key};
 pub(crate) use listed::{LISTED_LEN, PlainDigest};
 pub use provider::KeyProvider;
-pub(crate) use ring::{KeySet, Ring};
+pub(crate) use ring::{KeySet, PlainSide, Ring};
 pub use suite::Cipher;
 pub(crate) use suite::Sealer;
 pub use vault::Vault;

@@ -47,17 +47,27 @@ pub(crate) struct Ring {
     pub(crate) previous: Option<Arc<KeySet>>,
     /// The log position from which on everything is under the current key; what is in front of it is under the one before.
     pub(crate) border: u64,
-    /// What is in front of the border may be plain: the store is being sealed.
-    pub(crate) is_plain_before: bool,
+    pub(crate) plain: PlainSide,
+}
+
+/// Where a sealed store may have plain segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlainSide {
+    Nowhere,
+    /// In front of the border: a plain store is being sealed.
+    Before,
+    /// Behind it, where nothing is sealed: a sealed store is being made plain.
+    Behind,
 }
 
 impl Ring {
     /// The key with this id, for a segment that begins at the log position `base`.
     pub(crate) fn of(&self, id: &[u8; 8], base: u64) -> KeyOf {
-        if *id == self.current.derived.id {
-            return if base >= self.border { KeyOf::Known(self.current.clone()) } else { KeyOf::Forged };
-        }
         let is_in_front = base < self.border;
+        if *id == self.current.derived.id {
+            let is_its = is_in_front == (self.plain == PlainSide::Behind);
+            return if is_its { KeyOf::Known(self.current.clone()) } else { KeyOf::Forged };
+        }
         match &self.previous {
             Some(previous) if *id == previous.derived.id && (is_in_front || is(Bug::BorderUnchecked)) => {
                 KeyOf::Known(previous.clone())

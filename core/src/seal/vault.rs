@@ -3,7 +3,7 @@
 use super::keys::NONCE_LEN;
 use super::keys::{TAG_LEN, derive, is_same, random, tag_of};
 use super::listed::{self, LISTED_LEN, PlainDigest};
-use super::ring::{KeyOf, KeySet, Ring};
+use super::ring::{KeyOf, KeySet, PlainSide, Ring};
 use super::suite::{Cipher, Sealer};
 use crate::error::{Error, Result};
 use crate::frame::Parts;
@@ -81,6 +81,7 @@ struct Place {
 
 #[derive(Default)]
 pub(super) struct Known {
+    /// The sealed ones.
     by_salt: Map<u64, Place>,
     /// The salt of the newest header at an offset.
     by_start: Map<u64, u64>,
@@ -88,6 +89,13 @@ pub(super) struct Known {
     pub(super) plain: Map<u64, Option<PlainDigest>>,
     /// One for each session, with what the session is known by.
     sealers: Vec<([u8; 8], Session, Arc<Sealer>)>,
+}
+
+impl Known {
+    /// True for the salt of a sealed segment.
+    pub(super) fn has(&self, salt: u64) -> bool {
+        self.by_salt.get(salt).is_some()
+    }
 }
 
 /// What a storage says of its store: it is sealed, and these are its keys, if they are known.
@@ -157,10 +165,10 @@ impl Keys {
         self.ring.read().border
     }
 
-    /// True while segments may be under the key before the current one, or plain: neither is new ground for a rotation.
+    /// True while segments may be under the key before the current one, or not all of them are sealed: neither is new ground for a rotation.
     pub(crate) fn is_rotating(&self) -> bool {
         let ring = self.ring.read();
-        ring.previous.is_some() || ring.is_plain_before
+        ring.previous.is_some() || ring.plain != PlainSide::Nowhere
     }
 
     /// Everything from the log position `border` on is sealed, and nothing in front of it: the store begins to be sealed.
@@ -178,7 +186,7 @@ impl Keys {
     /// Forgets the key before the current one: no segment is under it any more, and none is plain.
     pub(crate) fn forget_previous(&self) {
         let mut ring = self.ring.write();
-        (ring.previous, ring.is_plain_before) = (None, false);
+        (ring.previous, ring.plain) = (None, PlainSide::Nowhere);
         let id = ring.current.derived.id;
         let mut known = self.known.write();
         known.plain = Map::default();
@@ -238,8 +246,8 @@ impl Keys {
         Some(out)
     }
 
-    /// Enters a segment by what an authentic list says of it: its header may be lost, or that of a later segment in the same place. False for a seal
-    /// of another key. The bytes of a plain one are still to be compared with its digest.
+    /// Enters a segment by what a list says of it: its header may be lost, or that of a later segment in the same place. False for a seal
+    /// of another key. The bytes of a plain one are still to be compared with its digest, while the store is being sealed.
     pub(crate) fn enter_listed(&self, salt: u64, base: u64, start: u64, seal: &[u8; LISTED_LEN]) -> Result<bool> {
         if let Some(digest) = listed::digest_in(seal) {
             let counts = self.is_enabling() && base < self.border();

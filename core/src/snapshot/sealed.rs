@@ -2,19 +2,20 @@
 
 use crate::error::{Error, Result};
 use crate::frame::TAG_LEN;
-use crate::log::{is_sealed, is_sealed_segment, keys_of};
+use crate::log::{is_sealed_segment, keys_of, seals};
 use crate::planted::{Bug, is};
 use crate::storage::Storage;
 use alloc::borrow::Cow;
 
 /// Bytes that a chunk is longer than its part.
 pub(super) fn tag_len(storage: &dyn Storage) -> usize {
-    if is_sealed(storage) { TAG_LEN } else { 0 }
+    if seals(storage) { TAG_LEN } else { 0 }
 }
 
-/// Seals the bytes of a chunk in place: the last ones are room for the tag.
+/// Seals the bytes of a chunk in place, in a sealed segment: the last ones are room for the tag.
 pub(super) fn seal(storage: &dyn Storage, salt: u64, offset: u64, body: &mut [u8]) -> Result<()> {
-    let (Some(keys), Some((text, tag))) = (keys_of(storage), body.split_last_chunk_mut()) else { return Ok(()) };
+    let keys = keys_of(storage).filter(|keys| !keys.is_plain(salt));
+    let (Some(keys), Some((text, tag))) = (keys, body.split_last_chunk_mut()) else { return Ok(()) };
     *tag = keys.seal_part(text, salt, offset)?;
     Ok(())
 }
@@ -26,7 +27,7 @@ pub(super) fn seal(storage: &dyn Storage, salt: u64, offset: u64, body: &mut [u8
 /// [`Error::Corrupt`] if the tag does not fit: like a damaged one, a part that somebody has changed costs time only. [`Error::KeyNeeded`] without
 /// the key.
 pub(super) fn open<'a>(storage: &dyn Storage, salt: u64, offset: u64, body: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-    // A plain one is of this session, from before the store began to be sealed.
+    // A plain one is of this session, from before the store began to be sealed; or the store is being made plain.
     if !is_sealed_segment(storage, salt) {
         return Ok(Cow::Borrowed(body));
     }

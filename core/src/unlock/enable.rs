@@ -19,7 +19,7 @@ pub(crate) fn enabled(storage: &dyn Storage, store_id: &[u8; 16], cipher: Cipher
     let mut page = KeyPage::new(version, cipher, &next.derived);
     page.put_slot(0, &next.data, secret, store_id)?;
     page.slots.resize(BEFORE, Slot::NONE);
-    page.slots.push(Slot::PLAIN);
+    page.slots.push(Slot::PLAIN_BEFORE);
     let bytes = page.encode(&next.derived, store_id)?;
     Ok((next, (version, bytes)))
 }

@@ -1,6 +1,7 @@
 //! Opening, creating and changing the keys of sealed stores: from what the user has to the keys of the store.
 
 mod change;
+mod disable;
 mod enable;
 mod page;
 mod rotate;
@@ -10,18 +11,20 @@ mod tests;
 
 pub(crate) use change::{Change, changed, slots_of};
 pub use change::{KeySlot, KeySlotKind};
+pub(crate) use disable::disabled;
 pub(crate) use enable::enabled;
 pub(crate) use page::{PAGE_LEN, PAGE_PLACES};
 pub(crate) use rotate::{Page, ended, rotated};
 
 use crate::error::{Error, Result};
 use crate::limits::LOG_POSITION_FIRST;
-use crate::seal::{Cipher, KeySet, Keys, Ring, Secret, Vault};
+use crate::planted::{Bug, is};
+use crate::seal::{Cipher, KeySet, Keys, PlainSide, Ring, Secret, Vault};
 use crate::storage::{SealedStorage, Storage};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use page::{Before, KeyPage, Stored};
+use page::{KeyPage, Stored, Unlocked};
 
 /// The version of the page of keys that a new store begins with.
 const FIRST_PAGE: u64 = 1;
@@ -31,8 +34,10 @@ pub(crate) struct Sealed {
     pub(crate) store_id: [u8; 16],
     /// The version of the page of keys that the superblock names.
     pub(crate) page: u64,
-    /// The log position from which on everything is sealed under the current key.
+    /// The log position from which on everything is sealed under the current key; or plain, in a store that is being made plain.
     pub(crate) border: u64,
+    /// The caller has said that the store is to become plain: what is plain in it already may be taken for true.
+    pub(crate) is_to_be_plain: bool,
 }
 
 /// The storage of the sealed store in `storage`, with its keys. `kept` is a page of keys that somebody has kept elsewhere, for a file that has lost
@@ -40,7 +45,7 @@ pub(crate) struct Sealed {
 ///
 /// # Errors
 ///
-/// [`Error::KeyNeeded`], [`Error::WrongKey`], [`Error::Forged`]; [`Error::Corrupt`] if no copy of the page of keys is whole.
+/// [`Error::KeyNeeded`], [`Error::WrongKey`], [`Error::Forged`]; [`Error::DisablingEncryption`]; [`Error::Corrupt`] if no copy of the page of keys is whole.
 pub(crate) fn unlock(
     storage: Box<dyn Storage>,
     sealed: &Sealed,
@@ -56,14 +61,16 @@ pub(crate) fn unlock(
         }
         (None, None) => return Err(Error::corrupt(first, "all three copies of the page of keys")),
     };
-    let (current, before) = stored.unlock(secret, &sealed.store_id)?;
+    let Unlocked { current, previous, plain } = stored.unlock(secret, &sealed.store_id)?;
     let page = &stored.page;
     if page.version != sealed.page {
         return Err(Error::Forged { offset: first, what: "the version of the page of keys" });
     }
-    let is_plain_before = matches!(before, Before::Plain);
-    let previous = if let Before::Key(previous) = before { Some(Arc::new(previous)) } else { None };
-    let ring = Ring { current: Arc::new(current), previous, border: sealed.border, is_plain_before };
+    // Nothing says that what is plain behind the border was written by somebody with the key.
+    if plain == PlainSide::Behind && !sealed.is_to_be_plain && !is(Bug::DisablingOpened) {
+        return Err(Error::DisablingEncryption);
+    }
+    let ring = Ring { current: Arc::new(current), previous: previous.map(Arc::new), border: sealed.border, plain };
     let keys = Keys::new(sealed.store_id, page.cipher, ring, (page.version, stored.bytes()))?;
     Ok(Box::new(SealedStorage::new(storage, Vault(Some(keys)))))
 }
@@ -80,7 +87,7 @@ pub(crate) fn create(storage: Box<dyn Storage>, store_id: [u8; 16], cipher: Ciph
     let mut first = KeyPage::new(FIRST_PAGE, cipher, &current.derived);
     first.put_slot(0, &current.data, secret, &store_id)?;
     let page = first.encode(&current.derived, &store_id)?;
-    let ring = Ring { current: Arc::new(current), previous: None, border: LOG_POSITION_FIRST, is_plain_before: false };
+    let ring = Ring { current: Arc::new(current), previous: None, border: LOG_POSITION_FIRST, plain: PlainSide::Nowhere };
     let vault = Vault(Some(Keys::new(store_id, cipher, ring, (FIRST_PAGE, page.clone()))?));
     Ok(New { storage: Box::new(SealedStorage::new(storage, vault)), page })
 }
@@ -149,6 +156,23 @@ pub(crate) fn is_rotated(storage: &dyn Storage) -> Result<bool> {
         let later = page::whole(storage, place)?.filter(|bytes| page::version_of(bytes) > Some(keys.page_version()));
         if later.and_then(|bytes| page::key_id_of(&bytes)).is_some_and(|id| id != keys.current().derived.id) {
             return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// True if the page of keys says that the store is being made plain, and is later than the one that is known: another session has begun with that.
+///
+/// # Errors
+///
+/// [`Error::Forged`] for a page that somebody without the key has made.
+#[cfg(feature = "followers")]
+pub(crate) fn is_disabling(storage: &dyn Storage) -> Result<bool> {
+    let Some(keys) = storage.vault().and_then(Vault::keys) else { return Ok(false) };
+    for place in PAGE_PLACES {
+        let later = page::whole(storage, place)?.filter(|bytes| page::version_of(bytes) > Some(keys.page_version()));
+        if let Some(stored) = later.and_then(|bytes| Stored::decode(&bytes, place)).filter(Stored::is_of_disabling) {
+            return stored.check(&keys.current().derived, keys.store_id()).map(|()| true);
         }
     }
     Ok(false)

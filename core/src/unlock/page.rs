@@ -3,7 +3,7 @@
 use super::slot::{Owner, SLOT_LEN, SLOTS_MAX, Slot, kind_of, put};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
-use crate::seal::{Cipher, Derived, Key, KeySet, Secret, TAG_LEN, is_same, tag_of};
+use crate::seal::{Cipher, Derived, Key, KeySet, PlainSide, Secret, TAG_LEN, is_same, tag_of};
 use crate::storage::Storage;
 use alloc::vec::Vec;
 
@@ -18,6 +18,8 @@ const SLOTS_AT: usize = 32;
 /// Where the tag begins; the checksum follows.
 const TAG_AT: usize = PAGE_LEN - 4 - TAG_LEN;
 
+const FULL: Error = Error::InvalidArgument("a sealed store has at most 8 keys and passphrases: remove one first");
+
 /// A page of keys.
 pub(super) struct KeyPage {
     pub(super) version: u64,
@@ -26,14 +28,12 @@ pub(super) struct KeyPage {
     pub(super) slots: Vec<Slot>,
 }
 
-/// What the segments in front of the border are under.
-pub(super) enum Before {
-    /// There are none.
-    Nothing,
+/// What a page leads to.
+pub(super) struct Unlocked {
+    pub(super) current: KeySet,
     /// The data key before the current one, which is being rotated.
-    Key(KeySet),
-    /// No key: the store is being sealed.
-    Plain,
+    pub(super) previous: Option<KeySet>,
+    pub(super) plain: PlainSide,
 }
 
 /// One as the file has it.
@@ -112,9 +112,23 @@ impl KeyPage {
     /// [`Error::InvalidArgument`] if all slots are taken.
     pub(super) fn put_slot(&mut self, number: usize, data: &Key, secret: &Secret, store_id: &[u8; 16]) -> Result<()> {
         if number >= SLOTS_MAX {
-            return Err(Error::InvalidArgument("a sealed store has at most 8 keys and passphrases: remove one first"));
+            return Err(FULL);
         }
         let slot = Slot::wrap(number, data, secret, self.owner(store_id))?;
+        self.slots.resize(self.slots.len().max(number + 1), Slot::NONE);
+        self.slots.get_mut(number).map(|place| *place = slot).ok_or(Error::Bug("a slot that was made is missing"))
+    }
+
+    /// Puts a slot that wraps nothing into the first empty place, or behind the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] if all slots are taken.
+    pub(super) fn put(&mut self, slot: Slot) -> Result<()> {
+        let number = self.slots.iter().position(|slot| slot.kind == 0).unwrap_or(self.slots.len());
+        if number >= SLOTS_MAX {
+            return Err(FULL);
+        }
         self.slots.resize(self.slots.len().max(number + 1), Slot::NONE);
         self.slots.get_mut(number).map(|place| *place = slot).ok_or(Error::Bug("a slot that was made is missing"))
     }
@@ -180,6 +194,12 @@ impl Stored {
         out
     }
 
+    /// True if it says that the store is being made plain.
+    #[cfg(feature = "followers")]
+    pub(super) fn is_of_disabling(&self) -> bool {
+        self.page.slots.iter().any(|slot| slot.kind == Slot::PLAIN_BEHIND.kind)
+    }
+
     /// Fails for a page that was changed by somebody who does not have the key.
     pub(super) fn check(&self, derived: &Derived, store_id: &[u8; 16]) -> Result<()> {
         let is_tagged = is_same(&tag_of(&derived.page, &[store_id, &self.covered])?, &self.tag);
@@ -187,12 +207,12 @@ impl Stored {
         if is_its { Ok(()) } else { Err(Error::Forged { offset: self.offset, what: "the page of keys" }) }
     }
 
-    /// The data key, and what segments in front of the border are under.
+    /// The data key, and what the segments on both sides of the border are under.
     ///
     /// # Errors
     ///
     /// [`Error::WrongKey`], and as [`Self::check`].
-    pub(super) fn unlock(&self, secret: &Secret, store_id: &[u8; 16]) -> Result<(KeySet, Before)> {
+    pub(super) fn unlock(&self, secret: &Secret, store_id: &[u8; 16]) -> Result<Unlocked> {
         let (_, current) = self.page.find(secret, store_id, self.offset)?.ok_or(Error::WrongKey)?;
         self.check(&current.derived, store_id)?;
         let before = Secret::Current(current.data.clone());
@@ -200,11 +220,14 @@ impl Stored {
         if previous.is_none() && self.page.slots.iter().any(|slot| slot.kind == kind_of(&before)) {
             return Err(Error::Forged { offset: self.offset, what: "the page of keys" });
         }
-        let is_plain = self.page.slots.iter().any(|slot| slot.kind == Slot::PLAIN.kind);
-        Ok(match previous {
-            Some(previous) => (current, Before::Key(previous)),
-            None if is_plain => (current, Before::Plain),
-            None => (current, Before::Nothing),
-        })
+        let has = |wanted: &Slot| self.page.slots.iter().any(|slot| slot.kind == wanted.kind);
+        let plain = if has(&Slot::PLAIN_BEHIND) {
+            PlainSide::Behind
+        } else if previous.is_none() && has(&Slot::PLAIN_BEFORE) {
+            PlainSide::Before
+        } else {
+            PlainSide::Nowhere
+        };
+        Ok(Unlocked { current, previous, plain })
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Owner<'a> {
 /// A way to the data key.
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
-    /// 0: none, 1: a key of 32 bytes, 2: a passphrase, 3: the current data key, which leads to the one before it; 4: nothing, which says that segments
-    /// may be plain.
+    /// 0: none, 1: a key of 32 bytes, 2: a passphrase, 3: the current data key, which leads to the one before it; 4 and 5: nothing, which say that
+    /// segments in front of the border may be plain, or that all behind it are.
     pub(super) kind: u8,
     cost: Cost,
     salt: [u8; 16],
@@ -62,7 +62,9 @@ impl Slot {
     };
 
     /// What says that segments in front of the border are plain.
-    pub(super) const PLAIN: Self = Self { kind: 4, ..Self::NONE };
+    pub(super) const PLAIN_BEFORE: Self = Self { kind: 4, ..Self::NONE };
+    /// What says that segments behind it are.
+    pub(super) const PLAIN_BEHIND: Self = Self { kind: 5, ..Self::NONE };
 
     /// Wraps the data key.
     pub(super) fn wrap(number: usize, data: &Key, secret: &Secret, owner: Owner<'_>) -> Result<Self> {

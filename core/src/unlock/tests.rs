@@ -4,7 +4,7 @@
 use super::page::{KeyPage, PAGE_PLACES, Stored, write};
 use crate::error::Error;
 use crate::frame::{FrameSpec, Header, Kind, Mark, Meta, crc32c, sum_sealed};
-use crate::seal::{Cipher, Cost, Derived, Key, KeyProvider, KeySet, Keys, Ring, Sealer, Secret, derive, wrapping_key};
+use crate::seal::{Cipher, Cost, Derived, Key, KeyProvider, KeySet, Keys, PlainSide, Ring, Sealer, Secret, derive, wrapping_key};
 use crate::storage::{MemoryStorage, Storage};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -31,7 +31,7 @@ fn keys(cipher: Cipher) -> Keys {
     let current = Arc::new(KeySet::new(data(), &counted(0)).unwrap());
     let id = current.derived.id;
     let keys =
-        Keys::new(counted(0), cipher, Ring { current, previous: None, border: 0, is_plain_before: false }, (1, Vec::new()))
+        Keys::new(counted(0), cipher, Ring { current, previous: None, border: 0, plain: PlainSide::Nowhere }, (1, Vec::new()))
             .unwrap();
     keys.enter(SALT, (16_384 + 4096, 16_384), id, (counted(0x40), 3)).unwrap();
     keys
@@ -153,7 +153,7 @@ fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
     write(&file, &page, &PAGE_PLACES).unwrap();
     let read = Stored::read(&file, 4).unwrap().unwrap();
     assert_eq!((read.page.version, read.page.cipher), (4, Cipher::ChaCha20Poly1305));
-    let (found, _) = read.unlock(&secret, &counted(0)).unwrap();
+    let found = read.unlock(&secret, &counted(0)).unwrap().current;
     assert!(*found.data == *data());
     let other = Secret::Key(Key::new(counted(0x61)));
     assert!(matches!(read.unlock(&other, &counted(0)), Err(Error::WrongKey)));
@@ -204,7 +204,7 @@ fn a_key_that_lives_elsewhere_opens_what_its_bytes_open_and_says_why_it_does_not
         page.put_slot(0, &data(), made, &counted(0)).unwrap();
         let encoded = page.encode(&derived, &counted(0)).unwrap();
         let stored = Stored::decode(&encoded, 1024).unwrap();
-        let (found, _) = stored.unlock(opens, &counted(0)).unwrap();
+        let found = stored.unlock(opens, &counted(0)).unwrap().current;
         assert!(*found.data == *data());
         assert_eq!(encoded[48..64] == [9; 16], matches!(made, Secret::Provider(_)), "the salt of the slot");
         assert!(matches!(stored.unlock(&provider([6; 32], None), &counted(0)), Err(Error::WrongKey)));

@@ -272,7 +272,9 @@ fn add_headerless(storage: &dyn Storage, superblock: &Superblock, headers: &mut 
             headers.push((next.extent, session));
             // Nothing tells of its seal; most often it is of the same session, and a tag of each record says whether it is.
             #[cfg(feature = "encrypt")]
-            if let Some(keys) = keys_of(storage).filter(|keys| keys.listed_seal(next.salt).is_none()) {
+            if let Some(keys) =
+                keys_of(storage).filter(|keys| keys.listed_seal(next.salt).is_none() && !keys.is_plain_from(next.base))
+            {
                 session.enter_next(keys, &next, geometry.start(next.extent))?;
             }
             last = next;

@@ -235,3 +235,40 @@ fn compressed_values_of_a_plain_store_are_padded_or_plain_once_it_is_sealed() {
         check(&db, &db, &model);
     }
 }
+
+/// A sealed store that compresses becomes plain: what is compressed stays so, with its dictionaries, as plain stores have it.
+#[test]
+fn compressed_values_of_a_sealed_store_lose_their_padding_once_it_is_plain() {
+    let file = MemoryStorage::new();
+    let allowed = || sealed(Cipher::Aes256Gcm).compress_sealed(true).compression(Compression::OnWrite);
+    let db = open(allowed(), &file);
+    let mut model = Model::new();
+    write(&db, &mut model, 0..2500, 0);
+    db.compact().unwrap();
+    write(&db, &mut model, 2400..2600, 1);
+    let before = db.compression_stats().unwrap();
+    assert!(before.records > 2000 && before.dictionaries > 0, "{before:?}");
+    std::thread::scope(|scope| {
+        // Values that are compressed beside it are written as the log is by then.
+        let beside = scope.spawn(|| {
+            for round in 0..400_u32 {
+                db.insert([b"beside ".as_slice(), &[(round % 50) as u8]].concat(), vec![b'v'; 2000]).unwrap();
+            }
+        });
+        let report = db.disable_encryption().unwrap();
+        beside.join().unwrap();
+        assert!(report.is_finished || db.finish_key_rotation(|_| {}).unwrap().is_finished, "{report:?}");
+    });
+    (0..50_u8).for_each(|number| _ = model.insert([b"beside ".as_slice(), &[number]].concat(), vec![b'v'; 2000]));
+    check(&db, &db, &model);
+    let after = db.compression_stats().unwrap();
+    assert!(after.records >= before.records && after.dictionaries >= before.dictionaries, "{after:?}");
+    db.close().unwrap();
+    assert!(verify_storage(&file).unwrap().is_ok());
+    let (_, fields) = compressed_frames(&file);
+    assert!(!fields.is_empty() && fields.keys().all(|field| field[0] == 1), "{fields:?}");
+    let db = open(Db::builder().ordered(true).compression(Compression::OnCompaction).background(false), &file);
+    check(&db, &db, &model);
+    db.compact().unwrap();
+    check(&db, &db, &model);
+}

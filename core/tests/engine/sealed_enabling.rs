@@ -21,7 +21,7 @@ const MARKER: &[u8] = b"MARKER";
 
 pub(crate) type Shown = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn builder() -> Builder {
+pub(crate) fn builder() -> Builder {
     Db::builder().segment_size(EXTENT as u32).background(false)
 }
 
@@ -47,8 +47,13 @@ pub(crate) fn shown(db: &Db) -> Shown {
 
 /// A plain store of some sessions, with overwritten and removed records in several segments, in two namespaces, and events.
 pub(crate) fn lived(file: &(impl Storage + Clone + 'static), sessions: u8) -> Shown {
+    lived_in(|| open_plain(file.clone()).unwrap(), sessions)
+}
+
+/// The same in a store that `open` opens.
+pub(crate) fn lived_in(open: impl Fn() -> Db, sessions: u8) -> Shown {
     for session in 0..sessions {
-        let db = open_plain(file.clone()).unwrap();
+        let db = open();
         let space = db.namespace("MARKER namespace").unwrap();
         for step in 0..9_u8 {
             let value = [MARKER, &vec![session * 16 + step; 300 + usize::from(step) * 60]].concat();
@@ -67,7 +72,7 @@ pub(crate) fn lived(file: &(impl Storage + Clone + 'static), sessions: u8) -> Sh
             killed(db);
         }
     }
-    let db = open_plain(file.clone()).unwrap();
+    let db = open();
     let now = shown(&db);
     assert!(now.len() > 8);
     db.close().unwrap();
@@ -413,7 +418,7 @@ fn a_full_medium_leaves_a_store_that_goes_on() {
 }
 
 /// The records of the default namespace.
-fn db_len(now: &Shown) -> usize {
+pub(crate) fn db_len(now: &Shown) -> usize {
     now.keys().filter(|key| !key.starts_with(b"MARKER namespace/")).count()
 }
 

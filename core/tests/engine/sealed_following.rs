@@ -103,6 +103,41 @@ fn a_follower_of_a_plain_store_needs_the_key_once_that_is_sealed() {
     }
 }
 
+/// Who follows a sealed store with its key is told when it becomes plain, from the beginning on, and reads on without a key once it is.
+#[test]
+fn a_follower_of_a_sealed_store_is_told_when_that_becomes_plain() {
+    let file = MemoryStorage::new();
+    let plain = || Db::builder().segment_size(4096).background(false);
+    let db = plain().encryption_key(OLD).open_storage(Box::new(file.clone())).unwrap();
+    (0..90_u8).try_for_each(|key| db.insert([key], vec![key; 90])).unwrap();
+    let readers = [(); 2].map(|()| follow(&file, OLD).unwrap());
+    let held = db.snapshot();
+    (0..60_u8).try_for_each(|key| db.insert([key], vec![key; 80])).unwrap();
+    assert!(!db.disable_encryption().unwrap().is_finished);
+    assert!(matches!(readers[0].refresh(), Err(Error::DisablingEncryption)));
+    assert!(matches!(follow(&file, OLD).map(drop), Err(Error::DisablingEncryption)));
+    assert!(matches!(plain().follow(true).open_storage(Box::new(file.clone())).map(drop), Err(Error::KeyNeeded)));
+    db.insert("color", "green").unwrap();
+    drop(held);
+    assert!(db.finish_key_rotation(|_| {}).unwrap().is_finished);
+    for reader in &readers {
+        assert!(matches!(reader.refresh(), Err(Error::NotSealed)));
+        for key in 0..90_u8 {
+            match reader.get([key]) {
+                Ok(value) => assert!(value.is_some_and(|value| value.iter().all(|&byte| byte == key)), "key {key}"),
+                Err(Error::NotSealed | Error::Corrupt { .. }) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+    assert!(matches!(follow(&file, OLD).map(drop), Err(Error::NotSealed)));
+    let reader = plain().follow(true).open_storage(Box::new(file.clone())).unwrap();
+    assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"green"[..]));
+    db.insert("color", "red").unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.get("color").unwrap().as_deref(), Some(&b"red"[..]));
+}
+
 /// What a follower has not read yet cannot be changed unnoticed either: every bit of it is flipped, and the checksum of the file repaired by nobody.
 #[test]
 fn a_follower_shows_nothing_that_somebody_has_changed() {

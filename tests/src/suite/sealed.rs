@@ -1,6 +1,7 @@
 //! Sealed stores against somebody who holds every version of the file and repairs every checksum: each change is an error, and no key meets a
 //! nonce twice, whatever copies are written on.
 
+mod disabling;
 mod enabling;
 
 use super::{Checked, words};
@@ -44,6 +45,7 @@ pub fn run(budget: &Budget, trials: &Quota) -> Outcome {
             attack_snapshot(trials, watch)?;
             the_key_of_before(trials, watch)?;
             enabling::run(trials, watch)?;
+            disabling::run(trials, watch)?;
             side_by_side(budget, trials, watch)
         };
         all().map_err(|what| Failure::new(replay, what))
@@ -261,6 +263,13 @@ fn side_by_side(budget: &Budget, trials: &Quota, watch: &Watch) -> Checked {
             return Err(format!("a copy shows {} records, and {} were written", found.len(), model.len()));
         }
         live(&db, &mut rng, &mut model).map_err(words)?;
+        // There and back: another data key, under which positions go on.
+        if rng.chance(1, 12) {
+            db.disable_encryption().map_err(words)?;
+            live(&db, &mut rng, &mut model).map_err(words)?;
+            db.enable_encryption(KEY).map_err(words)?;
+            live(&db, &mut rng, &mut model).map_err(words)?;
+        }
         if versions.len() == VERSIONS {
             versions.swap_remove(rng.below(VERSIONS as u64) as usize);
         }

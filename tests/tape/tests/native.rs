@@ -97,6 +97,26 @@ fn a_store_that_has_begun_to_be_sealed_is_read_and_sealed_to_the_end() {
     assert_eq!(Tape::SMALL.finish(&sealed().path(&path).open().unwrap()), Ok(Tape::SMALL.expected()));
 }
 
+/// A golden sealed store that was being made plain when the medium was full: its key alone does not open it.
+#[test]
+fn a_store_that_has_begun_to_become_plain_takes_a_word_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("begun.pipkin");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/disabling/begun.pipkin");
+    let before = fs::read(&source).unwrap();
+    let sealed = || Db::builder().encryption_key([7; 32]).background(false);
+    assert!(matches!(sealed().path(&source).read_only(true).open(), Err(Error::DisablingEncryption)));
+    assert!(matches!(Db::builder().path(&source).read_only(true).open(), Err(Error::KeyNeeded)));
+    assert!(fs::read(&source).unwrap() == before, "reading changed it");
+    fs::write(&path, &before).unwrap();
+    assert!(matches!(sealed().path(&path).open(), Err(Error::DisablingEncryption)));
+    let db = sealed().path(&path).disable_encryption().unwrap();
+    assert!(!db.key_rotation_pending() && db.verify().unwrap().is_ok());
+    assert_eq!(Tape::SMALL.finish(&db), Ok(Tape::SMALL.expected()));
+    db.close().unwrap();
+    assert_eq!(Tape::SMALL.finish(&Db::builder().path(&path).open().unwrap()), Ok(Tape::SMALL.expected()));
+}
+
 #[test]
 fn stores_with_compressed_values_are_read_and_go_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use pipkin::Error;
 /// True if the host has not given the key of the store.
 pub fn is_locked_up(error: &Error) -> bool {
     #[cfg(feature = "encrypt")]
-    return matches!(error, Error::KeyNeeded | Error::WrongKey | Error::NotSealed);
+    return matches!(error, Error::KeyNeeded | Error::WrongKey | Error::NotSealed | Error::DisablingEncryption);
     #[cfg(not(feature = "encrypt"))]
     {
         let _ = error;

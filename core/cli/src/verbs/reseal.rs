@@ -27,7 +27,11 @@ Example:
 
 Everything is copied into a new file, which takes the place of the old one once \
 it is complete: an interruption leaves the one or the other. There must be room \
-for both.";
+for both. A store that a program has begun to make plain while it was open is \
+made plain to the end, in its place.";
+
+const UNFINISHED: &str = "the store is not plain yet: the medium is full, or a consumer of changes has not taken note of what is sealed; make room, or let \
+     the program go on that has the consumer, which opens the store by `Builder::disable_encryption`, and run `pipkin decrypt` again";
 
 /// Arguments of `encrypt`.
 #[derive(Debug, Args)]
@@ -65,7 +69,11 @@ pub(crate) fn decrypt(global: Global, args: &DecryptArgs) -> Outcome {
 
 fn run(global: Global, path: &Path, sealed: bool, rewrite: fn(Builder) -> pipkin::Result<Db>) -> Outcome {
     let db = rewrite(unlock::builder().path(path).create(false).background(false)).map_err(|error| not_opened(path, &error))?;
+    let is_pending = db.key_rotation_pending();
     let count = db.len().and_then(|len| db.close().map(|()| len)).map_err(|error| Failure::store(path, &error))?;
+    if !sealed && is_pending {
+        return Err(Failure::new(Exit::No, "unfinished", format!("{}: {UNFINISHED}", path.display())));
+    }
     let how = if sealed { "sealed" } else { "plain" };
     let plain = format!("{} is {how} now, with {} in its default namespace", path.display(), records(count));
     output::report(global.json, &Report { sealed, records: count }, &plain)?;

@@ -66,6 +66,8 @@ struct Report<'a> {
     unsure: u64,
     /// Of a sealed store: nothing shows that this is its newest state.
     history_unproven: bool,
+    /// Of a store that is being made plain: nothing shows who has written what is plain in it.
+    unauthenticated: bool,
     damage: Vec<DamageJson<'a>>,
 }
 
@@ -92,6 +94,7 @@ pub(crate) fn run(global: Global, args: &SalvageArgs) -> Outcome {
         stranded: salvaged.stranded,
         unsure: salvaged.unsure,
         history_unproven: salvaged.history_unproven,
+        unauthenticated: salvaged.unauthenticated,
         damage: DamageJson::list(&salvaged.damage),
     };
     let mut plain = describe(&salvaged.damage);
@@ -120,6 +123,9 @@ fn explain(args: &SalvageArgs, salvaged: &SalvageReport) -> String {
     line(salvaged.unsure, "may be older versions or had been removed", "copied");
     if salvaged.history_unproven {
         text.push_str("nothing shows that this is the newest state: some records may be older ones, or had been removed\n");
+    }
+    if salvaged.unauthenticated {
+        text.push_str("the store was being made plain: nothing shows who has written what it got since\n");
     }
     text
 }

@@ -346,3 +346,25 @@ fn a_plain_store_is_sealed_and_made_plain_again() {
     assert_eq!(folder.run(&["decrypt", STORE, "--key-file", "one", "--json"]).exits(2).error()["kind"], "not-sealed");
     folder.run(&["decrypt", "none.pipkin", "--key-file", "one"]).exits(6);
 }
+
+/// A store that a program was making plain: nothing but `decrypt` opens it, and salvage says what it has.
+#[test]
+fn a_store_that_was_being_made_plain_is_decrypted_to_the_end() {
+    let folder = Folder::new();
+    folder.write("one", [7; 32]);
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/disabling/begun.pipkin");
+    let before = std::fs::read(golden).unwrap();
+    folder.write(STORE, &before);
+    for verb in [&["get", STORE, "color"][..], &["stats", STORE], &["verify", STORE], &["digest", STORE], &["compact", STORE]] {
+        let verb = [verb, &["--key-file", "one", "--json"]].concat();
+        assert_eq!(folder.run(&verb).exits(2).error()["kind"], "disabling-encryption", "{verb:?}");
+    }
+    assert_eq!(folder.run(&["digest", STORE, "--json"]).exits(2).error()["kind"], "key-needed");
+    assert_eq!(folder.json(&["verify", STORE])["authenticated"], false);
+    assert_eq!(std::fs::read(folder.path(STORE)).unwrap(), before);
+    let salvaged = folder.json(&["salvage", STORE, "salvaged.pipkin", "--key-file", "one", "--plain"]);
+    assert_eq!(salvaged["unauthenticated"], true);
+    assert_eq!(folder.json(&["decrypt", STORE, "--key-file", "one"])["sealed"], false);
+    assert_eq!(folder.json(&["digest", STORE]), folder.json(&["digest", "salvaged.pipkin"]));
+    assert_eq!(folder.json(&["verify", STORE])["authenticated"], true);
+}

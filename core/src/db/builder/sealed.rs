@@ -28,6 +28,8 @@ pub(super) struct Asked {
     cipher: Option<Cipher>,
     kept_page: Option<Vec<u8>>,
     anchor: Option<Position>,
+    /// The store is to become plain: one in which that has begun opens.
+    is_to_be_plain: bool,
 }
 
 impl Builder {
@@ -154,6 +156,17 @@ impl Builder {
         (self.seal.secret.as_ref(), self.seal.kept_page.as_deref())
     }
 
+    /// The same, which also opens a store that is being made plain.
+    pub(crate) const fn becoming_plain(mut self) -> Self {
+        self.seal.is_to_be_plain = true;
+        self
+    }
+
+    /// True with a key or a passphrase.
+    pub(crate) const fn has_secret(&self) -> bool {
+        self.seal.secret.is_some()
+    }
+
     /// The cipher of a new sealed store; an existing one keeps its own. Default: AES-256-GCM natively, ChaCha20-Poly1305 in WebAssembly.
     pub fn cipher(mut self, cipher: Cipher) -> Self {
         (self.seal.cipher, self.attached.cipher) = (Some(cipher), Some(cipher));
@@ -163,11 +176,6 @@ impl Builder {
 
 #[cfg(all(feature = "native", feature = "salvage"))]
 impl Builder {
-    /// True with a key or a passphrase.
-    pub(crate) const fn has_secret(&self) -> bool {
-        self.seal.secret.is_some()
-    }
-
     /// The same options for a store that is not sealed.
     pub(crate) fn without_secret(self) -> Self {
         Self { seal: Asked::default(), ..self }
@@ -217,7 +225,7 @@ impl Asked {
         match (superblock, &self.secret) {
             (Some(superblock), secret) if superblock.key_page != 0 => {
                 let Superblock { store_id, key_page: page, sealed_from: border, .. } = superblock;
-                let sealed = Sealed { store_id, page, border };
+                let sealed = Sealed { store_id, page, border, is_to_be_plain: self.is_to_be_plain };
                 unlock(storage, &sealed, secret.as_ref(), self.kept_page.as_deref()).map(|storage| (storage, None))
             }
             (Some(_), _) if is(Bug::PlainOpenedWithKey) => Ok((storage, None)),

@@ -29,7 +29,8 @@ pub(super) fn enter(storage: &dyn Storage, superblock: &Superblock) -> Result<()
     for extent in 0..geometry.extents_in(storage.len()?) {
         headers.extend(SegmentHeader::read(storage, superblock.store_id, geometry.start(extent))?);
     }
-    for segment in named(superblock).iter().filter(|segment| keys.listed_seal(segment.salt).is_none()) {
+    let is_unknown = |segment: &&Segment| keys.listed_seal(segment.salt).is_none() && !keys.is_plain_from(segment.base);
+    for segment in named(superblock).iter().filter(is_unknown) {
         if let Some(before) = before(headers.iter(), segment) {
             before.enter_next(keys, segment, geometry.start(segment.extent))?;
         }
@@ -47,6 +48,7 @@ pub(super) fn add_active(storage: &dyn Storage, superblock: &Superblock, headers
         return Ok(());
     }
     let Some(&last) = before(headers.iter().map(|(_, header)| header), &active) else { return Ok(()) };
+    let last = if keys.is_plain_from(active.base) { SegmentHeader { seal: None, ..last } } else { last };
     last.enter_next(keys, &active, start)?;
     let header = SegmentHeader { salt: active.salt, base: active.base, extents: active.extents, carried_over: 0, ..last };
     headers.push((active.extent, SegmentHeader { previous_base: last.base, previous_salt: last.salt, ..header }));
