@@ -118,7 +118,8 @@ impl Store {
         builder: Builder,
         secret: Secret<'_>,
     ) -> Result<Store, JsValue> {
-        let db = secret::opens(builder.clock(BrowserClock), secret, entropy()?)?.open_storage(storage).map_err(failed)?;
+        let builder = secret::opens(builder.clock(BrowserClock), secret, entropy()?)?;
+        let db = secret::open(builder, secret, storage).map_err(failed)?;
         // Says which module is needed before anything is read.
         if cfg!(not(feature = "sealed")) && db.is_compressed() {
             return Err(Failure::new(Code::Version, "its values are compressed: open it with `pipkin-sealed.wasm`").into());

@@ -17,10 +17,10 @@ pub(crate) struct Secret<'a> {
 }
 
 #[cfg(feature = "sealed")]
-pub(crate) use sealed::{change, check, opens, verified};
+pub(crate) use sealed::{change, check, open, opens, verified};
 
 #[cfg(not(feature = "sealed"))]
-pub(crate) use plain::{change, check, opens, verified};
+pub(crate) use plain::{change, check, open, opens, verified};
 
 #[cfg(feature = "sealed")]
 mod sealed {
@@ -39,6 +39,8 @@ mod sealed {
 
     /// The bit of the kind that says that values may be compressed.
     const COMPRESSES: u8 = 0x80;
+    /// The bit of the kind that says that the store is to be plain.
+    const DISABLES: u8 = 0x40;
 
     /// What a key of WebCrypto has derived, by salts.
     struct Table(Vec<([u8; 16], [u8; 32])>);
@@ -72,7 +74,7 @@ mod sealed {
     /// The builder of a store that this opens, or seals if it is new. `entropy` is for a new one.
     pub(crate) fn opens(builder: Builder, secret: Secret<'_>, entropy: [u8; 32]) -> Result<Builder, Failure> {
         let builder = builder.compress_sealed(secret.kind & COMPRESSES != 0);
-        Ok(match secret.kind & !COMPRESSES {
+        Ok(match secret.kind & !(COMPRESSES | DISABLES) {
             1 => builder.entropy(entropy).encryption_key(key(secret.bytes)?),
             2 => builder.entropy(entropy).encryption_passphrase(secret.bytes),
             3 => {
@@ -83,6 +85,11 @@ mod sealed {
             }
             _ => builder.entropy(entropy),
         })
+    }
+
+    /// Opens the store in a file, and makes it plain if that is asked for.
+    pub(crate) fn open(builder: Builder, secret: Secret<'_>, storage: Box<dyn Storage>) -> Result<Db, Error> {
+        if secret.kind & DISABLES == 0 { builder.open_storage(storage) } else { builder.disable_encryption_in(storage) }
     }
 
     /// Verifies the store in a file that is not open, and that this opens it. Returns a report as JSON.
@@ -115,7 +122,7 @@ mod sealed {
     }
 
     /// Changes or lists what opens an open store: 0 lists it, 1 adds this, 2 removes the slot, 3 seals everything under a new key that only this opens, 4
-    /// seals a plain store so, 5 finishes what 3 and 4 have begun.
+    /// seals a plain store so, 6 makes a sealed one plain, 5 finishes what these three have begun.
     pub(crate) fn change(db: &Db, what: u8, slot: u8, secret: Secret<'_>) -> Result<String, Error> {
         let unfit = |_| Error::InvalidArgument("a key has 32 bytes");
         match (what, secret.kind) {
@@ -129,6 +136,7 @@ mod sealed {
             (4, 1) => db.enable_encryption(secret.bytes.try_into().map_err(unfit)?).map(come_to),
             (4, 2) => db.enable_encryption_passphrase(secret.bytes).map(come_to),
             (4, _) => db.enable_encryption_key_provider(given(secret)?).map(come_to),
+            (6, _) => db.disable_encryption().map(come_to),
             (5, _) => db.finish_key_rotation(|_| {}).map(come_to),
             _ => {
                 let slots = db.key_slots()?;
@@ -153,6 +161,7 @@ mod sealed {
 
 #[cfg(not(feature = "sealed"))]
 mod plain {
+    use alloc::boxed::Box;
     use alloc::string::String;
 
     use pipkin::{Builder, Db, Error, Storage, verify_storage};
@@ -169,6 +178,10 @@ mod plain {
         } else {
             Err((&Error::InvalidArgument(SEALED)).into())
         }
+    }
+
+    pub(crate) fn open(builder: Builder, _: Secret<'_>, storage: Box<dyn Storage>) -> Result<Db, Error> {
+        builder.open_storage(storage)
     }
 
     pub(crate) fn verified(file: impl Storage + 'static, _: Secret<'_>) -> Result<String, Failure> {

@@ -10,7 +10,7 @@ import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { type Working, startBroker, startWorker } from "./start.js";
 import { Updates } from "./updates.js";
-import { type Bytes, type EngineOptions, type OpenOptions, type Role, type StoreKey, checkDurability } from "./types.js";
+import { type Bytes, type EngineOptions, type OpenOptions, type Role, type checkDurability } from "./types.js";
 import { Watch } from "./watch.js";
 
 /** What hears of a store that is being opened. */
@@ -135,10 +135,11 @@ export class Connection {
     return this.#calls.make((number) => ({ kind: "call", number, call }), this.#sendCall, call.method === "install", signal);
   }
 
-  /** The store has another key now. */
-  setKey(key: StoreKey): void {
-    this.options = { ...this.options, key };
-    this.#tell({ kind: "key", key });
+  /** The store has another key now; or is plain, or about to be, and its next leader makes it so. */
+  setKey(key = this.options.key, disableEncryption = false): void {
+    if (!key) return;
+    this.options = { ...this.options, key, disableEncryption };
+    this.#tell({ kind: "key", key, disableEncryption });
   }
 
   /** Hands a piece of a copy to the worker. */

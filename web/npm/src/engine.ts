@@ -2,7 +2,7 @@
 
 import { PipkinError, toError } from "./errors.js";
 import { checkSyncHandles, folder, storeFile } from "./files.js";
-import { COMPRESSES, FRONT, type Secret, secretOf } from "./secret.js";
+import { COMPRESSES, DISABLES, FRONT, type Secret, secretOf } from "./secret.js";
 import type { EngineOptions, Level, Report, StoreKey } from "./types.js";
 import { WasmStore, beside, checkKey, compiled, load as initialise, verifyFile } from "./wasm.js";
 
@@ -40,7 +40,8 @@ export async function openEngine(name: string, options: EngineOptions, isAlone =
   checkSyncHandles();
   const [directory] = await Promise.all([folder(), load(options)]);
   const [kind, bytes] = await secretOf(options.key, () => frontOf(storeFile(name)));
-  const secret: Secret = [options.key && options.compressSealed ? kind | COMPRESSES : kind, bytes];
+  const asked = (options.compressSealed ? COMPRESSES : 0) | (options.disableEncryption ? DISABLES : 0);
+  const secret: Secret = [options.key ? kind | asked : kind, bytes];
   const until = performance.now() + LOCK_PATIENCE_MS;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
@@ -49,6 +50,7 @@ export async function openEngine(name: string, options: EngineOptions, isAlone =
       const error = toError(thrown);
       // It may be sealed, or its values compressed, which only one module knows.
       if (error.code === "version" && options.level < 2 && !options.wasm && isAlone()) return openEngine(name, { ...options, level: 2 }, isAlone);
+      if (error.code === "not-sealed" && options.disableEncryption) return openEngine(name, { ...options, key: undefined, disableEncryption: false }, isAlone);
       if (error.code !== "locked" || performance.now() > until) throw explained(name, error);
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
@@ -85,7 +87,7 @@ export async function verifyCopy(file: string, key: StoreKey | undefined): Promi
 
 /** Fails if the key of these options does not open the store that a leader has open, or there is none for one that is sealed. */
 export async function checkOptions(options: EngineOptions, front: Uint8Array | undefined): Promise<void> {
-  if (!front && options.key) throw new PipkinError("not-sealed", "a key was given, and the store, which another tab has open, is not sealed: open it without one");
+  if (!front && options.key && !options.disableEncryption) throw new PipkinError("not-sealed", "a key was given, and the store, which another tab has open, is not sealed: open it without one");
   if (!front) return;
   if (!options.key) throw new PipkinError("key-needed", "the store is sealed: open it with its key, `open(name, { key })`");
   await load(options);

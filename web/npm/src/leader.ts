@@ -85,6 +85,7 @@ export class Leader {
   static async begin(name: string, tab: string, options: EngineOptions, owner: Owner): Promise<Leader> {
     const store = await openEngine(name, options);
     const leader = new Leader(name, tab, options, store, owner);
+    leader.#dropKey();
     // What cannot be tidied up now is no reason not to open: the next leader tries again.
     if (!options.memory) await leader.#tidyUp().catch(() => undefined);
     return leader;
@@ -367,11 +368,14 @@ export class Leader {
         return this.#changeKeys(2, call.slot, NO_SECRET);
       case "rotateKey": {
         const rotated = this.#changeKeys(3, 0, await this.#secretOf(call.key));
-        this.options = { ...this.options, key: call.key };
+        this.options = { ...this.options, key: call.key, disableEncryption: false };
         return rotated;
       }
+      case "disableEncryption":
+        this.options = { ...this.options, disableEncryption: true };
+        return this.#changedKeys(6);
       case "finishKeyRotation":
-        return this.#changeKeys(5, 0, NO_SECRET);
+        return this.#changedKeys(5);
       case "enableEncryption":
         return this.#enableEncryption(call.key);
       default:
@@ -392,8 +396,22 @@ export class Leader {
       return this.store.changeKeys(4, 0, secret);
     } finally {
       // Also after an error the store may have begun to be sealed: whoever opens it again needs the key then.
-      if (this.#isSealed()) this.options = { ...this.options, key: this.options.key ?? key };
+      if (this.#isSealed()) this.options = { ...this.options, key: this.options.key ?? key, disableEncryption: false };
     }
+  }
+
+  /** Changes after which the store may be plain. */
+  #changedKeys(what: number): unknown {
+    try {
+      return this.#changeKeys(what, 0, NO_SECRET);
+    } finally {
+      this.#dropKey();
+    }
+  }
+
+  /** What has become plain opens without a key. */
+  #dropKey(): void {
+    if (this.options.disableEncryption && !this.#isSealed()) this.options = { ...this.options, key: undefined, disableEncryption: false };
   }
 
   #isSealed(): boolean {

@@ -19,7 +19,7 @@ export type Call =
   /** A piece of such a copy. */
   | { readonly method: "piece"; readonly copy: string; readonly place: Place }
   /** Lists what opens the store, or changes it. */
-  | { readonly method: "keys" | "finishKeyRotation" }
+  | { readonly method: "keys" | "finishKeyRotation" | "disableEncryption" }
   | { readonly method: "addKey" | "rotateKey" | "enableEncryption"; readonly key: StoreKey }
   | { readonly method: "removeKey"; readonly slot: number }
   /** Puts a checked copy in the place of the store. */
@@ -53,7 +53,7 @@ export type Told =
   | { readonly kind: "open"; readonly name: string; readonly options: EngineOptions; readonly visible: boolean; readonly page: string }
   | { readonly kind: "support" }
   /** The store is opened with this key from now on. */
-  | { readonly kind: "key"; readonly key: StoreKey }
+  | { readonly kind: "key"; readonly key: StoreKey; readonly disableEncryption: boolean }
   | { readonly kind: "call"; readonly number: number; readonly call: Call }
   /** Whether a person sees the page. */
   | { readonly kind: "visible"; readonly on: boolean }

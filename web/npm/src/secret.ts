@@ -13,6 +13,8 @@ export type Secret = readonly [kind: number, bytes: Uint8Array];
 
 /** Of the kind: the store may compress values. */
 export const COMPRESSES = 0x80;
+/** Of the kind: the store is to be plain. */
+export const DISABLES = 0x40;
 export const NO_SECRET: Secret = [0, new Uint8Array()];
 /** The bytes of a file that say what opens it: superblocks and pages of keys, none of which is secret. */
 export const FRONT = 16_384;

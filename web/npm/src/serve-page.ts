@@ -54,7 +54,7 @@ export function servePage(tell: (message: ToPage, transfer?: Transferable[]) => 
         tab?.call(message.number, message.call);
         break;
       case "key":
-        tab?.setKey(message.key);
+        tab?.setKey(message.key, message.disableEncryption);
         break;
       case "visible":
         tab?.setVisible(message.on);

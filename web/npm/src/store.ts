@@ -170,7 +170,17 @@ export class Store extends View<Bytes, Value, Bytes> {
     return enabled;
   }
 
-  /** Goes on with what `rotateKey` or `enableEncryption` could not finish, because a snapshot was held or a tab has ended. Finished, if there is nothing to do. */
+  /**
+   * Makes this sealed store a plain one, which opens without a key: this tab goes on so, others have to be opened again. Copies every record, and overwrites what is left of the
+   * sealed ones and of the keys. If the tab that has the file open ends before that has finished, `open(name, { key, disableEncryption: true })` goes on, and nothing else opens the store.
+   */
+  async disableEncryption(options?: CallOptions): Promise<Rotation> {
+    const disabled = await this.connection.call<Rotation>({ method: "disableEncryption" }, options?.signal);
+    this.connection.setKey(undefined, true);
+    return disabled;
+  }
+
+  /** Goes on with what `rotateKey`, `enableEncryption` or `disableEncryption` could not finish, because a snapshot was held or a tab has ended. Finished, if there is nothing to do. */
   finishKeyRotation(options?: CallOptions): Promise<Rotation> {
     return this.connection.call({ method: "finishKeyRotation" }, options?.signal);
   }

@@ -109,8 +109,8 @@ export class Tab {
   }
 
   /** Of a store that has another key now. */
-  setKey(key: StoreKey): void {
-    this.options = { ...this.options, key };
+  setKey(key: StoreKey, disableEncryption: boolean): void {
+    this.options = { ...this.options, key, disableEncryption };
   }
 
   setVisible(on: boolean): void {

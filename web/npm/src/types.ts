@@ -89,9 +89,9 @@ export interface KeySlot {
   readonly kind: "key" | "passphrase";
 }
 
-/** What a new key has come to. */
+/** What a new key has come to, or the end of all keys. */
 export interface Rotation {
-  /** Nothing in the file is under the key before any more, or plain. Otherwise `finishKeyRotation` goes on, and so does `rotateKey` before it begins anew. */
+  /** Nothing in the file is under the key before any more, or plain, or, of a store that is to be plain, sealed. Otherwise `finishKeyRotation` goes on, and so does `rotateKey` before it begins anew. */
   readonly finished: boolean;
   readonly segmentsLeft: number;
 }
@@ -131,6 +131,11 @@ export interface OpenOptions extends CallOptions {
    * that has the file open counts. Default: false.
    */
   readonly compressSealed?: boolean | undefined;
+  /**
+   * Makes a sealed store plain as `key` opens it; also one in which `disableEncryption` was cut short, which opens in no other way. What was written meanwhile is not
+   * authenticated. A plain store opens as it is. Default: false.
+   */
+  readonly disableEncryption?: boolean | undefined;
   /** A store that lives in memory and ends with the tab; never chosen unasked. Default: false. */
   readonly memory?: boolean | undefined;
   /** Where the WebAssembly module is, if a bundler has moved it, or the module itself. */
@@ -159,6 +164,7 @@ export interface EngineOptions {
   readonly level: Level;
   readonly key?: StoreKey | undefined;
   readonly compressSealed: boolean;
+  readonly disableEncryption: boolean;
 }
 
 const MIB = 1024 * 1024;
@@ -188,6 +194,7 @@ function size(bytes: number): number {
 export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"], isWhole = wasm !== undefined): EngineOptions {
   checkDurability(options.durability ?? "relaxed");
   const key = checkedKey(options.key);
+  if (options.disableEncryption && !key) throw new PipkinError("usage", "`disableEncryption` needs the `key` that opens the store");
   if (key && options.memory) throw new PipkinError("usage", "a store in memory has no file that a key could seal");
   return {
     create: options.create ?? true,
@@ -197,6 +204,7 @@ export function engineOptions(options: OpenOptions, wasm?: EngineOptions["wasm"]
     level: key || isWhole || checkedCompression(options.compression) ? 2 : options.events ? 1 : 0,
     key,
     compressSealed: options.compressSealed ?? false,
+    disableEncryption: options.disableEncryption ?? false,
     wasm: (options.wasm instanceof URL ? options.wasm.href : options.wasm) ?? wasm,
   };
 }

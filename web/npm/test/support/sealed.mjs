@@ -187,6 +187,45 @@ export function testSealed(browser) {
     await follower.close();
   });
 
+  test("an open store becomes plain, and opens without a key from then on", async () => {
+    let number = 0;
+    const [leader, follower] = await leaderAndFollower({ tab }, (page) => page.evaluate(async () => {
+      window.db = await pipkin.open("disabled", { key: key(4) });
+    }, number++ > 0));
+    const seen = await leader.evaluate(async () => {
+      await db.setMany(Array.from({ length: 2000 }, (_, at) => [`name ${at}`, `content ${at}`]));
+      await db.text().set("color", "green");
+      const held = await db.snapshot();
+      await db.text().set("color", "blue");
+      const begun = await db.disableEncryption();
+      const wasHeld = await held.text().get("color");
+      const isSealed = await db.keySlots().then(() => true, () => false);
+      await held.close();
+      const finished = await db.finishKeyRotation();
+      const twice = await db.disableEncryption().catch((error) => error.code);
+      return { begun: begun.finished, wasHeld, isSealed, finished, twice, slots: await db.keySlots().catch((error) => error.code), fate: await fate("disabled") };
+    });
+    assert.deepEqual(seen, {
+      begun: false, wasHeld: "green", isSealed: true, finished: { finished: true, segmentsLeft: 0 }, twice: "not-sealed", slots: "not-sealed", fate: "blue",
+    });
+    await follower.evaluate(() => db.close());
+    const behind = await leader.evaluate(async () => {
+      await db.text().set("shape", "round");
+      await db.close();
+      const shown = holds(await bytesOf("disabled"), "round");
+      const plain = [await fate("disabled"), await fate("disabled", { key: key(4) }), await fate("disabled", { key: key(4), disableEncryption: true })];
+      await made("at-once", key(5));
+      const wrong = await fate("at-once", { key: key(6), disableEncryption: true });
+      const careless = await fate("at-once", { disableEncryption: true });
+      return { shown, plain, wrong, careless, opened: await fate("at-once", { key: key(5), disableEncryption: true }), then: await fate("at-once") };
+    });
+    assert.deepEqual(behind, {
+      shown: true, plain: ["blue", "not-sealed", "blue"], wrong: "wrong-key", careless: "usage", opened: "green as at-once", then: "green as at-once",
+    });
+    await leader.close();
+    await follower.close();
+  });
+
   test("a sealed file travels with its key only, and a native program opens it", async () => {
     const page = await tab();
     const seen = await page.evaluate(async () => {
