@@ -10,7 +10,7 @@ import type { Call, ToPage, ToWorker, Told } from "./protocol.js";
 import { type Effect, type RequestWriter, transferred } from "./request.js";
 import { type Working, startBroker, startWorker } from "./start.js";
 import { Updates } from "./updates.js";
-import { type Bytes, type EngineOptions, type OpenOptions, type Role, type checkDurability } from "./types.js";
+import { type Bytes, type EngineOptions, type OpenOptions, type Role, checkDurability } from "./types.js";
 import { Watch } from "./watch.js";
 
 /** What hears of a store that is being opened. */
