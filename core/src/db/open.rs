@@ -117,15 +117,15 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
 }
 
 /// Writes the page of keys of a sealed store again where a part of it may be missing: before anything relies on it. In a plain one it takes away what a
-/// crash has left of a page.
+/// crash has left of a page. A session without a lock does so once it has taken the store over.
 #[cfg(feature = "encrypt")]
 fn mend_keys(log: &Log, pair: &SuperblockPair, is_clean: bool) -> Result<()> {
-    if log.read_only {
+    if log.read_only || log.is_fenced() {
         return Ok(());
     }
     let Some(keys) = crate::log::keys_of(&*log.storage) else {
-        let has_left = !is_clean && !log.is_fenced() && crate::unlock::has_leftover(&*log.storage)?;
-        return if has_left { log.write_front(|| crate::unlock::wipe_page(&*log.storage)) } else { Ok(()) };
+        let has_left = !is_clean && crate::unlock::has_leftover(&*log.storage)?;
+        return if has_left { log.write_front(|_| crate::unlock::wipe_page(&*log.storage)) } else { Ok(()) };
     };
     let found = crate::unlock::copies(&*log.storage, keys.page_version())?;
     // A creation that was cut short may have failed to sync it.
@@ -138,7 +138,7 @@ fn mend_keys(log: &Log, pair: &SuperblockPair, is_clean: bool) -> Result<()> {
         // The other superblock may name the page that is about to be written over.
         log.write_superblock_again()?;
     }
-    log.write_front(|| crate::unlock::write_page(&*log.storage, &keys.page()))
+    log.write_front(|_| crate::unlock::write_page(&*log.storage, &keys.page()))
 }
 
 /// What was found of the log.
@@ -159,6 +159,8 @@ fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: 
         found: pair.current.generation,
         slots: Mutex::new(slots),
         looked: AtomicU64::new(0),
+        #[cfg(feature = "encrypt")]
+        mend: crate::unlock::mend,
     }))
 }
 

@@ -10,13 +10,17 @@ use crate::error::{Error, Result};
 use crate::log::keys_of;
 use crate::seal::{Keys, Secret};
 use crate::store::Store;
-use crate::unlock::{Page, ended, rotated, write_front_of_page, write_page};
+use crate::unlock::{Page, ended, rotated, write_front_of_page, write_page_looking};
 use alloc::vec::Vec;
 
 /// Rounds over the segments in front of the border: behind the first one only those are left for which there was no room, or that were in the way.
 const ROUNDS: usize = 3;
 /// How often to look whether the last reader of a retired segment has gone.
 const LOOKS: usize = 100;
+
+/// Why a data key comes into a store, or goes, only where its file can be locked.
+pub(super) const NOT_LOCKED: &str = "this host cannot lock the file, so another session may write to it: seal the store, or rotate its key, where the file \
+     can be locked, as in a native program or with the command `pipkin`";
 
 /// What a rotation of the key has come to, see [`Db::rotate_encryption_key`](crate::Db::rotate_encryption_key), or the sealing of a plain store, see
 /// [`Db::enable_encryption`](crate::Db::enable_encryption).
@@ -40,6 +44,7 @@ impl Store {
     /// Begins a rotation, and carries it as far as it can.
     pub(crate) fn rotate_key(&self, secret: &Secret) -> Result<KeyRotation> {
         let (log, keys) = (&self.engine.log, self.sealed_under()?);
+        self.may_rotate()?;
         let _turn = self.turn.lock();
         self.writable()?;
         if keys.is_rotating() && !self.finish_rotation_inside(&mut |_| {})?.is_finished {
@@ -50,12 +55,12 @@ impl Store {
         self.engine.build_all(&|| false)?;
         let (next, (version, page)) = rotated(keys, secret)?;
         log.begin_to_write()?;
-        log.write_front(|| write_front_of_page(&*log.storage, &page))?;
+        log.write_front(|look| write_front_of_page(&*log.storage, &page, look))?;
         log.name_key(version, &mut |border| {
             keys.rotate(next.clone(), border);
             keys.set_page(version, page.clone());
         })?;
-        log.write_front(|| write_page(&*log.storage, &page))?;
+        log.write_front(|look| write_page_looking(&*log.storage, &page, look))?;
         self.finish_rotation_inside(&mut |_| {})
     }
 
@@ -65,6 +70,12 @@ impl Store {
         let _turn = self.turn.lock();
         self.writable()?;
         self.finish_rotation_inside(progress)
+    }
+
+    /// A session that was overtaken would write zeros late where another one has records by then, and a superblock under a data key that nobody else has: that
+    /// could not be told from a forged one.
+    fn may_rotate(&self) -> Result<()> {
+        if self.engine.log.storage.is_exclusive() { Ok(()) } else { Err(Error::InvalidArgument(NOT_LOCKED)) }
     }
 
     fn sealed_under(&self) -> Result<&Keys> {
@@ -77,6 +88,7 @@ impl Store {
         if !keys.is_rotating() {
             return Ok(KeyRotation { is_finished: true, ..KeyRotation::default() });
         }
+        self.may_rotate()?;
         let copied = self.copy_in_front_of(keys.border(), progress)?;
         let (segments_left, history_bytes) = self.left_in_front_of(keys.border());
         let report = KeyRotation {
@@ -106,10 +118,10 @@ impl Store {
     /// Nothing leads to the key before any more.
     fn end_rotation(&self, keys: &Keys, (version, page): Page) -> Result<()> {
         let log = &self.engine.log;
-        log.write_front(|| write_front_of_page(&*log.storage, &page))?;
+        log.write_front(|look| write_front_of_page(&*log.storage, &page, look))?;
         log.name_key_page(version)?;
         keys.set_page(version, page.clone());
-        log.write_front(|| write_page(&*log.storage, &page))?;
+        log.write_front(|look| write_page_looking(&*log.storage, &page, look))?;
         keys.forget_previous();
         Ok(())
     }

@@ -52,9 +52,13 @@ impl Follower<'_> {
         }
     }
 
-    /// Fails if the file has segments that are younger than the end of the log that the superblock of a closed store names.
+    /// Fails if the file has segments that are younger than the end of the log that the superblock of a closed store names. What an earlier session has
+    /// begun that was overtaken is not.
     pub(super) fn check_age(&self) -> Result<()> {
-        let is_younger = || self.headers.values().any(|header| header.number > self.superblock.headers);
+        let is_younger = || {
+            let mut headers = self.headers.values();
+            headers.any(|header| header.number > self.superblock.headers && !self.came_late(header))
+        };
         let is_closed = self.superblock.clean_end.is_some() && !self.pair.other_damaged;
         if is_closed && keys_of(self.storage).is_some() && is_younger() { Err(Error::RolledBack) } else { Ok(()) }
     }
