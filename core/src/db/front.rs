@@ -148,12 +148,12 @@ fn first_sealed(keys: &Keys, options: &Options) -> Result<Superblock> {
 }
 
 /// Like [`create_sealed`], but other sessions may do the same concurrently. Each looks in front of each write whether the superblocks are as it expects them,
-/// so one that has lost spoils at most one of them, or one copy of the page of keys. False, if another one was there, or may have been: what it has written
-/// is to be looked at, and counts if it is whole.
+/// so one that has lost spoils at most one of them, or one copy of the page of keys. At first they are `expected`, as they were before the file was found to
+/// have no store. False, if another one was there, or may have been: what it has written is to be looked at, and counts if it is whole.
 #[cfg(feature = "encrypt")]
-pub(super) fn create_beside_others(storage: &dyn Storage, options: &Options) -> Result<bool> {
+pub(super) fn create_beside_others(storage: &dyn Storage, options: &Options, mut expected: Slots) -> Result<bool> {
     let keys = crate::log::keys_of(storage).ok_or(Error::KeyNeeded)?;
-    let (mut expected, first) = (read_slots(storage)?, first_sealed(keys, options)?);
+    let first = first_sealed(keys, options)?;
     let is_expected = |expected: &Slots| Ok::<_, Error>(read_slots(storage)? == *expected || is(Bug::CreatedUnlooked));
     if storage.len()? < DATA_START {
         storage.write_at(DATA_START - 1, &[&[0]])?;

@@ -59,14 +59,15 @@ impl Asked {
     /// The same where others may write to the file, or create a store in it: what does not fit together counts only where nothing has changed.
     fn find_beside_others(&self, mut storage: Box<dyn Storage>, options: &mut Options, attached: &mut Attached) -> Result<Found> {
         for _ in 0..FINDS_MAX {
+            let (slots, before) = (read_slots(&*storage)?, front_of(&*storage)?);
+            // Behind them, so that what is looked at is not older.
             storage.refresh()?;
-            let before = front_of(&*storage)?;
             match self.look(&*storage, options, attached) {
                 Ok(Met::AsItIs) => return Ok((storage, None)),
                 Ok(Met::Store(keys)) => return Ok((keyed(storage, keys), None)),
                 Ok(Met::Nothing { keys, .. }) => {
                     let created = SealedStorage::new(storage, Vault(Some(keys)));
-                    if create_beside_others(&created, options)? {
+                    if create_beside_others(&created, options, slots)? {
                         attached.created = true;
                         return Ok((Box::new(created), None));
                     }
