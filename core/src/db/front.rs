@@ -44,11 +44,22 @@ pub(super) fn find(
         let now = Some((at, storage.len()?, read_slots(storage)?));
         if now == before {
             // The same error twice on an unchanged file: it is damage, not a concurrent write.
+            #[cfg(feature = "encrypt")]
+            return if is_of_others(storage)? { Err(Error::Fenced) } else { found };
+            #[cfg(not(feature = "encrypt"))]
             return found;
         }
         before = now;
     }
     find_once(storage, options, report)
+}
+
+/// True if the superblocks are those of another store than the one whose keys are at hand: another session has created it since.
+#[cfg(feature = "encrypt")]
+fn is_of_others(storage: &dyn Storage) -> Result<bool> {
+    let Some(keys) = crate::log::keys_of(storage) else { return Ok(false) };
+    let found = read_superblocks(&crate::storage::ReadOnly::locked(storage));
+    Ok(matches!(found, Ok(Front::Store(pair)) if pair.current.store_id != *keys.store_id()))
 }
 
 fn find_once(

@@ -9,7 +9,7 @@ use crate::planted::{Bug, is};
 use crate::seal::{Keys, Vault, random};
 use crate::storage::{SealedStorage, Storage};
 use crate::store::{Attached, Options};
-use crate::unlock::{Sealed, create, has_page, has_page_of, unlock};
+use crate::unlock::{Sealed, create, has_page_of, unlock};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -140,13 +140,10 @@ impl Asked {
         if superblock.key_page == 0 || superblock.generation > GENERATIONS_OF_CREATION || storage.len()? > DATA_START {
             return Ok(false);
         }
-        let is_of_several = is_shared(storage) || are_of_several(storage)?;
-        if is_of_several && self.kept_page.is_none() && is_creation(storage)? {
-            return Ok(!has_page_of(storage, superblock.key_page)?);
-        }
         let other = read_slots(storage)?;
         let is_alone = superblock.generation == 1 && other.of(SuperblockSlot::B).iter().all(|&byte| byte == 0);
-        Ok(is_alone && !has_page(storage)?)
+        let is_of_several = (is_shared(storage) || are_of_several(storage)?) && self.kept_page.is_none() && is_creation(storage)?;
+        Ok((is_alone || is_of_several) && !has_page_of(storage, superblock.key_page)?)
     }
 }
 
