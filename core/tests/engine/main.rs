@@ -61,6 +61,7 @@ mod sealed_keys;
 mod sealed_plaintext;
 mod sealed_rotation;
 mod sealed_salvage;
+mod sealed_shared;
 mod sealed_snapshot;
 mod sealed_waits;
 mod shared_hosts;
