@@ -119,7 +119,8 @@ const TWO_WRITERS_SEALED: Suite = ("two writers (sealed)", || {
 
 const SLEEPERS: Suite = ("two writers (sleepers)", || {
     sleepers::run(&sleepers::Budget { others: &[1, 5], all: false }, &Quota::new("sleepers", 0))?;
-    sleepers::idle(100)
+    sleepers::idle(100)?;
+    sleepers::late_headers()
 });
 
 const LIVES: Suite = ("lives", || {
