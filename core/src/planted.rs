@@ -151,8 +151,6 @@ pub enum Bug {
     SaltOfAttemptAgain,
     /// A session that takes a store over appends to the segment of the earlier session.
     TakeoverInPlace,
-    /// The header of a segment that an overtaken session has begun late counts.
-    OvertakenHeaderCounts,
     /// A sealed store is created without a look at what others create there at the same time.
     #[cfg(feature = "encrypt")]
     CreatedUnlooked,
@@ -411,7 +409,6 @@ mod imp {
             Self::CheckpointSyncsBeside,
             Self::SaltOfAttemptAgain,
             Self::TakeoverInPlace,
-            Self::OvertakenHeaderCounts,
             #[cfg(feature = "encrypt")]
             Self::CreatedUnlooked,
             #[cfg(feature = "encrypt")]

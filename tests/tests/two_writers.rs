@@ -63,7 +63,6 @@ fn a_session_that_sleeps_in_front_of_a_write_destroys_nothing() {
     unwrap("sleepers", sleepers::run(&sleepers::Budget { others, all }, &counts));
     counts.finish("writes and syncs that came late");
     unwrap("idle sessions", sleepers::idle(100));
-    unwrap("late headers", sleepers::late_headers());
 }
 
 /// Every session ended right behind its first record, before it could put anything in order, as an instance does that has little fuel. Whoever

@@ -136,7 +136,7 @@ impl<'a> Follower<'a> {
     /// True for a header of an earlier session that still wrote when a later one had begun: it uses a number that is not counted yet.
     pub(super) fn came_late(&self, header: &SegmentHeader) -> bool {
         let Superblock { headers, session, .. } = self.superblock;
-        header.number > headers && header.session < session && !is(Bug::OvertakenHeaderCounts)
+        header.number > headers && header.session < session
     }
 
     /// Drops the headers that are further ahead than any session comes between two superblocks: what a value has left in free space. A few

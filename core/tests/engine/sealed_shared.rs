@@ -94,7 +94,8 @@ fn has(file: &MemoryStorage, key: [u8; 32], names: &[&str], what: &str) {
     for is_shared in [true, false] {
         let storage = FaultStorage::new(MemoryStorage::from_vec(file.to_vec()));
         storage.set_shared(is_shared);
-        let db = with(key).open_storage(Box::new(storage)).unwrap_or_else(|error| panic!("{what}, shared: {is_shared}: {error:?}"));
+        let db =
+            with(key).open_storage(Box::new(storage)).unwrap_or_else(|error| panic!("{what}, shared: {is_shared}: {error:?}"));
         for name in names {
             assert!(db.contains_key(name).unwrap(), "{what}: {name}");
         }

@@ -6,13 +6,11 @@
 //! A session sleeps in front of each of its writes and syncs in turn, from its opening to its close; others come and go meanwhile, and the last
 //! of them may still be there when the sleeper's write comes. What was flushed is there afterwards, and nothing is damaged.
 
-mod late;
 mod session;
 
 use crate::parallel::{Failure, Outcome, for_each, guard};
 use crate::quota::Quota;
 use pipkin::{Db, Error};
-pub use late::late_headers;
 use session::{File, Seat, Session, Sleep};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -129,7 +129,9 @@ pub(crate) fn open(name: &str, how: How, unlocking: Unlocking) -> Result<Arc<Ope
     let found = list.iter().filter_map(Weak::upgrade).find(is_it);
     if let Some(found) = found {
         if !found.unlocking.is_same(&unlocking) {
-            return Err(refused("the store is open already, with another key or without one; open it as before, or close it first"));
+            return Err(refused(
+                "the store is open already, with another key or without one; open it as before, or close it first",
+            ));
         }
         return if (found.read_only, found.follows) != (how.read_only || how.follow, how.follow) {
             // Open with other rights: the existing handles must be dropped first.

@@ -13,7 +13,9 @@ impl Unlocking {
 
     pub(crate) fn with(secret: Secret) -> Result<Self> {
         match &secret {
-            Secret::Key(key) if key.len() != 32 => Err(Error::InvalidArgument("a key has 32 bytes; for any other length there are passphrases")),
+            Secret::Key(key) if key.len() != 32 => {
+                Err(Error::InvalidArgument("a key has 32 bytes; for any other length there are passphrases"))
+            }
             _ => Ok(Self(Some(secret))),
         }
     }

@@ -3,8 +3,8 @@
 use super::scheduler::{Call, LEFT_BY_CUTS, Scheduler, State, dump, trace};
 use super::session::{Session, Told};
 use super::trial::{Host, Start, Trial};
-use pipkin::storage::crash::{CrashImage, CrashStorage};
 use pipkin::Error;
+use pipkin::storage::crash::{CrashImage, CrashStorage};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// What came of a run.
@@ -102,13 +102,7 @@ const WRITTEN_SEVERAL_TIMES: [u64; 5] = [0, 4096, 1024, 5120, 12_288];
 pub(super) const SLEPT: &str = "slept through another session's end and the next one's beginning";
 
 /// The file opens, is whole, has what was flushed, and takes more.
-pub(super) fn check(
-    image: &CrashImage,
-    host: Host,
-    told: [&Told; 2],
-    is_cut: bool,
-    report: &mut Report,
-) -> Result<(), String> {
+pub(super) fn check(image: &CrashImage, host: Host, told: [&Told; 2], is_cut: bool, report: &mut Report) -> Result<(), String> {
     match pipkin::verify_storage(&image.fork()) {
         Ok(verified) => {
             // The power may go while a superblock is written, or a copy of the page of keys: the others serve.

@@ -6,7 +6,8 @@ use super::wit::pipkin::kv::types::{
     Position, PositionState, Ttl, Version, Versioned,
 };
 use super::{
-    ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, access_denied, lost, over_quota,
+    ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, access_denied, lost,
+    over_quota,
 };
 use crate::keyvalue::view::{View, WasiKeyValue};
 use pipkin_wasi_shared::{Packing, millis};
