@@ -1,7 +1,7 @@
 //! Sealed stores on hosts that cannot lock the file: one session sleeps in front of each of its writes and syncs while another one creates the store, takes it
 //! over, or changes who opens it.
 #![cfg(all(feature = "encrypt", feature = "testing"))]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use crate::common::killed;
 use pipkin::storage::fault::FaultStorage;
