@@ -101,8 +101,11 @@ fn has(file: &MemoryStorage, key: [u8; 32], names: &[&str], what: &str) {
         }
         // A copy of the page of keys that came late, or is not there yet, is mended by the next session that writes, and where the file is locked by opening.
         let damage = db.verify().unwrap().damage;
-        assert!(damage.iter().all(|damage| is_shared && PAGES.contains(&damage.offset)), "{what}: {damage:?}");
-        assert!(damage.len() < PAGES.len(), "{what}");
+        // So is a superblock of another store that was created at the same time.
+        let within = |places: &[u64]| damage.iter().filter(|damage| places.contains(&damage.offset)).count();
+        let (pages, slots) = (within(&PAGES), within(&[0, 4096]));
+        assert!(pages < PAGES.len() && slots < 2 && pages + slots == damage.len(), "{what}: {damage:?}");
+        assert!(is_shared || damage.is_empty(), "{what}: {damage:?}");
     }
 }
 
