@@ -1,11 +1,11 @@
 //! What two sessions do, and when one hands over to the other.
 
-use super::scheduler::SEGMENT;
 use Op::{Checkpoint, Churn, Close, Compact, Count, Flush, Long, Open, Put};
 use pipkin::{Builder, Db};
 use std::fmt;
 
 const KEY: [u8; 32] = [7; 32];
+const SEGMENT: u32 = 4096;
 
 /// What a session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
