@@ -117,14 +117,31 @@ fn of_two_sessions_that_create_a_store_at_once_one_does_and_the_other_is_told() 
         for at in 0.. {
             let file = MemoryStorage::new();
             let seat = Asleep::new(&file);
-            let others = file.clone();
-            seat.sleep(at, move || lives(&others, KEY, "of the others"));
+            let lived: Arc<Mutex<bool>> = Arc::default();
+            let (others, have_lived) = (file.clone(), lived.clone());
+            seat.sleep(at, move || match open(&others, KEY).map(drop) {
+                Ok(()) => {
+                    lives(&others, KEY, "of the others");
+                    *have_lived.lock().unwrap() = true;
+                }
+                // The page of the sleeper's keys is there: the store is that one's.
+                Err(Error::WrongKey) => {}
+                Err(error) => panic!("the others were told {error:?}"),
+            });
             let opened = with(sleepers_key).open_storage(Box::new(seat.clone()));
             if !seat.has_slept() {
                 break;
             }
             let what = format!("asleep in front of call {at}, the same key: {}", sleepers_key == KEY);
+            let have_lived = *lived.lock().unwrap();
             match opened {
+                Ok(db) if !have_lived => {
+                    assert!(sleepers_key != KEY, "{what}");
+                    db.insert("of the sleeper", "value").unwrap();
+                    db.flush().unwrap();
+                    killed(db);
+                    has(&file, OTHER, &["of the sleeper"], &what);
+                }
                 Ok(db) if sleepers_key == KEY => {
                     assert!(db.contains_key("of the others").unwrap(), "{what}");
                     db.insert("of the sleeper", "value").unwrap();
@@ -132,7 +149,7 @@ fn of_two_sessions_that_create_a_store_at_once_one_does_and_the_other_is_told() 
                     killed(db);
                     has(&file, KEY, &["of the others", "of the sleeper"], &what);
                 }
-                Err(Error::WrongKey) if sleepers_key != KEY => has(&file, KEY, &["of the others"], &what),
+                Err(Error::WrongKey) if sleepers_key != KEY && have_lived => has(&file, KEY, &["of the others"], &what),
                 opened => panic!("{what}: {:?}", opened.map(drop)),
             }
         }

@@ -1,14 +1,22 @@
 //! Sealed stores in the component: what one side has sealed the other one reads with the same key, and nobody without it.
 
-use super::handles::options;
-use super::machine::types::Reason as InComponent;
-use super::machine::{Machine, Secret};
+use super::machine::types::{Durability, Reason as InComponent};
+use super::machine::{Machine, Options, Secret};
 use super::{build, small};
 use pipkin_wasi_host::{Builder, Db, Error, Host, Reason, Result};
 use std::path::Path;
 
 const KEY: [u8; 32] = [7; 32];
 const NAME: &str = "a.pipkin";
+const OPTIONS: Options = Options {
+    create: true,
+    read_only: false,
+    durability: Durability::Written,
+    cache_bytes: 0,
+    segment_bytes: 16 * 1024,
+    exclusive: false,
+    follow: false,
+};
 
 fn sealed(folder: &Path) -> Builder {
     Host::builder().component(build::sealed()).directory(folder).cache(build::folder().join("cache"))
@@ -97,15 +105,15 @@ fn a_second_handle_needs_the_secret_of_the_first_one() {
     let (mut instance, provider) = Machine::sealed().start(folder.path());
     let db = provider.pipkin_kv_store().db();
     let key = |byte: u8| Secret::Key(vec![byte; 32]);
-    let first = db.call_open_sealed(&mut instance, NAME, options(0), &key(7)).unwrap().unwrap();
+    let first = db.call_open_sealed(&mut instance, NAME, OPTIONS, &key(7)).unwrap().unwrap();
     let denied = |opened: std::result::Result<_, super::machine::types::Error>| {
         assert!(matches!(opened.map(drop).map_err(|error| error.reason), Err(InComponent::AccessDenied)));
     };
-    denied(db.call_open(&mut instance, NAME, options(0)).unwrap());
-    denied(db.call_open_sealed(&mut instance, NAME, options(0), &key(8)).unwrap());
-    denied(db.call_open_sealed(&mut instance, NAME, options(0), &Secret::Passphrase(vec![7; 32])).unwrap());
-    let second = db.call_open_sealed(&mut instance, NAME, options(0), &key(7)).unwrap().unwrap();
-    let short = db.call_open_sealed(&mut instance, "b.pipkin", options(0), &Secret::Key(vec![7; 31])).unwrap();
+    denied(db.call_open(&mut instance, NAME, OPTIONS).unwrap());
+    denied(db.call_open_sealed(&mut instance, NAME, OPTIONS, &key(8)).unwrap());
+    denied(db.call_open_sealed(&mut instance, NAME, OPTIONS, &Secret::Passphrase(vec![7; 32])).unwrap());
+    let second = db.call_open_sealed(&mut instance, NAME, OPTIONS, &key(7)).unwrap().unwrap();
+    let short = db.call_open_sealed(&mut instance, "b.pipkin", OPTIONS, &Secret::Key(vec![7; 31])).unwrap();
     assert!(matches!(short.map(drop).map_err(|error| error.reason), Err(InComponent::InvalidArgument)));
     for handle in [first, second] {
         handle.resource_drop(&mut instance).unwrap();
