@@ -160,6 +160,12 @@ pub enum Bug {
     SaltOfAttemptAgain,
     /// A session that takes a store over appends to the segment of the earlier session.
     TakeoverInPlace,
+    /// A sealed store is created without a look at what others create there at the same time.
+    #[cfg(feature = "encrypt")]
+    CreatedUnlooked,
+    /// Two pages of keys that sessions write at the same time have one version.
+    #[cfg(feature = "encrypt")]
+    PagesOfOneVersion,
     /// A session that takes a store over puts its superblock into only one of the two slots.
     TakeoverOneSlot,
     /// A session that takes a store over does not read again what the earlier session had written.
@@ -418,6 +424,10 @@ mod imp {
             Self::CheckpointSyncsBeside,
             Self::SaltOfAttemptAgain,
             Self::TakeoverInPlace,
+            #[cfg(feature = "encrypt")]
+            Self::CreatedUnlooked,
+            #[cfg(feature = "encrypt")]
+            Self::PagesOfOneVersion,
             Self::TakeoverOneSlot,
             Self::TakeoverUnlooked,
             Self::FlushNotLookedAround,

@@ -111,6 +111,12 @@ const TWO_WRITERS: Suite = ("two writers", || {
     two_writers::run(&budget, &two_writers::Counts::new(0))
 });
 
+/// The same on sealed stores.
+const TWO_WRITERS_SEALED: Suite = ("two writers (sealed)", || {
+    let budget = two_writers::Budget { pauses: 1, pauses_coarse: 0, random: 2000, seed: 1, hosts: &[two_writers::Host::Sealed] };
+    two_writers::run(&budget, &two_writers::Counts::new(0))
+});
+
 const SLEEPERS: Suite = ("two writers (sleepers)", || {
     sleepers::run(&sleepers::Budget { others: &[1, 5], all: false }, &Quota::new("sleepers", 0))?;
     sleepers::idle(100)
@@ -170,6 +176,7 @@ fn suites_of(bug: Bug) -> Vec<Suite> {
     let beside: &[Suite] = match bug {
         Bug::ExpiredPutDropped | Bug::ReplaySkipsExpired | Bug::LenCountsExpired => &[WRITERS],
         Bug::FloorNotKept => &[SALVAGE],
+        Bug::TakeoverOneSlot | Bug::TakeoverUnlooked | Bug::FlushNotLookedAround => &[TWO_WRITERS_SEALED],
         Bug::CodecNotCopied | Bug::EventsNotMoved | Bug::NoteAfterSlot => &[MIXED],
         Bug::ConditionUnchecked | Bug::EventsInTheirOwnCommit => &[MIXED],
         Bug::AckOnItsOwn | Bug::CursorTakenUnnoticed => &[PROJECTIONS],
@@ -195,6 +202,8 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::TakeoverUnlooked
         | Bug::FlushNotLookedAround
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
+        Bug::CreatedUnlooked => TWO_WRITERS_SEALED,
+        Bug::PagesOfOneVersion => SLEEPERS,
         Bug::SleepersForgotten | Bug::AppendNotLookedFor | Bug::WrittenAgainLate => SLEEPERS,
         Bug::TornEndKeepsItsSegment | Bug::DebtOfDeadSessions | Bug::CompactionWithoutEnd => LIVES,
         Bug::RemovalsMakeNoRoom | Bug::ReserveGivenBack => LIVES,

@@ -21,7 +21,7 @@ fn sessions_that_do_not_know_of_each_other_lose_what_was_flushed() {
 
 #[test]
 fn two_sessions_on_one_file_lose_nothing_that_was_flushed() {
-    const HOSTS: &[Host] = &[Host::Plain, Host::Cached];
+    const HOSTS: &[Host] = &[Host::Plain, Host::Cached, Host::Sealed, Host::SealedCached];
     let seed = std::env::var("PIPKIN_SEED").ok().map(|_| random(env_u64("PIPKIN_SEED", 0), HOSTS));
     let trial = std::env::var("PIPKIN_TRIAL").ok().map(|text| parse(&text).expect("the words that a failure prints"));
     if let Some(trial) = seed.or(trial) {

@@ -1,8 +1,9 @@
 //! A [`Host`]: the compiled component, and the directory that its instances see.
 
 use crate::bindings::ProviderBasePre as ProviderPre;
+use crate::bindings::exports::pipkin::kv::store::Secret;
 use crate::files::{limit_files, private_files};
-use crate::machine::Machine;
+use crate::machine::{Machine, Secrets};
 use crate::sandbox::{config, linker};
 use crate::session::verify_closed;
 use crate::{Db, Error, Options, Result, compiled};
@@ -38,6 +39,7 @@ pub struct Builder {
     memory_bytes: Option<usize>,
     file_bytes: Option<u64>,
     fuel: Option<u64>,
+    secrets: Secrets,
 }
 
 impl Builder {
@@ -88,6 +90,20 @@ impl Builder {
         self
     }
 
+    /// Seals the store `name` under a key of 32 random bytes: a new one is created with it, and one that is there is opened. The component needs its
+    /// feature `encrypt`; another one answers [`Reason::InvalidArgument`](crate::Reason). Without the key that the store was created with, and with one for a
+    /// store that is not sealed, opening fails with [`Reason::AccessDenied`](crate::Reason).
+    pub fn encryption_key(mut self, name: impl Into<String>, key: [u8; 32]) -> Self {
+        self.secrets.insert(name.into(), Secret::Key(key.into()));
+        self
+    }
+
+    /// As [`Self::encryption_key`], with a passphrase. Each opening takes 64 MiB of the instance's memory, a second or more, and fuel for it.
+    pub fn encryption_passphrase(mut self, name: impl Into<String>, passphrase: impl Into<Vec<u8>>) -> Self {
+        self.secrets.insert(name.into(), Secret::Passphrase(passphrase.into()));
+        self
+    }
+
     /// Loads and compiles the component.
     ///
     /// # Errors
@@ -117,7 +133,8 @@ impl Builder {
             Ok((engine, component))
         };
         let (engine, component) = load().map_err(Error::Component)?;
-        Ok(Host(Arc::new(Machine { engine, component, directory, memory_bytes: self.memory_bytes, fuel: self.fuel })))
+        let (memory_bytes, fuel, secrets) = (self.memory_bytes, self.fuel, self.secrets);
+        Ok(Host(Arc::new(Machine { engine, component, directory, memory_bytes, fuel, secrets })))
     }
 }
 

@@ -50,7 +50,11 @@ impl Instance {
     fn open(machine: &Machine, name: &str, options: Options, fuel: Option<u64>) -> Result<Self> {
         let (mut store, provider) = machine.instantiate(options.read_only || options.follow)?;
         refuel(&mut store, fuel).map_err(Error::Component)?;
-        let answer = provider.pipkin_kv_store().db().call_open(&mut store, name, options.into());
+        let db = provider.pipkin_kv_store().db();
+        let answer = match machine.secrets.get(name) {
+            Some(secret) => db.call_open_sealed(&mut store, name, options.into(), secret),
+            None => db.call_open(&mut store, name, options.into()),
+        };
         let db = answer.map_err(Error::Trapped)??;
         Ok(Self { store, provider, db, unnamed: None, namespaces: HashMap::new(), asked: 0 })
     }

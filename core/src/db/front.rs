@@ -3,7 +3,11 @@
 use crate::error::{Error, Result};
 use crate::limits::DATA_START;
 use crate::log::{FORMAT_VERSION, Front, Slots, Superblock, SuperblockPair, SuperblockSlot, read_slots, read_superblocks};
+#[cfg(feature = "encrypt")]
+use crate::planted::{Bug, is};
 use crate::recover::{Chain, OpenReport};
+#[cfg(feature = "encrypt")]
+use crate::seal::Keys;
 use crate::storage::Storage;
 use crate::store::Options;
 use alloc::string::String;
@@ -30,17 +34,32 @@ pub(super) fn find(
         let at = match &found {
             Err(Error::Corrupt { offset, .. }) => *offset,
             Err(Error::NotAStore { .. }) => u64::MAX,
+            #[cfg(feature = "encrypt")]
+            Err(Error::Forged { offset, .. }) => *offset,
+            #[cfg(feature = "encrypt")]
+            Err(Error::RolledBack) => u64::MAX,
             _ => return found,
         };
         storage.refresh()?;
         let now = Some((at, storage.len()?, read_slots(storage)?));
         if now == before {
             // The same error twice on an unchanged file: it is damage, not a concurrent write.
+            #[cfg(feature = "encrypt")]
+            return if is_of_others(storage)? { Err(Error::Fenced) } else { found };
+            #[cfg(not(feature = "encrypt"))]
             return found;
         }
         before = now;
     }
     find_once(storage, options, report)
+}
+
+/// True if the superblocks are those of another store than the one whose keys are at hand: another session has created it since.
+#[cfg(feature = "encrypt")]
+fn is_of_others(storage: &dyn Storage) -> Result<bool> {
+    let Some(keys) = crate::log::keys_of(storage) else { return Ok(false) };
+    let found = read_superblocks(&crate::storage::ReadOnly::locked(storage));
+    Ok(matches!(found, Ok(Front::Store(pair)) if pair.current.store_id != *keys.store_id()))
 }
 
 fn find_once(
@@ -76,6 +95,11 @@ fn find_once(
     if pair.current.key_page != 0 && crate::log::keys_of(storage).is_none() {
         return Err(Error::KeyNeeded);
     }
+    #[cfg(feature = "encrypt")]
+    if !storage.is_exclusive() && !options.follows() {
+        // Another session has changed who opens the store since it was unlocked, or was overtaken while it did.
+        crate::unlock::follow_page(storage, pair.current.key_page)?;
+    }
     if !options.read_only && pair.current.write_version > FORMAT_VERSION {
         return Err(Error::NewerVersion { found: pair.current.write_version, supported: FORMAT_VERSION });
     }
@@ -92,7 +116,7 @@ fn find_once(
 }
 
 /// True if others may write to the file, too. Constant false without the feature `shared-files`.
-fn is_shared(storage: &dyn Storage) -> bool {
+pub(super) fn is_shared(storage: &dyn Storage) -> bool {
     cfg!(feature = "shared-files") && !storage.is_exclusive()
 }
 
@@ -115,10 +139,7 @@ fn create(storage: &dyn Storage, options: &Options) -> Result<SuperblockPair> {
 #[cfg(feature = "encrypt")]
 pub(super) fn create_sealed(storage: &dyn Storage, options: &Options, page: Option<&[u8]>) -> Result<()> {
     let (Some(page), Some(keys)) = (page, crate::log::keys_of(storage)) else { return Ok(()) };
-    let mut seed = [0; 16];
-    crate::seal::random(&mut seed)?;
-    let sealed_from = crate::limits::LOG_POSITION_FIRST;
-    let first = Superblock { key_page: keys.page_version(), sealed_from, seed, ..first_superblock(options) };
+    let first = first_sealed(keys, options)?;
     storage.reserve(0, DATA_START)?;
     first.write(storage, SuperblockSlot::A)?;
     storage.sync()?;
@@ -127,6 +148,49 @@ pub(super) fn create_sealed(storage: &dyn Storage, options: &Options, page: Opti
     Superblock { generation: 2, ..first }.write(storage, SuperblockSlot::B)?;
     storage.sync()?;
     Ok(())
+}
+
+#[cfg(feature = "encrypt")]
+fn first_sealed(keys: &Keys, options: &Options) -> Result<Superblock> {
+    let mut seed = [0; 16];
+    crate::seal::random(&mut seed)?;
+    let sealed_from = crate::limits::LOG_POSITION_FIRST;
+    Ok(Superblock { key_page: keys.page_version(), sealed_from, seed, ..first_superblock(options) })
+}
+
+/// Like [`create_sealed`], but other sessions may do the same concurrently. Each looks in front of each write whether the superblocks are as it expects them,
+/// so one that has lost spoils at most one of them, or one copy of the page of keys. At first they are `expected`, as they were before the file was found to
+/// have no store. False, if another one was there, or may have been: what it has written is to be looked at, and counts if it is whole.
+#[cfg(feature = "encrypt")]
+pub(super) fn create_beside_others(storage: &dyn Storage, options: &Options, mut expected: Slots) -> Result<bool> {
+    let keys = crate::log::keys_of(storage).ok_or(Error::KeyNeeded)?;
+    let first = first_sealed(keys, options)?;
+    let is_expected = |expected: &Slots| Ok::<_, Error>(read_slots(storage)? == *expected || is(Bug::CreatedUnlooked));
+    if storage.len()? < DATA_START {
+        storage.write_at(DATA_START - 1, &[&[0]])?;
+    }
+    for (generation, slot) in [(1, SuperblockSlot::A), (2, SuperblockSlot::B)] {
+        let bytes = Superblock { generation, ..first }.stored(storage, slot)?;
+        if !is_expected(&expected)? {
+            return Ok(false);
+        }
+        storage.write_at(slot.offset(), &[&bytes])?;
+        storage.sync()?;
+        *expected.of_mut(slot) = bytes;
+        if slot == SuperblockSlot::A {
+            let look = || if is_expected(&expected)? { Ok(()) } else { Err(Error::Fenced) };
+            match crate::unlock::write_page_looking(storage, &keys.page(), &look) {
+                Err(Error::Fenced) => return Ok(false),
+                written => written?,
+            }
+            storage.sync()?;
+        }
+        storage.refresh()?;
+        if !crate::unlock::is_written(storage)? && !is(Bug::CreatedUnlooked) {
+            return Ok(false);
+        }
+    }
+    is_expected(&expected)
 }
 
 /// Like [`create`], but another session may do the same concurrently: neither overwrites what the other has written.

@@ -6,7 +6,7 @@ use crate::log::keys_of;
 use crate::position::Position;
 use crate::seal::{KeyProvider, Keys, Secret};
 use crate::store::Store;
-use crate::unlock::{Change, KeySlot, changed, slots_of, write_front_of_page, write_page};
+use crate::unlock::{Change, KeySlot, changed, slots_of, write_front_of_page, write_page_looking};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -34,8 +34,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a ninth slot, and for a key that opens the store already. After an error of the file system it may open
-    /// the store, or not; everything else that did still does.
+    /// [`Error::InvalidArgument`] for a ninth slot, and for a key that opens the store already. After an error of the file system, or
+    /// [`Error::Fenced`], it may open the store, or not; everything else that did still does.
     pub fn add_encryption_key(&self, key: [u8; 32]) -> Result<u8> {
         self.store.change_keys(&Change::Add(&Secret::Key(key.into())))
     }
@@ -130,13 +130,13 @@ impl Store {
         self.may_wait_for_the_turn()?;
         let _turn = self.turn.lock();
         self.writable()?;
-        let (version, page, slot) = changed(keys, change)?;
         let log = &self.engine.log;
+        let (version, page, slot) = changed(&*log.storage, keys, change)?;
         log.begin_to_write()?;
-        log.write_front(|| write_front_of_page(&*log.storage, &page))?;
+        log.write_front(|look| write_front_of_page(&*log.storage, &page, look))?;
         log.name_key_page(version)?;
         keys.set_page(version, page.clone());
-        log.write_front(|| write_page(&*log.storage, &page))?;
+        log.write_front(|look| write_page_looking(&*log.storage, &page, look))?;
         Ok(slot)
     }
 }

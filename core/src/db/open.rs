@@ -117,18 +117,18 @@ pub(super) fn open(storage: Box<dyn Storage>, options: Options, attached: Attach
 }
 
 /// Writes the page of keys of a sealed store again where a part of it may be missing: before anything relies on it. In a plain one it takes away what a
-/// crash has left of a page.
+/// crash has left of a page. A session without a lock does so once it has taken the store over.
 #[cfg(feature = "encrypt")]
 fn mend_keys(log: &Log, pair: &SuperblockPair, is_clean: bool) -> Result<()> {
-    if log.read_only {
+    if log.read_only || log.is_fenced() {
         return Ok(());
     }
     let Some(keys) = crate::log::keys_of(&*log.storage) else {
-        let has_left = !is_clean && !log.is_fenced() && crate::unlock::has_leftover(&*log.storage)?;
+        let has_left = !is_clean && crate::unlock::has_leftover(&*log.storage)?;
         if has_left {
             // Where a sealed store has become plain, the other superblock may be one that the page belongs to.
             log.write_superblock_again()?;
-            log.write_front(|| crate::unlock::wipe_page(&*log.storage))?;
+            log.write_front(|_| crate::unlock::wipe_page(&*log.storage))?;
         }
         return Ok(());
     };
@@ -143,7 +143,7 @@ fn mend_keys(log: &Log, pair: &SuperblockPair, is_clean: bool) -> Result<()> {
         // The other superblock may name the page that is about to be written over.
         log.write_superblock_again()?;
     }
-    log.write_front(|| crate::unlock::write_page(&*log.storage, &keys.page()))
+    log.write_front(|_| crate::unlock::write_page(&*log.storage, &keys.page()))
 }
 
 /// What was found of the log.
@@ -164,6 +164,8 @@ fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: 
         found: pair.current.generation,
         slots: Mutex::new(slots),
         looked: AtomicU64::new(0),
+        #[cfg(feature = "encrypt")]
+        mend: crate::unlock::mend,
     }))
 }
 

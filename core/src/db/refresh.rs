@@ -102,7 +102,7 @@ fn open_following(storage: &ByCopy, options: Options, attached: &Attached) -> Re
         let (met, result) = match opened {
             Ok(store) if !is_damaged(&store) => return follow_on(storage, store),
             Ok(store) => (Met::now(storage, &store.report), Ok(store)),
-            Err(error) if error.may_be_reuse() || matches!(error, Error::NotAStore { .. }) || may_be_torn_apart(&error) => {
+            Err(error) if error.may_be_reuse() || matches!(error, Error::NotAStore { .. }) || error.may_be_torn_apart() => {
                 (Met::now(storage, &error), Err(explained(storage, error)?))
             }
             Err(error) => return Err(error),
@@ -116,18 +116,6 @@ fn open_following(storage: &ByCopy, options: Options, attached: &Attached) -> Re
         last = result.err().unwrap_or(Error::Overtaken);
     }
     Err(last)
-}
-
-/// True for what the parts of a sealed store show that were read before and behind a change: a superblock of a closed store, and headers of the session
-/// that has opened it since.
-fn may_be_torn_apart(error: &Error) -> bool {
-    #[cfg(feature = "encrypt")]
-    return matches!(error, Error::Forged { .. } | Error::RolledBack);
-    #[cfg(not(feature = "encrypt"))]
-    {
-        let _ = error;
-        false
-    }
 }
 
 /// What seems forged is not, if the writer has rotated the key since, or makes the store plain, or has done so.

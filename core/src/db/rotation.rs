@@ -34,7 +34,7 @@ impl Db {
     /// # Errors
     ///
     /// [`Error::NotSealed`](crate::Error::NotSealed); [`Error::InvalidArgument`](crate::Error::InvalidArgument) while an earlier rotation cannot be
-    /// finished; else as for [`Db::compact`]. After an error the rotation may have begun: [`Db::key_rotation_pending`] says so.
+    /// finished, and where the host cannot lock the file; else as for [`Db::compact`]. After an error the rotation may have begun: [`Db::key_rotation_pending`] says so.
     pub fn rotate_encryption_key(&self, key: [u8; 32]) -> Result<KeyRotation> {
         self.rotate(&Secret::Key(key.into()))
     }

@@ -298,6 +298,17 @@ impl Error {
         }
     }
 
+    /// True for what the parts of a file show that were read before and behind a change of another session: it is real only if they show it again
+    /// where nothing has changed.
+    pub(crate) const fn may_be_torn_apart(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } => true,
+            #[cfg(feature = "encrypt")]
+            Self::Forged { .. } | Self::RolledBack => true,
+            _ => false,
+        }
+    }
+
     /// The same error with the place where the walk continues; only errors of damage keep it.
     pub(crate) fn with_next_page(mut self, cursor: Option<Cursor>) -> Self {
         if let Self::Corrupt { found, .. } = &mut self {

@@ -8,6 +8,8 @@
 //! after its flush, and does not acknowledge the flush.
 
 use super::space::{Barred, Purpose, Run};
+#[cfg(feature = "encrypt")]
+use super::superblock::GENERATIONS_OF_CREATION;
 use super::superblock::{SECTOR, Slots, SuperblockSlot};
 use super::{ActivePlace, Log, Superblock, SuperblockPair, Tail};
 use crate::error::{Error, Result};
@@ -71,6 +73,10 @@ impl Standing {
 /// Reads the state of the log.
 pub(crate) type Follow = fn(&dyn Storage, &SuperblockPair) -> Result<Standing>;
 
+/// Writes those copies of the page of keys again that are not as they should be, or all of them, each behind a look; false if none was written.
+#[cfg(feature = "encrypt")]
+pub(crate) type Mend = fn(&dyn Storage, bool, &dyn Fn() -> Result<()>) -> Result<bool>;
+
 /// State of a session that shares its file.
 pub(crate) struct Fence {
     pub(crate) follow: Follow,
@@ -82,6 +88,9 @@ pub(crate) struct Fence {
     pub(crate) slots: Mutex<Slots>,
     /// The host's time at the last look that found both slots as they were.
     pub(crate) looked: AtomicU64,
+    /// Mends the page of keys of a sealed store.
+    #[cfg(feature = "encrypt")]
+    pub(crate) mend: Mend,
 }
 
 /// Result of checking the slots.
@@ -187,8 +196,10 @@ impl Log {
             return Err(Error::LogExhausted);
         }
         let current = Superblock { generation: pair.current.generation + step, ..superblock };
-        *fence.slots.lock().of_mut(slot) = current.encode(slot);
-        current.write(&*self.storage, slot).map_err(|error| self.poison(error)).and_then(|()| self.sync_alone())?;
+        let bytes = current.stored(&*self.storage, slot)?;
+        *fence.slots.lock().of_mut(slot) = bytes;
+        self.storage.write_at(slot.offset(), &[&bytes]).map_err(|error| self.poison(error.into()))?;
+        self.sync_alone()?;
         self.became(pair, current, slot);
         Ok(())
     }
@@ -219,12 +230,16 @@ impl Log {
             *pair
         };
         let standing = self.what_changed(fence, &pair)?;
+        #[cfg(feature = "encrypt")]
+        self.mend_keys(fence)?;
         self.settle(tail)?;
         let now = self.clock.host_time();
         tail.next_base = standing.claims.iter().map(|&(_, behind)| behind).fold(tail.next_base, u64::max);
         self.remembered(&standing, now).into_iter().for_each(|run| tail.space.bar(run));
         let others = if is(Bug::WrittenAgainLate) { standing.unsettled.get(..1) } else { Some(&*standing.unsettled) };
-        for &(extent, extents) in others.filter(|_| tail.active.is_none()).unwrap_or_default() {
+        // A sealed session begins a segment behind a closed one, too; nobody writes to that any more.
+        let is_left = tail.active.is_none() && !(self.is_sealed() && standing.is_clean);
+        for &(extent, extents) in others.filter(|_| is_left).unwrap_or_default() {
             tail.space.bar(Barred { extent, extents, sessions: 1, since: now });
         }
         tail.next_base = tail.next_base.max(standing.next_base);
@@ -242,6 +257,14 @@ impl Log {
             self.note_end(tail);
         }
         Ok(())
+    }
+
+    /// Both superblocks name the page of keys with which this session has opened the store: a change of it that was cut short is undone. Behind a
+    /// creation that was cut short, nobody knows whether the page was synced.
+    #[cfg(feature = "encrypt")]
+    fn mend_keys(&self, fence: &Fence) -> Result<()> {
+        let has_written = (fence.mend)(&*self.storage, fence.found <= GENERATIONS_OF_CREATION, &|| self.look())?;
+        if has_written { self.sync_alone().and_then(|()| self.look()) } else { Ok(()) }
     }
 
     /// The runs that this session leaves alone, those first that were left last.
@@ -322,7 +345,8 @@ impl Log {
         match (fence.follow)(&*self.storage, pair) {
             Ok(standing) if standing.is_as_before(&fence.standing) => Ok(standing),
             // Others may write during this read, so apparent damage need not be real; the next opening of the store finds out.
-            Ok(_) | Err(Error::Corrupt { .. }) => Err(Error::Fenced),
+            Ok(_) => Err(Error::Fenced),
+            Err(error) if error.may_be_torn_apart() => Err(Error::Fenced),
             Err(error) => Err(error),
         }
     }
@@ -365,14 +389,14 @@ impl Log {
         Ok(())
     }
 
-    /// Turns [`Error::Corrupt`] into [`Error::Fenced`] if another session has taken the store over: the reader may have met overwritten
-    /// bytes. Returns any other error unchanged. For a follower, see [`Self::or_overtaken`].
+    /// Turns what seems damaged or forged into [`Error::Fenced`] if another session has taken the store over: the reader may have met
+    /// overwritten bytes. Returns any other error unchanged. For a follower, see [`Self::or_overtaken`].
     #[cold]
     pub(crate) fn or_fenced(&self, error: Error) -> Error {
         if self.follows() {
             return self.or_overtaken(error);
         }
-        let Some(fence) = self.fence().filter(|_| matches!(error, Error::Corrupt { .. })) else { return error };
+        let Some(fence) = self.fence().filter(|_| error.may_be_torn_apart()) else { return error };
         let Some(pair) = self.superblocks.try_lock().map(|pair| *pair) else { return error };
         let is_begun = pair.current.generation != fence.found;
         let is_own = self.see(fence, pair.current.generation).is_ok_and(|seen| seen != Seen::Fenced);

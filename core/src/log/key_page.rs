@@ -49,9 +49,10 @@ impl Log {
         self.flip(&|superblock| superblock)
     }
 
-    /// Runs a write to the front of the file and syncs it. A failure closes the store to writes.
-    pub(crate) fn write_front(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
-        write().map_err(|error: Error| self.poison(error))?;
+    /// Runs a write to the front of the file, which is given a look at whether another session has taken the store over, and syncs it. A failure closes the
+    /// store to writes.
+    pub(crate) fn write_front(&self, write: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()>) -> Result<()> {
+        write(&|| self.look()).map_err(|error: Error| self.poison(error))?;
         self.sync_alone()
     }
 

@@ -83,6 +83,8 @@ pub(crate) use segment_stats::{SegmentStats, Tally};
 pub(crate) use space::{Barred, Purpose, Space};
 pub(crate) use start::LogEnd;
 pub(crate) use stranded::{Holds, Stranded, in_segment as stranded_in};
+#[cfg(feature = "encrypt")]
+pub(crate) use superblock::GENERATIONS_OF_CREATION;
 pub(crate) use superblock::{
     ActivePlace, CheckpointPlace, DirectoryPlace, FORMAT_VERSION, Front, SLOT_LEN, Slots, Superblock, SuperblockPair,
     SuperblockSlot, read_superblocks,

@@ -45,6 +45,7 @@ impl Log {
         let is_long = frame.value.len() >= DIRECT;
         if is_long {
             self.write_gathered(tail)?;
+            self.look_again()?;
         }
         let mut alone = Vec::new();
         let out = if is_long { &mut alone } else { &mut tail.scratch };

@@ -19,7 +19,10 @@ pub(crate) const FORMAT_VERSION: u32 = 1;
 const FEATURE_SEALED: u64 = 1;
 /// Those that this build knows.
 const FEATURES_KNOWN: u64 = if cfg!(feature = "encrypt") { FEATURE_SEALED } else { 0 };
-pub(super) const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
+/// The creation of a store writes these generations, and no session one of them.
+#[cfg(feature = "encrypt")]
+pub(crate) const GENERATIONS_OF_CREATION: u64 = 2;
 /// Distance between the slots in bytes.
 pub(crate) const SLOT_LEN: u64 = 4096;
 
@@ -56,7 +59,7 @@ impl Slots {
         if matches!(slot, SuperblockSlot::A) { a } else { b }
     }
 
-    pub(super) const fn of_mut(&mut self, slot: SuperblockSlot) -> &mut [u8; SECTOR] {
+    pub(crate) const fn of_mut(&mut self, slot: SuperblockSlot) -> &mut [u8; SECTOR] {
         let Self([a, b]) = self;
         if matches!(slot, SuperblockSlot::A) { a } else { b }
     }
@@ -316,11 +319,18 @@ impl Superblock {
 
     /// As [`Self::write`], for a copy of the store in `store`.
     pub(crate) fn write_for(&self, store: &dyn Storage, target: &dyn Storage, slot: SuperblockSlot) -> Result<()> {
+        Ok(target.write_at(slot.offset(), &[&self.stored(store, slot)?])?)
+    }
+
+    /// Its bytes in `slot` of the store in `store`: with a tag, if that is sealed.
+    pub(crate) fn stored(&self, store: &dyn Storage, slot: SuperblockSlot) -> Result<[u8; SECTOR]> {
         #[cfg(feature = "encrypt")]
-        let bytes = self.encode_sealed(store, slot)?;
+        return self.encode_sealed(store, slot);
         #[cfg(not(feature = "encrypt"))]
-        let (bytes, _) = (self.encode(slot), store);
-        Ok(target.write_at(slot.offset(), &[&bytes])?)
+        {
+            let _ = store;
+            Ok(self.encode(slot))
+        }
     }
 
     /// True if the checksum fits.

@@ -8,7 +8,7 @@ use crate::log::keys_of;
 use crate::planted::{Bug, is};
 use crate::seal::{KeySet, Keys};
 use crate::store::Store;
-use crate::unlock::{disabled, wipe_page, write_front_of_page, write_page};
+use crate::unlock::{disabled, wipe_page, write_front_of_page, write_page_looking};
 
 impl Store {
     /// Begins to make a sealed store plain, or goes on with that, and carries it as far as it can.
@@ -24,6 +24,7 @@ impl Store {
 
     fn begin_disabling(&self, keys: &Keys) -> Result<()> {
         let log = &self.engine.log;
+        self.may_rotate()?;
         self.may_be_copied()?;
         if keys.is_rotating() && !self.finish_rotation_inside(&mut |_| {})?.is_finished {
             return Err(Error::InvalidArgument(
@@ -33,7 +34,7 @@ impl Store {
         self.engine.build_all(&|| false)?;
         log.begin_to_write()?;
         let (version, page) = disabled(keys)?;
-        log.write_front(|| write_front_of_page(&*log.storage, &page))?;
+        log.write_front(|look| write_front_of_page(&*log.storage, &page, look))?;
         self.compress_as(false);
         let begun = {
             let _writers = self.engine.lock_all()?;
@@ -43,13 +44,13 @@ impl Store {
             self.compress_as(log.is_sealed());
             return Err(error);
         }
-        log.write_front(|| write_page(&*log.storage, &page))
+        log.write_front(|look| write_page_looking(&*log.storage, &page, look))
     }
 
     /// Nothing is sealed any more: the superblocks say so, and the page of keys goes. The caller holds the maintenance lock.
     pub(super) fn end_disabling(&self, keys: &Keys) -> Result<()> {
         let log = &self.engine.log;
         log.end_disabling(keys, KeySet::drawn(&log.store_id)?)?;
-        if is(Bug::KeyPageKept) { Ok(()) } else { log.write_front(|| wipe_page(&*log.storage)) }
+        if is(Bug::KeyPageKept) { Ok(()) } else { log.write_front(|_| wipe_page(&*log.storage)) }
     }
 }

@@ -3,13 +3,13 @@
 
 use super::checkpoint::Extent;
 use super::report::CompactProgress;
-use super::rotation::KeyRotation;
+use super::rotation::{KeyRotation, NOT_LOCKED};
 use super::stranded;
 use crate::error::{Error, Result};
 use crate::log::{Digests, NO_CELL, keys_of};
 use crate::seal::{Cipher, Keys, PlainSide, Ring, Secret};
 use crate::store::Store;
-use crate::unlock::{enabled, wipe_page, write_front_of_page, write_page};
+use crate::unlock::{enabled, wipe_page, write_front_of_page, write_page_looking};
 use alloc::sync::Arc;
 
 /// How often to make digests of what writers have filled meanwhile, before they have to wait for the rest.
@@ -30,7 +30,7 @@ impl Store {
         self.engine.build_all(&|| false)?;
         log.begin_to_write()?;
         let (set, (version, page)) = enabled(&*log.storage, &log.store_id, cipher, secret)?;
-        log.write_front(|| write_front_of_page(&*log.storage, &page))?;
+        log.write_front(|look| write_front_of_page(&*log.storage, &page, look))?;
         log.seal_active()?;
         let mut digests = Digests::default();
         for _ in 0..PASSES {
@@ -46,11 +46,11 @@ impl Store {
         if let Err(error) = begun {
             self.compress_as(log.is_sealed());
             if !log.is_sealed() && !log.is_poisoned() {
-                log.write_front(|| wipe_page(&*log.storage))?;
+                log.write_front(|_| wipe_page(&*log.storage))?;
             }
             return Err(error);
         }
-        log.write_front(|| write_page(&*log.storage, &page))?;
+        log.write_front(|look| write_page_looking(&*log.storage, &page, look))?;
         // No part of the index snapshot stays plain.
         self.write_checkpoint(Extent::Whole)?;
         self.finish_rotation_inside(progress)
@@ -78,7 +78,7 @@ impl Store {
             }));
         }
         if !log.storage.is_exclusive() {
-            return Err(Error::Unsupported { offset: 0, what: "a sealed store, on a host that cannot lock its file" });
+            return Err(Error::InvalidArgument(NOT_LOCKED));
         }
         #[cfg(feature = "compress")]
         if self.attached.compression != crate::Compression::Off && !self.attached.compress_sealed {

@@ -11,13 +11,17 @@ use crate::log::keys_of;
 use crate::planted::{Bug, is};
 use crate::seal::{Keys, Secret};
 use crate::store::Store;
-use crate::unlock::{Page, ended, rotated, write_front_of_page, write_page};
+use crate::unlock::{Page, ended, rotated, write_front_of_page, write_page_looking};
 use alloc::vec::Vec;
 
 /// Rounds over the segments in front of the border: behind the first one only those are left for which there was no room, or that were in the way.
 const ROUNDS: usize = 3;
 /// How often to look whether the last reader of a retired segment has gone.
 const LOOKS: usize = 100;
+
+/// Why a data key comes into a store, or goes, only where its file can be locked.
+pub(super) const NOT_LOCKED: &str = "this host cannot lock the file, so another session may write to it: seal the store, rotate its key, or make it plain \
+     where the file can be locked, as in a native program or with the command `pipkin`";
 
 /// What a rotation of the key has come to, see [`Db::rotate_encryption_key`](crate::Db::rotate_encryption_key), the sealing of a plain store, see
 /// [`Db::enable_encryption`](crate::Db::enable_encryption), or the way back, see [`Db::disable_encryption`](crate::Db::disable_encryption).
@@ -42,6 +46,7 @@ impl Store {
     /// Begins a rotation, and carries it as far as it can.
     pub(crate) fn rotate_key(&self, secret: &Secret) -> Result<KeyRotation> {
         self.sealed_under()?;
+        self.may_rotate()?;
         let (log, _turn) = (&self.engine.log, self.turn.lock());
         self.writable()?;
         if self.sealed_under()?.is_rotating() && !self.finish_rotation_inside(&mut |_| {})?.is_finished {
@@ -54,12 +59,12 @@ impl Store {
         self.engine.build_all(&|| false)?;
         let (next, (version, page)) = rotated(keys, secret)?;
         log.begin_to_write()?;
-        log.write_front(|| write_front_of_page(&*log.storage, &page))?;
+        log.write_front(|look| write_front_of_page(&*log.storage, &page, look))?;
         log.name_key(version, &mut |border| {
             keys.rotate(next.clone(), border);
             keys.set_page(version, page.clone());
         })?;
-        log.write_front(|| write_page(&*log.storage, &page))?;
+        log.write_front(|look| write_page_looking(&*log.storage, &page, look))?;
         self.finish_rotation_inside(&mut |_| {})
     }
 
@@ -69,6 +74,12 @@ impl Store {
         let _turn = self.turn.lock();
         self.writable()?;
         self.finish_rotation_inside(progress)
+    }
+
+    /// A session that was overtaken would write zeros late where another one has records by then, and a superblock under a data key that nobody else has: that
+    /// could not be told from a forged one.
+    pub(super) fn may_rotate(&self) -> Result<()> {
+        if self.engine.log.storage.is_exclusive() { Ok(()) } else { Err(Error::InvalidArgument(NOT_LOCKED)) }
     }
 
     fn sealed_under(&self) -> Result<&Keys> {
@@ -81,6 +92,7 @@ impl Store {
         if !keys.is_rotating() {
             return Ok(KeyRotation { is_finished: true, ..KeyRotation::default() });
         }
+        self.may_rotate()?;
         let copied = self.copy_in_front_of(keys.border(), progress)?;
         let (segments_left, history_bytes) = self.left_in_front_of(keys.border());
         let report = KeyRotation {
@@ -117,10 +129,10 @@ impl Store {
     /// Nothing leads to the key before any more.
     fn end_rotation(&self, keys: &Keys, (version, page): Page) -> Result<()> {
         let log = &self.engine.log;
-        log.write_front(|| write_front_of_page(&*log.storage, &page))?;
+        log.write_front(|look| write_front_of_page(&*log.storage, &page, look))?;
         log.name_key_page(version)?;
         keys.set_page(version, page.clone());
-        log.write_front(|| write_page(&*log.storage, &page))?;
+        log.write_front(|look| write_page_looking(&*log.storage, &page, look))?;
         keys.forget_previous();
         Ok(())
     }

@@ -86,11 +86,8 @@ impl<'a> Follower<'a> {
             self.check_age()?;
             self.note_headers();
         }
-        // An earlier session that still writes after a later one has begun uses header numbers that are not counted yet.
-        let Superblock { headers, session, .. } = self.superblock;
-        let came_late = |header: &SegmentHeader| header.number > headers && header.session < session;
         self.drop_far_headers(&listed);
-        let late = self.headers.iter().filter(|(_, header)| came_late(header));
+        let late = self.headers.iter().filter(|(_, header)| self.came_late(header));
         self.late = late.map(|(extent, header)| (extent, *header)).collect();
         self.headers.retain(|extent| !self.late.iter().any(|(late, _)| *late == extent));
         let mut position = 0;
@@ -134,6 +131,12 @@ impl<'a> Follower<'a> {
             return Err(Error::corrupt(at, "the end of the log is missing"));
         }
         Ok(())
+    }
+
+    /// True for a header of an earlier session that still wrote when a later one had begun: it uses a number that is not counted yet.
+    pub(super) fn came_late(&self, header: &SegmentHeader) -> bool {
+        let Superblock { headers, session, .. } = self.superblock;
+        header.number > headers && header.session < session
     }
 
     /// Drops the headers that are further ahead than any session comes between two superblocks: what a value has left in free space. A few

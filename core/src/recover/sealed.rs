@@ -62,9 +62,12 @@ impl Follower<'_> {
         }
     }
 
-    /// Fails if the file has segments that are younger than the end of the log that the superblock of a closed store names.
+    /// Fails if the file has segments that are younger than the end of the log that the superblock of a closed store names. What an earlier session has
+    /// begun that was overtaken is not.
     pub(super) fn check_age(&self) -> Result<()> {
-        let is_younger = |header: &SegmentHeader| header.number > self.superblock.headers && has_tag(self.storage, header);
+        let is_younger = |header: &SegmentHeader| {
+            header.number > self.superblock.headers && !self.came_late(header) && has_tag(self.storage, header)
+        };
         let is_closed = self.superblock.clean_end.is_some() && !self.pair.other_damaged && keys_of(self.storage).is_some();
         if is_closed && self.headers.values().any(is_younger) { Err(Error::RolledBack) } else { Ok(()) }
     }

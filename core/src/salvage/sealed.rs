@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::limits::{DATA_START, LOG_POSITION_FIRST, LOG_POSITION_MAX, SEGMENT_SIZE_MIN};
 use crate::log::{Front, SEGMENT_HEADER_LEN, SegmentHeader, Superblock, SuperblockSlot, keys_of, read_superblocks};
 use crate::scan::Damage;
-use crate::seal::{Keys, Secret};
-use crate::storage::{MemoryStorage, ReadOnly, Storage};
+use crate::seal::{Keys, Secret, Vault};
+use crate::storage::{MemoryStorage, ReadOnly, SealedStorage, Storage};
 use crate::unlock::{PAGE_LEN, PAGE_PLACES, Sealed, unlock, version_at, write_page};
 use crate::verify::is_sealed_file;
 use alloc::boxed::Box;
@@ -222,7 +222,8 @@ fn candidates(front: &MemoryStorage, kept: Option<&[u8]>) -> Result<Vec<([u8; 16
 }
 
 fn open_front(front: &MemoryStorage, sealed: &Sealed, secret: &Secret) -> Result<Box<dyn Storage>> {
-    unlock(Box::new(front.clone()), sealed, Some(secret), None)
+    let keys = unlock(front, sealed, Some(secret), None)?;
+    Ok(Box::new(SealedStorage::new(Box::new(front.clone()), Vault(Some(keys)))))
 }
 
 /// The same keys, with the border between the current key and the one before, or between what is sealed and what is plain: the superblock names it, or

@@ -16,6 +16,11 @@ impl SealedStorage {
         Self { inner, keys: KeyCell::with(vault) }
     }
 
+    /// The storage without the keys, for which there was no store in the end.
+    pub(crate) fn into_inner(self) -> Box<dyn Storage> {
+        self.inner
+    }
+
     /// The storage of a plain store, or of one that is not known yet. Where an earlier session has left keys in it, they are hidden: each session
     /// is sealed under bytes of its own.
     pub(crate) fn without_keys_of_before(inner: Box<dyn Storage>) -> Box<dyn Storage> {

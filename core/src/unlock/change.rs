@@ -1,9 +1,11 @@
 //! Changes of the page of keys: who can open the store. The data key stays, so that whoever had it can still read every record.
 
+use super::next_version;
 use super::page::Stored;
 use super::slot::Slot;
 use crate::error::{Error, Result};
 use crate::seal::{Keys, Secret};
+use crate::storage::Storage;
 use alloc::vec::Vec;
 
 /// A key or a passphrase that opens a sealed store; see [`Db::key_slots`](crate::Db::key_slots).
@@ -42,7 +44,7 @@ pub(crate) enum Change<'a> {
 ///
 /// [`Error::WrongKey`] if there is no slot of the secret that is to be replaced; [`Error::InvalidArgument`] for a ninth slot, a number without a
 /// slot, the last slot, and a secret that has a slot already.
-pub(crate) fn changed(keys: &Keys, change: &Change<'_>) -> Result<(u64, Vec<u8>, u8)> {
+pub(crate) fn changed(storage: &dyn Storage, keys: &Keys, change: &Change<'_>) -> Result<(u64, Vec<u8>, u8)> {
     let (store_id, current) = (keys.store_id(), keys.current());
     let (data, derived) = (&current.data, &current.derived);
     let mut page = read(keys)?.page;
@@ -76,7 +78,7 @@ pub(crate) fn changed(keys: &Keys, change: &Change<'_>) -> Result<(u64, Vec<u8>,
             number
         }
     };
-    page.version += 1;
+    page.version = next_version(storage, page.version)?;
     page.trim();
     Ok((page.version, page.encode(derived, store_id)?, number as u8))
 }

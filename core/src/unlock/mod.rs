@@ -13,17 +13,15 @@ pub(crate) use change::{Change, changed, slots_of};
 pub use change::{KeySlot, KeySlotKind};
 pub(crate) use disable::disabled;
 pub(crate) use enable::enabled;
-pub(crate) use page::{PAGE_LEN, PAGE_PLACES};
+pub(crate) use page::{Look, PAGE_LEN, PAGE_PLACES};
 pub(crate) use rotate::{Page, ended, rotated};
 
 use crate::error::{Error, Result};
 use crate::limits::LOG_POSITION_FIRST;
 use crate::planted::{Bug, is};
-use crate::seal::{Cipher, KeySet, Keys, PlainSide, Ring, Secret, Vault};
-use crate::storage::{SealedStorage, Storage};
-use alloc::boxed::Box;
+use crate::seal::{Cipher, KeySet, Keys, PlainSide, Ring, Secret, Vault, random};
+use crate::storage::Storage;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use page::{KeyPage, Stored, Unlocked};
 
 /// The version of the page of keys that a new store begins with.
@@ -40,21 +38,16 @@ pub(crate) struct Sealed {
     pub(crate) is_to_be_plain: bool,
 }
 
-/// The storage of the sealed store in `storage`, with its keys. `kept` is a page of keys that somebody has kept elsewhere, for a file that has lost
+/// The keys of the sealed store in `storage`. `kept` is a page of keys that somebody has kept elsewhere, for a file that has lost
 /// all copies.
 ///
 /// # Errors
 ///
 /// [`Error::KeyNeeded`], [`Error::WrongKey`], [`Error::Forged`]; [`Error::DisablingEncryption`]; [`Error::Corrupt`] if no copy of the page of keys is whole.
-pub(crate) fn unlock(
-    storage: Box<dyn Storage>,
-    sealed: &Sealed,
-    secret: Option<&Secret>,
-    kept: Option<&[u8]>,
-) -> Result<Box<dyn Storage>> {
+pub(crate) fn unlock(storage: &dyn Storage, sealed: &Sealed, secret: Option<&Secret>, kept: Option<&[u8]>) -> Result<Keys> {
     let secret = secret.ok_or(Error::KeyNeeded)?;
     let first = page::PAGE_PLACES[0];
-    let stored = match (Stored::read(&*storage, sealed.page)?, kept) {
+    let stored = match (Stored::read(storage, sealed.page)?, kept) {
         (Some(stored), _) => stored,
         (None, Some(kept)) => {
             Stored::decode(kept, first).ok_or(Error::InvalidArgument("the page of keys that was kept is none"))?
@@ -71,35 +64,76 @@ pub(crate) fn unlock(
         return Err(Error::DisablingEncryption);
     }
     let ring = Ring { current: Arc::new(current), previous: previous.map(Arc::new), border: sealed.border, plain };
-    let keys = Keys::new(sealed.store_id, page.cipher, ring, (page.version, stored.bytes()))?;
-    Ok(Box::new(SealedStorage::new(storage, Vault(Some(keys)))))
+    Keys::new(sealed.store_id, page.cipher, ring, (page.version, stored.bytes()))
 }
 
-/// A new store's keys and page of keys, and the seed of its hashes.
-pub(crate) struct New {
-    pub(crate) storage: Box<dyn Storage>,
-    pub(crate) page: Vec<u8>,
-}
-
-/// The storage of a store that is to be created in `storage`.
-pub(crate) fn create(storage: Box<dyn Storage>, store_id: [u8; 16], cipher: Cipher, secret: &Secret) -> Result<New> {
+/// The keys of a store that is to be created in `storage`. Where others may create one there at the same time, the version of its page of keys is drawn, so
+/// that theirs is not taken for it.
+pub(crate) fn create(storage: &dyn Storage, store_id: [u8; 16], cipher: Cipher, secret: &Secret) -> Result<Keys> {
     let current = KeySet::drawn(&store_id)?;
-    let mut first = KeyPage::new(FIRST_PAGE, cipher, &current.derived);
+    let version = next_version(storage, FIRST_PAGE - 1)?;
+    let mut first = KeyPage::new(version, cipher, &current.derived);
     first.put_slot(0, &current.data, secret, &store_id)?;
     let page = first.encode(&current.derived, &store_id)?;
     let ring = Ring { current: Arc::new(current), previous: None, border: LOG_POSITION_FIRST, plain: PlainSide::Nowhere };
-    let vault = Vault(Some(Keys::new(store_id, cipher, ring, (FIRST_PAGE, page.clone()))?));
-    Ok(New { storage: Box::new(SealedStorage::new(storage, vault)), page })
+    Keys::new(store_id, cipher, ring, (version, page))
 }
 
-/// Writes all copies of a page of keys; durable only after a sync.
+/// The version of the page of keys behind `version`. On a host that cannot lock the file it is drawn: a session that was overtaken may leave copies of a page
+/// that has never counted, and no later page may have their version.
+pub(crate) fn next_version(storage: &dyn Storage, version: u64) -> Result<u64> {
+    let mut drawn = [0; 4];
+    if !storage.is_exclusive() && !is(Bug::PagesOfOneVersion) {
+        random(&mut drawn)?;
+    }
+    Ok(version + 1 + u64::from(u32::from_le_bytes(drawn)))
+}
+
+/// Makes the page of keys of this version the one that is known, if it is under the same data key: another session has changed who opens the store, or was
+/// overtaken while it did.
+pub(crate) fn follow_page(storage: &dyn Storage, version: u64) -> Result<()> {
+    let Some(keys) = storage.vault().and_then(Vault::keys).filter(|keys| keys.page_version() != version) else { return Ok(()) };
+    let offset = page::PAGE_PLACES[0];
+    let stored = Stored::read(storage, version)?.filter(|stored| stored.page.version == version);
+    let stored = stored.ok_or_else(|| Error::corrupt(offset, "all three copies of the page of keys"))?;
+    stored.check(&keys.current().derived, keys.store_id())?;
+    keys.set_page(version, stored.bytes());
+    Ok(())
+}
+
+/// Writes those copies of the page of keys again that are not as they should be, or all of them, each behind a `look`. False if none was written; durable
+/// only after a sync.
+pub(crate) fn mend(storage: &dyn Storage, all: bool, look: Look<'_>) -> Result<bool> {
+    let Some(keys) = storage.vault().and_then(Vault::keys) else { return Ok(false) };
+    let mut has_written = false;
+    for place in PAGE_PLACES {
+        if all || version_at(storage, place)? != Some(keys.page_version()) {
+            page::write(storage, &keys.page(), &[place], look)?;
+            has_written = true;
+        }
+    }
+    Ok(has_written)
+}
+
+/// True if all copies of the page of keys are the one that is known.
+pub(crate) fn is_written(storage: &dyn Storage) -> Result<bool> {
+    let Some(keys) = storage.vault().and_then(Vault::keys) else { return Ok(false) };
+    Ok(copies(storage, keys.page_version())? == Copies::Whole)
+}
+
+/// Writes all copies of a page of keys to a file that nobody else writes to; durable only after a sync.
 pub(crate) fn write_page(storage: &dyn Storage, page: &[u8]) -> Result<()> {
-    page::write(storage, page, &PAGE_PLACES)
+    write_page_looking(storage, page, &|| Ok(()))
 }
 
-/// Writes the first two copies, which leaves the last one as it was; durable only after a sync.
-pub(crate) fn write_front_of_page(storage: &dyn Storage, page: &[u8]) -> Result<()> {
-    page::write(storage, page, &PAGE_PLACES[..2])
+/// Writes all copies, each behind a `look`; durable only after a sync.
+pub(crate) fn write_page_looking(storage: &dyn Storage, page: &[u8], look: Look<'_>) -> Result<()> {
+    page::write(storage, page, &PAGE_PLACES, look)
+}
+
+/// The same of the first two copies, which leaves the last one as it was.
+pub(crate) fn write_front_of_page(storage: &dyn Storage, page: &[u8], look: Look<'_>) -> Result<()> {
+    page::write(storage, page, &PAGE_PLACES[..2], look)
 }
 
 /// True if anything stands where a plain store has no page of keys: what an attempt to seal it has left that was cut short.
@@ -181,4 +215,9 @@ pub(crate) fn is_disabling(storage: &dyn Storage) -> Result<bool> {
 /// True if any copy of a page of keys is whole.
 pub(crate) fn has_page(storage: &dyn Storage) -> Result<bool> {
     Ok(page::first_whole(storage, FIRST_PAGE)?.is_some())
+}
+
+/// True if a copy of the page of keys of this version is whole.
+pub(crate) fn has_page_of(storage: &dyn Storage, version: u64) -> Result<bool> {
+    Ok(page::first_whole(storage, version)?.is_some_and(|(_, bytes)| page::version_of(&bytes) == Some(version)))
 }

@@ -20,6 +20,9 @@ const TAG_AT: usize = PAGE_LEN - 4 - TAG_LEN;
 
 const FULL: Error = Error::InvalidArgument("a sealed store has at most 8 keys and passphrases: remove one first");
 
+/// Fails if another session has taken the store over: one that sleeps between a look and a write spoils one copy of another page at most.
+pub(crate) type Look<'a> = &'a dyn Fn() -> Result<()>;
+
 /// A page of keys.
 pub(super) struct KeyPage {
     pub(super) version: u64,
@@ -49,13 +52,16 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Writes the copies at `places`; durable only after a sync.
-pub(super) fn write(storage: &dyn Storage, page: &[u8], places: &[u64]) -> Result<()> {
+/// Writes the copies at `places`, each behind a `look`; durable only after a sync.
+pub(super) fn write(storage: &dyn Storage, page: &[u8], places: &[u64], look: Look<'_>) -> Result<()> {
     let mut page = page.to_vec();
     for &place in places {
+        look()?;
         let sum = crc32c(page.get(..PAGE_LEN - 4).unwrap_or_default()) ^ bind(0, place);
         put(&mut page, PAGE_LEN - 4, &sum.to_le_bytes());
         storage.write_at(place, &[&page])?;
+        // A cache that gathers writes would write it behind a later look only.
+        storage.hand_over()?;
     }
     Ok(())
 }
@@ -89,7 +95,8 @@ pub(super) fn whole(storage: &dyn Storage, place: u64) -> Result<Option<Vec<u8>>
         return Ok(None);
     }
     let mut bytes = alloc::vec![0; PAGE_LEN];
-    storage.read_at(place, &mut bytes)?;
+    // Another session may have written it since it was cached.
+    storage.read_now(place, &mut bytes)?;
     let (body, sum) = bytes.split_at(PAGE_LEN - 4);
     let is_whole = body.starts_with(&MAGIC) && sum == (crc32c(body) ^ bind(0, place)).to_le_bytes();
     Ok(is_whole.then_some(bytes))

@@ -150,7 +150,7 @@ fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
     let page = made.encode(&derived, &counted(0)).unwrap();
     let file = MemoryStorage::new();
     file.set_len(16_384).unwrap();
-    write(&file, &page, &PAGE_PLACES).unwrap();
+    write(&file, &page, &PAGE_PLACES, &|| Ok(())).unwrap();
     let read = Stored::read(&file, 4).unwrap().unwrap();
     assert_eq!((read.page.version, read.page.cipher), (4, Cipher::ChaCha20Poly1305));
     let found = read.unlock(&secret, &counted(0)).unwrap().current;
@@ -169,7 +169,7 @@ fn a_page_of_keys_gives_the_data_key_to_its_secret_alone() {
         file.write_at(12_288, &[&[0; 100]]).unwrap();
         file.write_at(5120, &[&changed]).unwrap();
         assert!(Stored::read(&file, 4).unwrap().is_none(), "byte {at}");
-        write(&file, &changed, &PAGE_PLACES).unwrap();
+        write(&file, &changed, &PAGE_PLACES, &|| Ok(())).unwrap();
         let opened = Stored::read(&file, 4).and_then(|page| page.ok_or(Error::WrongKey)?.unlock(&secret, &counted(0)).map(drop));
         assert!(matches!(opened, Err(Error::WrongKey | Error::Forged { .. })), "byte {at}: {opened:?}");
     }

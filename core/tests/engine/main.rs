@@ -64,6 +64,7 @@ mod sealed_left;
 mod sealed_plaintext;
 mod sealed_rotation;
 mod sealed_salvage;
+mod sealed_shared;
 mod sealed_snapshot;
 mod sealed_waits;
 mod shared_hosts;

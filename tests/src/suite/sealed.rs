@@ -4,6 +4,7 @@
 mod disabling;
 mod enabling;
 
+use super::two_writers::{self, Host};
 use super::{Checked, words};
 use crate::forge::bind;
 use crate::parallel::{Failure, Outcome, Watch, watched};
@@ -11,6 +12,7 @@ use crate::quota::Quota;
 use crate::rng::{Rng, derive};
 use pipkin::frame::crc32c;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
+use pipkin::storage::fault::FaultStorage;
 use pipkin::storage::{MemoryStorage, Storage};
 use pipkin::testing::{log_nonces, logged_nonces};
 use pipkin::{Db, Error, SnapshotState};
@@ -41,7 +43,8 @@ pub fn run(budget: &Budget, trials: &Quota) -> Outcome {
         watch.begin(replay.clone());
         let all = || {
             plain_stores_take_no_key()?;
-            attack(trials, watch)?;
+            [false, true].into_iter().try_for_each(|is_shared| attack(is_shared, trials, watch))?;
+            on_one_file(budget, trials, watch)?;
             attack_snapshot(trials, watch)?;
             the_key_of_before(trials, watch)?;
             enabling::run(trials, watch)?;
@@ -126,10 +129,35 @@ fn the_key_of_before(trials: &Quota, watch: &Watch) -> Checked {
     if pending > 0 { Ok(()) } else { Err("no moment of the rotation was met".into()) }
 }
 
-/// Everything in the store, read as carelessly as can be.
-fn shown(bytes: Vec<u8>) -> pipkin::Result<Shown> {
-    let builder = Db::builder().encryption_key(KEY).read_only(true).verify_on_read(false);
-    builder.open_storage(Box::new(MemoryStorage::from_vec(bytes)))?.iter().collect()
+/// Everything in the store, read as carelessly as can be, where the host can lock the file or cannot.
+fn shown(bytes: Vec<u8>, is_shared: bool) -> pipkin::Result<Shown> {
+    let file = FaultStorage::new(MemoryStorage::from_vec(bytes));
+    file.set_shared(is_shared);
+    // Only who may write looks for others.
+    let builder = Db::builder().encryption_key(KEY).read_only(!is_shared).background(false).verify_on_read(false);
+    builder.open_storage(Box::new(file))?.iter().collect()
+}
+
+/// Two sessions on one file that nobody can lock, under any schedule, create stores at once, overtake each other and write late: no key meets a nonce twice.
+fn on_one_file(budget: &Budget, trials: &Quota, watch: &Watch) -> Checked {
+    log_nonces();
+    for seed in budget.seed..budget.seed + budget.sessions / 10 {
+        watch.tick();
+        trials.add(1);
+        // What it leaves is looked at by the suite that it is of.
+        drop(two_writers::run_one(&two_writers::random(seed, &[Host::Sealed, Host::SealedCached])));
+    }
+    all_differ(budget.sessions / 10)
+}
+
+/// Ends the log of nonces: there are more than `least`, and each key meets each once.
+fn all_differ(least: u64) -> Checked {
+    let used = logged_nonces();
+    let different = used.iter().collect::<HashSet<_>>().len();
+    if different == used.len() && used.len() as u64 > least {
+        return Ok(());
+    }
+    Err(format!("of {} nonces under their keys, {different} are different", used.len()))
 }
 
 fn repair(bytes: &mut [u8], from: usize, to: usize, at: usize, binding: u32) {
@@ -137,7 +165,7 @@ fn repair(bytes: &mut [u8], from: usize, to: usize, at: usize, binding: u32) {
     bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
-fn attack(trials: &Quota, watch: &Watch) -> Checked {
+fn attack(is_shared: bool, trials: &Quota, watch: &Watch) -> Checked {
     let file = MemoryStorage::new();
     let db = open(&file).map_err(words)?;
     for number in 0..8_u8 {
@@ -145,11 +173,11 @@ fn attack(trials: &Quota, watch: &Watch) -> Checked {
     }
     db.close().map_err(words)?;
     let good = bytes_of(&file)?;
-    let truth = shown(good.clone()).map_err(words)?;
+    let truth = shown(good.clone(), is_shared).map_err(words)?;
     let noticed = |bytes: Vec<u8>, what: String| {
         watch.tick();
         trials.add(1);
-        match shown(bytes) {
+        match shown(bytes, is_shared) {
             Err(Error::Forged { .. } | Error::Corrupt { .. } | Error::WrongKey | Error::RolledBack) => Ok(()),
             other => Err(format!("{what} goes unnoticed: {other:?}")),
         }
@@ -282,12 +310,7 @@ fn side_by_side(budget: &Budget, trials: &Quota, watch: &Watch) -> Checked {
         versions.push((left, model));
     }
     anchors(&versions, watch)?;
-    let used = logged_nonces();
-    let different = used.iter().collect::<HashSet<_>>().len();
-    if different == used.len() && used.len() as u64 > budget.sessions {
-        return Ok(());
-    }
-    Err(format!("of {} nonces under their keys, {different} are different", used.len()))
+    all_differ(budget.sessions)
 }
 
 /// Of every two versions, the one opens with an anchor of the other only if it goes on from there.

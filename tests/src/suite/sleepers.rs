@@ -10,7 +10,6 @@ mod session;
 
 use crate::parallel::{Failure, Outcome, for_each, guard};
 use crate::quota::Quota;
-use pipkin::storage::MemoryStorage;
 use pipkin::{Db, Error};
 use session::{File, Seat, Session, Sleep};
 use std::fmt;
@@ -19,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How each of the others lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
+    /// It does not: the sleeper creates the store.
+    None,
     /// It writes a record, flushes it and is killed.
     Killed,
     /// The same, and it closes the store.
@@ -45,6 +46,7 @@ pub struct Budget {
 /// A trial: who sleeps where, and what happens meanwhile.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
+    is_sealed: bool,
     start: Life,
     life: Life,
     others: usize,
@@ -55,10 +57,10 @@ struct Trial {
 
 impl fmt::Display for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { start, life, others, is_last_kept, at } = self;
+        let Self { is_sealed, start, life, others, is_last_kept, at } = self;
         write!(
             f,
-            "behind {start:?} sessions, asleep in front of call {at} for {others} {life:?} ones, the last one kept: {is_last_kept}"
+            "sealed: {is_sealed}, behind {start:?} sessions, asleep in front of call {at} for {others} {life:?} ones, the last one kept: {is_last_kept}"
         )
     }
 }
@@ -70,8 +72,15 @@ pub fn run(budget: &Budget, counts: &Quota) -> Outcome {
     let mut jobs = Vec::new();
     for (&start, life) in starts.iter().flat_map(|start| LIVES.map(|life| (start, life))) {
         for (&others, &is_last_kept) in budget.others.iter().flat_map(|others| keeps.iter().map(move |kept| (others, kept))) {
-            jobs.push(Trial { start, life, others, is_last_kept, at: 0 });
+            jobs.push(Trial { is_sealed: false, start, life, others, is_last_kept, at: 0 });
+            // A third of the trials: what sealing adds does not depend on how many others there are.
+            if budget.all || others == 1 {
+                jobs.push(Trial { is_sealed: true, start, life, others, is_last_kept, at: 0 });
+            }
         }
+    }
+    for is_sealed in [false, true] {
+        jobs.extend(LIVES.map(|life| Trial { is_sealed, start: Life::None, life, others: 2, is_last_kept: false, at: 0 }));
     }
     for_each(jobs.into_iter(), |job, watch| {
         for at in 1.. {
@@ -89,8 +98,8 @@ pub fn run(budget: &Budget, counts: &Quota) -> Outcome {
 
 /// False if the sleeper makes fewer calls.
 fn run_one(trial: &Trial) -> Result<bool, String> {
-    let file = File::new(MemoryStorage::new());
-    for number in [90, 91] {
+    let file = File::new(trial.is_sealed);
+    for number in [90, 91].into_iter().filter(|_| trial.start != Life::None) {
         live(&file, trial.start, number, false)?;
     }
     let last: Arc<Mutex<Option<Session>>> = Arc::default();
@@ -144,7 +153,7 @@ fn live(file: &File, life: Life, number: usize, is_kept: bool) -> Result<Option<
         match life {
             _ if is_kept => return Ok(Some(session)),
             Life::Killed | Life::BusyKilled | Life::Unflushed => session.end(),
-            Life::Closed | Life::Busy => session.close()?,
+            Life::Closed | Life::Busy | Life::None => session.close()?,
         }
         Ok::<_, Error>(None)
     })();
@@ -195,14 +204,17 @@ fn sleeper(file: &File, seat: Seat) -> Result<(), Error> {
 /// Between two calls of its user a session sleeps for as long as that wants: it writes nothing afterwards, not even what it has gathered.
 pub fn idle(others: usize) -> Outcome {
     for (life, is_cached) in LIVES.into_iter().flat_map(|life| [(life, false), (life, true)]) {
-        let fail = |what: String| Failure::new(format!("{life:?}, cached: {is_cached}"), what);
-        idle_one(life, is_cached, others).map_err(fail)?;
+        for is_sealed in [false, true] {
+            let fail = |what: String| Failure::new(format!("{life:?}, cached: {is_cached}, sealed: {is_sealed}"), what);
+            // Those of a sealed store are a third.
+            idle_one(life, is_cached, is_sealed, if is_sealed { others / 2 } else { others }).map_err(fail)?;
+        }
     }
     Ok(())
 }
 
-fn idle_one(life: Life, is_cached: bool, others: usize) -> Result<(), String> {
-    let file = File::new(MemoryStorage::new());
+fn idle_one(life: Life, is_cached: bool, is_sealed: bool, others: usize) -> Result<(), String> {
+    let file = File::new(is_sealed);
     let told = |error: Error| format!("the sleeper was told: {error}");
     let open = if is_cached { Session::open_cached } else { Session::open };
     let mut session = open(&file, Seat::new(&file, None), "sleeper".into()).map_err(told)?;

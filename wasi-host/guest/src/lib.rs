@@ -23,6 +23,7 @@ mod open;
 mod proof;
 mod records;
 mod runtime;
+mod secret;
 mod snapshots;
 mod storage;
 mod store;

@@ -5,6 +5,7 @@
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::clock::WasiClock;
+use crate::secret::Unlocking;
 use crate::storage::{Access, WasiStorage};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -36,6 +37,7 @@ pub(crate) struct Open {
     db: Db,
     pub(crate) storage: Arc<Cached>,
     read_only: bool,
+    unlocking: Unlocking,
     /// Somebody else writes.
     follows: bool,
     /// Set by `close`. The file may have been reopened since, and the new engine may overwrite what this one would read.
@@ -110,7 +112,7 @@ impl Open {
 }
 
 /// Opens the store `name`, or returns it if it is open already.
-pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
+pub(crate) fn open(name: &str, how: How, unlocking: Unlocking) -> Result<Arc<Open>> {
     let access = match how {
         How { read_only: true, .. } | How { follow: true, .. } => Access::Read,
         How { create: true, .. } => Access::Create,
@@ -126,6 +128,11 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     };
     let found = list.iter().filter_map(Weak::upgrade).find(is_it);
     if let Some(found) = found {
+        if !found.unlocking.is_same(&unlocking) {
+            return Err(refused(
+                "the store is open already, with another key or without one; open it as before, or close it first",
+            ));
+        }
         return if (found.read_only, found.follows) != (how.read_only || how.follow, how.follow) {
             // Open with other rights: the existing handles must be dropped first.
             Err(pipkin::Error::Locked { path: name.into(), holder: None })
@@ -144,13 +151,14 @@ pub(crate) fn open(name: &str, how: How) -> Result<Arc<Open>> {
     if let Some(clock) = WasiClock::of_the_host() {
         builder = builder.clock(clock);
     }
-    let db = builder.open_storage(Box::new(storage.clone()))?;
+    let db = unlocking.of(builder).open_storage(Box::new(storage.clone()))?;
     storage.hand_over()?;
     let open = Arc::new(Open {
         name: name.into(),
         db,
         storage,
         read_only: how.read_only || how.follow,
+        unlocking,
         follows: how.follow,
         is_closed: AtomicBool::new(false),
     });

@@ -74,7 +74,7 @@ impl Guest for Proof {
 /// Fills a store as the verbs do: each change is handed over before the next one.
 fn filled(path: &str) -> Result<Result<u32, String>, Error> {
     let how = How { create: true, read_only: false, cache_bytes: 1 << 20, segment_bytes: 0, exclusive: true, follow: false };
-    let store = open::open(path, how)?;
+    let store = open::open(path, how, crate::secret::Unlocking::NONE)?;
     let value = vec![9; 10_000];
     let mut number = 0_u32;
     let refused = loop {

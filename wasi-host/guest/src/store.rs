@@ -2,7 +2,7 @@
 
 use crate::Component;
 use crate::bindings::exports::pipkin::kv::store::{
-    Changes, Consumer, Db, Guest, GuestDb, Namespace, Options, Snapshot, Transaction,
+    Changes, Consumer, Db, Guest, GuestDb, Namespace, Options, Secret, Snapshot, Transaction,
 };
 use crate::bindings::exports::pipkin::kv::types::{
     ChangesOptions, ConsumerState, Durability, Error, Op, Position, PositionState, Reason,
@@ -10,6 +10,7 @@ use crate::bindings::exports::pipkin::kv::types::{
 use crate::changes::Reader;
 use crate::open::{How, Open, open};
 use crate::records::{Pages, Records};
+use crate::secret::Unlocking;
 use crate::snapshots::{Moment, RecordsThen};
 use crate::transactions::{InMemory, Place};
 use alloc::string::{String, ToString};
@@ -73,11 +74,19 @@ impl Handle {
     }
 }
 
+fn opened(name: &str, options: Options, unlocking: Unlocking) -> Result<Db, Error> {
+    let Options { create, read_only, durability, cache_bytes, segment_bytes, exclusive, follow } = options;
+    let open = open(name, How { create, read_only, cache_bytes, segment_bytes, exclusive, follow }, unlocking)?;
+    Ok(Db::new(Handle { open, durability }))
+}
+
 impl GuestDb for Handle {
     fn open(name: String, options: Options) -> Result<Db, Error> {
-        let Options { create, read_only, durability, cache_bytes, segment_bytes, exclusive, follow } = options;
-        let open = open(&name, How { create, read_only, cache_bytes, segment_bytes, exclusive, follow })?;
-        Ok(Db::new(Handle { open, durability }))
+        opened(&name, options, Unlocking::NONE)
+    }
+
+    fn open_sealed(name: String, options: Options, secret: Secret) -> Result<Db, Error> {
+        opened(&name, options, Unlocking::with(secret)?)
     }
 
     fn close(db: Db) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use wasmtime::{Engine, Store};
 
 wasmtime::component::bindgen!({ path: "../wit", world: "pipkin:kv/provider" });
 
-pub(super) use exports::pipkin::kv::store::Options;
+pub(super) use exports::pipkin::kv::store::{Options, Secret};
 pub(super) use exports::pipkin::kv::types;
 
 /// The compiled component.
@@ -23,12 +23,20 @@ impl Machine {
     /// The one of all tests: compiling takes longer than most of them.
     pub(super) fn shared() -> &'static Self {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
-        MACHINE.get_or_init(|| {
-            let engine = engine().unwrap();
-            let component = Component::from_file(&engine, build::product()).unwrap();
-            let linker = linker(&engine).unwrap();
-            Self { engine, component, linker }
-        })
+        MACHINE.get_or_init(|| Self::of(build::product()))
+    }
+
+    /// The same of the component with sealed stores.
+    pub(super) fn sealed() -> &'static Self {
+        static MACHINE: OnceLock<Machine> = OnceLock::new();
+        MACHINE.get_or_init(|| Self::of(build::sealed()))
+    }
+
+    fn of(component: &Path) -> Self {
+        let engine = engine().unwrap();
+        let component = Component::from_file(&engine, component).unwrap();
+        let linker = linker(&engine).unwrap();
+        Self { engine, component, linker }
     }
 
     /// An instance of its own over a folder. Nothing locks the files there.

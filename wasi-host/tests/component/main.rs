@@ -20,6 +20,7 @@ mod handles;
 mod hostile;
 mod machine;
 mod places;
+mod sealed;
 mod stops;
 mod two_instances;
 mod verbs;

@@ -2,7 +2,7 @@
 //! the file: they lost each other's updates, and left a store that never opened again.
 
 use super::machine::types::{Durability, Error, Reason};
-use super::machine::{Machine, Options};
+use super::machine::{Machine, Options, Secret};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const PAUSE_MAX: u64 = 4096;
 
 impl Machine {
     /// One request: an instance of its own opens the store, counts one up, flushes and closes. `counter` is the key.
-    fn request(&self, folder: &Path, counter: &[u8]) -> Result<u64, Error> {
+    fn request(&self, folder: &Path, secret: Option<&Secret>, counter: &[u8]) -> Result<u64, Error> {
         let (mut instance, provider) = self.start(folder);
         let store = provider.pipkin_kv_store();
         let options = Options {
@@ -29,7 +29,11 @@ impl Machine {
             exclusive: false,
             follow: false,
         };
-        let db = store.db().call_open(&mut instance, "shared.pipkin", options).unwrap()?;
+        let db = match secret {
+            Some(secret) => store.db().call_open_sealed(&mut instance, "shared.pipkin", options, secret),
+            None => store.db().call_open(&mut instance, "shared.pipkin", options),
+        };
+        let db = db.unwrap()?;
         let records = store.db().call_namespace(&mut instance, db, None).unwrap()?;
         let old = store.namespace().call_get(&mut instance, records, counter).unwrap()?;
         let count = old.map_or(0, |old| u64::from_le_bytes(old.try_into().unwrap())) + 1;
@@ -51,13 +55,22 @@ fn back_off(worker: u64, request: u64, tried: u64) {
 
 #[test]
 fn requests_on_one_store_lose_no_update_that_was_flushed_and_the_loser_is_told_so() {
+    serves(Machine::shared(), None, REQUESTS);
+}
+
+/// The first of them create the store at once. A third of the requests is enough.
+#[test]
+fn requests_on_one_sealed_store_lose_no_update_that_was_flushed_either() {
+    serves(Machine::sealed(), Some(&Secret::Key(vec![7; 32])), REQUESTS / 3);
+}
+
+fn serves(machine: &Machine, secret: Option<&Secret>, requests: u64) {
     let folder = tempfile::tempdir().unwrap();
-    let machine = Machine::shared();
     let fenced = AtomicU64::new(0);
     let serve = &|worker: u64| {
-        for request in 0..REQUESTS {
+        for request in 0..requests {
             let mut tries = 0..TRIES;
-            let flushed = tries.any(|tried| match machine.request(folder.path(), b"count") {
+            let flushed = tries.any(|tried| match machine.request(folder.path(), secret, b"count") {
                 Ok(_) => true,
                 Err(Error { reason: Reason::Fenced, .. }) => {
                     fenced.fetch_add(1, Ordering::Relaxed);
@@ -75,11 +88,13 @@ fn requests_on_one_store_lose_no_update_that_was_flushed_and_the_loser_is_told_s
         }
     });
     let fenced = fenced.into_inner();
-    let db = pipkin::Db::open(folder.path().join("shared.pipkin")).unwrap();
+    let builder = pipkin::Db::builder().path(folder.path().join("shared.pipkin"));
+    let builder = if secret.is_some() { builder.encryption_key([7; 32]) } else { builder };
+    let db = builder.open().unwrap();
     let count = u64::from_le_bytes(db.get("count").unwrap().unwrap().try_into().unwrap());
-    println!("{} requests flushed, {fenced} fenced off and begun again, the counter is {count}", AT_ONCE * REQUESTS);
+    println!("{} requests flushed, {fenced} fenced off and begun again, the counter is {count}", AT_ONCE * requests);
     assert!(db.verify().unwrap().is_ok());
     assert!(fenced > 0, "no two requests met");
     // A close may be fenced off behind a flush that was acknowledged, and the request begins again: it counts twice.
-    assert!(count >= AT_ONCE * REQUESTS, "{} updates were acknowledged, {count} are there", AT_ONCE * REQUESTS);
+    assert!(count >= AT_ONCE * requests, "{} updates were acknowledged, {count} are there", AT_ONCE * requests);
 }

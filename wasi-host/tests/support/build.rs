@@ -23,6 +23,13 @@ pub(crate) fn product() -> &'static Path {
     })
 }
 
+/// The same with sealed stores.
+#[allow(dead_code, reason = "not every test binary needs every component")]
+pub(crate) fn sealed() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build("pipkin-wasi-guest", "pipkin_wasi_guest", "sealed", &["--features", "encrypt"]))
+}
+
 /// The same with the text of the standard that Spin has.
 #[allow(dead_code, reason = "not every test binary needs every component")]
 pub(crate) fn spin() -> &'static Path {

@@ -4,6 +4,8 @@
 mod native;
 #[cfg(feature = "encrypt")]
 mod sealed;
+#[cfg(feature = "encrypt")]
+mod unlocking;
 
 use super::handle::Db;
 use crate::clock::{Clock, HostClock};

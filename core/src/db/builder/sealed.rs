@@ -3,33 +3,21 @@
 use super::Builder;
 use crate::db::{Db, PositionState};
 use crate::error::{Error, Result};
-use crate::limits::DATA_START;
-use crate::log::{Front, SLOT_LEN, Superblock, read_superblocks};
 use crate::planted::{Bug, is};
 use crate::position::Position;
-use crate::seal::{Cipher, KeyProvider, Secret, random};
-use crate::storage::{SealedStorage, Storage};
-use crate::store::{Attached, Options};
-use crate::unlock::{Sealed, create, has_page, unlock};
-use alloc::boxed::Box;
+use crate::seal::{Cipher, KeyProvider, Secret};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-/// Bytes of a superblock.
-const FRONT: u64 = 512;
-
-/// A storage, with the keys of its store if that is sealed; and the page of keys of a store that is to be created.
-type Found = (Box<dyn Storage>, Option<Vec<u8>>);
 
 /// What the builder was told about sealing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
-    secret: Option<Secret>,
-    cipher: Option<Cipher>,
-    kept_page: Option<Vec<u8>>,
+    pub(super) secret: Option<Secret>,
+    pub(super) cipher: Option<Cipher>,
+    pub(super) kept_page: Option<Vec<u8>>,
     anchor: Option<Position>,
     /// The store is to become plain: one in which that has begun opens.
-    is_to_be_plain: bool,
+    pub(super) is_to_be_plain: bool,
 }
 
 impl Builder {
@@ -192,96 +180,4 @@ impl Asked {
     pub(super) const fn anchor(&self) -> Option<Position> {
         self.anchor
     }
-
-    /// The storage with the keys of its store, if that is sealed or is to be; of a new one also its page of keys.
-    pub(super) fn find(&self, storage: Box<dyn Storage>, options: &mut Options, attached: &mut Attached) -> Result<Found> {
-        let storage = SealedStorage::without_keys_of_before(storage);
-        let superblock = match read_superblocks(&*storage) {
-            Ok(Front::Store(pair)) => Some(pair.current),
-            Ok(Front::Blank) => None,
-            // Once more, it may be read, and then the keys would be missing.
-            Err(error @ Error::Storage(_)) => return Err(error),
-            // Opening will say what is wrong.
-            Err(_) => return Ok((storage, None)),
-        };
-        if superblock.is_none_or(|superblock| superblock.key_page == 0) && self.secret.is_none() {
-            return Ok((storage, None));
-        }
-        if self.secret.is_none() {
-            return Err(Error::KeyNeeded);
-        }
-        refuse(&*storage, options, attached)?;
-        let may_create = options.create && !options.read_only && !options.follows();
-        let superblock = match superblock {
-            Some(superblock) if is_cut_short(&*storage, &superblock)? => {
-                if !may_create {
-                    return Err(Error::NotAStore { detail: "its creation was cut short, so it is empty" });
-                }
-                blank(&*storage)?;
-                None
-            }
-            superblock => superblock,
-        };
-        match (superblock, &self.secret) {
-            (Some(superblock), secret) if superblock.key_page != 0 => {
-                let Superblock { store_id, key_page: page, sealed_from: border, .. } = superblock;
-                let sealed = Sealed { store_id, page, border, is_to_be_plain: self.is_to_be_plain };
-                unlock(storage, &sealed, secret.as_ref(), self.kept_page.as_deref()).map(|storage| (storage, None))
-            }
-            (Some(_), _) if is(Bug::PlainOpenedWithKey) => Ok((storage, None)),
-            (Some(_), _) => Err(Error::NotSealed),
-            (None, Some(secret)) if may_create => {
-                let mut entropy = options.entropy.unwrap_or_default();
-                if options.entropy.is_none() {
-                    random(&mut entropy)?;
-                }
-                options.entropy = Some(entropy);
-                let store_id = entropy.first_chunk().copied().unwrap_or_default();
-                let new = create(storage, store_id, self.cipher.unwrap_or_default(), secret)?;
-                attached.created = true;
-                Ok((new.storage, Some(new.page)))
-            }
-            // What somebody creates meanwhile would be met without its keys.
-            (None, _) if options.follows() => Err(Error::NotAStore { detail: "there is no store in it yet" }),
-            (None, _) => Ok((storage, None)),
-        }
-    }
-}
-
-/// True for a file in which the creation of a sealed store has ended before a copy of its page of keys was whole: there is nothing in it, and no key
-/// to it. The second superblock is written only behind the page.
-fn is_cut_short(storage: &dyn Storage, superblock: &Superblock) -> Result<bool> {
-    let is_first = superblock.key_page != 0 && superblock.generation == 1 && storage.len()? <= DATA_START;
-    if !is_first || has_page(storage)? {
-        return Ok(false);
-    }
-    let mut other = [0; FRONT as usize];
-    if storage.len()? >= SLOT_LEN + FRONT {
-        storage.read_at(SLOT_LEN, &mut other)?;
-    }
-    Ok(other.iter().all(|&byte| byte == 0))
-}
-
-/// Takes away what such a creation has left, all but its superblock: that says what the file is until the next creation has put its own in its
-/// place, with nothing but zeros around it.
-fn blank(storage: &dyn Storage) -> Result<()> {
-    storage.reserve(0, DATA_START)?;
-    storage.write_at(FRONT, &[&alloc::vec![0; (DATA_START - FRONT) as usize]])?;
-    storage.sync()?;
-    Ok(())
-}
-
-/// What is not built for sealed stores.
-fn refuse(storage: &dyn Storage, options: &Options, attached: &Attached) -> Result<()> {
-    // Who follows never writes, and follows a session that has the file for itself.
-    if !options.follows() && !storage.is_exclusive() {
-        return Err(Error::Unsupported { offset: 0, what: "a sealed store, on a host that cannot lock its file" });
-    }
-    #[cfg(feature = "compress")]
-    if attached.compression != crate::Compression::Off && !attached.compress_sealed {
-        return Err(Error::InvalidArgument(crate::compression::NOT_ASKED_FOR));
-    }
-    #[cfg(not(feature = "compress"))]
-    let _ = attached;
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The superblocks of a sealed store: each has a tag.
 
-use super::{Decoded, SECTOR, Superblock, SuperblockSlot};
+use super::{Decoded, GENERATIONS_OF_CREATION, SECTOR, Superblock, SuperblockSlot};
 use crate::error::{Error, Result};
 use crate::frame::{bind, crc32c};
 use crate::log::keys_of;
@@ -53,10 +53,27 @@ impl Superblock {
             (Decoded::Good(found), Some((seed, is_current))) if is_its(&found, is_current) => {
                 Ok(Decoded::Good(Self { seed, ..found }))
             }
+            (Decoded::Good(found), None) if found.is_of_another_creation(keys.store_id()) => Ok(Decoded::Damaged),
             (Decoded::Good(_), _) | (_, None) if storage.forgives() => Ok(Decoded::Damaged),
             (Decoded::Good(_), _) | (_, None) => Err(Error::Forged { offset: slot.offset(), what: "a superblock" }),
             (other, _) => Ok(other),
         }
+    }
+
+    /// The generation that the bytes of a slot name, whether or not they are whole.
+    pub(crate) fn generation_in(bytes: &[u8; SECTOR]) -> u64 {
+        super::Fields(bytes).word(super::at::GENERATION)
+    }
+
+    /// The id of the store of a slot whose checksum fits.
+    pub(crate) fn id_of(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Option<[u8; 16]> {
+        Self::is_summed(bytes, slot).then(|| super::Fields(bytes).bytes(super::at::STORE_ID))
+    }
+
+    /// True for what another session writes that has created a store in the same file at the same time, on a host without locks, and did not know yet that
+    /// it was overtaken. It says as much as a superblock whose checksum does not fit.
+    fn is_of_another_creation(&self, store_id: &[u8; 16]) -> bool {
+        self.generation <= GENERATIONS_OF_CREATION && self.store_id != *store_id
     }
 
     /// The id of the store that a slot names, whether or not it is damaged.
@@ -79,11 +96,12 @@ impl Superblock {
 }
 
 /// Fails if the superblock names an earlier page of keys than the one that was unlocked, or another border. The older superblock may: the page was changed
-/// in between. A later page is what a follower meets whose writer has changed it: the tag says that it is of this store.
+/// in between. A later page is what a follower meets whose writer has changed it: the tag says that it is of this store. Where the host cannot lock the file, a
+/// session that has changed the page may be overtaken: the superblock that counts then names the page of before, which is read again.
 pub(super) fn check_key_page(storage: &dyn Storage, current: &Superblock, slot: SuperblockSlot) -> Result<()> {
     if let Some(keys) = keys_of(storage)
         && !storage.forgives()
-        && (current.key_page < keys.page_version() || current.sealed_from != keys.border())
+        && (storage.is_exclusive() && current.key_page < keys.page_version() || current.sealed_from != keys.border())
     {
         return Err(Error::Forged { offset: slot.offset(), what: "a superblock" });
     }

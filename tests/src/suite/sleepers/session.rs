@@ -13,13 +13,14 @@ const SEGMENT: u32 = 4096;
 #[derive(Clone)]
 pub(super) struct File {
     bytes: MemoryStorage,
+    is_sealed: bool,
     flushed: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>,
     sessions: Arc<AtomicU64>,
 }
 
 impl File {
-    pub(super) fn new(bytes: MemoryStorage) -> Self {
-        Self { bytes, flushed: Arc::default(), sessions: Arc::default() }
+    pub(super) fn new(is_sealed: bool) -> Self {
+        Self { bytes: MemoryStorage::new(), is_sealed, flushed: Arc::default(), sessions: Arc::default() }
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
@@ -129,6 +130,7 @@ impl Session {
         let mut entropy = [0; 32];
         crate::rng::derive(number, 0).fill(&mut entropy);
         let builder = Db::builder().background(false).segment_size(SEGMENT).entropy(entropy).replay_debt_max(64 * 1024);
+        let builder = if file.is_sealed { builder.encryption_key([7; 32]) } else { builder };
         let db = builder.open_storage(storage)?;
         Ok(Self { db, file: file.clone(), name, puts: 0, written: BTreeMap::new() })
     }

@@ -1,10 +1,10 @@
 //! A trial, and what must hold after it.
 
-use super::scheduler::{Call, LEFT_BY_CUTS, SEGMENT, Scheduler, State, dump, trace};
+use super::scheduler::{Call, LEFT_BY_CUTS, Scheduler, State, dump, trace};
 use super::session::{Session, Told};
-use super::trial::{Start, Trial};
+use super::trial::{Host, Start, Trial};
+use pipkin::Error;
 use pipkin::storage::crash::{CrashImage, CrashStorage};
-use pipkin::{Db, Error};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// What came of a run.
@@ -24,15 +24,17 @@ pub struct Report {
 }
 
 /// The file that a run begins with.
-pub(super) fn image_of(start: Start) -> CrashStorage {
-    static IMAGES: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+pub(super) fn image_of(start: Start, host: Host) -> CrashStorage {
+    static PLAIN: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
+    static SEALED: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
     if start == Start::Blank {
         return CrashStorage::new();
     }
-    let images = IMAGES.get_or_init(|| {
+    let images = if host.is_sealed() { &SEALED } else { &PLAIN };
+    let images = images.get_or_init(|| {
         [Start::Closed, Start::Killed].map(|start| {
             let disk = CrashStorage::new();
-            let builder = Db::builder().background(false).segment_size(SEGMENT).entropy([5; 32]);
+            let builder = host.builder().entropy([5; 32]);
             let db = builder.open_storage(Box::new(disk.clone())).expect("a store in memory");
             for number in 0..6_u8 {
                 db.insert([number % 4], [number; 700]).expect("a record");
@@ -54,7 +56,7 @@ pub fn run_one(trial: &Trial) -> Result<Report, String> {
     let scheduler = Arc::new(Scheduler {
         state: Mutex::new(State { plan, ..State::default() }),
         turned: Condvar::new(),
-        disk: image_of(trial.start),
+        disk: image_of(trial.start, trial.host),
         seed: trial.seed,
     });
     let play = |who: usize| {
@@ -86,7 +88,7 @@ pub fn run_one(trial: &Trial) -> Result<Report, String> {
         dump(&scheduler.disk.latest_image().to_vec());
         dump(&image.to_vec());
     }
-    let checked = first.1.and(second.1).and_then(|()| check(&image, [&first.0, &second.0], is_cut, &mut report));
+    let checked = first.1.and(second.1).and_then(|()| check(&image, trial.host, [&first.0, &second.0], is_cut, &mut report));
     match checked {
         // Counted by whoever runs this, and named in the documents.
         Err(what) if report.slept_through => Err(format!("{SLEPT}: {what}")),
@@ -94,14 +96,17 @@ pub fn run_one(trial: &Trial) -> Result<Report, String> {
     }
 }
 
+/// Where the superblocks stand, and the copies of the page of keys.
+const WRITTEN_SEVERAL_TIMES: [u64; 5] = [0, 4096, 1024, 5120, 12_288];
+
 pub(super) const SLEPT: &str = "slept through another session's end and the next one's beginning";
 
 /// The file opens, is whole, has what was flushed, and takes more.
-pub(super) fn check(image: &CrashImage, told: [&Told; 2], is_cut: bool, report: &mut Report) -> Result<(), String> {
+pub(super) fn check(image: &CrashImage, host: Host, told: [&Told; 2], is_cut: bool, report: &mut Report) -> Result<(), String> {
     match pipkin::verify_storage(&image.fork()) {
         Ok(verified) => {
-            // The power may go while a superblock is written: the other one serves.
-            let counts = |damage: &&pipkin::Damage| !is_cut || ![0, 4096].contains(&damage.offset);
+            // The power may go while a superblock is written, or a copy of the page of keys: the others serve.
+            let counts = |damage: &&pipkin::Damage| !is_cut || !WRITTEN_SEVERAL_TIMES.contains(&damage.offset);
             if let Some(damage) = verified.damage.iter().find(counts) {
                 return Err(format!("damage at {}: {}", damage.offset, damage.what));
             }
@@ -111,7 +116,7 @@ pub(super) fn check(image: &CrashImage, told: [&Told; 2], is_cut: bool, report: 
         Err(error) => return Err(format!("verify: {error}")),
     }
     let file = image.fork();
-    let open = || Db::builder().background(false).segment_size(SEGMENT).open_storage(Box::new(file.clone()));
+    let open = || host.builder().open_storage(Box::new(file.clone()));
     let db = open().map_err(|error| format!("the store does not open: {error}"))?;
     let get = |key: &[u8]| db.get(key).map_err(|error| format!("get {:?}: {error}", key.escape_ascii().to_string()));
     for (who, told) in told.into_iter().enumerate() {

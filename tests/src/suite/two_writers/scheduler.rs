@@ -13,7 +13,6 @@ pub(super) const LEFT_BY_CUTS: [&str; 2] = ["names the next segment", "a copy of
 pub(super) const KILLED: &str = "the test has ended this session";
 /// Who sleeps in front of a call for longer than so many sessions of others may write where somebody else does.
 pub(super) const SESSIONS_REMEMBERED: u32 = 60;
-pub(super) const SEGMENT: u32 = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct State {

@@ -1,6 +1,6 @@
 //! One session: it carries out its script and remembers what it was told.
 
-use super::scheduler::{SEGMENT, Scheduler, Seat, Turns, dump, trace};
+use super::scheduler::{Scheduler, Seat, Turns, dump, trace};
 use super::trial::Op::{Checkpoint, Churn, Close, Compact, Count, Flush, Long, Open, Put};
 use super::trial::{Host, Op};
 use crate::rng::derive;
@@ -61,12 +61,12 @@ impl Session {
         };
         let seat = Seat { who: self.who, scheduler: self.scheduler.clone(), is_exclusive: self.host == Host::ThoughtLocked };
         let storage: Box<dyn Storage> = match self.host {
-            Host::Cached => Box::new(CachedStorage::<_, 65_536>::new(seat, CacheOptions::default())?),
-            Host::Plain | Host::ThoughtLocked => Box::new(seat),
+            Host::Cached | Host::SealedCached => Box::new(CachedStorage::<_, 65_536>::new(seat, CacheOptions::default())?),
+            Host::Plain | Host::Sealed | Host::ThoughtLocked => Box::new(seat),
         };
         let mut entropy = [0; 32];
         derive(self.seed, u64::from(opened) * 2 + self.who as u64).fill(&mut entropy);
-        let builder = Db::builder().background(false).segment_size(SEGMENT).entropy(entropy).replay_debt_max(64 * 1024);
+        let builder = self.host.builder().entropy(entropy).replay_debt_max(64 * 1024);
         let builder = builder.clock(Turns(self.scheduler.clone()));
         self.db = Some(builder.open_storage(storage)?);
         Ok(())

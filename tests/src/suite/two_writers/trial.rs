@@ -1,7 +1,11 @@
 //! What two sessions do, and when one hands over to the other.
 
 use Op::{Checkpoint, Churn, Close, Compact, Count, Flush, Long, Open, Put};
+use pipkin::{Builder, Db};
 use std::fmt;
+
+const KEY: [u8; 32] = [7; 32];
+const SEGMENT: u32 = 4096;
 
 /// What a session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +64,22 @@ pub enum Host {
     Plain,
     /// The same, with the layer of the component above it, in which reads stay and writes gather.
     Cached,
+    /// As `Plain`, with a sealed store.
+    Sealed,
+    /// As `Cached`, with a sealed store.
+    SealedCached,
+}
+
+impl Host {
+    /// The options of a store on it.
+    pub(super) fn builder(self) -> Builder {
+        let builder = Db::builder().background(false).segment_size(SEGMENT);
+        if self.is_sealed() { builder.encryption_key(KEY) } else { builder }
+    }
+
+    pub(super) const fn is_sealed(self) -> bool {
+        matches!(self, Self::Sealed | Self::SealedCached)
+    }
 }
 
 /// One run.
@@ -91,7 +111,7 @@ pub fn parse(text: &str) -> Option<Trial> {
     let (begin, first) = first.split_once('[')?;
     let mut words = begin.split_whitespace();
     let starts = [Start::Blank, Start::Closed, Start::Killed];
-    let hosts = [Host::Plain, Host::Cached, Host::ThoughtLocked];
+    let hosts = [Host::Plain, Host::Cached, Host::Sealed, Host::SealedCached, Host::ThoughtLocked];
     let ops = [Open, Put, Long, Count, Churn, Flush, Checkpoint, Compact, Close];
     let start = words.next()?;
     let host = words.next()?;

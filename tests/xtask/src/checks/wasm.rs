@@ -40,7 +40,8 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// What the tests build by themselves unless they find it built, beside the component. Each is one unit of code, which takes one processor.
-const GUESTS: [&[&str]; 3] = [
+const GUESTS: [&[&str]; 4] = [
+    &["-p", "pipkin-wasi-guest", "--features", "encrypt"],
     &["-p", "pipkin-wasi-guest", "--features", "proof"],
     &["-p", "pipkin-wasi-guest", "--features", "spin"],
     &["-p", "pipkin-wasi-programs", "--bins"],

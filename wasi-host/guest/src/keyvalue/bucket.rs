@@ -2,6 +2,7 @@
 
 use crate::bindings::exports::pipkin::kv::types::Durability;
 use crate::open::{Closed, How, Open, open, storage};
+use crate::secret::Unlocking;
 use crate::storage::Access;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -91,7 +92,7 @@ impl Bucket {
         }
         let how =
             How { create: true, read_only: false, cache_bytes: CACHE_BYTES, segment_bytes: 0, exclusive: false, follow: false };
-        Ok(Self(open(&format!("{name}.pipkin"), how)?))
+        Ok(Self(open(&format!("{name}.pipkin"), how, Unlocking::NONE)?))
     }
 
     /// Hands the write to the host, so that a set that has returned survives the end of the instance.

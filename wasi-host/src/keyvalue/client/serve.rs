@@ -1,12 +1,13 @@
 //! Implements the interface `store` for Wasmtime: looks handles up in the resource table of the embedder and calls their methods.
 
-use super::wit::pipkin::kv::store::{self, Options};
+use super::wit::pipkin::kv::store::{self, Options, Secret};
 use super::wit::pipkin::kv::types::{
     self, ChangesOptions, Compression, ConsumerState, Durability, Entry as Record, Error, KeyRange, Op, Packed, PackedValues,
     Position, PositionState, Ttl, Version, Versioned,
 };
 use super::{
-    ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, lost, over_quota,
+    ClientChanges, ClientConsumer, ClientDb, ClientNamespace, ClientScan, ClientSnapshot, ClientTransaction, access_denied, lost,
+    over_quota,
 };
 use crate::keyvalue::view::{View, WasiKeyValue};
 use pipkin_wasi_shared::{Packing, millis};
@@ -30,6 +31,10 @@ impl store::HostDb for WasiKeyValue<'_> {
     fn open(&mut self, name: String, options: Options) -> Result<Resource<ClientDb>, Error> {
         let db = ClientDb::open(self.find(&name)?, options)?;
         self.table.push(db).map_err(lost)
+    }
+
+    fn open_sealed(&mut self, _: String, _: Options, _: Secret) -> Result<Resource<ClientDb>, Error> {
+        Err(access_denied("the host has the keys of the stores that it serves; open this one with `open`".to_owned()))
     }
 
     fn close(&mut self, db: Resource<ClientDb>) -> Result<(), Error> {

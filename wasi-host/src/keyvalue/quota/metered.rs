@@ -51,6 +51,11 @@ impl<S: Storage> Metered<S> {
 }
 
 impl<S: Storage> Storage for Metered<S> {
+    #[cfg(feature = "encrypt")]
+    fn key_cell(&self) -> Option<&pipkin::storage::KeyCell> {
+        self.below.key_cell()
+    }
+
     fn len(&self) -> Result<u64, StorageError> {
         self.below.len()
     }
