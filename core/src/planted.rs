@@ -172,6 +172,8 @@ pub enum Bug {
     TakeoverUnlooked,
     /// A session does not check before and after its flush whether another one has taken the store over.
     FlushNotLookedAround,
+    /// A session takes the superblock of a later one, which does not know that this one has begun, for a late write.
+    LaterSessionRepaired,
     /// A session does not check before an append whether another one has taken the store over while it slept.
     AppendNotLookedFor,
     /// A session that takes a store over reuses segments that an earlier one, which it has overtaken, may still be writing again.
@@ -431,6 +433,7 @@ mod imp {
             Self::TakeoverOneSlot,
             Self::TakeoverUnlooked,
             Self::FlushNotLookedAround,
+            Self::LaterSessionRepaired,
             Self::AppendNotLookedFor,
             Self::SleepersForgotten,
             Self::WrittenAgainLate,

@@ -201,6 +201,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::TakeoverOneSlot
         | Bug::TakeoverUnlooked
         | Bug::FlushNotLookedAround
+        | Bug::LaterSessionRepaired
         | Bug::SegmentNotLookedFor => TWO_WRITERS,
         Bug::CreatedUnlooked => TWO_WRITERS_SEALED,
         Bug::PagesOfOneVersion => SLEEPERS,

@@ -84,6 +84,8 @@ pub(crate) struct Fence {
     pub(crate) standing: Standing,
     /// Generation of the current superblock at opening.
     pub(crate) found: u64,
+    /// The session of that superblock.
+    pub(crate) session: u64,
     /// Both slots as last read or written.
     pub(crate) slots: Mutex<Slots>,
     /// The host's time at the last look that found both slots as they were.
@@ -152,7 +154,7 @@ impl Log {
     fn look_at(&self, fence: &Fence, pair: &mut SuperblockPair) -> Result<()> {
         let now = self.clock.host_time();
         for _ in 0..REPAIRS_MAX {
-            match self.see(fence, pair.current.generation)? {
+            match self.see(fence, &pair.current)? {
                 Seen::Own => {
                     fence.looked.store(now, Ordering::Relaxed);
                     return Ok(());
@@ -164,17 +166,20 @@ impl Log {
         Err(self.poison(Error::Fenced))
     }
 
-    fn see(&self, fence: &Fence, generation: u64) -> Result<Seen> {
+    fn see(&self, fence: &Fence, current: &Superblock) -> Result<Seen> {
         let expected = *fence.slots.lock();
+        let is_later = |session: u64| session > fence.session && session != current.session && !is(Bug::LaterSessionRepaired);
         for slot in [SuperblockSlot::A, SuperblockSlot::B] {
             for left in (0..READS_MAX).rev() {
                 let found = read_slot(&*self.storage, slot)?;
                 if found == *expected.of(slot) {
                     break;
                 }
-                match Superblock::generation_of(&found, slot) {
+                match Superblock::generation_and_session_of(&found, slot) {
                     // Not a late write: this one contends from the superblock before the current one, and may have won already.
-                    Some(theirs) if theirs + STEP >= generation => return Ok(Seen::Fenced),
+                    Some((theirs, _)) if theirs + STEP >= current.generation => return Ok(Seen::Fenced),
+                    // Nor is this: a session that was begun behind the one that this has found. A late write had hidden from it that this one has begun, too.
+                    Some((_, session)) if is_later(session) => return Ok(Seen::Fenced),
                     None if left > 0 => {}
                     _ => return Ok(Seen::Late(slot)),
                 }
@@ -399,7 +404,7 @@ impl Log {
         let Some(fence) = self.fence().filter(|_| error.may_be_torn_apart()) else { return error };
         let Some(pair) = self.superblocks.try_lock().map(|pair| *pair) else { return error };
         let is_begun = pair.current.generation != fence.found;
-        let is_own = self.see(fence, pair.current.generation).is_ok_and(|seen| seen != Seen::Fenced);
+        let is_own = self.see(fence, &pair.current).is_ok_and(|seen| seen != Seen::Fenced);
         // Others do not know of a session that has not begun to write: they reuse compacted segments without a new superblock.
         let is_as_before = || {
             self.storage.refresh().is_ok()

@@ -250,9 +250,9 @@ impl Superblock {
         out
     }
 
-    /// The generation of the superblock in these bytes of `slot`; `None` without a valid one.
-    pub(super) fn generation_of(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Option<u64> {
-        if let Decoded::Good(found) = Self::decode(bytes, slot) { Some(found.generation) } else { None }
+    /// Generation and session of the superblock in these bytes of `slot`; `None` without a valid one.
+    pub(super) fn generation_and_session_of(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Option<(u64, u64)> {
+        if let Decoded::Good(found) = Self::decode(bytes, slot) { Some((found.generation, found.session)) } else { None }
     }
 
     fn decode(bytes: &[u8; SECTOR], slot: SuperblockSlot) -> Decoded {

@@ -311,11 +311,12 @@ fn what_comes_late_into_a_slot_is_written_over_and_fences_nobody(how: How) {
 
 /// A reader that meets overwritten bytes is told that the store is another session's, if it is; otherwise they are damage.
 fn a_damaged_record_is_damage_unless_another_session_has_the_store(how: How) {
+    let (key, value) = ("a key".repeat(40), "its value!".repeat(30));
     for (begins, taken_over) in [(false, false), (false, true), (true, false), (true, true)] {
         let (one, other) = shared();
         let clock = clock();
         let db = opened(how, &one, &clock);
-        db.insert("a key", "its value").unwrap();
+        db.insert(&key, &value).unwrap();
         db.checkpoint().unwrap();
         db.close().unwrap();
         let db = opened(how, &one, &clock);
@@ -330,11 +331,13 @@ fn a_damaged_record_is_damage_unless_another_session_has_the_store(how: How) {
             killed(later);
         }
         let bytes = one.inner().to_vec();
-        // Of a sealed one, head and lengths can be read, and what follows cannot.
-        let front: &[u8] = if how == How::Plain { b"a keyits value" } else { &[0x81, 5, 9 + 16] };
-        let at = crate::common::find(&bytes, front) as u64;
-        one.write_at(at + 8, &[b"?"]).unwrap();
-        let found = db.get("a key");
+        // Of a sealed one, head and lengths can be read, 200 and 300 with a tag, and what follows cannot.
+        let front: &[u8] = if how == How::Plain { b"a keyits value" } else { &[0x81, 0xc8, 1, 0xbc, 2] };
+        let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(front)).collect();
+        assert_eq!(places.len(), 1, "{places:?}");
+        let at = places[0] + 8;
+        one.write_at(at as u64, &[&[bytes[at] ^ 1]]).unwrap();
+        let found = db.get(&key);
         if taken_over {
             is_fenced(found);
         } else {

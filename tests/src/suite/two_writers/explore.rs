@@ -3,7 +3,7 @@
 use super::check::{Report, SLEPT, run_one};
 use super::scheduler::Call;
 use super::trial::Op::{Checkpoint, Churn, Close, Compact, Count, Flush, Long, Open, Put};
-use super::trial::{Host, Op, Plan, Start, Trial, Turn};
+use super::trial::{Host, Op, Plan, Start, Trial, Turn, parse};
 use crate::parallel::{Failure, Outcome, Watch, for_each};
 use crate::quota::Quota;
 use crate::rng::{Rng, choose, derive};
@@ -134,6 +134,12 @@ pub(super) fn short() -> Vec<(Start, [Vec<Op>; 2])> {
     all
 }
 
+/// Trials that have failed. In this one a write that creates the store comes late and hides that the other session has begun; whose first repair of it falls
+/// between a look and a write of the first. Both went on then, until one took the other's superblocks for late ones.
+const ONCE_FAILED: [&str; 1] = [
+    "Blank Cached [Open, Put, Flush, Put, Compact, Open, Long, Checkpoint, Churn, Flush, Flush, Put, Count, Put, Flush] | [Open, Compact, Put, Long, Flush, Churn, Count, Put, Put, Flush, Count, Flush, Flush] with [(9, Pause), (7, Pause), (4, Pause), (14, Pause), (0, Pause), (10, Pause), (10, Pause), (1, Pause), (2, Pause), (4, Pause), (13, Pause), (4, Pause), (12, Pause), (14, Pause), (6, Pause), (2, Pause), (14, Pause), (2, Pause), (14, Pause), (4, Pause), (7, Pause), (2, Pause), (0, Pause), (4, Pause), (4, Pause), (2, Pause), (0, Pause), (10, Cut)], seed 13170",
+];
+
 /// Plans of the normal run and of the nightly one.
 pub fn run(budget: &Budget, counts: &Counts) -> Outcome {
     let mut jobs = Vec::new();
@@ -151,6 +157,8 @@ pub fn run(budget: &Budget, counts: &Counts) -> Outcome {
             }
         }
     }
+    let once_failed = ONCE_FAILED.iter().filter_map(|text| parse(text));
+    for_each(once_failed, |trial, watch| try_one(&trial, counts, watch).map(drop))?;
     for_each(jobs.into_iter(), |(trial, pauses, coarse), watch| explore(&trial, pauses, coarse, counts, watch))?;
     let seeds = budget.seed..budget.seed + budget.random;
     for_each(seeds, |seed, watch| try_one(&random(seed, budget.hosts), counts, watch).map(drop))
