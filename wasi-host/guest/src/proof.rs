@@ -99,7 +99,7 @@ fn filled(path: &str) -> Result<Result<u32, String>, Error> {
     }
     store.close()?;
     drop(store);
-    let again = open::open(path, how)?;
+    let again = open::open(path, how, crate::secret::Unlocking::NONE)?;
     let is_empty = again.db()?.is_empty()?;
     again.db()?.insert("again", &value)?;
     again.settle(Wanted::Synced)?;
