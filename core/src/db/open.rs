@@ -162,7 +162,6 @@ fn fence_of(storage: &dyn Storage, chain: &Chain, pair: &SuperblockPair, slots: 
         follow: standing,
         standing: standing_now,
         found: pair.current.generation,
-        session: pair.current.session,
         slots: Mutex::new(slots),
         looked: AtomicU64::new(0),
         #[cfg(feature = "encrypt")]

@@ -84,8 +84,6 @@ pub(crate) struct Fence {
     pub(crate) standing: Standing,
     /// Generation of the current superblock at opening.
     pub(crate) found: u64,
-    /// The session of that superblock.
-    pub(crate) session: u64,
     /// Both slots as last read or written.
     pub(crate) slots: Mutex<Slots>,
     /// The host's time at the last look that found both slots as they were.
@@ -168,7 +166,7 @@ impl Log {
 
     fn see(&self, fence: &Fence, current: &Superblock) -> Result<Seen> {
         let expected = *fence.slots.lock();
-        let is_later = |session: u64| session > fence.session && session != current.session && !is(Bug::LaterSessionRepaired);
+        let is_later = |session: u64| session > current.session && !is(Bug::LaterSessionRepaired);
         for slot in [SuperblockSlot::A, SuperblockSlot::B] {
             for left in (0..READS_MAX).rev() {
                 let found = read_slot(&*self.storage, slot)?;
@@ -178,7 +176,7 @@ impl Log {
                 match Superblock::generation_and_session_of(&found, slot) {
                     // Not a late write: this one contends from the superblock before the current one, and may have won already.
                     Some((theirs, _)) if theirs + STEP >= current.generation => return Ok(Seen::Fenced),
-                    // Nor is this: a session that was begun behind the one that this has found. A late write had hidden from it that this one has begun, too.
+                    // Nor is this: a session that was begun behind this one. A late write had hidden from it that this one has begun, too.
                     Some((_, session)) if is_later(session) => return Ok(Seen::Fenced),
                     None if left > 0 => {}
                     _ => return Ok(Seen::Late(slot)),
