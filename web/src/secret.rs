@@ -109,20 +109,18 @@ mod sealed {
     pub(crate) fn check(front: &[u8], secret: Secret<'_>) -> Result<(), Failure> {
         let builder = opens(Db::builder().read_only(true), secret, [0; 32])?;
         match builder.open_storage(Box::new(MemoryStorage::from_vec(front.to_vec()))) {
-            Err(
-                error @ (Error::KeyNeeded
-                | Error::WrongKey
-                | Error::NotSealed
-                | Error::DisablingEncryption
-                | Error::KeyUnavailable { .. }),
-            ) => Err((&error).into()),
+            Err(error @ (Error::KeyNeeded | Error::WrongKey | Error::NotSealed | Error::KeyUnavailable { .. })) => {
+                Err((&error).into())
+            }
+            // Said behind a look at the key: who asks for a plain store may join.
+            Err(error @ Error::DisablingEncryption) if secret.kind & DISABLES == 0 => Err((&error).into()),
             // The log is not here.
             _ => Ok(()),
         }
     }
 
     /// Changes or lists what opens an open store: 0 lists it, 1 adds this, 2 removes the slot, 3 seals everything under a new key that only this opens, 4
-    /// seals a plain store so, 6 makes a sealed one plain, 5 finishes what these three have begun.
+    /// seals a plain store so, 5 finishes what 3, 4 and 6 have begun, 6 makes a sealed store plain.
     pub(crate) fn change(db: &Db, what: u8, slot: u8, secret: Secret<'_>) -> Result<String, Error> {
         let unfit = |_| Error::InvalidArgument("a key has 32 bytes");
         match (what, secret.kind) {
@@ -136,8 +134,8 @@ mod sealed {
             (4, 1) => db.enable_encryption(secret.bytes.try_into().map_err(unfit)?).map(come_to),
             (4, 2) => db.enable_encryption_passphrase(secret.bytes).map(come_to),
             (4, _) => db.enable_encryption_key_provider(given(secret)?).map(come_to),
-            (6, _) => db.disable_encryption().map(come_to),
             (5, _) => db.finish_key_rotation(|_| {}).map(come_to),
+            (6, _) => db.disable_encryption().map(come_to),
             _ => {
                 let slots = db.key_slots()?;
                 let one = |slot: &pipkin::KeySlot| {

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 /// twice as many bytes take half of that, and a single event 1.5 times as long (`compare --sets events`, row of single events).
 pub(super) const STRIDE: u64 = 2048;
 /// An event that was put so many bytes behind the one before has an anchor of its own, so that a walk does not pass all the records in between. Compaction
-/// brings the events of such a log together, and then they share anchors. Reading events with ten records between two takes 0.7 of the time
-/// (`compare --sets events-mixed`).
+/// brings the events of such a log together, and then they share anchors. Reading 5,000 events with ten records between two takes 0.62 ms, and 1.9 to 3.2
+/// where they share anchors at once (`compare --sets events-mixed`).
 const GAP: u64 = 256;
 /// The offset of events that are gone.
 pub(super) const GONE: u64 = 0;

@@ -39,9 +39,7 @@ export async function openEngine(name: string, options: EngineOptions, isAlone =
   }
   checkSyncHandles();
   const [directory] = await Promise.all([folder(), load(options)]);
-  const [kind, bytes] = await secretOf(options.key, () => frontOf(storeFile(name)));
-  const asked = (options.compressSealed ? COMPRESSES : 0) | (options.disableEncryption ? DISABLES : 0);
-  const secret: Secret = [options.key ? kind | asked : kind, bytes];
+  const secret = await secretOfStore(options, () => frontOf(storeFile(name)));
   const until = performance.now() + LOCK_PATIENCE_MS;
   for (let pause = 10; ; pause = Math.min(pause * 2, 200)) {
     try {
@@ -55,6 +53,13 @@ export async function openEngine(name: string, options: EngineOptions, isAlone =
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
+}
+
+/** What opens the store, with what is asked for beside. */
+async function secretOfStore(options: EngineOptions, front: () => Promise<Uint8Array>): Promise<Secret> {
+  const [kind, bytes] = await secretOf(options.key, front);
+  const asked = (options.compressSealed ? COMPRESSES : 0) | (options.disableEncryption ? DISABLES : 0);
+  return [options.key ? kind | asked : kind, bytes];
 }
 
 function explained(name: string, error: PipkinError): PipkinError {
@@ -91,5 +96,5 @@ export async function checkOptions(options: EngineOptions, front: Uint8Array | u
   if (!front) return;
   if (!options.key) throw new PipkinError("key-needed", "the store is sealed: open it with its key, `open(name, { key })`");
   await load(options);
-  checkKey(front, await secretOf(options.key, async () => front));
+  checkKey(front, await secretOfStore(options, async () => front));
 }

@@ -192,12 +192,22 @@ export function testSealed(browser) {
     const [leader, follower] = await leaderAndFollower({ tab }, (page) => page.evaluate(async () => {
       window.db = await pipkin.open("disabled", { key: key(4) });
     }, number++ > 0));
-    const seen = await leader.evaluate(async () => {
+    await leader.evaluate(async () => {
       await db.setMany(Array.from({ length: 2000 }, (_, at) => [`name ${at}`, `content ${at}`]));
       await db.text().set("color", "green");
-      const held = await db.snapshot();
+      window.held = await db.snapshot();
       await db.text().set("color", "blue");
-      const begun = await db.disableEncryption();
+      window.begun = await db.disableEncryption();
+    });
+    const other = await tab();
+    // Half way, a tab joins that asks for a plain store, and no other one with the key.
+    const half = await other.evaluate(async () => [
+      await fate("disabled", { key: key(4), disableEncryption: true }), await fate("disabled", { key: key(6), disableEncryption: true }), await fate("disabled", { key: key(4) }), await fate("disabled"),
+    ]);
+    await other.close();
+    assert.deepEqual([half[0], half[1], half[3]], ["blue", "wrong-key", "key-needed"]);
+    assert.notEqual(half[2], "blue");
+    const seen = await leader.evaluate(async () => {
       const wasHeld = await held.text().get("color");
       const isSealed = await db.keySlots().then(() => true, () => false);
       await held.close();
