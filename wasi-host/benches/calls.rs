@@ -85,6 +85,20 @@ fn component(criterion: &mut Criterion) {
     group.bench_function("scan of 10,000", |bencher| bencher.iter(|| db.scan(b"").unwrap().count()));
 }
 
+/// Sealed, beside the same component without a key.
+fn sealed(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Host::builder().component(build::sealed()).directory(folder.path()).encryption_key("sealed", [7; 32]).build().unwrap();
+    let mut keys = Keys::new();
+    let mut group = criterion.benchmark_group("component with sealed stores");
+    for name in ["plain", "sealed"] {
+        let mut db = host.open(name).unwrap();
+        keys.0.iter().for_each(|key| db.insert(key, &VALUE).unwrap());
+        group.bench_function(format!("put, {name}"), |bencher| bencher.iter(|| db.insert(keys.next(), &VALUE).unwrap()));
+        group.bench_function(format!("get, {name}"), |bencher| bencher.iter(|| black_box(db.get(keys.next()).unwrap())));
+    }
+}
+
 /// Makes so many calls of a verb, and says how many nanoseconds they took.
 type Run<'a> = &'a dyn Fn(&str, u64) -> String;
 
@@ -118,6 +132,6 @@ fn guests(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500)).sample_size(30);
-    targets = native, component, guests
+    targets = native, component, sealed, guests
 }
 criterion_main!(benches);

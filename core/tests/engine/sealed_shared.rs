@@ -283,39 +283,53 @@ fn an_anchor_holds_across_sessions_that_take_the_store_over_from_each_other() {
 /// out.
 #[test]
 fn a_header_that_comes_late_is_not_taken_for_a_store_that_was_set_back() {
-    let mut late = 0;
-    for at in 0.. {
-        let file = MemoryStorage::new();
-        lives(&file, KEY, "first");
-        let seat = Asleep::new(&file);
-        let db = with(KEY).open_storage(Box::new(seat.clone())).unwrap();
-        db.insert_with_ttl("second", "value", Ttl::Never).unwrap();
-        db.flush().unwrap();
-        let closed: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let (others, here) = (file.clone(), closed.clone());
-        seat.sleep(at, move || {
-            let db = open(&others, KEY).unwrap();
-            db.insert("third", "value").unwrap();
-            db.close().unwrap();
-            *here.lock().unwrap() = others.to_vec();
-        });
-        // Headers of the log and of an index snapshot.
-        let wrote = (0..3_u8).try_for_each(|number| db.insert([number], [number; 3000])).and_then(|()| db.checkpoint());
-        if !seat.has_slept() {
-            break;
+    // Who changes the keys and closes has begun no segment: the late header has the higher number.
+    for others_write in [true, false] {
+        let mut late = Vec::new();
+        while let Some(came_late) = comes_late(late.len(), others_write) {
+            late.push(came_late);
         }
-        killed(db);
-        assert!(matches!(wrote, Err(Error::Fenced)), "{at}: {wrote:?}");
-        let closed = closed.lock().unwrap().clone();
-        late += usize::from(file.to_vec() != closed);
-        let what = format!("asleep in front of call {at}");
-        has(&file, KEY, &["first", "second", "third"], &what);
-        lives(&file, KEY, "fourth");
-        // The superblocks of the closed store again, before the segments of the session behind it.
-        let mut back = file.to_vec();
-        back[..16_384].copy_from_slice(&closed[..16_384]);
-        let opened = open(&MemoryStorage::from_vec(back), KEY).map(drop);
-        assert!(matches!(opened, Err(Error::RolledBack)), "{what}: {opened:?}");
+        let count = late.iter().filter(|&&came_late| came_late).count();
+        assert!(count > 3, "{count} writes came late");
     }
-    assert!(late > 3, "{late} writes came late");
+}
+
+/// Sleeps in front of call `at`: whether a write came late. `None` beyond the last call.
+fn comes_late(at: usize, others_write: bool) -> Option<bool> {
+    let what = format!("asleep in front of call {at}, the others write: {others_write}");
+    let file = MemoryStorage::new();
+    lives(&file, KEY, "first");
+    let seat = Asleep::new(&file);
+    let db = with(KEY).open_storage(Box::new(seat.clone())).unwrap();
+    db.insert_with_ttl("second", "value", Ttl::Never).unwrap();
+    db.flush().unwrap();
+    let closed: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let (others, here) = (file.clone(), closed.clone());
+    seat.sleep(at, move || {
+        let db = open(&others, KEY).unwrap();
+        match others_write {
+            true => db.insert("third", "value").map(drop).unwrap(),
+            false => db.add_encryption_key(ADDED).map(drop).unwrap(),
+        }
+        db.close().unwrap();
+        *here.lock().unwrap() = others.to_vec();
+    });
+    // Headers of the log and of an index snapshot.
+    let wrote = (0..3_u8).try_for_each(|number| db.insert([number], [number; 3000])).and_then(|()| db.checkpoint());
+    if !seat.has_slept() {
+        return None;
+    }
+    killed(db);
+    assert!(matches!(wrote, Err(Error::Fenced)), "{what}: {wrote:?}");
+    let closed = closed.lock().unwrap().clone();
+    let came_late = file.to_vec() != closed;
+    let names = if others_write { &["first", "second", "third"][..] } else { &["first", "second"] };
+    has(&file, KEY, names, &what);
+    lives(&file, KEY, "fourth");
+    // The superblocks of the closed store again, before the segments of the session behind it.
+    let mut back = file.to_vec();
+    back[..16_384].copy_from_slice(&closed[..16_384]);
+    let opened = open(&MemoryStorage::from_vec(back), KEY).map(drop);
+    assert!(matches!(opened, Err(Error::RolledBack)), "{what}: {opened:?}");
+    Some(came_late)
 }

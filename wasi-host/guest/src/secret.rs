@@ -2,8 +2,10 @@
 
 use crate::bindings::exports::pipkin::kv::store::Secret;
 use pipkin::{Builder, Error, Result};
+#[cfg(feature = "encrypt")]
+use zeroize::Zeroize;
 
-/// The secret of a store that is open, or none. Kept as long as that, so that another handle does not come to it without.
+/// The secret of a store that is open, or none. Kept as long as that, so that another handle does not come to it without, and overwritten then.
 pub(crate) struct Unlocking(#[cfg(feature = "encrypt")] Option<Secret>);
 
 #[cfg(feature = "encrypt")]
@@ -12,11 +14,12 @@ impl Unlocking {
     pub(crate) const NONE: Self = Self(None);
 
     pub(crate) fn with(secret: Secret) -> Result<Self> {
-        match &secret {
-            Secret::Key(key) if key.len() != 32 => {
+        let unlocking = Self(Some(secret));
+        match &unlocking.0 {
+            Some(Secret::Key(key)) if key.len() != 32 => {
                 Err(Error::InvalidArgument("a key has 32 bytes; for any other length there are passphrases"))
             }
-            _ => Ok(Self(Some(secret))),
+            _ => Ok(unlocking),
         }
     }
 
@@ -35,6 +38,15 @@ impl Unlocking {
             Some(Secret::Key(key)) => builder.encryption_key(key.first_chunk().copied().unwrap_or_default()),
             Some(Secret::Passphrase(passphrase)) => builder.encryption_passphrase(passphrase),
             None => builder,
+        }
+    }
+}
+
+#[cfg(feature = "encrypt")]
+impl Drop for Unlocking {
+    fn drop(&mut self) {
+        if let Some(Secret::Key(bytes) | Secret::Passphrase(bytes)) = &mut self.0 {
+            bytes.zeroize();
         }
     }
 }

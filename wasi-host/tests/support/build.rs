@@ -50,6 +50,12 @@ pub(crate) fn program(name: &str) -> PathBuf {
     build("pipkin-wasi-programs", name, name, &["--bin", name])
 }
 
+/// One with the engine in it that seals its store.
+#[allow(dead_code, reason = "not every test binary needs it")]
+pub(crate) fn sealing_program(name: &str) -> PathBuf {
+    build("pipkin-wasi-programs", name, &format!("{name}-sealing"), &["--bin", name, "--features", "encrypt"])
+}
+
 /// Builds a component and puts it aside under a name of its own: with other features it would have the same.
 fn build(package: &str, file: &str, name: &str, args: &[&str]) -> PathBuf {
     let target = folder();

@@ -38,6 +38,7 @@ impl Program {
     }
 
     /// Runs it with stores of the host. What it printed; on failure with what it said of that.
+    #[allow(dead_code, reason = "not every test binary needs it")]
     pub(crate) fn run(&self, keyvalue: &WasiKeyValueCtx, args: &[&str]) -> Result<String, String> {
         self.start(keyvalue.clone(), WasiCtx::builder(), args, keyvalue::speaks_spin(&self.component), None)
     }

@@ -40,11 +40,12 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// What the tests build by themselves unless they find it built, beside the component. Each is one unit of code, which takes one processor.
-const GUESTS: [&[&str]; 4] = [
+const GUESTS: [&[&str]; 5] = [
     &["-p", "pipkin-wasi-guest", "--features", "encrypt"],
     &["-p", "pipkin-wasi-guest", "--features", "proof"],
     &["-p", "pipkin-wasi-guest", "--features", "spin"],
     &["-p", "pipkin-wasi-programs", "--bins"],
+    &["-p", "pipkin-wasi-programs", "--bin", "keeper", "--features", "encrypt"],
 ];
 
 /// The guests are built while the tests are compiled.

@@ -2,7 +2,7 @@
 
 use super::wit;
 use super::wit::pipkin::kv::admin::Host as Admin;
-use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, HostSnapshot, Options};
+use super::wit::pipkin::kv::store::{HostDb, HostNamespace, HostScan, HostSnapshot, Options, Secret};
 use super::wit::pipkin::kv::types::{Compression, Durability, Error, Op, Reason, Ttl};
 use crate::keyvalue::{Quota, SyncPolicy, WasiKeyValue, WasiKeyValueCtx, WasiKeyValueCtxBuilder};
 use pipkin::limits::KEY_LEN_MAX;
@@ -116,6 +116,22 @@ fn values_are_compressed_as_the_guest_says_and_the_embedder_allows() {
         let set = if compresses { Compression::OnWrite } else { Compression::Off };
         assert_eq!(view.compression(records()).unwrap(), set);
     }
+}
+
+/// The embedder has the secret: a guest opens the store without one, and gets nothing for one that it brings, be it right or wrong.
+#[test]
+fn a_guest_that_brings_a_secret_to_a_store_of_the_host_is_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    let ctx = WasiKeyValueCtx::builder().directory(folder.path()).store("sealed").store("plain").encryption_key("sealed", [7; 32]).build();
+    let mut table = ResourceTable::new();
+    let mut view = WasiKeyValue::new(&ctx, &mut table);
+    for name in ["sealed", "plain", "unknown"] {
+        for secret in [Secret::Key(vec![7; 32]), Secret::Key(vec![8; 32]), Secret::Key(vec![]), Secret::Passphrase(b"none".to_vec())] {
+            let error = HostDb::open_sealed(&mut view, name.to_owned(), options(false), secret).unwrap_err();
+            assert!(matches!(error.reason, Reason::AccessDenied) && error.message.contains("`open`"), "{error:?}");
+        }
+    }
+    HostDb::open(&mut view, "sealed".to_owned(), options(false)).unwrap();
 }
 
 /// What the clock of the embedder's engine shows counts for guests, too; a guest that looks after its store sees that it is wrong.
