@@ -34,6 +34,8 @@ pub(crate) enum Code {
     WrongKey = 18,
     #[cfg(feature = "sealed")]
     NotSealed = 19,
+    #[cfg(feature = "sealed")]
+    DisablingEncryption = 20,
 }
 
 const COMPACTED: &str = "what has changed since that position is not kept any more: ask for the position of the store, read what is there, and go on from that";
@@ -41,6 +43,9 @@ const COMPACTED: &str = "what has changed since that position is not kept any mo
 #[cfg(feature = "sealed")]
 const NOT_SEALED: &str =
     "a key was given, and the store is not sealed: open it without one, or write its records to a new store that has one";
+
+#[cfg(feature = "sealed")]
+const DISABLING: &str = "making this store plain was cut short: open it with `{ key, disableEncryption: true }`, which goes on";
 
 /// A failure with its code and message.
 #[derive(Clone, Debug)]
@@ -124,6 +129,8 @@ impl From<&Error> for Failure {
             Error::WrongKey => Code::WrongKey,
             #[cfg(feature = "sealed")]
             Error::NotSealed => return Self::new(Code::NotSealed, NOT_SEALED),
+            #[cfg(feature = "sealed")]
+            Error::DisablingEncryption => return Self::new(Code::DisablingEncryption, DISABLING),
             #[cfg(feature = "sealed")]
             Error::Forged { .. } | Error::RolledBack => Code::Corrupt,
             Error::Compacted { .. } => return Self::new(Code::Compacted, COMPACTED),

@@ -48,6 +48,8 @@ export type ErrorCode =
   | "wrong-key"
   /** A key was given, and the store is not sealed. */
   | "not-sealed"
+  /** The store is being made plain, or that was cut short: with `disableEncryption` and its key it opens, and goes on. */
+  | "disabling-encryption"
   /** The browser's file system failed. */
   | "failed";
 
@@ -55,7 +57,7 @@ export type ErrorCode =
 const CODES: readonly ErrorCode[] = [
   "unavailable", "locked", "quota", "corrupt", "version", "outcome-unknown", "usage", "closed", "failed", "missing",
   "snapshot-too-old", "unknown-position", "conflict", "compacted", "append-refused", "cursor-taken",
-  "key-needed", "wrong-key", "not-sealed",
+  "key-needed", "wrong-key", "not-sealed", "disabling-encryption",
 ];
 
 /** A check of an append that has failed: a stream is not at the version that was expected (`"none"` is 0), or the event of this number matches `unless`. */
