@@ -29,7 +29,7 @@ impl Store {
     /// Compacts segments that are mostly dead, but for those whose records all expire before long, until a caller waits for the maintenance lock or the store is closed. The caller holds that
     /// lock.
     pub(crate) fn compact_unasked<P: FnMut(u64)>(&self, pace: impl Fn() -> P) -> Result<()> {
-        let is_left = |segment: &Segment| self.is_dying(segment);
+        let is_left = |segment: &Segment| self.is_held(segment) || self.is_dying(segment);
         #[cfg(feature = "compress")]
         if choose::worst(&self.engine, self.options.compact_dead_share, self.engine.log.end(), &|_| false, &is_left).is_some()
             && let Some(pending) = self.begin_training()?
@@ -57,6 +57,12 @@ impl Store {
         #[cfg(feature = "compress")]
         self.mend_dictionaries()?;
         result
+    }
+
+    /// True while a living snapshot shows records that have ended and lie in `segment`: emptying it would free nothing before the end of that, and scatter what
+    /// the snapshot shows over more segments.
+    fn is_held(&self, segment: &Segment) -> bool {
+        self.engine.log.segment_stats.noted(segment.extent) > 0
     }
 
     /// Compacts one segment, then frees what can be freed.
