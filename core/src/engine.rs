@@ -311,6 +311,9 @@ impl Engine {
             let Some(frame) = self.owned(number, slot)? else { continue };
             let header = frame.header;
             if dead(header.namespace) && shard.remove_slot(slot, header.namespace) {
+                if self.log.follows() {
+                    self.log.segment_stats.change_slots(self.log.geometry.extent_of(slot.offset()), -1);
+                }
                 self.count_live(shard, slot.offset(), -(header.frame_len() as i64));
             }
         }

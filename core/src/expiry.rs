@@ -192,6 +192,9 @@ impl Engine {
             return;
         }
         let extent = self.log.geometry.extent_of(offset);
+        if self.log.follows() {
+            self.log.segment_stats.change_slots(extent, -1);
+        }
         self.log.segment_stats.change_live(extent, -(frame.header.frame_len() as i64), shard.is_dumped());
         self.log.segment_stats.add_tombstone(extent, tombstone_of(frame).len() as u64);
     }

@@ -2,11 +2,14 @@
 
 use crate::engine::{Engine, FullKey};
 use crate::error::{Error, Result};
-use crate::frame::{Header, Kind};
+use crate::frame::{Header, Kind, NAMESPACE_OF_NAMES};
 use crate::index::{SHARDS, ShardGuard, Slot};
 use crate::log::{Frame, Placed, Segment};
 use crate::moments::Moment;
 use crate::pins::Pin;
+use crate::planted::{Bug, is};
+use crate::sync::Ordering;
+use crate::vanished::{Namespaces, Unread, Vanished};
 use alloc::vec::Vec;
 
 /// What a snapshot answers whose records the writer has used the space of.
@@ -22,8 +25,10 @@ pub(crate) enum Known {
     Nothing,
     /// Its record, and the log position of its first version as far as that is known.
     Record(Placed, u64),
-    /// There is a record of a key with this hash that cannot be read any more: whose it was is unknown.
-    Vanished,
+    /// Nothing that can be read, and slots with its tag whose records cannot be: whose they were is unknown.
+    Vanished(Vec<Slot>),
+    /// Neither: there is damage beside space that was used again.
+    Unknown,
 }
 
 impl Engine {
@@ -70,20 +75,30 @@ impl Engine {
         Err(Error::Overtaken)
     }
 
-    /// What the index has of a key that a record of the log is of.
-    pub(crate) fn known_of(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Known> {
-        let FullKey { namespace, key: name, hash } = key;
-        let same = |number: u32, other: &[u8]| number == namespace && other == name;
-        let found =
-            shard.find(hash, |offset| self.log.frame_if(offset, same)?.map(|frame| frame.check().map(|()| frame)).transpose());
-        match found {
-            Ok(None) => Ok(Known::Nothing),
-            Ok(Some(frame)) => {
-                let placed = Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
-                Ok(Known::Record(placed, frame.meta().begin(self.log.lsn(frame.offset))))
+    /// What the index has of a key that the record with this header is of. Nothing is read for a copy if only one slot has the tag of its key.
+    fn known_for(&self, shard: &ShardGuard<'_>, key: FullKey<'_>, header: &Header) -> Result<Known> {
+        // Snapshots ask when the old record was first written.
+        if self.replaces(header) && !self.moments.any() {
+            let (mut slots, mut last) = (0, 0);
+            shard.find(key.hash, |offset| {
+                (slots, last) = (slots + 1, offset);
+                Ok(None::<()>)
+            })?;
+            if slots == 1 {
+                // As long as its copy, which may be compressed: the live bytes of a segment that is being emptied need not be exact. A snapshot that
+                // begins meanwhile is later than either.
+                return Ok(Known::Record(Placed { offset: last, len: header.frame_len() as u64 }, 0));
             }
+        }
+        self.known_of(shard, key)
+    }
+
+    /// What the index has of a key that a record of the log is of.
+    fn known_of(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Known> {
+        match shard.find(key.hash, |offset| self.frame_of(key, offset)) {
+            Ok(found) => Ok(found.map_or(Known::Nothing, |frame| self.known(&frame))),
             Err(error) if error.may_be_reuse() => match self.log.or_fenced(error) {
-                Error::Overtaken => Ok(Known::Vanished),
+                Error::Overtaken => self.known_among(shard, key),
                 // Damage, as it is for a writer.
                 error => Ok(self.find_damaged(shard, key, error)?.map_or(Known::Nothing, |placed| Known::Record(placed, 0))),
             },
@@ -91,10 +106,44 @@ impl Engine {
         }
     }
 
-    /// Applies a record of the log; false if what it replaces is unknown.
+    /// The record at `offset`, verified, if it is of this key.
+    fn frame_of(&self, key: FullKey<'_>, offset: u64) -> Result<Option<Frame<'_>>> {
+        let frame = self.log.frame_if(offset, |number, other| number == key.namespace && other == key.key)?;
+        frame.map(|frame| frame.check().map(|()| frame)).transpose()
+    }
+
+    fn known(&self, frame: &Frame<'_>) -> Known {
+        let placed = Placed { offset: frame.offset, len: frame.header.frame_len() as u64 };
+        Known::Record(placed, frame.meta().begin(self.log.lsn(frame.offset)))
+    }
+
+    /// [`Self::known_of`] where one of the records with the tag of the key cannot be read any more: another one may be its own.
+    #[cold]
+    fn known_among(&self, shard: &ShardGuard<'_>, key: FullKey<'_>) -> Result<Known> {
+        let (mut offsets, mut vanished) = (Vec::new(), Vec::new());
+        shard.find(key.hash, |offset| {
+            offsets.push(offset);
+            Ok(None::<()>)
+        })?;
+        for offset in offsets {
+            match self.frame_of(key, offset) {
+                Ok(Some(frame)) => return Ok(self.known(&frame)),
+                Ok(None) => {}
+                Err(error) if error.may_be_reuse() => match self.log.or_fenced(error) {
+                    Error::Overtaken => vanished.push(key.hash.slot(offset)),
+                    _ => return Ok(Known::Unknown),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Known::Vanished(vanished))
+    }
+
+    /// Applies a record of the log; false if what it replaces is unknown. Slots whose records may be what it replaces, and cannot be read, stay in the
+    /// index: `vanished` has them until their segment is retired.
     pub(crate) fn apply_followed(
         &self,
-        shard: &mut ShardGuard<'_>,
+        (shard, vanished): (&mut ShardGuard<'_>, &mut Vanished),
         key: FullKey<'_>,
         header: &Header,
         offset: u64,
@@ -104,10 +153,18 @@ impl Engine {
         if expiry.is_some() {
             self.log.clock.found_expiring();
         }
-        let (old, begin) = match self.known_of(shard, key)? {
+        let (old, begin) = match self.known_for(shard, key, header)? {
             Known::Nothing => (None, u64::MAX),
             Known::Record(placed, begin) => (Some(placed), begin),
-            Known::Vanished => return Ok(false),
+            Known::Vanished(slots) => {
+                self.end_moments_over_vanished();
+                let own = self.own_of(header, &slots);
+                if own.is_none() {
+                    slots.iter().for_each(|&slot| vanished.note(key.hash.shard(), slot, key.namespace));
+                }
+                (own.map(|slot| Placed { offset: slot.offset(), len: 0 }), u64::MAX)
+            }
+            Known::Unknown => return Ok(false),
         };
         if header.copied {
             if !header.has_origin() && begin >= self.moments.oldest() {
@@ -121,10 +178,31 @@ impl Engine {
             Kind::Put => self.publish_put(shard, key, old, new),
             _ => self.publish_remove(shard, key, old, new),
         }
-        if let Some(expiry) = expiry.filter(|_| header.kind == Kind::Put) {
-            self.expires(shard, key.hash.slot(offset), expiry);
+        let change_slots = |offset, change| self.log.segment_stats.change_slots(self.log.geometry.extent_of(offset), change);
+        if let Some(old) = old {
+            change_slots(old.offset, -1);
+        }
+        if header.kind == Kind::Put {
+            change_slots(offset, 1);
+            if let Some(expiry) = expiry {
+                self.expires(shard, key.hash.slot(offset), expiry);
+            }
         }
         Ok(true)
+    }
+
+    /// True if the record with this header replaces one that the index has. Compaction copies only what is in the writer's index, and what never expires
+    /// is in this one, too. Across damage an index may miss it.
+    fn replaces(&self, header: &Header) -> bool {
+        header.copied && header.kind == Kind::Put && !header.expires() && self.doubt.get().is_none()
+    }
+
+    /// The slot that the record of a key with this header replaces for certain, of those that cannot be read: no other one is of its key.
+    fn own_of(&self, header: &Header, slots: &[Slot]) -> Option<Slot> {
+        match slots {
+            &[slot] if self.replaces(header) => Some(slot),
+            _ => None,
+        }
     }
 
     /// See [`Self::frame_at`]. The record of a slot that nothing points at any more may be another one by now.
@@ -150,15 +228,36 @@ impl Engine {
         while self.end_oldest_moment() {}
     }
 
-    /// Takes what is left in a retired segment out of the index: records that have expired, and those of dropped namespaces. False if one
-    /// cannot be read any more. The caller holds all shards.
-    pub(crate) fn empty(&self, shards: &mut [ShardGuard<'_>], segment: &Segment) -> Result<bool> {
-        if self.log.segment_stats.noted(segment.extent) > 0 {
+    /// [`Self::end_moments`], because they may show what was in a place whose record cannot be read any more.
+    fn end_moments_over_vanished(&self) {
+        if !is(Bug::VanishedUnderSnapshots) {
             self.end_moments();
         }
-        if self.log.segment_stats.live(segment.extent) == 0 {
-            return Ok(true);
+    }
+
+    /// Takes what is left in a retired segment out of the index: slots whose records cannot be read, records that have expired, and those of dropped
+    /// namespaces. False if it is unknown of which namespace one was. The caller holds all shards.
+    pub(crate) fn empty(&self, shards: &mut [ShardGuard<'_>], vanished: &mut Vanished, segment: &Segment) -> Result<bool> {
+        let (stats, geometry) = (&self.log.segment_stats, self.log.geometry);
+        if stats.noted(segment.extent) > 0 {
+            self.end_moments();
         }
+        for unread in vanished.take_between(geometry.start(segment.extent), segment.behind(geometry)) {
+            let Some(shard) = shards.get_mut(unread.shard) else { continue };
+            if !is(Bug::VanishedKept) && !self.drop_unread(shard, &unread) {
+                return Ok(false);
+            }
+        }
+        if stats.slots(segment.extent) > 0 && !is(Bug::VanishedKept) && !self.empty_rest(shards, segment)? {
+            return Ok(false);
+        }
+        stats.set(segment.extent, 0, 0);
+        Ok(true)
+    }
+
+    /// The same for what no record of the log has told.
+    #[cold]
+    fn empty_rest(&self, shards: &mut [ShardGuard<'_>], segment: &Segment) -> Result<bool> {
         let geometry = self.log.geometry;
         let lies_there = |offset: u64| offset >= geometry.start(segment.extent) && offset < segment.behind(geometry);
         for (number, shard) in (0..SHARDS).zip(shards) {
@@ -167,12 +266,49 @@ impl Engine {
                 match self.log.frame(slot.offset()).and_then(|frame| frame.check().map(|()| frame)) {
                     Ok(frame) if self.hash_of(&frame).fits(number, slot) => self.forget(shard, slot, &frame),
                     Ok(_) => return Ok(false),
-                    Err(error) if error.may_be_reuse() => return Ok(false),
+                    Err(error) if error.may_be_reuse() => {
+                        let unread = Unread { slot, shard: number, namespaces: Namespaces::new() };
+                        if !self.drop_unread(shard, &unread) {
+                            return Ok(false);
+                        }
+                    }
                     Err(error) => return Err(error),
                 }
             }
         }
-        self.log.segment_stats.set(segment.extent, 0, 0);
         Ok(true)
+    }
+
+    /// Takes a slot of a retired segment out of the index whose record cannot be read. False if its namespace, whose count falls, or its key in the
+    /// order, is unknown.
+    fn drop_unread(&self, shard: &mut ShardGuard<'_>, unread: &Unread) -> bool {
+        if !shard.has(unread.slot) {
+            // The copy of its record has come since.
+            return true;
+        }
+        let Some(namespace) = self.namespace_of(shard, unread) else { return false };
+        self.end_moments_over_vanished();
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
+        self.taken_out.fetch_add(1, Ordering::Relaxed);
+        if shard.remove_slot(unread.slot, namespace) {
+            self.log.segment_stats.change_slots(self.log.geometry.extent_of(unread.slot.offset()), -1);
+        }
+        true
+    }
+
+    /// The namespace of a record that cannot be read and counts no more: that of a record that has replaced or removed it, or a dropped one, or any where
+    /// records expire. `None` if it may be one of several.
+    fn namespace_of(&self, shard: &ShardGuard<'_>, unread: &Unread) -> Option<u32> {
+        let may_expire = self.log.clock.was_in_use() && shard.may_expire(unread.slot);
+        #[cfg(feature = "ordered")]
+        if may_expire && self.ordered.get().is_some() {
+            // What has expired is still in the order, under a key that nothing tells.
+            return None;
+        }
+        let living = self.living.read();
+        let is_dead = |number: u32| number != NAMESPACE_OF_NAMES && !living.contains(&number);
+        let may_be = |number: &u32| may_expire || unread.namespaces.contains(number) || is_dead(*number);
+        let mut numbers = shard.namespaces().filter(may_be);
+        numbers.next().filter(|_| numbers.next().is_none())
     }
 }

@@ -77,6 +77,7 @@ pub mod testing;
 mod ttl;
 #[cfg(feature = "encrypt")]
 mod unlock;
+mod vanished;
 mod verify;
 
 pub use changes::{Change, Commit};

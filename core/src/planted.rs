@@ -84,6 +84,10 @@ pub enum Bug {
     FollowedChainsForgotten,
     /// A follower looks for events in segments that the writer has retired.
     FollowedRetiredEvents,
+    /// A follower keeps slots of retired segments whose records it cannot read.
+    VanishedKept,
+    /// Snapshots of a follower stay when it cannot read what a record has replaced.
+    VanishedUnderSnapshots,
     /// A reader of a follower's changes goes on behind those that were compacted before it had read them.
     ChangesAreQuiet,
     /// A reader of a follower's changes takes a segment whose space the writer uses again meanwhile for one that ends there.
@@ -388,6 +392,8 @@ mod imp {
             Self::FollowedEventsKept,
             Self::FollowedChainsForgotten,
             Self::FollowedRetiredEvents,
+            Self::VanishedKept,
+            Self::VanishedUnderSnapshots,
             Self::ChangesAreQuiet,
             Self::ReusedIsTheEnd,
             Self::ReplayByPlace,

@@ -285,6 +285,7 @@ fn suite_of(bug: Bug) -> Suite {
         | Bug::PlainLengthUnchecked => COMPRESSION,
         Bug::FollowedByHalves | Bug::FollowedByTrailersAlone | Bug::FollowedKeepsNumbers => FOLLOWING,
         Bug::FollowedEventsKept | Bug::FollowedChainsForgotten | Bug::FollowedRetiredEvents => FOLLOWING,
+        Bug::VanishedKept | Bug::VanishedUnderSnapshots => FOLLOWING,
         Bug::TransactionUnchecked
         | Bug::TransactionForgetsRanges
         | Bug::TransactionForgetsClear

@@ -80,7 +80,10 @@ impl Namespace {
     pub fn len(&self) -> Result<u64> {
         let store = &self.store;
         store.engine.has_met_all()?;
-        let count = || store.seen(self.name.number().map_or(Ok(0), |number| store.engine.count(number)));
+        let count = || {
+            store.counts_are_right()?;
+            store.seen(self.name.number().map_or(Ok(0), |number| store.engine.count(number)))
+        };
         count().or_else(|error| store.read_again(error, &mut || count()))
     }
 

@@ -2,8 +2,10 @@
 
 mod apply;
 
+use self::apply::Held;
 use super::handle::Db;
 use super::open::open;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::{SHARDS, ShardGuard};
 use crate::log::{Contained, Front, Slots, Superblock, read_slots, read_superblocks};
@@ -22,8 +24,10 @@ use core::fmt;
 
 /// Opening a store that is being written is tried again after each change that it meets, at most so often.
 const OPENS_MAX: usize = 64;
-/// Bytes of log that are read and applied in one piece.
+/// Bytes of log that are read and applied in one piece, at most; of a store with smaller segments as many as one has.
 const PIECE: u64 = 1024 * 1024;
+/// While slots whose records cannot be read keep everybody else out, so many pieces are applied, or looked for in vain; then the whole store is read.
+const PIECES_HELD_MAX: usize = 256;
 /// A read that meets reused space is tried again after a refresh, at most so often.
 pub(super) const READS_MAX: usize = 8;
 
@@ -138,7 +142,10 @@ fn explained(storage: &ByCopy, error: Error) -> Result<Error> {
 
 /// Every read takes the slow path from now on, which verifies what it finds.
 fn follow_on(storage: &ByCopy, store: Arc<Store>) -> Result<Arc<Store>> {
-    store.engine.index.doubt_all();
+    let Engine { index, log, .. } = &store.engine;
+    index.doubt_all();
+    let slots = (0..SHARDS).flat_map(|number| index.lock_shard(number).slots());
+    log.segment_stats.count_slots(slots.map(|slot| log.geometry.extent_of(slot.offset())));
     let place = store.engine.log.segments().last().map(|&segment| Place { segment, offset: segment.end });
     let following = Following::new(storage.clone(), place);
     store.following.set(Box::new(following)).map_err(|_| Error::Bug("a store begins to follow twice"))?;
@@ -171,7 +178,21 @@ impl Store {
         let result = self.read_on(following, &mut state, &mut said);
         let result = result.or_else(|error| Err(explained(&following.storage, error)?));
         self.engine.log.is_synced_to(said);
+        if state.is_torn {
+            self.engine.end_moments();
+        }
+        following.is_torn.store(state.is_torn, Ordering::Release);
         result
+    }
+
+    /// Called before records are counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Overtaken`] when a refresh has failed with records applied whose old versions could not be read: the counts are too high.
+    pub(super) fn counts_are_right(&self) -> Result<()> {
+        let is_torn = self.following.get().is_some_and(|following| following.is_torn.load(Ordering::Acquire));
+        if is_torn { Err(Error::Overtaken) } else { Ok(()) }
     }
 
     /// The superblock as it is now.
@@ -192,23 +213,33 @@ impl Store {
     }
 
     fn read_on(&self, following: &Following, state: &mut FollowingState, said: &mut u64) -> Result<bool> {
+        let was_torn = state.is_torn;
+        if was_torn {
+            self.rebuild_from(following, state, None)?;
+        }
+        let moved = self.read_to_end(following, state, said)?;
+        Ok(moved || was_torn)
+    }
+
+    fn read_to_end(&self, following: &Following, state: &mut FollowingState, said: &mut u64) -> Result<bool> {
         let mut superblock = self.superblock_now(following, said)?;
-        let mut moved = false;
+        let piece = superblock.geometry().segment_size().min(PIECE);
+        let (mut moved, mut held, mut pieces_held) = (false, None, 0);
         let (mut before, mut looks): (Option<Met>, usize) = (None, 0);
         loop {
             let from = state.place;
-            let read = match advance(&following.storage, &superblock, from, PIECE) {
-                Ok(Advanced::Read(read)) => read,
-                Ok(Advanced::Gone) => {
-                    state.place = self.rebuild(following, None)?;
-                    moved = true;
+            let read = match advance(&following.storage, &superblock, from, piece) {
+                Ok(Advanced::Read(read)) if pieces_held < PIECES_HELD_MAX => read,
+                Ok(Advanced::Read(_) | Advanced::Gone) => {
+                    self.rebuild_from(following, state, held.take())?;
+                    (moved, pieces_held) = (true, 0);
                     continue;
                 }
                 Ok(Advanced::Shorter) => return Err(Error::Diverged),
                 Err(error) if error.may_be_reuse() => {
                     if self.lost_its_place(following, from)? {
-                        state.place = self.rebuild(following, None)?;
-                        moved = true;
+                        self.rebuild_from(following, state, held.take())?;
+                        (moved, pieces_held) = (true, 0);
                         continue;
                     }
                     // The file was cut while this read it, or the frame is being written.
@@ -225,23 +256,36 @@ impl Store {
             before = None;
             if read.place != state.place || !read.news.is_empty() {
                 moved = true;
-                state.place = self.apply(following, &read)?;
+                // Until all of it is applied.
+                state.is_torn = true;
+                (state.place, held) = self.apply(following, &read, held)?;
+                state.is_torn = held.is_some();
                 self.engine.log.feed.wake();
             }
+            pieces_held = if held.is_some() { pieces_held + 1 } else { 0 };
             if read.more {
                 continue;
             }
             // In front of a checkpoint that was written meanwhile, segments may have been used again, and the log seems to end there.
             let now = self.superblock_now(following, said)?;
-            if (now.checkpoint, now.session) == (superblock.checkpoint, superblock.session) {
-                return Ok(moved);
+            if held.is_none() {
+                if (now.checkpoint, now.session) == (superblock.checkpoint, superblock.session) {
+                    return Ok(moved);
+                }
+                looks += 1;
+                if looks == OPENS_MAX {
+                    return Err(Error::Overtaken);
+                }
             }
             superblock = now;
-            looks += 1;
-            if looks == OPENS_MAX {
-                return Err(Error::Overtaken);
-            }
         }
+    }
+
+    /// [`Self::rebuild`], by a refresh that may hold the shards.
+    fn rebuild_from(&self, following: &Following, state: &mut FollowingState, held: Option<Held<'_>>) -> Result<()> {
+        state.place = self.rebuild(following, held.map(Held::into_shards))?;
+        state.is_torn = false;
+        Ok(())
     }
 
     /// True when the segment in which the follower's log ended has been reused.
@@ -337,3 +381,6 @@ impl Store {
         Err(last)
     }
 }
+
+#[cfg(all(test, feature = "std", not(shuttle)))]
+mod tests;

@@ -293,6 +293,7 @@ impl SnapshotNamespace {
     pub fn len(&self) -> Result<u64> {
         let engine = self.taken.engine();
         engine.has_met_all()?;
+        self.taken.store.counts_are_right().map_err(too_old)?;
         engine.count_at(&self.taken.moment, self.number()?).map_err(|error| too_old(engine.log.or_fenced(error)))
     }
 

@@ -310,6 +310,12 @@ impl ShardGuard<'_> {
         self.set_mark(KNOWS_EXPIRING, false);
     }
 
+    /// True if the record of a slot may expire: the calendar has it, or does not have all that do.
+    pub(crate) fn may_expire(&self, slot: Slot) -> bool {
+        let calendar = || self.state.calendar.iter().flat_map(|calendar| calendar.entries());
+        !self.knows_expiring() || calendar().any(|(_, slots)| slots.contains(&slot))
+    }
+
     /// True if it has, or has had, a record that expires, as far as it knows.
     pub(crate) fn has_expiring(&self) -> bool {
         self.state.calendar.is_some()

@@ -23,7 +23,8 @@ struct Entry {
     late: AtomicU64,
     /// Bytes of tombstones in the segment that begins at this extent.
     tombstones: AtomicU64,
-    /// Number of records in the sealed segment that begins at this extent, if this session has begun it.
+    /// Number of records in the sealed segment that begins at this extent, if this session has begun it. Of a follower: how many slots of its index
+    /// point into the segment.
     records: AtomicU64,
     /// First extent of the segment that this extent belongs to.
     head: AtomicU64,
@@ -86,6 +87,7 @@ impl SegmentStats {
                     (&own.lsn, &theirs.lsn),
                     (&own.live, &theirs.live),
                     (&own.tombstones, &theirs.tombstones),
+                    (&own.records, &theirs.records),
                     (&own.salt, &theirs.salt),
                 ];
                 fields.into_iter().for_each(|(own, theirs)| own.store(theirs.load(Ordering::Acquire), Ordering::Release));
@@ -166,6 +168,28 @@ impl SegmentStats {
         {
             entry.records.store(records, Ordering::Relaxed);
         }
+    }
+
+    /// Number of slots of a follower's index that point into the segment that begins at `extent`.
+    pub(crate) fn slots(&self, extent: u32) -> u64 {
+        self.records(extent)
+    }
+
+    /// A follower's index has a slot more, or less, that points into the segment of `extent`. The caller holds its shard.
+    pub(crate) fn change_slots(&self, extent: u32, change: i64) {
+        if cfg!(feature = "followers")
+            && let Some(entry) = self.entry(self.head(extent))
+        {
+            entry.records.fetch_add(change as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the slots of a follower's index anew: the extents that they point into. The caller holds all shards.
+    pub(crate) fn count_slots(&self, extents: impl Iterator<Item = u32>) {
+        for entry in self.chunks.iter().filter_map(OnceBox::get).flat_map(|chunk| chunk.iter()) {
+            entry.records.store(0, Ordering::Relaxed);
+        }
+        extents.for_each(|extent| self.change_slots(extent, 1));
     }
 
     /// Begins a dump of the index.

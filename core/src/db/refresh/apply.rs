@@ -8,24 +8,38 @@ use crate::names::Names;
 use crate::recover::{Advance, News, Place};
 use crate::store::{Following, Store};
 use crate::sync::RwLockWriteGuard;
+use crate::vanished::Vanished;
 use alloc::vec::Vec;
+
+/// What a refresh holds from one piece of the log to the next while the index has slots whose records cannot be read: nobody else looks at it.
+pub(super) struct Held<'a> {
+    shards: Vec<ShardGuard<'a>>,
+    vanished: Vanished,
+    /// Numbers of namespaces that are dead, and where in the log they ended.
+    dead: Vec<(u32, u64)>,
+}
+
+impl<'a> Held<'a> {
+    /// Gives up all but the shards.
+    pub(super) fn into_shards(self) -> Vec<ShardGuard<'a>> {
+        self.shards
+    }
+}
 
 /// A follower that is being changed: nobody else reads or writes it.
 struct Applying<'a> {
-    shards: Vec<ShardGuard<'a>>,
+    held: Held<'a>,
     names: RwLockWriteGuard<'a, Names>,
     /// The segments that the index may point into, at each step.
     present: Vec<Segment>,
     /// What the index of events is told at the end.
     events: Vec<EventChange>,
-    /// Numbers of namespaces that are dead, and where in the log they ended.
-    dead: Vec<(u32, u64)>,
 }
 
 impl<'a> Applying<'a> {
-    /// Gives up all but the shards.
+    /// Gives up all but the shards, the lock of the names above all.
     fn into_shards(self) -> Vec<ShardGuard<'a>> {
-        self.shards
+        self.held.into_shards()
     }
 }
 
@@ -44,42 +58,61 @@ fn gone(geometry: Geometry, old: &Segment) -> EventChange {
 }
 
 impl Store {
-    /// Applies what was read, all at once. Returns where the log ends now.
-    pub(super) fn apply(&self, following: &Following, read: &Advance) -> Result<Option<Place>> {
+    /// Applies what was read, all at once. Returns where the log ends now, and what must be held until more is applied.
+    pub(super) fn apply<'a>(
+        &'a self,
+        following: &Following,
+        read: &Advance,
+        held: Option<Held<'a>>,
+    ) -> Result<(Option<Place>, Option<Held<'a>>)> {
         let engine = &self.engine;
-        let Some(place) = read.place else { return Ok(None) };
-        let shards = engine.lock_all()?;
+        let Some(place) = read.place else { return Ok((None, held)) };
+        let held = match held {
+            Some(held) => held,
+            None => Held { shards: engine.lock_all()?, vanished: Vanished::default(), dead: Vec::new() },
+        };
         let names = self.names.write();
         let changes: Vec<SegmentChange> = read.news.iter().filter_map(segment_change).collect();
         let marked = read.news.iter().filter_map(|news| if let News::Mark(mark) = news { Some(mark.synced) } else { None });
         let synced = marked.max().unwrap_or(0);
         let present = if changes.is_empty() { Vec::new() } else { engine.log.segments() };
-        let mut applying = Applying { shards, names, present, events: Vec::new(), dead: Vec::new() };
-        applying.shards.iter().for_each(ShardGuard::will_publish);
+        held.shards.iter().for_each(ShardGuard::will_publish);
+        let mut applying = Applying { held, names, present, events: Vec::new() };
         // First, as a writer appends before it publishes: a snapshot that begins from here on waits for the shards.
         engine.log.follow_to(&changes, place.segment, read.changed, synced, &engine.pins);
         for news in &read.news {
             if !self.apply_news(&mut applying, read, news)? {
-                return self.rebuild(following, Some(applying.into_shards()));
+                return Ok((self.rebuild(following, Some(applying.into_shards()))?, None));
             }
         }
+        let Applying { held, names, events, .. } = applying;
+        drop(names);
         // A store without events has segments that go, too.
         #[cfg(feature = "events")]
-        if !engine.follow_events(&applying.events)? {
-            return self.rebuild(following, Some(applying.into_shards()));
+        if !engine.follow_events(&events)? {
+            return Ok((self.rebuild(following, Some(held.into_shards()))?, None));
         }
-        let dead = core::mem::take(&mut applying.dead);
-        drop(applying);
+        let _ = events;
+        if !held.vanished.is_empty() {
+            return Ok((Some(place), Some(held)));
+        }
+        self.release(following, place, held)
+    }
+
+    /// Lets others look, and removes the records of dead namespaces.
+    fn release<'a>(&self, following: &Following, place: Place, held: Held<'_>) -> Result<(Option<Place>, Option<Held<'a>>)> {
+        let Held { shards, dead, .. } = held;
+        drop(shards);
         for (number, end) in dead {
             match self.purge_number(number, end) {
-                Err(error) if error.may_be_reuse() => return self.rebuild(following, None),
+                Err(error) if error.may_be_reuse() => return Ok((self.rebuild(following, None)?, None)),
                 result => result?,
             }
         }
-        Ok(Some(place))
+        Ok((Some(place), None))
     }
 
-    /// False when something that is replaced cannot be read any more.
+    /// False when the whole store has to be read: it is unknown what is replaced, or of which namespace something is that has gone.
     fn apply_news(&self, applying: &mut Applying<'_>, read: &Advance, news: &News) -> Result<bool> {
         let engine = &self.engine;
         let (stats, geometry) = (&engine.log.segment_stats, engine.log.geometry);
@@ -99,13 +132,13 @@ impl Store {
                 if let Some(place) = applying.present.iter().position(|segment| segment.base == *base) {
                     let old = applying.present.swap_remove(place);
                     applying.events.push(gone(geometry, &old));
-                    return engine.empty(&mut applying.shards, &old);
+                    return engine.empty(&mut applying.held.shards, &mut applying.held.vanished, &old);
                 }
             }
             News::Enter(segment, _) => {
                 for old in take_over(&mut applying.present, segment) {
                     applying.events.push(gone(geometry, &old));
-                    if !engine.empty(&mut applying.shards, &old)? {
+                    if !engine.empty(&mut applying.held.shards, &mut applying.held.vanished, &old)? {
                         return Ok(false);
                     }
                 }
@@ -131,8 +164,9 @@ impl Store {
             return Ok(true);
         }
         let full_key = engine.full_key(header.namespace, key);
-        let Some(shard) = applying.shards.get_mut(full_key.hash.shard()) else { return Ok(true) };
-        if !engine.apply_followed(shard, full_key, header, offset, expiry)? {
+        let Held { shards, vanished, .. } = &mut applying.held;
+        let Some(shard) = shards.get_mut(full_key.hash.shard()) else { return Ok(true) };
+        if !engine.apply_followed((shard, vanished), full_key, header, offset, expiry)? {
             return Ok(false);
         }
         if is_name && !header.copied {
@@ -159,7 +193,7 @@ impl Store {
         }
         if let Some(old) = old.filter(|&old| old != number || header.kind != Kind::Put) {
             living.remove(&old);
-            applying.dead.push((old, end));
+            applying.held.dead.push((old, end));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What all have in common.
-struct Life {
+pub(super) struct Life {
     history: Arc<Mutex<History>>,
     failed: Arc<Mutex<Option<String>>>,
     db: Option<Db>,
@@ -48,13 +48,7 @@ pub(super) fn run(rng: &mut Rng, seed: u64, operations: u64) -> Result<u64, Stri
         builder.open_storage(Box::new(file.clone())).map_err(|error| format!("the writer: {error}"))
     };
     let words = |error: pipkin::Error| format!("{error} ({error:?})");
-    let mut life = Life {
-        history: Arc::default(),
-        failed: Arc::default(),
-        db: Some(open()?),
-        file: file.clone(),
-        events: RefCell::default(),
-    };
+    let mut life = Life::new(open()?, file.clone());
     let follow = || builder().follow(true).ordered(true).open_storage(Box::new(memory.clone())).map(Seen::new).map_err(words);
     let (close, idle) = (Arc::new(Mutex::new(follow()?)), Arc::new(Mutex::new(follow()?)));
     life.watch(&close, &idle, seed);
@@ -91,7 +85,21 @@ pub(super) fn run(rng: &mut Rng, seed: u64, operations: u64) -> Result<u64, Stri
 }
 
 impl Life {
-    fn db(&self) -> &Db {
+    pub(super) fn new(db: Db, file: Stepped) -> Self {
+        Self { history: Arc::default(), failed: Arc::default(), db: Some(db), file, events: RefCell::default() }
+    }
+
+    /// A follower refreshes and looks, while the writer does nothing.
+    pub(super) fn look(&self, seen: &mut Seen) -> Result<(), String> {
+        seen.look(&self.history.lock().unwrap(), true)
+    }
+
+    /// What the store has.
+    pub(super) fn state(&self) -> Records {
+        self.history.lock().unwrap().last()
+    }
+
+    pub(super) fn db(&self) -> &Db {
         self.db.as_ref().unwrap()
     }
 
@@ -119,7 +127,7 @@ impl Life {
     }
 
     /// One commit, whose result the history knows before it is made.
-    fn write(&self, rng: &mut Rng, operation: u64) -> pipkin::Result<()> {
+    pub(super) fn write(&self, rng: &mut Rng, operation: u64) -> pipkin::Result<()> {
         let db = self.db();
         let key = |rng: &mut Rng| rng.below(60).to_le_bytes()[..2].to_vec();
         let value = |rng: &mut Rng| {

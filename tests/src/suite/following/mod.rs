@@ -1,7 +1,9 @@
-//! Readers of a store, of its records and its events, that another session writes: one looks after every part of every write, another now and then. What each shows is the
+//! Readers of a store, of its records and its events, that another session writes: one looks after every part of every write, another now and then, a
+//! third one when the space of what it has read is used again. What each shows is the
 //! state after one of the writer's commits, whole, never an earlier one than before, and never without what was acknowledged.
 
 mod appended;
+mod behind;
 mod life;
 mod seen;
 mod stepped;
@@ -28,8 +30,9 @@ pub fn run(budget: &Budget, quota: &Quota) -> Outcome {
 
 /// Runs one life.
 pub fn run_one(seed: u64, operations: u64, quota: &Quota) -> Outcome {
-    let looks =
-        life::run(&mut derive(seed, 1), seed, operations).map_err(|what| Failure::new(format!("PIPKIN_SEED={seed}"), what))?;
-    quota.add(looks);
+    let fail = |what| Failure::new(format!("PIPKIN_SEED={seed}"), what);
+    let close = life::run(&mut derive(seed, 1), seed, operations).map_err(fail)?;
+    let behind = behind::run(&mut derive(seed, 2), operations).map_err(fail)?;
+    quota.add(close + behind);
     Ok(())
 }
